@@ -21,7 +21,7 @@ import msgspec
 
 from app.broker.announcements import EVENT_EXCHANGE
 from app.broker.login import sign_in
-from app.broker.management import ManagementApi, Permissions
+from app.broker.management import TIMEOUT_SECONDS, ManagementApi, Permissions
 from app.broker.marks import keys, queue_prefix, takes_default
 from app.broker.opening import management_api
 from app.broker.outages import VirtualHostError
@@ -151,8 +151,7 @@ async def _amqp(settings: Settings, management: ManagementApi) -> Finding:
     user, refusal = capturing_user(settings), None
     for vhost in await _vhosts_to_try(settings, management):
         try:
-            url, seconds = settings.amqp_url.reveal(), settings.management_timeout_seconds
-            await sign_in(url, vhost, seconds)
+            await sign_in(settings.amqp_url.reveal(), vhost, TIMEOUT_SECONDS)
         except VirtualHostError as error:
             refusal = refusal or error
         else:

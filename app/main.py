@@ -15,8 +15,9 @@ from fastapi import FastAPI
 
 from app.api.application import build
 from app.api.budget import ByteBudget
-from app.api.opening import authenticator, intake, searches
+from app.api.opening import authenticator, intake
 from app.api.readiness import Readiness
+from app.api.searching import Searches
 from app.api.services import Services
 from app.api.streams import Subscribers
 from app.api.tail import Tail
@@ -32,7 +33,7 @@ from app.store.opening import open_store
 from app.store.store import Store
 from app.stored.restamps import Rules
 from app.stored.traces import Trace
-from app.traces.claims import Claims
+from app.traces.claims import LEASE_SECONDS, Claims
 from app.traces.feed import Feed
 from app.traces.opening import (
     capture,
@@ -113,7 +114,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             _say_what_there_is(settings, broker.management), name="greeting"
         )
         stack.callback(greeting.cancel)
-        connections = watch_connections(stack, settings, store, broker)
+        connections = watch_connections(stack, store, broker)
         spans = watch_spans(stack, settings, store)
         traces = open_traces(stack, settings, store, broker, pipeline, service)
         folders = open_folders(settings, lambda: claims.apart)
@@ -129,7 +130,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             traces.here,
             service,
             settings.service,
-            seconds=ALWAYS if store.is_alone else settings.lease_seconds,
+            seconds=ALWAYS if store.is_alone else LEASE_SECONDS,
             exports=await asyncio.to_thread(folder_id, settings.exports),
             tend=jobs.tend,
         )
@@ -146,8 +147,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         await jobs.start()
         stack.push_async_callback(jobs.stop)
         watch_assertions(stack, settings, store, traces.here)
-        budget, turns = ByteBudget(settings.answers_max_bytes), searches(settings, store)
-        most = settings.tail_max_bytes
+        budget, searches = ByteBudget(), Searches(store.events)
         yield Services(
             settings=settings,
             authenticator=authenticator(settings, broker.management),
@@ -155,10 +155,10 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             traces=traces,
             connections=connections.snapshot,
             store=store,
-            searches=turns,
+            searches=searches,
             budget=budget,
-            tail=Tail(store.events, store.causality, turns, traces.feed, budget, most),
-            subscribers=Subscribers(settings.live_subscribers),
+            tail=Tail(store.events, store.causality, searches, traces.feed, budget),
+            subscribers=Subscribers(),
             jobs=jobs,
             exports=folders.exports,
             touched=folders.touched,

@@ -12,6 +12,7 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from app.api.headers import SECURITY_HEADERS
+from app.api.layers.bodies import BODY_BYTES
 from app.api.problems import problem
 from app.api.signin.throttle import network_of
 from app.connections import Connections
@@ -20,6 +21,8 @@ from app.turns import Turns
 _LONGEST_HEAD = 65_536  # bytes
 _MOST_HEADERS = 100
 _MOST_PIPELINED = 16  # requests that wait for an earlier one to be answered
+KEEP_ALIVE_SECONDS = 5.0  # for the next request; a client that comes later connects again
+SEND_SECONDS = 60.0  # for `LEAST_TAKEN` of an answer, or for its end
 LEAST_TAKEN = 16_384  # bytes; less than what is left when the transport asks for more
 
 
@@ -46,7 +49,7 @@ class GuardedProtocol(HttpToolsProtocol):
     the meantime gains it no time unless it leads to another state.
 
     An answer that the client does not read stays in memory until the connection ends. So a client
-    that takes less than `LEAST_TAKEN` in ``send_seconds`` is cut off. That time is long, because
+    that takes less than `LEAST_TAKEN` in `SEND_SECONDS` is cut off. That time is long, because
     the system takes more from us only when a third of its own buffer is free, which may be a
     megabyte. When all clients together leave more than ``unread_bytes`` unread, the one that has
     waited longest is cut off at once.
@@ -55,9 +58,7 @@ class GuardedProtocol(HttpToolsProtocol):
     limits: ClassVar[dict[State, float]]  # seconds
     connected: ClassVar[Connections]
     turns: ClassVar[Turns]
-    body_bytes: ClassVar[int] = 65_536  # no request may have a larger body,
-    larger: ClassVar[Mapping[str, int]] = {}  # but at these paths
-    send_seconds: ClassVar[float] = 60.0
+    larger: ClassVar[Mapping[str, int]] = {}  # paths where bodies may be larger than elsewhere
     unread_bytes: ClassVar[int] = 256 * 1024 * 1024
     unread: ClassVar[dict[GuardedProtocol, None]] = {}  # longest waiting first
     _seen: tuple[State, int] = (State.head, 0)
@@ -183,7 +184,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Keep a part of the body, and nothing more once it is too large."""
         if not self.cycle.response_complete:
-            most = self.larger.get(self.cycle.scope["path"], self.body_bytes)
+            most = self.larger.get(self.cycle.scope["path"], BODY_BYTES)
             super().on_body(body[: max(0, most + 1 - len(self.cycle.body))])
 
     def on_message_complete(self) -> None:
@@ -262,7 +263,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def _watch_sending(self) -> None:
         self._stop_watching()
         self._unsent = self._unsent_bytes()
-        self._slow = self.loop.call_later(self.send_seconds, self._look_at_sending)
+        self._slow = self.loop.call_later(SEND_SECONDS, self._look_at_sending)
 
     def _look_at_sending(self) -> None:
         # What was added meanwhile hides what was taken, but whoever adds waits for room first.

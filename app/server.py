@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
+from app import protocol
+from app.api.layers import bodies
 from app.connections import bounded, descriptors, raise_descriptors
 from app.errors import SettingsError
 from app.garbage import tune_garbage_collection
@@ -105,23 +107,21 @@ def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
     """uvicorn's configuration, with `GuardedProtocol`."""
     own = {
         "limits": {
-            State.head: settings.request_seconds,
-            State.body: settings.keep_alive_seconds,
-            State.idle: settings.keep_alive_seconds,
-            State.unread: settings.send_seconds,
-            State.closing: settings.keep_alive_seconds,
+            State.head: bodies.REQUEST_SECONDS,
+            State.body: protocol.KEEP_ALIVE_SECONDS,
+            State.idle: protocol.KEEP_ALIVE_SECONDS,
+            State.unread: protocol.SEND_SECONDS,
+            State.closing: protocol.KEEP_ALIVE_SECONDS,
         },
         "connected": bounded(settings, app.state.http_metrics, descriptors()),
         "turns": Turns(),
-        "body_bytes": settings.request_max_bytes,
-        "larger": settings.larger_bodies,
-        "send_seconds": settings.send_seconds,
+        "larger": bodies.larger_bodies(settings.otlp),
         "unread": {},
     }
-    protocol = type("Protocol", (GuardedProtocol,), own)
+    guarded = type("Protocol", (GuardedProtocol,), own)
     return uvicorn.Config(
         app,
-        http=protocol,
+        http=guarded,
         backlog=_backlog(),
         ws="none",
         lifespan="off",  # entered by serve(), so that its errors reach our caller

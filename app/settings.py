@@ -1,7 +1,8 @@
 """The configuration: read once from ``ITC_*`` variables or ``.env``, then frozen.
 
-Every bound that an operator may want to change has its name here. ``docs/settings.md`` shows this
-file as tables (``app/settings_tables.py``), and a test compares the two.
+Here is what an operator decides, each setting once: from its field come the variable, the tables
+of ``docs/settings.md`` and the warning about variables that nothing reads. A bound that only
+protects the service is a constant of the module that keeps it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from stat import S_IWGRP, S_IWOTH
 from typing import Annotated, Any, Literal
@@ -49,6 +51,7 @@ def _comma_separated(value: object) -> object:
     return value
 
 
+_HEARTBEAT_SECONDS = 10
 MOST_INDEXED = 100  # headers; as `app.tracker.links.rules` has it
 # Where a collector takes spans, if its address does not say.
 _TRACES = "/v1/traces"
@@ -69,8 +72,15 @@ Bytes = Annotated[int, Field(ge=0, le=2**50)]
 Seconds = Annotated[float, Field(gt=0, le=10 * 366 * 86_400)]
 
 
+@dataclass(frozen=True)
+class Heading:
+    """Marks the setting with which a table of the document begins."""
+
+    text: str
+
+
 class Settings(BaseSettings):
-    """Everything the service can be told. Field ``port`` is variable ``ITC_PORT``, and so on."""
+    """All that an operator sets. Field ``port`` is variable ``ITC_PORT``, and so on."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -81,37 +91,30 @@ class Settings(BaseSettings):
         arbitrary_types_allowed=True,
     )
 
-    # The broker
-    amqp_url: SecretUrl = Field(
+    amqp_url: Annotated[SecretUrl, Heading("The five that matter first")] = Field(
         default=SecretUrl("amqp://guest:guest@127.0.0.1:5672"),
         description="The broker, with the account that captures. The path is ignored: each trace "
         "names its virtual host. With `amqps`, `?cafile=` or `capath=` says whom to trust, "
-        "`certfile=` and `keyfile=` who we are.",
-    )
-    heartbeat_seconds: Annotated[int, Field(ge=2, le=600)] = Field(
-        default=10,
-        description="AMQP heartbeat: a broker that falls silent is noticed within twice this.",
+        "`certfile=` and `keyfile=` who we are. `?heartbeat=` is 10 unless given: a broker that "
+        "falls silent is noticed within twice that.",
     )
     management_url: SecretUrl = Field(
         default=SecretUrl("http://127.0.0.1:15672"),
         description="The broker's management API; without a user in it, that of `ITC_AMQP_URL`. "
         "With `https`, the variable `SSL_CERT_FILE` names an authority of your own.",
     )
-    management_timeout_seconds: Seconds = Field(
-        default=5, description="How long one request to the management API may take."
-    )
-
-    # Where things are kept
-    data_dir: File = Field(
-        default_factory=_default_data_dir, description="Folder for everything the service writes."
-    )
     database_url: SecretUrl | None = Field(
         default=None,
         description="`sqlite:///file` or `postgresql://user:password@host/database`; "
         "unset: `itc.db` under `ITC_DATA_DIR`.",
     )
-    database_migrate: bool = Field(
-        default=True, description="Bring the database's tables up to date when the service starts."
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    retention_days: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="Age at which events are removed; unset: never."
+    )
+
+    data_dir: Annotated[File, Heading("Where things are kept")] = Field(
+        default_factory=_default_data_dir, description="Folder for everything the service writes."
     )
     export_dir: File | None = Field(
         default=None, description="Folder of the exports; unset: `exports` under `ITC_DATA_DIR`."
@@ -121,10 +124,19 @@ class Settings(BaseSettings):
         description="Folder of the archives, which Spark's executors must see under the same"
         " path; unset: `archives` under `ITC_DATA_DIR`.",
     )
+    database_migrate: bool = Field(
+        default=True, description="Bring the database's tables up to date when the service starts."
+    )
+    retention_events: Count | None = Field(
+        default=None, description="Number of newest events that are kept; unset: all."
+    )
+    exports_max_bytes: Bytes = Field(
+        default=107_374_182_400, description="Size of all exports together; beyond it, 507."
+    )
 
-    # The service
-    host: str = Field(default="127.0.0.1", description="Address to listen on.")
-    port: int = Field(default=15680, ge=0, le=65535, description="Port to listen on.")
+    port: Annotated[int, Heading("The service")] = Field(
+        default=15680, ge=0, le=65535, description="Port to listen on."
+    )
     auth: Literal["broker", "none"] = Field(
         default="broker",
         description="Who has access: the broker's users with their rights, or anybody "
@@ -136,23 +148,31 @@ class Settings(BaseSettings):
         description="What this service is called among several on one PostgreSQL; unset: the "
         "machine's name and `ITC_PORT`.",
     )
-    lease_seconds: Seconds = Field(
-        default=5,
-        description="How long after it was last heard of a service still holds its traces; then "
-        "another service on the same PostgreSQL takes them.",
+    trusted_proxies: Names = Field(
+        default=(),
+        description="Addresses of reverse proxies whose `X-Forwarded-For` is believed.",
     )
     cors_origins: Names = Field(
         default=(),
         description="Other origins whose pages may call this API, comma separated.",
     )
-    trusted_proxies: Names = Field(
-        default=(),
-        description="Addresses of reverse proxies whose `X-Forwarded-For` is believed.",
-    )
     loopback_users: Names = Field(
         default=("guest",),
         description="Users that may sign in from this machine only. The broker cannot tell, "
         "because it sees this service's own address.",
+    )
+    auth_cache_seconds: Seconds = Field(
+        default=15, description="How long the broker's answer about a user is cached."
+    )
+    connections: Count | None = Field(
+        default=None,
+        description="Most connections of clients; unset: 4096, or five eighths of the descriptors "
+        "that the process may open where that is less.",
+    )
+    connections_per_address: Count | None = Field(
+        default=None,
+        description="Most connections from one address (IPv6: a network of 64 bits) that is none "
+        "of `ITC_TRUSTED_PROXIES`; unset: half of all.",
     )
     metrics_open: bool = Field(
         default=False, description="Serve `/metrics` without asking for credentials."
@@ -165,16 +185,9 @@ class Settings(BaseSettings):
         default=20, description="How long a graceful stop may take before the rest is cut off."
     )
 
-    # Capture
-    payload_max_bytes: Bytes = Field(
+    payload_max_bytes: Annotated[Bytes, Heading("Capture")] = Field(
         default=65_536,
         description="How much of a message's body is stored; 0 stores only its digest.",
-    )
-    batch_events: Count = Field(default=8_000, description="Most events in one transaction.")
-    batch_seconds: Seconds = Field(
-        default=0.1,
-        description="How long an event may wait for others to be stored with it; four times that "
-        "while over 1,000 come in that time.",
     )
     prefetch: Annotated[int, Field(ge=1, le=65_535)] = Field(
         default=32_000,
@@ -186,7 +199,23 @@ class Settings(BaseSettings):
         description="Processes that traces are spread over, to use more than one core; "
         "0 runs them within the service.",
     )
-    trace_queue: str = Field(
+    shared_places: Names = Field(
+        default=(),
+        description="Networks from which several programs connect under one address, as behind a "
+        "proxy, comma separated: there a client's own name tells them apart. Loopback is one.",
+    )
+    pending_copies: Count = Field(
+        default=200_000,
+        description="Most routed copies of a trace that wait for their delivery; "
+        "beyond that the oldest are forgotten and counted.",
+    )
+    reorder_seconds: Annotated[float, Field(ge=0, le=60)] = Field(
+        default=1,
+        description="On a cluster: how long a delivery waits for a publish that it overtook, and a "
+        "publish for a delivery that it names.",
+    )
+
+    trace_queue: Annotated[str, Heading("The trace queue")] = Field(
         default="itc.trace",
         min_length=1,
         max_length=200,
@@ -209,7 +238,8 @@ class Settings(BaseSettings):
         description="Whether to set a policy of our own for our queue where one for other queues "
         "would make it drop trace messages. The service's account needs the tag policymaker.",
     )
-    mark_seconds: Annotated[float, Field(ge=0, le=60)] = Field(
+
+    mark_seconds: Annotated[float, Field(ge=0, le=60), Heading("Losses")] = Field(
         default=1,
         description="How often a mark is published in a traced virtual host while there is "
         "traffic, so that a loss shows; 0 for never.",
@@ -222,49 +252,8 @@ class Settings(BaseSettings):
     tracing_check_seconds: Seconds = Field(
         default=15, description="How often to look whether tracing is still switched on."
     )
-    client_seconds: Annotated[float, Field(ge=0, le=60)] = Field(
-        default=6,
-        description="How long a trace waits to be told who is behind a new connection, where the "
-        "broker announces connections.",
-    )
-    connections_kept: Count = Field(
-        default=100_000,
-        description="Most closed connections whose programs are remembered.",
-    )
-    shared_places: Names = Field(
-        default=(),
-        description="Networks from which several programs connect under one address, as behind a "
-        "proxy, comma separated: there a client's own name tells them apart. Loopback is one.",
-    )
-    assumed_participants: Count = Field(
-        default=64,
-        description="Most participants of a trace that stand for connections without a name at a "
-        "shared place; beyond that they share one.",
-    )
-    pending_copies: Count = Field(
-        default=200_000,
-        description="Most routed copies of a trace that wait for their delivery; "
-        "beyond that the oldest are forgotten and counted.",
-    )
-    pending_copy_seconds: Seconds = Field(
-        default=86_400, description="Age at which a waiting copy is forgotten and counted."
-    )
-    remembered_deliveries: Count = Field(
-        default=20_000,
-        description="Past deliveries of a trace kept to match redeliveries and dead letters with.",
-    )
-    reorder_seconds: Annotated[float, Field(ge=0, le=60)] = Field(
-        default=1,
-        description="On a cluster: how long a delivery waits for a publish that it overtook, and a "
-        "publish for a delivery that it names.",
-    )
-    reorder_held: Count = Field(
-        default=10_000, description="Most trace messages of a trace that may wait for that."
-    )
-    quarantine_max: Count = Field(
-        default=1_000, description="Unreadable trace messages that are kept for each trace."
-    )
-    links: bool = Field(
+
+    links: Annotated[bool, Heading("Links")] = Field(
         default=True,
         description="Whether a publish comes after what its message names as its cause "
         "(docs/links.md).",
@@ -274,16 +263,13 @@ class Settings(BaseSettings):
         description="A JSON file with a list of own rules beside the built-in ones, for all traces "
         "(docs/links.md).",
     )
-    named_events: Count = Field(
-        default=50_000,
-        description="Past events of a trace kept as causes that later messages may name.",
-    )
     indexed_headers: Names = Field(
         default=(),
         description="Headers by which events are found at once, separated by commas, beside those "
         "that rules of links look at.",
     )
-    otlp: bool = Field(
+
+    otlp: Annotated[bool, Heading("OpenTelemetry")] = Field(
         default=False,
         description="Whether spans of OpenTelemetry are taken, at `POST /v1/traces` "
         "(docs/links.md).",
@@ -296,18 +282,6 @@ class Settings(BaseSettings):
     otlp_spans: Count = Field(
         default=1_000_000, description="Most spans that are kept, the newest."
     )
-    otlp_spans_per_request: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=10_000, description="Most spans of one request; beyond it, 413."
-    )
-    otlp_spans_per_second: Count = Field(
-        default=5_000, description="Most spans taken in a second; beyond it, 429."
-    )
-    otlp_max_bytes: Annotated[int, Field(ge=1, le=2**26)] = Field(
-        default=4_194_304, description="Largest body of a request with spans."
-    )
-    otlp_unpacked_max_bytes: Annotated[int, Field(ge=1, le=2**28)] = Field(
-        default=16_777_216, description="Its largest size once it is unpacked; beyond it, 413."
-    )
     otlp_export_url: SecretUrl | None = Field(
         default=None,
         description="A collector that spans of a period may be sent to, with OTLP over HTTP: "
@@ -319,8 +293,7 @@ class Settings(BaseSettings):
         description="What each request to it says in headers: `name=value`, comma separated.",
     )
 
-    # Assertions
-    webhook_url: SecretUrl | None = Field(
+    webhook_url: Annotated[SecretUrl | None, Heading("Assertions")] = Field(
         default=None,
         description="Where violations of assertions are told, `https://host/path`: as CloudEvents, "
         "by POST (docs/assertions-live.md); unset: nowhere.",
@@ -329,27 +302,8 @@ class Settings(BaseSettings):
         default=None,
         description="A file with the secret that signs them; unset: they are not signed.",
     )
-    webhook_seconds: Annotated[float, Field(gt=0, le=300)] = Field(
-        default=10, description="How long one request to that address may take."
-    )
-    webhook_give_up_seconds: Seconds = Field(
-        default=86_400,
-        description="How long it is tried to tell a violation, again and again.",
-    )
 
-    # Retention
-    retention_days: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="Age at which events are removed; unset: never."
-    )
-    retention_events: Count | None = Field(
-        default=None, description="Number of newest events that are kept; unset: all."
-    )
-    retention_check_seconds: Seconds = Field(
-        default=600, description="How often retention looks for something to remove."
-    )
-
-    # Chain jobs
-    spark_master: str = Field(
+    spark_master: Annotated[str, Heading("Spark and jobs")] = Field(
         default="local[2]", description="Spark's master: `local[N]` or `spark://host:port`."
     )
     spark_remote: SecretUrl | None = Field(
@@ -368,93 +322,10 @@ class Settings(BaseSettings):
     spark_at_boot: bool = Field(
         default=False, description="Start Spark with the service rather than on first use."
     )
-    spark_idle_seconds: Seconds = Field(
-        default=900, description="Idle time after which the Spark process is ended."
-    )
-    job_queue: Count = Field(default=100, description="Most jobs that may wait.")
-    job_history: Count = Field(default=1_000, description="Most ended jobs that are kept.")
-
-    exports_max_bytes: Bytes = Field(
-        default=107_374_182_400, description="Size of all exports together; beyond it, 507."
-    )
-    exports_max_files: Count = Field(
-        default=10_000, description="Number of exports that are kept; beyond it, 507."
-    )
     signing_key_file: File | None = Field(
         default=None,
         description="A file with an Ed25519 private key (PEM), which signs the manifests of what "
         "events touched.",
-    )
-
-    # Bounds of the interface
-    page_size: Count = Field(default=100, description="Events on a page by default.")
-    page_size_max: Count = Field(default=500, description="Most events on a page.")
-    walk_limit_max: Count = Field(
-        default=1_000, description="Most causes or effects in one answer."
-    )
-    query_seconds: Seconds = Field(
-        default=15, description="How long the database may look for a list of events."
-    )
-    searches: Annotated[int, Field(ge=1, le=64)] = Field(
-        default=4,
-        description="Lists with a filter, deep pages and long walks that are looked for at a time; "
-        "each has a connection to the database.",
-    )
-    searches_per_user: Count = Field(
-        default=2, description="Most of them of one user; users take turns."
-    )
-    searches_waiting: Count = Field(
-        default=10, description="Most of one user that wait for their turn; beyond it, 429."
-    )
-    answers_max_bytes: Count = Field(
-        default=67_108_864,
-        description="Memory for the large payloads, headers and clocks of all answers under way; "
-        "the rest waits.",
-    )
-    tail_max_bytes: Count = Field(
-        default=33_554_432,
-        description="Memory for new events that are kept encoded for the next reader of the tail.",
-    )
-    wait_seconds_max: Seconds = Field(
-        default=60, description="Longest long poll, and longest `Prefer: wait`."
-    )
-    live_subscribers: Count = Field(default=2_000, description="Most readers of the live tail.")
-    live_send_seconds: Seconds = Field(
-        default=15, description="How long a reader of the live tail may take for one write."
-    )
-    live_behind_events: Count = Field(
-        default=20_000, description="How far a reader of the live tail may fall behind."
-    )
-    request_max_bytes: Count = Field(default=65_536, description="Largest body of a request.")
-    request_seconds: Seconds = Field(
-        default=15, description="How long a client may take to send its request."
-    )
-    keep_alive_seconds: Seconds = Field(
-        default=5, description="How long a connection may wait for its client's next request."
-    )
-    send_seconds: Seconds = Field(
-        default=60,
-        description="How long a client may take for 16 KiB of an answer, or for its end.",
-    )
-    connections: Count | None = Field(
-        default=None,
-        description="Most connections of clients; unset: 4096, or five eighths of the descriptors "
-        "that the process may open where that is less.",
-    )
-    connections_per_address: Count | None = Field(
-        default=None,
-        description="Most connections from one address (IPv6: a network of 64 bits) that is none "
-        "of `ITC_TRUSTED_PROXIES`; unset: half of all.",
-    )
-    auth_cache_seconds: Seconds = Field(
-        default=15, description="How long the broker's answer about a user is cached."
-    )
-    auth_cache_users: Count = Field(
-        default=1_000, description="Most users whose rights are remembered."
-    )
-    sign_in_failures: Count = Field(
-        default=5,
-        description="Failed sign-ins of a user from an address before the next has to wait.",
     )
 
     @field_validator("database_url")
@@ -546,12 +417,6 @@ class Settings(BaseSettings):
             )
         return self
 
-    @model_validator(mode="after")
-    def _pages_fit(self) -> Settings:
-        if self.page_size > self.page_size_max:
-            raise ValueError("ITC_PAGE_SIZE is larger than ITC_PAGE_SIZE_MAX")
-        return self
-
     @property
     def database(self) -> SecretUrl:
         """The database's URL, with the default filled in."""
@@ -568,11 +433,6 @@ class Settings(BaseSettings):
         return self.archive_dir or self.data_dir / "archives"
 
     @property
-    def larger_bodies(self) -> dict[str, int]:
-        """The paths at which a request's body may be larger than elsewhere, and how large."""
-        return {"/v1/traces": self.otlp_max_bytes} if self.otlp else {}
-
-    @property
     def service(self) -> str:
         """What this service is called."""
         return self.service_name or f"{socket.gethostname()}:{self.port}"
@@ -587,7 +447,7 @@ class Settings(BaseSettings):
         """The broker's address, with its password, and with the heartbeat if it names none."""
         parts = urlsplit(self.amqp_url.reveal())
         if "heartbeat" not in parse_qs(parts.query):
-            query = f"heartbeat={self.heartbeat_seconds}"
+            query = f"heartbeat={_HEARTBEAT_SECONDS}"
             parts = parts._replace(query=f"{parts.query}&{query}" if parts.query else query)
         return parts.geturl()
 

@@ -41,7 +41,6 @@ class Service:
             "ITC_DATA_DIR": str(folder),
             "ITC_AUTH": "none",
             "ITC_PORT": str(self.port),
-            "ITC_BATCH_SECONDS": "0.02",
             "ITC_TRACE_PROCESSES": str(processes),
             **(settings or {}),
         }

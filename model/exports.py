@@ -134,10 +134,10 @@ class Usage:
 
 @dataclass(frozen=True)
 class Quota:
-    """How much a folder of exports may hold."""
+    """How much a folder of exports may hold: each of its files costs time when it is looked at."""
 
-    files: int
     bytes: int
+    files: int = 10_000
 
     def left(self, used: Usage) -> int:
         """The bytes that a further export may have; negative where there may be none."""
@@ -147,8 +147,8 @@ class Quota:
         """Why there is no room, in a sentence."""
         return (
             f"The exports take {used.files} files and {used.bytes} bytes, of {self.files} files"
-            f" and {self.bytes} bytes that they may (ITC_EXPORTS_MAX_FILES,"
-            " ITC_EXPORTS_MAX_BYTES): delete some and ask again. Nothing was written."
+            f" and {self.bytes} bytes that they may (ITC_EXPORTS_MAX_BYTES): delete some and"
+            " ask again. Nothing was written."
         )
 
 

@@ -11,7 +11,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from app.api import openapi, problems
 from app.api.dashboard import Dashboard
-from app.api.layers.bodies import BoundedBody
+from app.api.layers.bodies import BoundedBody, larger_bodies
 from app.api.layers.head import HeadLikeGet
 from app.api.layers.hosts import OneHost
 from app.api.layers.metrics import HttpMetrics, MeasuredRequests
@@ -114,12 +114,7 @@ def build(
 
 def _add_layers(app: FastAPI, settings: Settings) -> None:
     """Innermost first: the layer added last sees a request first."""
-    app.add_middleware(
-        BoundedBody,
-        max_bytes=settings.request_max_bytes,
-        seconds=settings.request_seconds,
-        larger=settings.larger_bodies,
-    )
+    app.add_middleware(BoundedBody, larger=larger_bodies(settings.otlp))
     app.state.http_metrics = HttpMetrics()
     app.add_middleware(MeasuredRequests, metrics=app.state.http_metrics)
     app.add_middleware(SameOriginWrites, allowed_origins=settings.cors_origins)

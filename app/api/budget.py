@@ -10,12 +10,14 @@ from contextlib import asynccontextmanager
 # How much an event's large fields can grow while an answer is made of them: the stored bytes,
 # their text, and JSON, in which a control character takes six times the space.
 GROWTH = 8
+# Together with the tail's (`app.api.tail.KEPT_BYTES`) below 100 MiB, whatever clients ask for.
+ANSWERS_BYTES = 1 << 26
 
 
 class ByteBudget:
     """Lets in what fits, first come first served; what is larger than all of it goes in alone."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int = ANSWERS_BYTES) -> None:
         self._most = most
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.held = 0

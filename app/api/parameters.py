@@ -23,6 +23,22 @@ Name = Annotated[str, Field(pattern=WITHOUT_NUL), AfterValidator(unescape)]
 LISTS = ("columns", "events")
 LONGEST_TEXT = 4_096
 Text = Annotated[str, Field(max_length=LONGEST_TEXT, pattern=WITHOUT_NUL)]
+# Whoever asks for more than these gets as much as there may be.
+WAIT_SECONDS = 60.0  # of a long poll and of `Prefer: wait`: many proxies wait no longer
+PAGE_SIZE, LARGEST_PAGE = 100, 500
+LONGEST_WALK = 1_000
+
+
+def waiting(seconds: float) -> float:
+    """How long a client that asks for this long waits."""
+    return min(seconds, WAIT_SECONDS)
+
+
+Wait = Annotated[float, Field(ge=0, le=3_600), AfterValidator(waiting)]
+PageSize = Annotated[int, Field(ge=1), AfterValidator(lambda size: min(size, LARGEST_PAGE))]
+WalkLimit = Annotated[
+    int, Field(ge=1, le=2**31 - 1), AfterValidator(lambda limit: min(limit, LONGEST_WALK))
+]
 
 
 async def single_parameters(request: Request) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from app.api.slots import Slots
 from app.stored.filters import EventFilter
-from app.stored.pages import EventPage, Found, Sort, is_quick
+from app.stored.pages import SEARCHES, EventPage, Found, Sort, is_quick
 from app.stored.periods import Histogram
 from model.event import Large
 from model.words import Via
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # A walk beyond this many events is as much work as a search.
 SHORT_WALK = 100
+# Searches of one user: at a time, so that nobody has them all, and in the queue; beyond it, 429.
+EACH, WAITING = 2, 10
 # Searches for readers who follow the store, apart from the others: at a time, and per user.
 FOLLOWING, FOLLOWING_EACH = 2, 1
 
@@ -32,7 +34,9 @@ class Searches:
         waiting: searches that may wait for one user.
     """
 
-    def __init__(self, events: Events, *, at_once: int, each: int, waiting: int) -> None:
+    def __init__(
+        self, events: Events, *, at_once: int = SEARCHES, each: int = EACH, waiting: int = WAITING
+    ) -> None:
         self._events = events
         self._slots = Slots(at_once, each, waiting)
         self._following = Slots(FOLLOWING, FOLLOWING_EACH)  # any number may wait

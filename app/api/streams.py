@@ -13,6 +13,9 @@ from starlette.types import Receive, Scope, Send
 from app.errors import TooManyRequestsError
 
 HEARTBEAT_SECONDS = 15.0
+# For one write: a client that reads nothing for this long has its socket's buffers full.
+SEND_SECONDS = 15.0
+MOST_READERS = 2_000  # of the live tail; each is a task and a connection
 
 
 def described(text: str) -> dict[str, Any]:
@@ -38,7 +41,7 @@ def frame(event: str, data: object) -> bytes:
 class EventStream(Response):
     """An answer of server-sent events that ends with its client.
 
-    A client that does not take a write within ``send_seconds`` is disconnected: what it leaves
+    A client that does not take a write within `SEND_SECONDS` is disconnected: what it leaves
     unread is in the socket's buffer, and that is all it holds.
     """
 
@@ -47,14 +50,13 @@ class EventStream(Response):
     def __init__(
         self,
         frames: AsyncGenerator[bytes, None],
-        send_seconds: float,
         closed: Callable[[], None] = lambda: None,
     ) -> None:
         """``closed`` is called once, however the stream ends."""
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._frames = frames
-        self._send_seconds = send_seconds
+        self._send_seconds = SEND_SECONDS
         self._closed = closed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -98,7 +100,7 @@ async def _disconnected(receive: Receive) -> None:
 class Subscribers:
     """Counts the readers of the live tail, and admits at most ``most``."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int = MOST_READERS) -> None:
         self._most = most
         self.count = 0
         self.dropped = 0

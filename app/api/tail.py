@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from app.store.causality import Causality
     from app.store.queries import Events
 
+# Of encoded batches for the readers who ask next.
+KEPT_BYTES = 1 << 25
 _SHARED = 16  # batches kept for readers who ask a moment later, whatever their size
 # The shortest time between two checks of a reader's rights, so that believing the broker for less
 # than this does not become a busy loop.
@@ -98,7 +100,7 @@ class Tail:
         searches: Searches,
         feed: Feed,
         budget: ByteBudget,
-        most_bytes: int,
+        most_bytes: int = KEPT_BYTES,
     ) -> None:
         self._events = events
         self._causality = causality

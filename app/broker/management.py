@@ -31,6 +31,7 @@ from app.errors import (
 T = TypeVar("T")
 
 # Answers to a request of ours that holds a user's credentials: those are too long for the broker.
+TIMEOUT_SECONDS = 5.0  # for one request: a broker that takes longer is as good as away
 _TOO_LONG = frozenset({413, 414, 431})
 
 _OF_CONNECTIONS = (
@@ -180,7 +181,7 @@ class ManagementApi:
         user: str,
         password: str,
         *,
-        timeout_seconds: float = 5.0,
+        timeout_seconds: float = TIMEOUT_SECONDS,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._base_url = base_url.rstrip("/")

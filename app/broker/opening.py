@@ -40,9 +40,4 @@ class BrokerParts:
 def management_api(settings: Settings) -> ManagementApi:
     """The broker's management API, under the service's own account."""
     user, password = settings.management_credentials
-    return ManagementApi(
-        settings.management_url.without_credentials,
-        user,
-        password,
-        timeout_seconds=settings.management_timeout_seconds,
-    )
+    return ManagementApi(settings.management_url.without_credentials, user, password)

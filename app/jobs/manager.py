@@ -72,6 +72,11 @@ class _Live:
         return self.job.state in ENDED
 
 
+QUEUE = 100  # jobs that wait: at some seconds each, more than anybody waits for
+IDLE_SECONDS = 900.0  # of Spark's process, which takes some hundred megabytes
+HISTORY = 1_000  # ended jobs that are kept
+
+
 class JobManager:
     """Submits, runs, watches and cancels jobs.
 
@@ -91,9 +96,9 @@ class JobManager:
         spark: SparkProcess,
         *,
         others: Mapping[str, RestampProcess] | None = None,
-        queue_limit: int = 100,
-        idle_seconds: float = 900.0,
-        history: int = 1000,
+        queue_limit: int = QUEUE,
+        idle_seconds: float = IDLE_SECONDS,
+        history: int = HISTORY,
         start_spark: bool = False,
     ) -> None:
         self._store = store

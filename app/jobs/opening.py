@@ -39,7 +39,7 @@ class Folders(NamedTuple):
 
 def open_folders(settings: Settings, apart: Callable[[], Sequence[str]]) -> Folders:
     """The folders; ``apart`` names the services that keep their exports in another."""
-    quota = Quota(files=settings.exports_max_files, bytes=settings.exports_max_bytes)
+    quota = Quota(settings.exports_max_bytes)
     data = settings.data_dir.absolute()
     return Folders(
         Exports(settings.exports, settings.archives, quota, apart),
@@ -73,12 +73,4 @@ def open_jobs(
         archives,
         link_rules=link_rules,
     )
-    return JobManager(
-        store,
-        spark,
-        others={RESTAMP: restamps},
-        queue_limit=settings.job_queue,
-        idle_seconds=settings.spark_idle_seconds,
-        history=settings.job_history,
-        start_spark=settings.spark_at_boot,
-    )
+    return JobManager(store, spark, others={RESTAMP: restamps}, start_spark=settings.spark_at_boot)

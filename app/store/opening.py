@@ -41,9 +41,6 @@ async def open_store(
     store = await Store.open(
         url,
         payload_max_bytes=settings.payload_max_bytes,
-        quarantine_max=settings.quarantine_max,
-        query_seconds=settings.query_seconds,
-        searches=settings.searches,
         service=service,
         indexed_headers=indexed_headers,
         traceparents=settings.otlp,

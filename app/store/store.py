@@ -40,6 +40,7 @@ from app.store.traces import Traces
 from app.store.violations import Violations
 from app.store.watching import Watching
 from app.stored.lanes import Lane
+from app.stored.pages import SEARCHES
 from model.times import now
 
 T = TypeVar("T")
@@ -96,7 +97,7 @@ class Store:
         payload_max_bytes: int = 65_536,
         quarantine_max: int = 1_000,
         query_seconds: float = 15.0,
-        searches: int = 4,
+        searches: int = SEARCHES,
         service: str | None = None,
         indexed_headers: Mapping[str, bool] | None = None,
         traceparents: bool = False,

@@ -13,6 +13,8 @@ from model.event import Event
 # From this position on, a page is located by arithmetic if possible, else by counting rows: at
 # 2,500,000, counting takes three times as long as the rest of the answer.
 DEEP = 1_000
+# Lists with a filter, deep pages and long walks at a time; each has a connection to the database.
+SEARCHES = 4
 
 
 class Sort(enum.StrEnum):

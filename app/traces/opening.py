@@ -45,7 +45,7 @@ def open_traces(
         processes = TraceProcesses(settings.trace_processes, line)
         stack.push_async_callback(processes.close)
         elsewhere = processes.run
-    introductions = _introductions(settings, store, broker)
+    introductions = _introductions(store, broker)
     return TraceRegistry(store, broker.source, pipeline, elsewhere, introductions, service)
 
 
@@ -53,23 +53,19 @@ def capture(
     settings: Settings, store: Store, broker: BrokerParts, pipeline: PipelineSettings
 ) -> Callable[[Trace, Feed], RunningTrace]:
     """What runs a trace in a process that only runs traces."""
-    introductions, turn = _introductions(settings, store, broker), asyncio.Lock()
+    introductions, turn = _introductions(store, broker), asyncio.Lock()
     return lambda trace, feed: RunningTrace(
         trace, store, broker.source, feed, pipeline, turn, introductions
     )
 
 
-def _introductions(settings: Settings, store: Store, broker: BrokerParts) -> Introductions:
-    return Introductions(store.connections, broker.announcements(), seconds=settings.client_seconds)
+def _introductions(store: Store, broker: BrokerParts) -> Introductions:
+    return Introductions(store.connections, broker.announcements())
 
 
-def watch_connections(
-    stack: AsyncExitStack, settings: Settings, store: Store, broker: BrokerParts
-) -> ConnectionWatch:
+def watch_connections(stack: AsyncExitStack, store: Store, broker: BrokerParts) -> ConnectionWatch:
     """The one task of the service that notes who connects to the broker; it is running."""
-    watch = ConnectionWatch(
-        store.connections, broker.announcements(), keep=settings.connections_kept
-    )
+    watch = ConnectionWatch(store.connections, broker.announcements())
     watch.start()
     stack.push_async_callback(watch.stop)
     return watch
@@ -79,8 +75,7 @@ def watch_spans(stack: AsyncExitStack, settings: Settings, store: Store) -> Span
     """The running task that finds what spans tell of; None where they are off."""
     if not settings.otlp:
         return None
-    days, seconds = settings.retention_days, settings.retention_check_seconds
-    watch = SpanWatch(store.spans, SpanBounds(settings.otlp_spans, days, seconds))
+    watch = SpanWatch(store.spans, SpanBounds(settings.otlp_spans, settings.retention_days))
     watch.start()
     stack.push_async_callback(watch.stop)
     return watch
@@ -92,17 +87,10 @@ def pipeline_settings(settings: Settings, rules: tuple[Rule, ...]) -> PipelineSe
     return PipelineSettings(
         bounds=Bounds(
             copies=settings.pending_copies,
-            copy_age=_microseconds(settings.pending_copy_seconds),
-            handovers=settings.remembered_deliveries,
-            reorder_window=_microseconds(settings.reorder_seconds),
-            reorder_held=settings.reorder_held,
-            assumed=settings.assumed_participants,
-            named=settings.named_events,
+            reorder_window=int(settings.reorder_seconds * 1_000_000),
         ),
         link_rules=rules,
         indexed_headers=settings.indexed_headers,
-        batch_events=settings.batch_events,
-        batch_seconds=settings.batch_seconds,
         prefetch=settings.prefetch,
         check_seconds=settings.tracing_check_seconds,
         mark_seconds=settings.mark_seconds,
@@ -111,10 +99,5 @@ def pipeline_settings(settings: Settings, rules: tuple[Rule, ...]) -> PipelineSe
         retention=RetentionRule(
             keep_events=settings.retention_events,
             keep_seconds=None if days is None else days * _DAY_SECONDS,
-            check_seconds=settings.retention_check_seconds,
         ),
     )
-
-
-def _microseconds(seconds: float) -> int:
-    return int(seconds * 1_000_000)

@@ -52,7 +52,7 @@ PUBLISH_MISSING = (
 
 CAUSE_FORGOTTEN = (
     "a message was handed out whose publish may be one of those that the trace had to forget "
-    "(ITC_PENDING_COPIES, ITC_PENDING_COPY_SECONDS)"
+    "(ITC_PENDING_COPIES, or older than a day)"
 )
 
 

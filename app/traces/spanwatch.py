@@ -37,7 +37,7 @@ class SpanBounds(msgspec.Struct, frozen=True):
 
     keep: int
     days: float | None
-    prune_every: float
+    prune_every: float = 600.0
 
 
 class SpanState(msgspec.Struct):

@@ -52,9 +52,7 @@ def _webhook(settings: Settings, store: Store) -> Webhook | None:
             raise SettingsError(f"ITC_WEBHOOK_SECRET_FILE: {file}: {error}") from error
     return Webhook(
         store.violations,
-        WebhookPost(settings.webhook_url, settings.webhook_seconds),
+        WebhookPost(settings.webhook_url),
         f"urn:rabbitmq-itc:{store.name}",
-        seconds=settings.webhook_seconds,
-        give_up_seconds=settings.webhook_give_up_seconds,
         secret=secret,
     )

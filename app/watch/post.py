@@ -14,6 +14,8 @@ import httpx
 from app.errors import OutageError
 from app.secret_url import SecretUrl
 
+REQUEST_SECONDS = 10.0  # what most senders of webhooks grant
+
 
 class WebhookPost:
     """The address, and how long (s) one request to it may take in all."""
@@ -21,7 +23,7 @@ class WebhookPost:
     def __init__(
         self,
         url: SecretUrl,
-        seconds: float,
+        seconds: float = REQUEST_SECONDS,
         *,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:

@@ -20,11 +20,11 @@ import msgspec
 
 from app.errors import ItcError, OutageError
 from app.stored.assertions import MINUTE, Telling, Violation
+from app.watch.post import REQUEST_SECONDS, WebhookPost
 from model.times import iso_time, now
 
 if TYPE_CHECKING:
     from app.store.violations import Violations
-    from app.watch.post import WebhookPost
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +39,8 @@ LOOK_SECONDS = 1.0
 PAUSE_SECONDS = 5.0
 # The pause after the first attempt, and the longest.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
+# A receiver that is mended within a day is told all.
+GIVE_UP_SECONDS = 86_400.0
 # What a request may take beside the time that it is given.
 SLACK_SECONDS = 30.0
 
@@ -59,8 +61,8 @@ class Webhook:
         post: WebhookPost,
         source: str,
         *,
-        seconds: float,
-        give_up_seconds: float,
+        seconds: float = REQUEST_SECONDS,
+        give_up_seconds: float = GIVE_UP_SECONDS,
         secret: bytes | None = None,
         clock: Callable[[], int] = now,
     ) -> None:

@@ -13,19 +13,20 @@ import msgspec
 import pytest
 import pytest_asyncio
 from fastapi import FastAPI
+from msgspec.structs import replace
 
 from app.api.application import build
-from app.api.budget import ByteBudget
+from app.api.budget import ANSWERS_BYTES, ByteBudget
 from app.api.otlp.intake import Intake, IntakeBounds
 from app.api.readiness import Readiness
-from app.api.searching import Searches
+from app.api.searching import EACH, WAITING, Searches
 from app.api.services import Services
-from app.api.signin.auth import Authenticator, BrokerAuthenticator, NobodyAsked
-from app.api.streams import Subscribers
-from app.api.tail import Tail
+from app.api.signin.auth import FREE_FAILURES, Authenticator, BrokerAuthenticator, NobodyAsked
+from app.api.streams import MOST_READERS, Subscribers
+from app.api.tail import KEPT_BYTES, Tail
 from app.jobs.archives import Archives
 from app.jobs.exports import Exports
-from app.jobs.manager import JobManager
+from app.jobs.manager import QUEUE, JobManager
 from app.jobs.periods import PeriodFiles
 from app.jobs.reports import Reports
 from app.jobs.restamps import RestampProcess
@@ -34,6 +35,7 @@ from app.jobs.touched import TouchedFiles
 from app.server import Server, bind, configuration
 from app.settings import Settings
 from app.store import Store
+from app.stored.pages import SEARCHES
 from app.traces.connectionwatch import WatchState
 from app.traces.spanwatch import SpanBounds, SpanWatch
 from app.tracker import Record
@@ -45,11 +47,28 @@ from tests.api.story import Teller, open_store, tell_story
 ADMINISTRATOR = ("admin", "secret")
 
 
+@dataclass(frozen=True)
+class WorldBounds:
+    """The service's own bounds, which tests make smaller."""
+
+    answers_bytes: int = ANSWERS_BYTES
+    exports: int = Quota.files
+    jobs: int = QUEUE
+    readers: int = MOST_READERS
+    searches: int = SEARCHES
+    searches_each: int = EACH
+    searches_waiting: int = WAITING
+    sign_in_failures: int = FREE_FAILURES
+    spans: IntakeBounds = field(default_factory=IntakeBounds)
+    tail_bytes: int = KEPT_BYTES
+
+
 @dataclass
 class World:
-    """A service of fakes, and the settings it was made with."""
+    """A service of fakes, and what it was made with."""
 
     settings: Settings
+    bounds: WorldBounds
     broker: FakeBroker
     traces: FakeTraces
     folder: Path
@@ -68,8 +87,7 @@ class World:
         return BrokerAuthenticator(
             self.broker,
             cache_seconds=self.settings.auth_cache_seconds,
-            cache_users=self.settings.auth_cache_users,
-            failures=self.settings.sign_in_failures,
+            failures=self.bounds.sign_in_failures,
             loopback_users=self.settings.loopback_users,
         )
 
@@ -77,7 +95,7 @@ class World:
     async def services(self) -> AsyncIterator[Services]:
         self.store = self.traces.store = store = await open_store(self.folder)
         try:
-            self.subscribers = Subscribers(self.settings.live_subscribers)
+            self.subscribers = Subscribers(self.bounds.readers)
             self.tellers = await tell_story(store)
             self.traces.feed.advance(await store.events.last_id())
             restamps = RestampProcess(
@@ -90,17 +108,18 @@ class World:
                 store.jobs,
                 self.spark,  # type: ignore[arg-type]
                 others={"restamp": restamps},
-                queue_limit=self.settings.job_queue,
+                queue_limit=self.bounds.jobs,
             )
             await jobs.start()
-            budget = ByteBudget(self.settings.answers_max_bytes)
+            budget = ByteBudget(self.bounds.answers_bytes)
             intake = self._intake(store)
             self.searches = searches = Searches(
                 store.events,
-                at_once=self.settings.searches,
-                each=self.settings.searches_per_user,
-                waiting=self.settings.searches_waiting,
+                at_once=self.bounds.searches,
+                each=self.bounds.searches_each,
+                waiting=self.bounds.searches_waiting,
             )
+            quota = Quota(self.settings.exports_max_bytes, self.bounds.exports)
             services = Services(
                 settings=self.settings,
                 authenticator=self.authenticator(),
@@ -116,25 +135,13 @@ class World:
                     searches,
                     self.traces.feed,
                     budget,
-                    self.settings.tail_max_bytes,
+                    self.bounds.tail_bytes,
                 ),
                 subscribers=self.subscribers,
                 jobs=jobs,
-                exports=Exports(
-                    self.settings.exports,
-                    self.settings.archives,
-                    Quota(self.settings.exports_max_files, self.settings.exports_max_bytes),
-                ),
-                touched=TouchedFiles(
-                    self.settings.exports,
-                    Quota(self.settings.exports_max_files, self.settings.exports_max_bytes),
-                    self.settings.signing_key_file,
-                ),
-                periods=PeriodFiles(
-                    self.settings.exports,
-                    Quota(self.settings.exports_max_files, self.settings.exports_max_bytes),
-                    self.settings.collector,
-                ),
+                exports=Exports(self.settings.exports, self.settings.archives, quota),
+                touched=TouchedFiles(self.settings.exports, quota, self.settings.signing_key_file),
+                periods=PeriodFiles(self.settings.exports, quota, self.settings.collector),
                 topologies=Topologies(self.settings.data_dir / "topologies"),
                 reports=Reports(self.settings.data_dir / "reports"),
                 archives=Archives(self.settings.archives),
@@ -152,13 +159,7 @@ class World:
         if not self.settings.otlp:
             return None
         self.resolver = SpanWatch(store.spans, SpanBounds(1_000, None, 60.0))
-        settings = self.settings
-        bounds = IntakeBounds(
-            settings.otlp_unpacked_max_bytes,
-            settings.otlp_spans_per_request,
-            settings.otlp_spans_per_second,
-            settings.retention_days,
-        )
+        bounds = replace(self.bounds.spans, days=self.settings.retention_days)
         return Intake(store.spans, bounds, timer=self.timer)
 
     async def tell(self, *records: Record, vhost: str = "/") -> list[int]:
@@ -173,12 +174,13 @@ class World:
         return build(self.settings, self.services, web=None)
 
 
-def make_world(tmp_path: Path, **settings: object) -> World:
+def make_world(tmp_path: Path, bounds: WorldBounds = WorldBounds(), **settings: object) -> World:
     broker = FakeBroker()
     broker.add("admin", "secret", "administrator", "/", "shop")
     broker.add("watcher", "secret", "monitoring", "/", "shop")
     return World(
         Settings(_env_file=None, data_dir=tmp_path, port=0, **settings),
+        bounds,
         broker,
         FakeTraces(frozenset({"/", "shop", "undefined", "50%2F off", "ü"})),
         tmp_path,

@@ -16,7 +16,7 @@ from app.errors import OutageError, QuotaError
 from app.jobs.exports import Export
 from model.exports import ChainSummary
 from model.jobs import Served
-from tests.api.conftest import World, connected, make_world
+from tests.api.conftest import World, WorldBounds, connected, make_world
 from tests.api.described import conforms
 from tests.api.story import AUDITED, INVOICED, ORDERED
 
@@ -349,7 +349,7 @@ async def test_jobs_are_followed_as_they_go(world: World, client: httpx.AsyncCli
 
 
 async def test_a_full_queue_says_so(tmp_path: Path) -> None:
-    world = make_world(tmp_path, job_queue=1)
+    world = make_world(tmp_path, WorldBounds(jobs=1))
     world.spark.go.clear()
     async with connected(world.app(), auth=("admin", "secret")) as client:
         answers = [
@@ -402,7 +402,7 @@ async def test_formats_are_listed(client: httpx.AsyncClient) -> None:
     ],
 )
 def test_a_preference_is_a_time(prefer: str | None, seconds: float | None) -> None:
-    preference = preference_of(prefer, 60.0)
+    preference = preference_of(prefer)
 
     assert (None if preference is None else preference.seconds) == seconds
 
@@ -420,7 +420,7 @@ def test_a_preference_is_a_time(prefer: str | None, seconds: float | None) -> No
     ],
 )
 def test_what_is_applied_of_a_preference_is_named(prefer: str, applied: str) -> None:
-    preference = preference_of(prefer, 60.0)
+    preference = preference_of(prefer)
 
     assert preference is not None
     assert preference.applied == applied
@@ -479,9 +479,9 @@ async def test_who_waits_for_a_job_is_let_go_when_rights_are_taken_away(
     assert (answer.status_code == 401) or "event: dropped" in answer.text
 
 
-@pytest.mark.parametrize("bound", [{"exports_max_files": 1}, {"exports_max_bytes": 1}])
-async def test_exports_have_a_quota(tmp_path: Path, bound: dict[str, int]) -> None:
-    world = make_world(tmp_path, **bound)
+@pytest.mark.parametrize(("files", "size"), [(1, 1 << 30), (10_000, 1)])
+async def test_exports_have_a_quota(tmp_path: Path, files: int, size: int) -> None:
+    world = make_world(tmp_path, WorldBounds(exports=files), exports_max_bytes=size)
     async with connected(world.app(), auth=("admin", "secret")) as client:
         first = await client.put(URL)
         runs = world.spark.runs

@@ -15,6 +15,8 @@ from typing import cast
 import pytest
 from fastapi import FastAPI
 
+from app import protocol
+from app.api.layers import bodies
 from app.api.layers.metrics import HttpMetrics
 from app.connections import Connections, bounded, descriptors
 from app.protocol import GuardedProtocol, State
@@ -28,7 +30,14 @@ LIVE = b"GET /health/live HTTP/1.1\r\nhost: x\r\n"
 TRACE = b"/itc_db/shop/undefined/undefined/undefined"
 [(NAME, VALUE)] = basic("admin", "secret").items()
 SIGNED_IN = f"{NAME}: {VALUE}\r\n".encode()
-SHORT = {"request_seconds": 0.2, "keep_alive_seconds": 0.2, "send_seconds": 0.2}
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the service wait for no client as long as 0.3 seconds."""
+    monkeypatch.setattr(bodies, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(protocol, "KEEP_ALIVE_SECONDS", 0.2)
+    monkeypatch.setattr(protocol, "SEND_SECONDS", 0.2)
 
 
 class Running:
@@ -153,14 +162,14 @@ SILENCES = {
 
 
 @pytest.fixture(params=SILENCES)
-def silence(request: pytest.FixtureRequest) -> Silence:
+def silence(request: pytest.FixtureRequest, impatient: None) -> Silence:
     return SILENCES[request.param]
 
 
 async def test_a_client_that_falls_silent_is_let_go(
     tmp_path: Path, silence: Silence, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running(make_world(tmp_path, **SHORT)) as server:
+    async with running(make_world(tmp_path)) as server:
         answers = await (await server.connect(silence.data)).until_closed()
         await until(lambda: not server.connections)
         cuts = {state for state in State if server.cut(state)}
@@ -174,7 +183,7 @@ async def test_a_client_that_falls_silent_is_let_go(
 async def test_one_more_byte_behind_an_answer_holds_nothing(
     tmp_path: Path, silence: Silence
 ) -> None:
-    async with running(make_world(tmp_path, **SHORT)) as server:
+    async with running(make_world(tmp_path)) as server:
         client = await server.connect(silence.data)
         for status in silence.answers:
             assert (await client.answer())[9:12] == status
@@ -183,7 +192,7 @@ async def test_one_more_byte_behind_an_answer_holds_nothing(
 
 
 async def test_a_trickle_prolongs_nothing(tmp_path: Path, silence: Silence) -> None:
-    async with running(make_world(tmp_path, **SHORT)) as server:
+    async with running(make_world(tmp_path)) as server:
         client = await server.connect(silence.data)
         ended = asyncio.create_task(client.until_closed())
         async with asyncio.timeout(30):
@@ -192,10 +201,11 @@ async def test_a_trickle_prolongs_nothing(tmp_path: Path, silence: Silence) -> N
                 await asyncio.wait({ended}, timeout=0.02)
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("header", [b"", b"connection: close\r\n"])
 async def test_an_end_that_nobody_reads_is_not_kept(tmp_path: Path, header: bytes) -> None:
     """So little that the transport does not say that it waits."""
-    world = make_world(tmp_path, **SHORT)
+    world = make_world(tmp_path)
     async with running(world, send_buffer=4_096) as server:
         await world.tell(*[publish(SHOP, "news", body=b"x" * 1_000)] * 25)
         with socket.socket() as client:
@@ -209,9 +219,10 @@ async def test_an_end_that_nobody_reads_is_not_kept(tmp_path: Path, header: byte
 
 
 async def test_requests_that_wait_for_an_earlier_answer_are_not_the_clients_fault(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = make_world(tmp_path, request_seconds=0.2)
+    monkeypatch.setattr(bodies, "REQUEST_SECONDS", 0.2)
+    world = make_world(tmp_path)
     poll = b"GET /itc_db?after=999999&wait=1 HTTP/1.1\r\nhost: x\r\n" + SIGNED_IN + b"\r\n"
     async with running(world) as server:
         client = await server.connect(poll + 3 * (LIVE + b"\r\n") + LIVE)
@@ -222,8 +233,9 @@ async def test_requests_that_wait_for_an_earlier_answer_are_not_the_clients_faul
     assert statuses == [b"200"] * 5
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_few_requests_wait_on_a_connection(tmp_path: Path) -> None:
-    async with running(make_world(tmp_path, **SHORT)) as server:
+    async with running(make_world(tmp_path)) as server:
         client = await server.connect(5_000 * (LIVE + b"\r\n"))
         answers = await client.until_closed()
 
@@ -243,7 +255,7 @@ async def test_little_of_what_waits_for_an_earlier_answer_is_kept(tmp_path: Path
         await until(lambda: connection.flow.read_paused)
         [(waiting, _)] = connection.pipeline
 
-        assert len(waiting.body) <= one.server.config.http.body_bytes + 1  # type: ignore[union-attr]
+        assert len(waiting.body) <= bodies.BODY_BYTES + 1
 
 
 async def test_a_body_that_may_be_larger_arrives_whole(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from fastapi import Request
 
 from app.api.application import build
 from app.api.dashboard import takes_gzip
+from app.api.layers import bodies
 from app.api.layers.paths import rebuilt_path
 from app.api.parameters import single_parameters
 from app.api.signin.auth import claimed_user
@@ -243,8 +244,11 @@ NAMES = [
     ],
     ids=["broker", "none", "behind a proxy"],
 )
-async def test_no_value_of_a_header_is_a_bug(tmp_path: Path, settings: dict[str, str]) -> None:
-    world = make_world(tmp_path, **settings, request_seconds=1)
+async def test_no_value_of_a_header_is_a_bug(
+    tmp_path: Path, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "REQUEST_SECONDS", 1.0)
+    world = make_world(tmp_path, **settings)
     [(_, value)] = basic("admin", "secret").items()
     export = "/itc_db/undefined/1/3/x.jsonl"
     async with served(build(world.settings, world.services, web=WEB), world.settings) as url:

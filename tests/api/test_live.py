@@ -14,10 +14,12 @@ import httpx
 import pytest
 from httpx_sse import ServerSentEvent, aconnect_sse
 
+from app.api import parameters, streams
+from app.api.routes import live
 from app.stored.filters import EventFilter
 from app.stored.pages import Found
 from model.event import Large
-from tests.api.conftest import World, make_world, served
+from tests.api.conftest import World, WorldBounds, make_world, served
 from tests.api.fakes import basic
 from tests.api.story import BILLING, SHOP, deliver, publish
 
@@ -124,7 +126,7 @@ async def test_a_reader_that_leaves_is_forgotten(world: World) -> None:
 
 
 async def test_no_more_readers_than_the_bound(tmp_path: Path) -> None:
-    world = make_world(tmp_path, live_subscribers=1)
+    world = make_world(tmp_path, WorldBounds(readers=1))
     async with service(world) as client, reader(client):
         refused = await client.get("/itc_db/live")
 
@@ -153,8 +155,10 @@ async def test_a_reader_whose_rights_are_taken_away_is_told_and_ended(tmp_path: 
     assert "refuses these credentials" in json.loads(notice.data)["reason"]
 
 
-async def test_a_reader_that_falls_behind_is_told_and_ended(tmp_path: Path) -> None:
-    world = make_world(tmp_path, live_behind_events=200)
+async def test_a_reader_that_falls_behind_is_told_and_ended(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "BEHIND_EVENTS", 200)
     async with service(world) as client, reader(client) as events:
         await until(lambda: world.subscribers.count == 1)
         await world.tell(*[NEWS] * 400)
@@ -166,16 +170,20 @@ async def test_a_reader_that_falls_behind_is_told_and_ended(tmp_path: Path) -> N
     assert world.subscribers.dropped == 1
 
 
-async def test_a_reader_far_behind_may_catch_up(tmp_path: Path) -> None:
-    world = make_world(tmp_path, live_behind_events=200)
+async def test_a_reader_far_behind_may_catch_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "BEHIND_EVENTS", 200)
     async with service(world) as client:
         stored = await world.tell(*[NEWS] * 400)
         async with reader(client, after=7) as events:
             assert await next_ids(events, 400) == stored
 
 
-async def test_a_reader_that_does_not_read_is_let_go(tmp_path: Path) -> None:
-    world = make_world(tmp_path, live_send_seconds=0.3)
+async def test_a_reader_that_does_not_read_is_let_go(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "SEND_SECONDS", 0.3)
     async with service(world) as client:
         parts = urlsplit(str(client.base_url))
         _, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=1_024)
@@ -228,8 +236,10 @@ async def test_a_long_poll_ends_empty_at_the_end_of_its_wait(
     assert (answer.status_code, answer.json()) == (200, [])
 
 
-async def test_a_wait_is_bounded_by_the_service(tmp_path: Path) -> None:
-    world = make_world(tmp_path, wait_seconds_max=0.05)
+async def test_a_wait_is_bounded_by_the_service(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parameters, "WAIT_SECONDS", 0.05)
     async with service(world) as client:
         assert (await client.get("/itc_db", params={"after": 7, "wait": 3_600})).json() == []
 

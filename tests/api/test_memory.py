@@ -19,7 +19,7 @@ from app.api.views import event_views
 from app.store import Store
 from app.stored.filters import EventFilter
 from model.event import EVERYTHING
-from tests.api.conftest import World, connected, make_world
+from tests.api.conftest import World, WorldBounds, connected, make_world
 from tests.api.story import BILLING, SHOP, deliver, publish
 from tests.api.test_live import next_event, reader, service
 
@@ -38,7 +38,7 @@ async def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         return await opened(url, **{**options, "payload_max_bytes": 65_536})
 
     monkeypatch.setattr(Store, "open", keeping_all)
-    return make_world(tmp_path, answers_max_bytes=BOUND, tail_max_bytes=1 << 20)
+    return make_world(tmp_path, WorldBounds(answers_bytes=BOUND, tail_bytes=1 << 20))
 
 
 async def at_once(world: World, **where: int) -> bytes:

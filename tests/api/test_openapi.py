@@ -9,7 +9,8 @@ from urllib.parse import quote, urlencode
 import httpx
 import pytest
 
-from tests.api.conftest import World, make_world, served
+from app.api import parameters
+from tests.api.conftest import World, WorldBounds, make_world, served
 from tests.api.examiner import examine
 
 
@@ -19,9 +20,10 @@ from tests.api.examiner import examine
     [("examples", "fuzzing", "stateful"), pytest.param((), marks=pytest.mark.long(50), id="all")],
 )
 async def test_requests_made_from_the_document_find_nothing(
-    tmp_path: Path, phases: tuple[str, ...]
+    tmp_path: Path, phases: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = make_world(tmp_path, wait_seconds_max=0.05, sign_in_failures=10**9)
+    monkeypatch.setattr(parameters, "WAIT_SECONDS", 0.05)
+    world = make_world(tmp_path, WorldBounds(sign_in_failures=10**9))
     async with served(world.app(), world.settings) as url:
         assert await examine(url, "admin:secret", tmp_path, 8, *phases) > 200
 

@@ -13,7 +13,7 @@ from app.secret_url import SecretUrl
 from app.settings import Settings
 from model.interchange import PERIOD_FORMATS
 from spark_jobs.interchange.writing import WRITERS
-from tests.api.conftest import World, connected
+from tests.api.conftest import World, WorldBounds, connected
 from tests.api.test_chains import ASYNC, ended
 
 URL = "/itc_db/periods/%2F/day.ocel.json"
@@ -112,7 +112,7 @@ async def test_what_cannot_be_written_is_refused(
 
 
 async def test_there_is_no_more_than_the_bounds_of_exports(world: World) -> None:
-    world.settings = world.settings.model_copy(update={"exports_max_files": 1})
+    world.bounds = WorldBounds(exports=1)
     async with connected(world.app(), auth=("admin", "secret")) as bounded:
         assert (await bounded.put(URL)).status_code == 201
         assert (await bounded.put(URL)).status_code == 201  # in its own place

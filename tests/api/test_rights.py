@@ -14,7 +14,7 @@ from app.api.application import build
 from app.jobs.reports import ReportKind, Reports
 from app.main import web_folder
 from model.times import microseconds_of
-from tests.api.conftest import World, connected, make_world, served
+from tests.api.conftest import World, WorldBounds, connected, make_world, served
 from tests.api.fakes import basic
 
 OPEN, READ, WRITE = "open", "read", "write"
@@ -221,7 +221,7 @@ def test_no_route_is_missing(world: World) -> None:
 @pytest.mark.parametrize("credentials", NOT_SIGNED_IN)
 async def test_who_is_not_signed_in_gets_nothing(tmp_path: Path, credentials: str) -> None:
     # Guessing is slowed, which is another test's subject.
-    world = make_world(tmp_path, sign_in_failures=1_000)
+    world = make_world(tmp_path, WorldBounds(sign_in_failures=1_000))
     world.broker.add("administrator", "secret", "administrator", "/")
     async with (
         served(world.app(), world.settings) as url,

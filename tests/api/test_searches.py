@@ -15,7 +15,7 @@ from app.api.readiness import Readiness
 from app.api.slots import Slots
 from app.errors import TooManyRequestsError
 from app.store import regex
-from tests.api.conftest import World, make_world
+from tests.api.conftest import World, WorldBounds, make_world
 from tests.api.fakes import basic
 from tests.api.story import SHOP, publish
 from tests.api.test_live import next_ids, reader, service, until
@@ -61,7 +61,7 @@ async def asking(client: httpx.AsyncClient, count: int, **signed: Any) -> AsyncI
 async def test_a_user_has_a_share_of_the_searches_and_the_rest_waits_or_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = make_world(tmp_path, searches=3, searches_per_user=2, searches_waiting=3)
+    world = make_world(tmp_path, WorldBounds(searches=3, searches_each=2, searches_waiting=3))
     async with service(world) as client:
         held = Held(world, monkeypatch)
         async with asking(client, 5) as mine:
@@ -115,7 +115,7 @@ async def test_real_searches_that_find_nothing_keep_no_quick_read_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the store itself: every connection of the searches is busy in the database."""
-    world = make_world(tmp_path, searches=4, searches_per_user=4)
+    world = make_world(tmp_path, WorldBounds(searches_each=4))
     async with service(world) as client:
         held = Blocked(monkeypatch)
         async with asking_by_regex(client, 4):

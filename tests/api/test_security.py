@@ -14,6 +14,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from app import protocol
+from app.api import parameters
+from app.api.layers import bodies
 from app.server import Server, bind, configuration
 from tests.api.conftest import World, connected, make_world, served
 from tests.api.fakes import basic
@@ -154,7 +157,7 @@ async def test_an_open_service_answers_to_nobody_behind_a_proxy(
 
 
 async def test_a_large_body_is_refused(world: World, client: httpx.AsyncClient) -> None:
-    answer = await client.put(TRACE, content=b" " * (world.settings.request_max_bytes + 1))
+    answer = await client.put(TRACE, content=b" " * (bodies.BODY_BYTES + 1))
 
     assert answer.status_code == 413
     assert answer.json()["error"] == "too_large"
@@ -237,15 +240,18 @@ async def until_closed(url: str, data: bytes) -> bytes:
     "data", [b"", b"GET /itc_db/traces HTTP/1.1\r\nhost: x\r\n", b"GET /" + b"a" * 5_000]
 )
 async def test_a_client_that_does_not_finish_its_request_is_let_go(
-    tmp_path: Path, data: bytes
+    world: World, data: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = make_world(tmp_path, request_seconds=0.2)
+    monkeypatch.setattr(bodies, "REQUEST_SECONDS", 0.2)
     async with served(world.app(), world.settings) as url:
         assert await until_closed(url, data) == b""
 
 
-async def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
-    world = make_world(tmp_path, request_seconds=0.2, auth="none")
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "REQUEST_SECONDS", 0.2)
+    world = make_world(tmp_path, auth="none")
     head = f"PUT {TRACE} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n".encode()
     async with served(world.app(), world.settings) as url:
         answer = await until_closed(url, head)
@@ -264,19 +270,20 @@ async def test_a_head_without_end_is_refused(world: World) -> None:
 
 @asynccontextmanager
 async def impatient(world: World, seconds: float) -> AsyncIterator[tuple[Server, int]]:
-    """The server, giving slow readers this long; and its port."""
+    """The server, giving slow readers this long, and large pages; and its port."""
     listener = bind(world.settings)
     config = configuration(world.app(), world.settings)
-    assert isinstance(config.http, type)
-    config.http.send_seconds = seconds  # type: ignore[attr-defined]  # a class of this server alone
     server = Server(config)
-    async with config.app.router.lifespan_context(config.app):  # type: ignore[union-attr]
-        task = asyncio.create_task(server.serve(sockets=[listener]))
-        try:
-            yield server, listener.getsockname()[1]
-        finally:
-            server.stop()
-            await task
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(protocol, "SEND_SECONDS", seconds)
+        patch.setattr(parameters, "LARGEST_PAGE", 10_000)
+        async with config.app.router.lifespan_context(config.app):  # type: ignore[union-attr]
+            task = asyncio.create_task(server.serve(sockets=[listener]))
+            try:
+                yield server, listener.getsockname()[1]
+            finally:
+                server.stop()
+                await task
 
 
 async def ask_for_much(world: World, port: int) -> socket.socket:
@@ -297,8 +304,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_an_answer_that_nobody_reads_is_not_kept(tmp_path: Path) -> None:
-    world = make_world(tmp_path, page_size_max=10_000)
+async def test_an_answer_that_nobody_reads_is_not_kept(world: World) -> None:
     async with impatient(world, 0.2) as (server, port):
         with await ask_for_much(world, port) as client:
             await until(lambda: len(server.server_state.connections) == 1)
@@ -310,8 +316,7 @@ async def test_an_answer_that_nobody_reads_is_not_kept(tmp_path: Path) -> None:
     assert len(received) < length
 
 
-async def test_a_slow_reader_gets_all_of_its_answer(tmp_path: Path) -> None:
-    world = make_world(tmp_path, page_size_max=10_000)
+async def test_a_slow_reader_gets_all_of_its_answer(world: World) -> None:
     async with impatient(world, 60) as (_, port):
         with await ask_for_much(world, port) as client:
             head, _, body = (await asyncio.to_thread(_answer_of, client)).partition(b"\r\n\r\n")
@@ -320,8 +325,7 @@ async def test_a_slow_reader_gets_all_of_its_answer(tmp_path: Path) -> None:
     assert len(json.loads(body)) == 10_000
 
 
-async def test_answers_that_are_not_read_hold_no_more_than_a_bound(tmp_path: Path) -> None:
-    world = make_world(tmp_path, page_size_max=10_000)
+async def test_answers_that_are_not_read_hold_no_more_than_a_bound(world: World) -> None:
     async with impatient(world, 60) as (server, port):
         protocol = server.config.http
         protocol.unread_bytes = 1  # type: ignore[union-attr]

@@ -25,8 +25,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import SpanKind
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from app.api.layers import bodies
+from app.api.otlp.intake import IntakeBounds
 from app.tracker import Channel, Deliver, Publish
-from tests.api.conftest import World, connected, make_world, served
+from tests.api.conftest import World, WorldBounds, connected, make_world, served
 from tests.api.fakes import basic
 from tests.api.story import AUDIT, BILLING, SHOP, START
 from tests.api.test_metrics import scraped, value
@@ -117,15 +119,13 @@ async def resolve(world: World) -> None:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(bodies, "SPANS_BYTES", 100_000)
     return make_world(
         tmp_path,
+        WorldBounds(spans=IntakeBounds(unpacked_bytes=1_000_000, spans=100, per_second=1_000)),
         otlp=True,
         otlp_users="collector",
-        otlp_max_bytes=100_000,
-        otlp_unpacked_max_bytes=1_000_000,
-        otlp_spans_per_request=100,
-        otlp_spans_per_second=1_000,
     )
 
 

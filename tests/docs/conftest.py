@@ -6,7 +6,7 @@ import asyncio
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,7 +120,9 @@ def installation(
 
 
 @contextmanager
-def installed(broker: Broker, folder: Path, **more: str) -> Iterator[Installation]:
+def installed(
+    broker: Broker, folder: Path, program: Sequence[str] = (str(PROGRAM),), **more: str
+) -> Iterator[Installation]:
     """The service beside a broker, with its data in ``folder``; ``more`` are settings."""
     user, password = CAPTURING
     broker.add_user(user, password, ["administrator"])
@@ -138,7 +140,7 @@ def installed(broker: Broker, folder: Path, **more: str) -> Iterator[Installatio
     }
     service = Child(
         "rabbitmq-itc serve",
-        [PROGRAM, "serve"],
+        [*program, "serve"],
         log=folder / "log",
         cwd=folder,
         env={**private, **settings},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,16 +13,24 @@ from tests.api.examiner import examine
 from tests.docs.conftest import Installation, installed
 from tools.servers import RabbitNode
 
+# The service, which makes nobody wait: wrong credentials are among what is tried.
+PATIENT = """
+from functools import partial
+from app import main
+from app.api import parameters
+from app.cli import main as command_line
+parameters.WAIT_SECONDS = 0.05
+main.BrokerAuthenticator = partial(main.BrokerAuthenticator, failures=10**9)
+command_line()
+"""
+
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Installation]:
     """A service with a broker of its own: random requests start and stop its traces."""
-    bounds = {
-        "ITC_WAIT_SECONDS_MAX": "0.05",
-        "ITC_SIGN_IN_FAILURES": "1000000000",  # wrong credentials are among what is tried
-        "ITC_AUTH_CACHE_SECONDS": "60",
-    }
-    with RabbitNode() as node, installed(node, tmp_path, **bounds) as running:
+    program = (sys.executable, "-c", PATIENT)
+    more = {"ITC_AUTH_CACHE_SECONDS": "60"}
+    with RabbitNode() as node, installed(node, tmp_path, program, **more) as running:
         yield running
 
 

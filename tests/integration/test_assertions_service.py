@@ -79,7 +79,6 @@ async def test_a_webhook_that_hangs_harms_nothing_and_a_kill_tells_each_once(
         {
             "ITC_WEBHOOK_URL": hook.address,
             "ITC_WEBHOOK_SECRET_FILE": str(tmp_path / "secret"),
-            "ITC_WEBHOOK_SECONDS": "1",
         },
     )
     async with service.tracing(vhost), shop(rabbit, vhost) as its:

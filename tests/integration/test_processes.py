@@ -35,8 +35,7 @@ async def processes(
         amqp_url=SecretUrl(rabbit.amqp_url("/")),
         management_url=SecretUrl(rabbit.management_url),
         data_dir=tmp_path,  # where the store is too
-        batch_seconds=0.02,
-        client_seconds=0,  # nobody reads the announcements that an earlier test may have left
+        trace_queue="itc.children",  # no announcements: nobody reads those of earlier tests
     )
     processes = TraceProcesses(2, msgspec.json.encode(child.portable()))
     service.registry = TraceRegistry(store, service.source, settings, processes.run)

@@ -5,13 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+BODY_BYTES = 65_536  # rules and assertions of a virtual host take some kilobytes
+# A collector's batch of spans, before it is unpacked.
+SPANS_BYTES = 1 << 22
+REQUEST_SECONDS = 15.0  # for a request's head, and for its body
 _CLOSE = {"connection": "close"}  # the rest of the body is not read
+
+
+def larger_bodies(spans: bool) -> dict[str, int]:
+    """The paths at which a request's body may be larger than elsewhere, and how large."""
+    return {"/v1/traces": SPANS_BYTES} if spans else {}
 
 
 class BoundedBody:
@@ -20,25 +28,15 @@ class BoundedBody:
     Once the answer has started, the body no longer matters, only whether the client is gone.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        max_bytes: int,
-        seconds: float,
-        larger: Mapping[str, int] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, larger: Mapping[str, int]) -> None:
         """``larger`` are the bounds of paths where bodies may be larger."""
         self._app = app
         self._larger = larger
-        self._max_bytes = max_bytes
-        self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection, as ASGI has it."""
         if scope["type"] == "http":
-            most = self._larger.get(scope["path"], self._max_bytes)
-            body = _Body(receive, send, most, self._seconds)
+            body = _Body(receive, send, self._larger.get(scope["path"], BODY_BYTES))
             receive, send = body.receive, body.send
         # A client that leaves in the middle of a body gets no answer, and is not a bug.
         with contextlib.suppress(ClientDisconnect):
@@ -48,11 +46,10 @@ class BoundedBody:
 class _Body:
     """The body of one request, as far as it has arrived."""
 
-    def __init__(self, receive: Receive, send: Send, max_bytes: int, seconds: float) -> None:
+    def __init__(self, receive: Receive, send: Send, max_bytes: int) -> None:
         self._receive = receive
         self._send = send
         self._max_bytes = max_bytes
-        self._seconds = seconds
         self._deadline: float | None = None  # by the loop's clock, set at the first read
         self._bytes = 0
         self._complete = False
@@ -74,7 +71,7 @@ class _Body:
 
     async def _in_time(self) -> Message:
         if self._deadline is None:
-            self._deadline = asyncio.get_running_loop().time() + self._seconds
+            self._deadline = asyncio.get_running_loop().time() + REQUEST_SECONDS
         try:
             async with asyncio.timeout_at(self._deadline):
                 return await self._receive()

@@ -31,12 +31,13 @@ _DAY = 86_400_000_000  # µs
 class IntakeBounds(msgspec.Struct, frozen=True):
     """How much is taken: bytes of a request once unpacked, spans of a request, and a second.
 
-    And how old a span may be, in days; None for any age.
+    And how old a span may be, in days; None for any age. OpenTelemetry's SDKs send up to 512
+    spans a request; a sender that sends more a second than is taken waits, and capture does not.
     """
 
-    unpacked_bytes: int
-    spans: int
-    per_second: int
+    unpacked_bytes: int = 1 << 24
+    spans: int = 10_000
+    per_second: int = 5_000
     days: float | None = None
 
 

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 from app.api.answers import Heavy, events_answer
 from app.api.causality import CLOCK_ALONE, certainty, comparison, of_one_trace, step_view
 from app.api.openapi import READING_ONE, example
+from app.api.parameters import WalkLimit
 from app.api.routes.events import EventId, OtherId, spanned, to_the_end, visible_events
 from app.api.routes.queries import Form, Number
 from app.api.schemas.causality import VerdictWord, ViaWord
@@ -27,13 +28,11 @@ router = APIRouter(tags=["events"])
 
 MOST_EVENTS = 100
 
-Limit = Annotated[int, Field(ge=1, le=2**31 - 1)]
-
 
 class ChainQuery(Form):
     """How much of a chain."""
 
-    limit: Limit = Field(200, description="Most events in the answer; at most 1000.")
+    limit: WalkLimit = Field(200, description="Most events in the answer; at most 1000.")
     via: ViaWord = Field(
         "any",
         description="`links`: what messages, and links to what they name as their cause, lead "
@@ -55,7 +54,7 @@ async def get_chain(
     trace_id = of_one_trace(one, other)
     if a == b:
         raise BadRequestError("a chain needs two events; both ids are the same")
-    via, limit = Via[query.via], min(query.limit, parts.settings.walk_limit_max)
+    via, limit = Via[query.via], query.limit
     is_far = query.after is not None or via is not Via.any
     async with parts.searches.for_walk(user.name, limit, via, is_far=is_far):
         found = await parts.store.chains.between(a, b, limit, query.large, via, after=query.after)
@@ -100,7 +99,7 @@ class TouchedQuery(Form):
     verdict: VerdictWord | None = Field(
         None, description="List these events: those that were caused, may have been, or not."
     )
-    limit: Limit = Field(100, description="Most events in the list; at most 1000.")
+    limit: WalkLimit = Field(100, description="Most events in the list; at most 1000.")
     after: Number | None = Field(
         None, description="Only events after this one: the `next` of the answer before."
     )
@@ -125,7 +124,7 @@ async def get_touched(
     first, *others = await visible_events(parts.store.events, ids, user, NOTHING_LARGE)
     for other in others:
         of_one_trace(first, other)
-    limit = min(query.limit, parts.settings.walk_limit_max)
+    limit = query.limit
     verdict = None if query.verdict is None else Verdict[query.verdict]
     async with parts.searches.for_walk(user.name, limit, Via.links, is_far=True):
         found = await parts.store.touched.by(

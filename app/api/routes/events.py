@@ -18,6 +18,7 @@ from app.api.causality import (
 )
 from app.api.described import json_answer
 from app.api.openapi import READING, READING_ONE, example
+from app.api.parameters import PAGE_SIZE
 from app.api.rights import check_rights
 from app.api.routes.queries import HEADERS, CausesQuery, EffectsQuery, Form, ListQuery, WalkQuery
 from app.api.schemas.causality import Comparison, Deliveries, EventWalk
@@ -64,7 +65,7 @@ async def list_events(
 ) -> Response:
     """Events by filter, newest first: a plain array, a page, or what lies behind a cursor."""
     query.check()
-    size = _page_size(query, parts)
+    size = query.page_size or PAGE_SIZE
     if query.after is not None and query.before is None:
         return await _list_after(query, size, query.after, user, parts, request)
     asked = query.filter_for(user)
@@ -106,10 +107,6 @@ def _events_answer(view: Any, heavy: Heavy, parts: Services) -> Response:
     return events_answer(view, heavy, parts.store.events, parts.budget)
 
 
-def _page_size(query: ListQuery, parts: Services) -> int:
-    return min(query.page_size or parts.settings.page_size, parts.settings.page_size_max)
-
-
 async def _list_after(
     query: ListQuery, size: int, event_id: int, user: User, parts: Services, request: Request
 ) -> Response:
@@ -123,7 +120,7 @@ async def _list_after(
         links=query.links,
     )
     watch = Watch(
-        seconds=min(query.wait or 0.0, parts.settings.wait_seconds_max),
+        seconds=query.wait or 0.0,
         stopping=parts.stopping,
         check=partial(check_rights, user, request),
         check_seconds=parts.settings.auth_cache_seconds,
@@ -163,7 +160,7 @@ async def get_causes(
 ) -> Response:
     """What happened before an event, nearest first."""
     event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
-    limit = min(walk.limit, parts.settings.walk_limit_max)
+    limit = walk.limit
     asked = walk.filter_for(user)
     is_far = walk.before is not None or not asked.names_traces_alone
     async with parts.searches.for_walk(user.name, limit, walk.along, is_far=is_far):
@@ -184,7 +181,7 @@ async def get_effects(
 ) -> Response:
     """What happened after an event, nearest first."""
     event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
-    limit = min(walk.limit, parts.settings.walk_limit_max)
+    limit = walk.limit
     asked = walk.filter_for(user)
     is_far = walk.after is not None or not asked.names_traces_alone
     async with parts.searches.for_walk(user.name, limit, walk.along, is_far=is_far):

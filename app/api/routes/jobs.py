@@ -11,6 +11,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from app.api.described import encode_json, json_answer
 from app.api.openapi import READING, READING_ONE, WRITING, example
+from app.api.parameters import Wait
 from app.api.rights import check_rights, reason_to_drop
 from app.api.schemas.jobs import Job as JobModel
 from app.api.schemas.jobs import JobStateWord
@@ -48,15 +49,12 @@ async def get_job(
     user: Reader,
     parts: Parts,
     request: Request,
-    wait: Annotated[
-        float, Query(ge=0, le=3_600, description="Wait this many seconds for a change.")
-    ] = 0,
+    wait: Annotated[Wait, Query(description="Wait this many seconds for a change.")] = 0,
 ) -> Response:
     """One job."""
     job = await _visible_job(job_id, user, parts)
     if wait:
-        seconds = min(wait, parts.settings.wait_seconds_max)
-        job = await _changed(job, seconds, parts, partial(check_rights, user, request))
+        job = await _changed(job, wait, parts, partial(check_rights, user, request))
     return json_answer(job_view(job))
 
 
@@ -128,9 +126,7 @@ async def follow_job(job_id: JobId, user: Reader, parts: Parts, request: Request
     await _visible_job(job_id, user, parts)
     parts.subscribers.admit()
     drop = partial(reason_to_drop, user, request)
-    return EventStream(
-        _progress(job_id, parts, drop), parts.settings.live_send_seconds, parts.subscribers.leave
-    )
+    return EventStream(_progress(job_id, parts, drop), parts.subscribers.leave)
 
 
 async def _progress(

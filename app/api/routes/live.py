@@ -19,6 +19,8 @@ from app.errors import BadRequestError, ItcError
 router = APIRouter(tags=["events"])
 
 _AT_ONCE = 100  # events in one write
+# A reader that is further behind than this would hold the next ones up; it begins again.
+BEHIND_EVENTS = 20_000
 
 
 @router.get(
@@ -56,7 +58,7 @@ async def live(
     )
     frames = _frames(following, start, user, parts, request)
     parts.subscribers.admit()
-    return EventStream(frames, parts.settings.live_send_seconds, parts.subscribers.leave)
+    return EventStream(frames, parts.subscribers.leave)
 
 
 def _start(last_event_id: str | None, after: int | None, parts: Services) -> int:
@@ -72,7 +74,7 @@ async def _frames(
 ) -> AsyncGenerator[bytes, None]:
     """Batches from ``start`` on; a notice when the stream cannot continue."""
     cursor = start
-    allowed = parts.tail.newest - start + parts.settings.live_behind_events
+    allowed = parts.tail.newest - start + BEHIND_EVENTS
     quiet = min(HEARTBEAT_SECONDS, max(parts.settings.auth_cache_seconds, LEAST_LOOK_SECONDS))
     yield heartbeat(cursor)
     while not parts.stopping.is_set():

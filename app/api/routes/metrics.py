@@ -25,6 +25,7 @@ from prometheus_client.registry import Collector
 from app.api.openapi import READING
 from app.api.services import Parts, Services
 from app.api.signin.auth import User, reader_of
+from app.jobs.manager import HISTORY
 from app.stored.assertions import Delivery
 from app.stored.jobs import Job, JobState
 from app.stored.spans import Outcome, Refusal
@@ -64,7 +65,7 @@ class Snapshot(Collector):
 async def _families(parts: Services, user: User | None) -> list[Metric]:
     statuses = [s for s in await parts.traces.statuses() if user is None or user.sees(s.vhost)]
     vhosts = None if user is None else user.vhosts
-    jobs = await parts.jobs.jobs(vhosts, limit=parts.settings.job_history)
+    jobs = await parts.jobs.jobs(vhosts, limit=HISTORY)
     exports = await asyncio.to_thread(parts.exports.usage)
     connections = parts.connections()
     return [

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from app.api.openapi import example
-from app.api.parameters import LONGEST_TEXT, Text
+from app.api.parameters import LONGEST_TEXT, PageSize, Text, Wait, WalkLimit
 from app.api.schemas.causality import ViaWord
 from app.api.schemas.common import names_of
 from app.api.schemas.events import MatchWord, TypeWord
@@ -225,9 +225,7 @@ class ListForm(Form):
 class WalkQuery(Filter, Form):
     """How far to walk, and which of the events on the way are asked for."""
 
-    limit: Annotated[int, Field(ge=1, le=2**31 - 1)] = Field(
-        100, description="Most events in the answer; at most 1000."
-    )
+    limit: WalkLimit = Field(100, description="Most events in the answer; at most 1000.")
     via: ViaWord = Field(
         "any",
         description="`links`: by messages, and links to what they name as their cause, alone. "
@@ -269,7 +267,7 @@ class ListQuery(Filter, ListForm):
     page: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = Field(
         None, description="The page's number; answers with RabbitMQ's page envelope."
     )
-    page_size: Annotated[int, Field(ge=1)] | None = Field(
+    page_size: PageSize | None = Field(
         None, description="Events on a page, at most 500; 100 by default."
     )
     sort: SortWord | None = Field(
@@ -278,7 +276,7 @@ class ListQuery(Filter, ListForm):
     sort_reverse: bool = Field(False, description="Falling instead.")
     after: Number | None = Field(None, description="Only events after this one, ascending.")
     before: Number | None = Field(None, description="Only events before this one, descending.")
-    wait: Annotated[float, Field(ge=0, le=3_600)] | None = Field(
+    wait: Wait | None = Field(
         None, description="With `after`: wait this many seconds for an event."
     )
 

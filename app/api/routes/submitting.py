@@ -12,6 +12,7 @@ from fastapi import Depends, Header, Request, Response
 
 from app.api.described import json_answer
 from app.api.openapi import LOCATION, example, link
+from app.api.parameters import waiting
 from app.api.problems import FailedJobError
 from app.api.rights import check_rights
 from app.api.schemas.jobs import Job as JobModel
@@ -78,7 +79,7 @@ async def submitted(
 
     Raises `FailedJobError` if it fails, `ConflictError` if somebody cancels it.
     """
-    preference = preference_of(patience.prefer, parts.settings.wait_seconds_max)
+    preference = preference_of(patience.prefer)
     job = await parts.jobs.submit(request)
     if preference is None or preference.seconds:
         seconds = math.inf if preference is None else preference.seconds
@@ -97,7 +98,7 @@ async def settled(
     answer: Callable[[Json], Awaitable[Response]],
 ) -> Response:
     """As `submitted`, for a job whose result is known before it begins."""
-    preference = preference_of(patience.prefer, parts.settings.wait_seconds_max)
+    preference = preference_of(patience.prefer)
     job = await parts.jobs.settle(request, result)
     at_once = preference is not None and not preference.seconds  # and expects a job
     response = _accepted(job) if at_once else await answer(_result(job))
@@ -106,7 +107,7 @@ async def settled(
     return response
 
 
-def preference_of(prefer: str | None, most: float) -> Preference | None:
+def preference_of(prefer: str | None) -> Preference | None:
     """What a client prefers (RFC 7240); None if it waits as long as it takes.
 
     If a preference appears twice, the first counts. One with an invalid value is ignored.
@@ -115,7 +116,7 @@ def preference_of(prefer: str | None, most: float) -> Preference | None:
     seconds = wishes.get("wait", "")
     asynchronous = wishes.get("respond-async") == ""
     if _SECONDS.fullmatch(seconds):
-        waits = min(float(seconds), most)
+        waits = waiting(float(seconds))
         applied = f"wait={math.floor(waits)}"
         return Preference(waits, f"respond-async, {applied}" if asynchronous else applied)
     return Preference(0.0, "respond-async") if asynchronous else None

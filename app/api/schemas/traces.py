@@ -58,7 +58,7 @@ class LinkCount(Model):
     )
     hidden: int = Field(description="Of those found, those that came by no way through the broker.")
     unseen: int = Field(description="Never seen in this virtual host while it was traced.")
-    forgotten: int = Field(description="Perhaps seen, and forgotten since (ITC_NAMED_EVENTS).")
+    forgotten: int = Field(description="Perhaps seen, and forgotten since.")
     ambiguous: int = Field(description="Named by an id that several messages have.")
     early: int = Field(description="Perhaps from before the rule held, which is not long.")
     coverage: float | None = Field(

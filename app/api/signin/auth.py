@@ -51,6 +51,8 @@ _NOBODY_SIGNS_IN = "the broker's management API is away: nobody can sign in now"
 _NO_CREDENTIALS = "no credentials"  # the name under which the throttle counts invalid credentials
 _LOOK_AGAIN_SECONDS = 1.0  # between queries about a virtual host that a user may have got since
 _LOG_EVERY = 60.0  # seconds between two lines about an outage
+CACHED_USERS = 1_000  # whose rights are remembered; the others are asked about again
+FREE_FAILURES = 5  # of a user from an address, before the next has to wait
 _CONCURRENT_QUESTIONS = 16  # to the management API
 
 
@@ -136,8 +138,8 @@ class BrokerAuthenticator:
         broker: ManagementApi,
         *,
         cache_seconds: float,
-        cache_users: int,
-        failures: int,
+        cache_users: int = CACHED_USERS,
+        failures: int = FREE_FAILURES,
         loopback_users: tuple[str, ...] = ("guest",),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
