@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from model.described import members
+from model.sound import Certainty
 
 SIGNATURE = "signature"
 ALGORITHM = "ed25519"
@@ -26,13 +30,63 @@ COLUMNS = {
     "clock": "binary",
     "by": f"struct<{', '.join(f'{name}: {kind}' for name, kind in BY.items())}>",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The event whose future it is: its place and its stamp."""
+
+    id: int
+    participant: int
+    interval: str
+    seq: int
+    height: int
+    clock: Annotated[str, "Its packed clock, base64."]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TouchedSummary(Certainty):
+    """The answer of a job that wrote what an event touched; the manifest has the same."""
+
+    event: int
+    vhost: str
+    as_of: int
+    events: Annotated[int, "How many events came since."]
+    caused: int
+    may_have: int
+    cannot_have: int
+    unknown: Annotated[
+        int, "Those that happened after none, where it is not complete or not sound."
+    ]
+    sentence: str
+    starts: list[Start]
+    format: str
+    file: str
+    bytes: int
+    sha256: str
+    seconds: dict[str, float]
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Who vouches for a manifest, where the service has a key."""
+
+    algorithm: str
+    key: Annotated[str, "The public key, base64."]
+    value: Annotated[str, "The signature of the rest of the manifest, base64."]
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """What is signed."""
+
+    signature: Signature
+
+
 # The fields of the place of the event that is asked about, and of a manifest.
-PLACE = ("id", "participant", "interval", "seq", "height", "clock")
-FIELDS = (
-    *("event", "vhost", "as_of", "events", "caused", "may_have", "cannot_have", "unknown"),
-    *("sentence", "starts", "complete", "gaps", "sound", "doubts", "quiet"),
-    *("format", "file", "bytes", "sha256", "seconds", "versions"),
-)
+PLACE = tuple(each.name for each in members(Start))
+FIELDS = tuple(each.name for each in members(TouchedSummary))
 
 # What is said of the events that happened after none, where the record is not complete and sound.
 UNKNOWN = "unknown"

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeAlias
+
 from model.exports import Format
+from model.sound import Certainty
+from model.times import Microseconds
+from model.words import Along
+
+PeriodForm: TypeAlias = Literal[
+    "ocel.json", "otlp.json", "asyncapi.json", "asyncapi.yaml", "collector"
+]
+"""The names of `PERIOD_FORMATS`, and `COLLECTOR`."""
 
 COLLECTOR = "collector"
 """In the place of a format: spans that are sent rather than written."""
@@ -22,3 +33,54 @@ def period_format_of(file: str) -> Format | None:
     """The format that a file's name asks for; None if it asks for none of these."""
     fitting = (each for each in PERIOD_FORMATS.values() if file.endswith(each.extension))
     return next(fitting, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeriodSummary(Certainty):
+    """The answer of a job that wrote or sent a period; a file's manifest has the same."""
+
+    vhost: str
+    since: Microseconds
+    until: Microseconds
+    via: Along
+    format: PeriodForm
+    file: Annotated[str | None, "`null` where spans were sent."]
+    bytes: int
+    sha256: str | None
+    seconds: dict[str, float]
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConversationCounts:
+    """What went into an event log, and into spans."""
+
+    events: int
+    conversations: int
+    cut: Annotated[int, "Conversations of which only the first 10,000 events are in it."]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanCounts(ConversationCounts):
+    """What went into spans."""
+
+    spans: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentCounts(SpanCounts):
+    """What was sent to the collector."""
+
+    refused: Annotated[int, "Spans that the collector says it refused."]
+    refusal: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentCounts:
+    """What went into an AsyncAPI document."""
+
+    events: int
+    channels: int
+    operations: int
+    messages: int
+    left_out: Annotated[int, "Events that are not in the document, because it would be too large."]

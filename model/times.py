@@ -13,6 +13,9 @@ Microseconds = NewType("Microseconds", int)
 Duration = NewType("Duration", int)
 """In microseconds. Answers show seconds."""
 
+IsoTime = NewType("IsoTime", str)
+"""A time as answers show it, as it was read from one."""
+
 LATEST = Microseconds(253_402_300_799_999_999)
 """The last that can be written: of the year 9999."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import Literal, TypeAlias
 
 
 class EventType(enum.IntEnum):
@@ -52,6 +53,9 @@ class Via(enum.StrEnum):
     links = "links"
     conversation = "conversation"
 
+
+Along: TypeAlias = Literal["links", "conversation"]
+"""What holds conversations together: messages and links, or shared keys too; as of `Via`."""
 
 # What a key is to its event, added up. Plain numbers: an enumeration's arithmetic is slow.
 IS_CONVERSATION = 1  # it shares this with what belongs together

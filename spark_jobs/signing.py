@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from model.evidence import ALGORITHM, SIGNATURE, signed_bytes
+from model.described import shown
+from model.evidence import ALGORITHM, Signature, Signed, signed_bytes
 from model.jobs import Problem
 from spark_jobs.errors import JobError
 
@@ -34,9 +35,9 @@ def signed(manifest: Mapping[str, Any], key_file: Path | None) -> dict[str, Any]
         raise JobError(
             Problem.failed, "ITC_SIGNING_KEY_FILE holds no Ed25519 private key without a password."
         )
-    signature = {
-        "algorithm": ALGORITHM,
-        "key": base64.b64encode(key.public_key().public_bytes_raw()).decode(),
-        "value": base64.b64encode(key.sign(signed_bytes(manifest))).decode(),
-    }
-    return {**manifest, SIGNATURE: signature}
+    signature = Signature(
+        algorithm=ALGORITHM,
+        key=base64.b64encode(key.public_key().public_bytes_raw()).decode(),
+        value=base64.b64encode(key.sign(signed_bytes(manifest))).decode(),
+    )
+    return {**manifest, **shown(Signed(signature))}

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from model.answers import Verdict, touched_sentence
-from model.evidence import UNKNOWN
+from model.described import shown
+from model.evidence import UNKNOWN, Start, TouchedSummary
 from model.exports import Format, Quota, manifest_of
 from model.jobs import Problem
 from model.ranges import Mark, first_reached
@@ -138,25 +139,27 @@ def run(spark: SparkSession, request: TouchedRequest, report: Report = silent) -
                     f"Event {start.id} was pruned while what it touched was read, so nothing was"
                     " written; choose a later event.",
                 )
-            manifest = {
-                "event": start.id,
-                "vhost": start.vhost,
-                "as_of": as_of,
-                "events": meter.rows_written,
-                **{str(name): count for name, count in counts.items()},
-                "sentence": _sentence(meter.rows_written, counts, not gaps, soundness),
-                "starts": [_place(start, seq)],
-                "complete": not gaps,
-                "gaps": [gap.to_json() for gap in gaps],
-                **soundness.to_json(),
-                "format": request.format.name,
-                "file": request.output.name,
-                "bytes": file.bytes,
-                "sha256": file.sha256,
-                "seconds": watch.lap("spark"),
-                "versions": versions(),
-            }
-            manifest = signed(manifest, request.key_file)
+            summary = TouchedSummary(
+                event=start.id,
+                vhost=start.vhost,
+                as_of=as_of,
+                events=meter.rows_written,
+                caused=counts[Verdict.caused],
+                may_have=counts[Verdict.may_have],
+                cannot_have=counts[Verdict.cannot_have],
+                unknown=counts[UNKNOWN],
+                sentence=_sentence(meter.rows_written, counts, not gaps, soundness),
+                starts=[_place(start, seq)],
+                gaps=gaps,
+                soundness=soundness,
+                format=request.format.name,
+                file=request.output.name,
+                bytes=file.bytes,
+                sha256=file.sha256,
+                seconds=watch.lap("spark"),
+                versions=versions(),
+            )
+            manifest = signed(shown(summary), request.key_file)
             write_file(manifest_of(request.output), json.dumps(manifest, indent=1).encode() + b"\n")
             meter.enter("finishing", 99.0)
     return manifest
@@ -168,15 +171,9 @@ def _sentence(events: int, counts: Mapping[str, int], complete: bool, soundness:
     return touched_sentence(1, events, caused, may_have, cut=False, complete=complete, sound=sound)
 
 
-def _place(event: Event, seq: int) -> Json:
-    return {
-        "id": event.id,
-        "participant": event.participant,
-        "interval": event.interval,
-        "seq": seq,
-        "height": event.height,
-        "clock": base64.b64encode(event.clock).decode(),
-    }
+def _place(event: Event, seq: int) -> Start:
+    clock = base64.b64encode(event.clock).decode()
+    return Start(event.id, event.participant, event.interval, seq, event.height, clock)
 
 
 def _seq_of(history: History, event_id: int) -> int:

@@ -12,7 +12,7 @@ import msgspec
 from starlette.responses import Response
 
 from model.described import LISTS, TABLES, UNIONS, members, paragraph, shown
-from model.times import Duration, Microseconds
+from model.times import Duration, IsoTime, Microseconds
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -27,6 +27,7 @@ _PLAIN: dict[Any, Schema] = {
     NoneType: {"type": "null"},
     Microseconds: {"type": "string", "format": "date-time"},
     Duration: {"type": "number"},
+    IsoTime: {"type": "string", "format": "date-time"},
     Any: {},
 }
 

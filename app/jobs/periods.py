@@ -24,22 +24,23 @@ from app.jobs.folders import (
 from app.jobs.requests import JobRequest
 from app.stored.jobs import Json
 from model.exports import MANIFEST, Format, Quota
-from model.interchange import COLLECTOR, PERIOD_FORMATS, period_format_of
-from model.words import Via
+from model.interchange import COLLECTOR, PERIOD_FORMATS, PeriodForm, period_format_of
+from model.times import IsoTime
+from model.words import Along, Via
 
 KIND = "period"
 
 
 class PeriodFile(msgspec.Struct, frozen=True):
-    """What a list says of a file; times as the manifest has them."""
+    """A file of a period."""
 
     vhost: str
     file: str
     location: str
-    format: str
-    since: str
-    until: str
-    via: str
+    format: PeriodForm
+    since: IsoTime
+    until: IsoTime
+    via: Along
     events: int
     bytes: int
     complete: bool

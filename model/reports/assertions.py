@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from model.assertions import Verdict
-from model.reports.facts import Along, ReportFacts
+from model.reports.facts import ReportFacts
 from model.times import Microseconds
+from model.words import Along
 
 
 @dataclass(frozen=True, kw_only=True)

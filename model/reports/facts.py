@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from model.sound import Certainty
 from model.times import Microseconds
-
-Along: TypeAlias = Literal["links", "conversation"]
-"""What holds conversations together: messages and links, or shared keys too."""
 
 
 @dataclass(frozen=True, kw_only=True)

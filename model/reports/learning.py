@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
-from model.reports.facts import Along, ReportFacts
+from model.reports.facts import ReportFacts
 from model.sound import Certainty
 from model.times import Duration, Microseconds
 from model.variants import Flow
+from model.words import Along
 
 Strangeness: TypeAlias = Literal[
     "missing", "unexpected", "many", "order", "slow", "waited", "failed", "variant"

@@ -7,11 +7,15 @@ what was seen in it becomes a document of channels, operations and messages.
 from __future__ import annotations
 
 import json
+from typing import cast
 
 from pyspark.sql import SparkSession
 
+from model.described import shown
 from model.exports import manifest_of
-from model.times import iso_time
+from model.interchange import PeriodSummary
+from model.times import Microseconds
+from model.words import Along
 from spark_jobs import period
 from spark_jobs.chain import Stopwatch, versions
 from spark_jobs.export import HashedFile, write_file, written_aside
@@ -30,33 +34,32 @@ def run(spark: SparkSession, request: PeriodRequest, report: Report = silent) ->
     meter.enter("planning", 0.0)
     if request.output is None:
         with period.opened(request.database, request.vhost, request.since, request.until) as opened:
-            made = send_otlp(spark, request, opened, meter)
-        return {**_facts(request, opened, made, watch), "file": None, "bytes": 0, "sha256": None}
+            sent = send_otlp(spark, request, opened, meter)
+        return {**shown(_summary(request, opened, watch)), **shown(sent)}
     with written_aside(request.output, request.quota) as file:
         with period.opened(request.database, request.vhost, request.since, request.until) as opened:
-            made = WRITERS[request.form](spark, request, opened, meter, file)
-        manifest = {**_facts(request, opened, made, watch), **_written(request.output.name, file)}
+            counts = WRITERS[request.form](spark, request, opened, meter, file)
+        manifest = {**shown(_summary(request, opened, watch, file)), **shown(counts)}
         content = json.dumps(manifest, indent=1).encode() + b"\n"
         write_file(manifest_of(request.output), content)
         meter.enter("finishing", 99.0)
     return manifest
 
 
-def _facts(request: PeriodRequest, opened: Period, made: Json, watch: Stopwatch) -> Json:
-    return {
-        "vhost": request.vhost,
-        "since": iso_time(request.since),
-        "until": iso_time(request.until),
-        "via": request.via.value,
-        "format": request.form,
-        **made,
-        "complete": not opened.gaps,
-        "gaps": [gap.to_json() for gap in opened.gaps],
-        **opened.sound.to_json(),
-        "seconds": watch.lap("spark"),
-        "versions": versions(),
-    }
-
-
-def _written(name: str, file: HashedFile) -> Json:
-    return {"file": name, "bytes": file.bytes, "sha256": file.sha256}
+def _summary(
+    request: PeriodRequest, opened: Period, watch: Stopwatch, file: HashedFile | None = None
+) -> PeriodSummary:
+    return PeriodSummary(
+        vhost=request.vhost,
+        since=Microseconds(request.since),
+        until=Microseconds(request.until),
+        via=cast(Along, request.via.value),
+        format=request.form,
+        file=request.output.name if request.output else None,
+        bytes=file.bytes if file else 0,
+        sha256=file.sha256 if file else None,
+        gaps=opened.gaps,
+        soundness=opened.sound,
+        seconds=watch.lap("spark"),
+        versions=versions(),
+    )

@@ -59,13 +59,9 @@ class Tally:
     def __init__(self) -> None:
         self.events = self.conversations = self.cut = 0
 
-    def to_json(self) -> Json:
-        """For the manifest."""
-        return {
-            "events": self.events,
-            "conversations": self.conversations,
-            "cut": self.cut,
-        }
+    def facts(self) -> dict[str, int]:
+        """What `ConversationCounts` have."""
+        return {"events": self.events, "conversations": self.conversations, "cut": self.cut}
 
 
 def pieces(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from model.exports import Quota
+from model.interchange import PeriodForm
 from model.words import Via
 from spark_jobs.database import Database
 
@@ -35,7 +36,7 @@ class PeriodRequest:
     vhost: str
     since: int
     until: int
-    form: str
+    form: PeriodForm
     via: Via = Via.links
     output: Path | None = None
     quota: Quota | None = None

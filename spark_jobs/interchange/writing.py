@@ -13,6 +13,8 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from model.described import shown
+from model.interchange import ConversationCounts, DocumentCounts, SentCounts, SpanCounts
 from model.jobs import Problem
 from model.times import iso_time
 from spark_jobs.chain import versions
@@ -24,7 +26,7 @@ from spark_jobs.gathering import Told
 from spark_jobs.interchange import asyncapi, ocel, otlp
 from spark_jobs.interchange.collector import sending
 from spark_jobs.interchange.gathered import Piece, Tally, pieces
-from spark_jobs.interchange.request import Json, PeriodRequest
+from spark_jobs.interchange.request import PeriodRequest
 from spark_jobs.interchange.seen import COLUMNS, Seen
 from spark_jobs.interchange.tracing import Span, spans_of
 from spark_jobs.period import Period
@@ -78,7 +80,7 @@ class LogPacker:
 
 def write_ocel(
     spark: SparkSession, request: PeriodRequest, period: Period, meter: Meter, file: HashedFile
-) -> Json:
+) -> ConversationCounts:
     """The log: events as they come, objects kept aside until the events are over."""
     tally, known, types, count = Tally(), set[int](), set[str](), 0
     folder = None if request.output is None else request.output.parent
@@ -99,7 +101,7 @@ def write_ocel(
         objects.seek(0)
         shutil.copyfileobj(cast(BinaryIO, objects), cast(BinaryIO, file))
         file.write(ocel.tail(types))
-    return tally.to_json()
+    return ConversationCounts(**tally.facts())
 
 
 def _check(count: int, most: int, what: str) -> None:
@@ -138,17 +140,19 @@ class SpanPacker:
 
 def write_otlp(
     spark: SparkSession, request: PeriodRequest, period: Period, meter: Meter, file: HashedFile
-) -> Json:
+) -> SpanCounts:
     """Requests in JSON, one a line."""
     tally, count = Tally(), 0
     packer = _spans_packer(request.vhost, otlp.as_json)
     for piece in pieces(spark, request, period, meter, packer, tally):
         file.write(piece.body)
         count += piece.facts["spans"]
-    return {**tally.to_json(), "spans": count}
+    return SpanCounts(**tally.facts(), spans=count)
 
 
-def send_otlp(spark: SparkSession, request: PeriodRequest, period: Period, meter: Meter) -> Json:
+def send_otlp(
+    spark: SparkSession, request: PeriodRequest, period: Period, meter: Meter
+) -> SentCounts:
     """Requests in protobuf, packed, one after the other to the collector."""
     tally, count, refused, why = Tally(), 0, 0, ""
     assert request.collector is not None  # noqa: S101 - what asks for it gives one
@@ -158,7 +162,7 @@ def send_otlp(spark: SparkSession, request: PeriodRequest, period: Period, meter
             some, reason = send(piece.body, count)
             count += piece.facts["spans"]
             refused, why = refused + some, reason or why
-    return {**tally.to_json(), "spans": count, "refused": refused, "refusal": why or None}
+    return SentCounts(**tally.facts(), spans=count, refused=refused, refusal=why or None)
 
 
 def _spans_packer(
@@ -176,7 +180,7 @@ def _packed(some: Iterable[Span], vhost: str, version: str) -> bytes:
 
 def write_asyncapi(
     spark: SparkSession, request: PeriodRequest, period: Period, meter: Meter, file: HashedFile
-) -> Json:
+) -> DocumentCounts:
     """The document, from what executors noted."""
     seen = Seen()
     for notes in _notes(spark, request, period, meter):
@@ -186,18 +190,18 @@ def write_asyncapi(
         "since": iso_time(request.since),
         "until": iso_time(request.until),
         "complete": not period.gaps,
-        "gaps": [gap.to_json() for gap in period.gaps],
+        "gaps": shown(period.gaps),
     }
     document = asyncapi.document_of(seen, facts, request.rules)
     is_yaml = request.form.endswith("yaml")
     file.write(asyncapi.as_yaml(document) if is_yaml else asyncapi.as_json(document))
-    return {
-        "events": seen.events,
-        "channels": len(document["channels"]),
-        "operations": len(document["operations"]),
-        "messages": len(document["components"]["messages"]),
-        "left_out": document["info"]["x-left-out"],
-    }
+    return DocumentCounts(
+        events=seen.events,
+        channels=len(document["channels"]),
+        operations=len(document["operations"]),
+        messages=len(document["components"]["messages"]),
+        left_out=document["info"]["x-left-out"],
+    )
 
 
 def _notes(
@@ -239,7 +243,9 @@ def _noted(
     return noted
 
 
-Write = Callable[[SparkSession, PeriodRequest, Period, Meter, HashedFile], Json]
+Write = Callable[
+    [SparkSession, PeriodRequest, Period, Meter, HashedFile], ConversationCounts | DocumentCounts
+]
 
 WRITERS: dict[str, Write] = {
     "ocel.json": write_ocel,

@@ -17,11 +17,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from typer.testing import CliRunner
 
-from app.api.schemas.touched import TouchedSummary
 from app.cli import app
-from model.evidence import BY, COLUMNS, signed_bytes
+from model.evidence import BY, COLUMNS, TouchedSummary, signed_bytes
 from model.exports import manifest_of
+from model.jobs import Served
 from tests.api.conftest import World, connected
+from tests.api.described import conforms
 from tests.api.story import ORDERED
 from tests.api.test_chains import ASYNC, ended, files
 from tests.spark.histories import linked_history
@@ -144,14 +145,14 @@ async def test_a_file_is_made_downloaded_and_removed(
     world: World, client: httpx.AsyncClient
 ) -> None:
     made = await client.put(URL)
-    summary = TouchedSummary.model_validate(made.json())
+    conforms(made.json(), (TouchedSummary, Served))
     download = await client.get(made.headers["location"])
     manifest = await client.get(f"{URL}.manifest.json")
     again = await client.get(URL, headers={"if-none-match": download.headers["etag"]})
     usage = (await client.get("/itc_db/exports")).json()
     removed = await client.delete(URL)
 
-    assert (made.status_code, summary.location) == (201, URL)
+    assert (made.status_code, made.json()["location"]) == (201, URL)
     assert download.content == b'{"id": 1}\n'
     assert download.headers["content-disposition"] == 'attachment; filename="all.jsonl"'
     assert manifest.json()["events"] == 1

@@ -18,7 +18,7 @@ from app.api.signin.auth import Writer
 from app.jobs.reports import ReportKind
 from model.assertions import to_json
 from model.reports.assertions import AssertionReport
-from model.reports.facts import Along
+from model.words import Along
 
 router = APIRouter(tags=["reports"], prefix="/itc_db/reports")
 

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import WithJsonSchema
 
-from app.api.described import json_answer
+from app.api.described import answering, json_answer
 from app.api.openapi import LOCATION, READING, READING_ONE, WRITING, answers, example, link
 from app.api.parameters import Name
 from app.api.routes.downloads import Download
 from app.api.routes.queries import Moment, OfVhost
 from app.api.routes.submitting import ACCEPTED, Prefer, submitted
 from app.api.routes.traces import Vhost, trace_id_of
-from app.api.schemas.interchange import PeriodExport, PeriodSummary, PeriodVia
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, Writer
 from app.errors import ConflictError, NotFoundError
 from app.jobs.manager import UNFINISHED
-from app.jobs.periods import KIND, checked_name
+from app.jobs.periods import KIND, PeriodFile, checked_name
 from app.stored.jobs import Json
 from app.tracker.links import merged
+from model.interchange import (
+    ConversationCounts,
+    DocumentCounts,
+    PeriodSummary,
+    SentCounts,
+    SpanCounts,
+)
+from model.jobs import Served
 from model.times import microseconds_of
-from model.words import Via
+from model.words import Along, Via
 
 router = APIRouter(tags=["periods"])
 
@@ -53,20 +60,26 @@ File = Annotated[
 ]
 Since = Annotated[Moment | None, Query(description="What began from then on.")]
 Until = Annotated[Moment | None, Query(description="What began before.")]
-Along = Annotated[
-    PeriodVia,
+AlongWhat = Annotated[
+    Along,
     Query(description="What belongs together: by messages and links, or by shared keys too."),
 ]
-_JOB: dict[int | str, dict[str, Any]] = {
-    201: {"headers": LOCATION, "links": link("get_job", job_id="$response.body#/job")}
-}
+_JOB = link("get_job", job_id="$response.body#/job")
 
 
 @router.put(
     ONE_FILE,
-    status_code=201,
-    response_model=PeriodSummary,
-    responses={**WRITING, **answers(500, 507), **_JOB, **ACCEPTED},
+    **answering(
+        [
+            (PeriodSummary, Served, ConversationCounts),
+            (PeriodSummary, Served, SpanCounts),
+            (PeriodSummary, Served, DocumentCounts),
+        ],
+        WRITING | answers(500, 507) | ACCEPTED,
+        status=201,
+        headers=LOCATION,
+        links=_JOB,
+    ),
 )
 async def make_period(
     vhost: Vhost,
@@ -76,7 +89,7 @@ async def make_period(
     prefer: Prefer,
     since: Since = None,
     until: Until = None,
-    via: Along = "links",
+    via: AlongWhat = "links",
 ) -> Response:
     """Write a period as a file for other tools, as a job; by default the last hour."""
     trace_id = await trace_id_of(vhost, user, parts)
@@ -92,14 +105,12 @@ async def make_period(
 
 @router.put(
     "/itc_db/spans",
-    status_code=201,
-    response_model=PeriodSummary,
-    responses={
-        **WRITING,
-        **answers(500),
-        201: {"links": link("get_job", job_id="$response.body#/job")},
-        **ACCEPTED,
-    },
+    **answering(
+        (PeriodSummary, Served, SentCounts),
+        WRITING | answers(500) | ACCEPTED,
+        status=201,
+        links=_JOB,
+    ),
 )
 async def send_spans(
     user: Writer,
@@ -108,7 +119,7 @@ async def send_spans(
     vhost: OfVhost,
     since: Since = None,
     until: Until = None,
-    via: Along = "links",
+    via: AlongWhat = "links",
 ) -> Response:
     """Send a period's spans to the collector of `ITC_OTLP_EXPORT_URL`, as a job."""
     await trace_id_of(vhost, user, parts)
@@ -117,11 +128,11 @@ async def send_spans(
     return await submitted(request, prefer, parts, _answer)
 
 
-@router.get("/itc_db/periods", response_model=list[PeriodExport], responses=READING)
-async def list_periods(user: Reader, parts: Parts) -> list[PeriodExport]:
+@router.get("/itc_db/periods", **answering(list[PeriodFile], READING))
+async def list_periods(user: Reader, parts: Parts) -> Response:
     """Every file of a period, the one made last first."""
     found = await asyncio.to_thread(parts.periods.list)
-    return [PeriodExport.model_validate(each) for each in found if user.sees(each.vhost)]
+    return json_answer([each for each in found if user.sees(each.vhost)])
 
 
 @router.get(

@@ -14,9 +14,9 @@ from app.api.services import Parts
 from app.api.signin.auth import Writer
 from app.errors import BadRequestError
 from app.jobs.reports import ReportKind
-from model.reports.facts import Along
 from model.reports.learning import ComparisonReport, ExpectationsReport
 from model.times import microseconds_of
+from model.words import Along
 
 router = APIRouter(tags=["reports"], prefix="/itc_db/reports")
 

@@ -8,19 +8,20 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 from pydantic import WithJsonSchema
 
-from app.api.described import json_answer
+from app.api.described import answering, json_answer
 from app.api.openapi import LOCATION, READING_ONE, WRITING, answers, example, link
 from app.api.parameters import Name
 from app.api.routes.downloads import Download
 from app.api.routes.events import EventId, visible_event
 from app.api.routes.submitting import ACCEPTED, Prefer, submitted
-from app.api.schemas.touched import TouchedSummary
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.errors import ConflictError, NotFoundError
 from app.jobs.folders import ManifestedFile
 from app.stored.jobs import Json
 from model.event import NOTHING_LARGE
+from model.evidence import Signed, TouchedSummary
+from model.jobs import Served
 
 router = APIRouter(tags=["events"])
 
@@ -47,14 +48,13 @@ File = Annotated[
 
 @router.put(
     ONE_FILE,
-    status_code=201,
-    response_model=TouchedSummary,
-    responses={
-        **WRITING,
-        **answers(500, 507),
-        201: {"headers": LOCATION, "links": link("get_job", job_id="$response.body#/job")},
-        **ACCEPTED,
-    },
+    **answering(
+        [(TouchedSummary, Served), (TouchedSummary, Served, Signed)],
+        WRITING | answers(500, 507) | ACCEPTED,
+        status=201,
+        headers=LOCATION,
+        links=link("get_job", job_id="$response.body#/job"),
+    ),
 )
 async def make_touched(
     event_id: EventId, file: File, user: Writer, parts: Parts, prefer: Prefer

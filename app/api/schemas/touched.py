@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from app.api.schemas.common import Certainty
 from app.api.schemas.events import Event, EventColumns
@@ -30,50 +30,3 @@ class Touched(Certainty):
     )
     truncated: bool
     next: int | None = Field(description="Where it is truncated: `after` for more.")
-
-
-class Start(BaseModel):
-    """The event whose future it is: its place and its stamp."""
-
-    id: int
-    participant: int
-    interval: str
-    seq: int
-    height: int
-    clock: str = Field(description="Its packed clock, base64.")
-
-
-class Signature(BaseModel):
-    """Who vouches for a manifest, where the service has a key."""
-
-    algorithm: str
-    key: str = Field(description="The public key, base64.")
-    value: str = Field(description="The signature of the rest of the manifest, base64.")
-
-
-class TouchedSummary(Certainty):
-    """The answer of a job that wrote what an event touched; the manifest has the same."""
-
-    model_config = ConfigDict(extra="allow")
-
-    job: int
-    event: int
-    vhost: str
-    as_of: int
-    events: int = Field(description="How many events came since.")
-    caused: int
-    may_have: int
-    cannot_have: int
-    unknown: int = Field(
-        description="Those that happened after none, where it is not complete or not sound."
-    )
-    sentence: str
-    starts: list[Start]
-    format: str
-    file: str
-    location: str
-    bytes: int
-    sha256: str
-    seconds: dict[str, float]
-    versions: dict[str, str]
-    signature: Signature | None = None
