@@ -1,8 +1,8 @@
 """An event, described once: where each field is stored, how it is shown, what it means.
 
-Everything else comes from this: the tables' columns and the rows that go into them, the select
-lists of the service and of Spark, the API's object and its schema, the columns of tables on the
-page and in a terminal, the fields of exports. A new field is a line here and a migration.
+Everything else comes from this: the tables' columns, the select lists of the service and of Spark,
+the API's object and its schema, the columns of tables on the page and in a terminal, the fields of
+exports. A new field is a line here, a line in `app.store.rows`, and a migration.
 """
 
 from __future__ import annotations
@@ -32,14 +32,11 @@ Kind: TypeAlias = Literal["number", "text", "flag", "time", "word", "words", "ta
 class Stored(NamedTuple):
     """Where a field is stored.
 
-    ``column`` is its table and column; ``taken`` what goes into a column of ``events``, as an
-    expression over ``event`` (a `StampedEvent`), its ``record`` and ``reference``, and ``most``,
-    the number of bytes of a body that are kept. ``null``: it may be missing. ``bits`` is how large
-    a number may be. What is ``large`` is read only if it is asked for.
+    ``column`` is its table and column. ``null``: it may be missing. ``bits`` is how large a number
+    may be. What is ``large`` is read only if it is asked for.
     """
 
     column: str
-    taken: str = ""
     null: bool = False
     bits: Literal[32, 64] = 64
     large: bool = False
@@ -70,7 +67,7 @@ class Event(NamedTuple):
 
     id: Annotated[
         int,
-        Stored("events.id", "reference.id"),
+        Stored("events.id"),
         Shown("Event", "Its id. Ids grow in the order of stamping.", usual=True, width=8),
     ]
     vhost: Annotated[
@@ -80,22 +77,22 @@ class Event(NamedTuple):
     ]
     type: Annotated[
         EventType,
-        Stored("events.type", "record.event_type"),
+        Stored("events.type"),
         Shown("Type", "Published, or received.", usual=True, width=9),
     ]
     match: Annotated[
         Match,
-        Stored("events.match", "event.match"),
+        Stored("events.match"),
         Shown("Match", "How a received event found its cause.", usual=True, width=13),
     ]
     cause: Annotated[
         int | None,
-        Stored("events.cause_id", "event.cause and event.cause.id", null=True),
+        Stored("events.cause_id", null=True),
         Shown("Cause", "The publish that was received.", usual=True, width=8),
     ]
     participant: Annotated[
         int,
-        Stored("events.participant", "event.participant", bits=32),
+        Stored("events.participant", bits=32),
         Shown("Number", "Who acted: the participant's number within the trace."),
     ]
     participant_name: Annotated[
@@ -105,47 +102,47 @@ class Event(NamedTuple):
     ]
     seq: Annotated[
         int,
-        Stored("events.seq", "event.seq"),
+        Stored("events.seq"),
         Shown("Seq", "Its place among the participant's events, from 1."),
     ]
     lamport: Annotated[
         int,
-        Stored("events.lamport", "event.lamport"),
+        Stored("events.lamport"),
         Shown("Lamport", "Its Lamport time.", usual=True),
     ]
     recorded_at: Annotated[
         Microseconds,
-        Stored("events.recorded_at", "event.recorded_at"),
+        Stored("events.recorded_at"),
         Shown("Time", "When its trace message reached the service.", usual=True, width=27),
     ]
     exchange: Annotated[
         str,
-        Stored("events.exchange", "record.exchange"),
+        Stored("events.exchange"),
         Shown("Exchange", "The exchange; empty for the default one.", usual=True, width=20),
     ]
     queue: Annotated[
         str | None,
-        Stored("events.queue", "record.queue", null=True),
+        Stored("events.queue", null=True),
         Shown("Queue", "The queue it was received from.", usual=True, width=20),
     ]
     routing_keys: Annotated[
         tuple[str, ...],
-        Stored("events.routing_keys", "record.routing_keys"),
+        Stored("events.routing_keys"),
         Shown("Routing keys", "The routing key, and those in CC and BCC.", usual=True, width=24),
     ]
     routed_queues: Annotated[
         tuple[str, ...] | None,
-        Stored("events.routed_queues", "record.routed_queues", null=True),
+        Stored("events.routed_queues", null=True),
         Shown("Routed queues", "The queues that a publish was routed to."),
     ]
     redelivered: Annotated[
         bool,
-        Stored("events.redelivered", "record.redelivered"),
+        Stored("events.redelivered"),
         Shown("Redelivered", "The broker's own flag: handed over before."),
     ]
     quiet: Annotated[
         bool,
-        Stored("events.quiet", "event.quiet"),
+        Stored("events.quiet"),
         Shown("Quiet", "Of quiet traffic: matched, and never joined into clocks."),
     ]
     node: Annotated[str, Stored("channels.node"), Shown("Node", "The broker's node.")]
@@ -158,31 +155,24 @@ class Event(NamedTuple):
     user: Annotated[str, Stored("channels.user"), Shown("User", "The broker's user.", usual=True)]
     properties: Annotated[
         dict[str, Any] | None,
-        Stored("events.properties", "record.properties", large=True),
+        Stored("events.properties", large=True),
         Shown("Properties", "The message's properties, headers among them.", content=True),
     ]
     payload: Annotated[
         bytes | None,
-        Stored("events.payload", "record.body[:most] if most else None", null=True, large=True),
+        Stored("events.payload", null=True, large=True),
         Shown("Payload", "The body's beginning, as text.", content=True),
     ]
     payload_bytes: Annotated[
         int,
-        Stored("events.payload_bytes", "len(record.body)"),
+        Stored("events.payload_bytes"),
         Shown("Size", "How many bytes the whole body has.", usual=True),
     ]
-    payload_sha256: Annotated[
-        bytes | None,
-        Stored(
-            "events.payload_sha256",
-            "sha256(record.body).digest() if len(record.body) > most else None",
-            null=True,
-        ),
-    ]
-    trace_id: Annotated[int, Stored("events.trace_id", "trace_id", bits=32)]
+    payload_sha256: Annotated[bytes | None, Stored("events.payload_sha256", null=True)]
+    trace_id: Annotated[int, Stored("events.trace_id", bits=32)]
     interval: Annotated[str, Stored("participants.interval")]
-    height: Annotated[int, Stored("events.height", "event.height")]
-    clock: Annotated[bytes | None, Stored("events.clock", "reference.packed", large=True)]
+    height: Annotated[int, Stored("events.height")]
+    clock: Annotated[bytes | None, Stored("events.clock", large=True)]
 
     @property
     def payload_truncated(self) -> bool:
@@ -279,14 +269,9 @@ FIELDS: tuple[Field, ...] = tuple(_stored_fields())
 """What is read of a stored event, in the order of `Event`."""
 
 UNREAD: tuple[Field, ...] = (
-    Field("channel_key", int, "number", Stored("events.channel", "event.channel_key", bits=32)),
-    Field("fingerprint", bytes, "bytes", Stored("events.fingerprint", "event.fingerprint")),
-    Field(
-        "ids",
-        bytes,
-        "bytes",
-        Stored("events.ids", "b''.join(event.names.ids) if event.names.ids else None", null=True),
-    ),
+    Field("channel_key", int, "number", Stored("events.channel", bits=32)),
+    Field("fingerprint", bytes, "bytes", Stored("events.fingerprint")),
+    Field("ids", bytes, "bytes", Stored("events.ids", null=True)),
 )
 """What else is stored of one, only to restore the tracker."""
 

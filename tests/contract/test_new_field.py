@@ -1,6 +1,6 @@
-"""A field of an event is described once: a line in `model.event` and a migration add a new one.
+"""A field of an event is described once: `model.event` says what it is, a row's line what goes in.
 
-Both are added to a copy of the sources, and the copy is asked wherever fields show.
+Both and a migration are added to a copy of the sources, and the copy is asked wherever fields show.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ BEFORE = "    redelivered: Annotated["
 LINE = """\
     entry: Annotated[
         str | None,
-        Stored("events.entry", "record.exchange or None", null=True),
+        Stored("events.entry", null=True),
         Shown("Entry", "Where the message came in.", usual=True, width=12),
     ]
 """
+TAKEN_BEFORE = "            record.redelivered,\n"
+TAKEN = "            record.exchange or None,\n"
 MIGRATION = """
     import sqlalchemy as sa
     from alembic import op
@@ -93,10 +95,13 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(CHECKOUT / name, root / name, ignore=ignored)
     shutil.copy(CHECKOUT / "tests" / "contract" / "history.py", root)
-    table = root / "model" / "event.py"
-    text = table.read_text()
-    assert text.count(BEFORE) == 1
-    table.write_text(text.replace(BEFORE, LINE + BEFORE))
+    for file, before, line in (
+        ("model/event.py", BEFORE, LINE),
+        ("app/store/rows.py", TAKEN_BEFORE, TAKEN),
+    ):
+        text = (root / file).read_text()
+        assert text.count(before) == 1
+        (root / file).write_text(text.replace(before, line + before))
     versions = root / "alembic" / "versions"
     head = max(file.name for file in versions.glob("*.py"))[:5]
     (versions / "r9999_entry.py").write_text(dedent(MIGRATION).format(head=head))

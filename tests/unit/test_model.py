@@ -8,7 +8,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from model.blocks import BLOCK, block_of, ids_of
-from model.event import EVERYTHING, FIELDS, SHOWN, UNREAD, Event
+from model.event import EVERYTHING, FIELDS, SHOWN, Event
 from model.payloads import payload_text
 from model.times import iso_time
 
@@ -22,11 +22,6 @@ def test_a_field_may_be_none_where_it_may_be_missing_or_is_read_on_demand() -> N
     for field in FIELDS:
         optional = NoneType in get_args(types[field.name])
         assert optional == (field.stored.null or field.stored.large), field.name
-
-
-def test_what_a_row_takes_is_said_for_columns_of_events_and_only_for_those() -> None:
-    for field in (*FIELDS, *UNREAD):
-        assert bool(field.stored.taken) == (field.table == "events"), field.name
 
 
 def test_every_shown_field_says_what_it_means_in_a_sentence() -> None:

@@ -1,0 +1,68 @@
+"""The rows of events: each value in the column that is its own."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import pytest
+from msgspec import structs
+
+from app.store.rows import event_rows
+from app.store.tables import OF_EVENTS
+from app.tracker import Bounds, Channel, Deliver, Policy, Publish, StampedEvent, Tracker
+from app.tracker.links import BUILT_IN, Rules
+from model.words import EventType, Match
+
+KEPT = 4
+PROPERTIES = {"message_id": "an id"}
+
+
+def stamped() -> tuple[StampedEvent, StampedEvent]:
+    """A publish and its delivery, which has no two numbers that are the same."""
+    tracker = Tracker(Policy.connection, Bounds(), rules=Rules(BUILT_IN))
+    one, other = (
+        Channel("node", f"10.0.0.{number}:1 -> 10.0.0.9:5672", number, "guest") for number in (1, 2)
+    )
+    publish = Publish(one, "x", ("k", "l"), ("q",), PROPERTIES, b"body")
+    delivery = Deliver(other, "x", ("k", "l"), "q", True, PROPERTIES, b"body")
+    [sent], [received] = (tracker.apply(record, 1_000) for record in (publish, delivery))
+    sent.reference.id, received.reference.id = 101, 102
+    numbers = {"participant": 11, "channel_key": 12, "seq": 13, "lamport": 14, "height": 15}
+    return sent, structs.replace(received, **numbers)
+
+
+@pytest.mark.parametrize("most", [KEPT, 3, 0])
+def test_each_value_is_in_the_column_that_is_its_own(most: int) -> None:
+    publish, delivery = stamped()
+    names = [field.name for field in OF_EVENTS]
+    one, other = (
+        dict(zip(names, row, strict=True)) for row in event_rows(7, (publish, delivery), most)
+    )
+    for event, row in ((publish, one), (delivery, other)):
+        for name in (
+            "participant",
+            "seq",
+            "lamport",
+            "height",
+            "recorded_at",
+            "quiet",
+            "fingerprint",
+        ):
+            assert row[name] == getattr(event, name), name
+        assert row["id"] == event.reference.id
+        assert row["channel_key"] == event.channel_key
+        assert row["clock"] == event.reference.packed
+        assert row["trace_id"] == 7
+        assert row["ids"] == b"".join(event.names.ids) != b""
+        assert row["routing_keys"] == '["k","l"]'
+        assert row["properties"] == '{"message_id":"an id"}'
+        assert row["payload"] == (b"body"[:most] or None)
+        assert row["payload_bytes"] == KEPT
+        assert row["payload_sha256"] == (sha256(b"body").digest() if most < KEPT else None)
+        assert row["exchange"] == "x"
+    assert (one["type"], one["match"]) == (EventType.published, Match.none)
+    assert (other["type"], other["match"]) == (EventType.received, delivery.match)
+    assert (one["cause"], other["cause"]) == (None, one["id"])
+    assert (one["queue"], other["queue"]) == (None, "q")
+    assert (one["routed_queues"], other["routed_queues"]) == ('["q"]', None)
+    assert (one["redelivered"], other["redelivered"]) == (False, True)
