@@ -14,25 +14,21 @@ import typer
 from app.cli import (
     assertions,
     chains,
+    commands,
     conversations,
     correlations,
     events,
-    hidden,
-    jobs,
     learning,
-    links,
     local,
     participants,
     periods,
     reports,
-    restamp,
-    retention,
+    rules,
     size,
     topology,
     traces,
+    upkeep,
     verify,
-    violations,
-    walks,
 )
 from app.cli.exits import CommandError, Exit
 from app.cli.options import Version
@@ -52,30 +48,50 @@ def program(version: Version = False) -> None:
     """Did this message cause that one, and through which events?"""
 
 
-for module in (
-    local,
-    traces,
-    participants,
-    links,
-    events,
-    hidden,
-    walks,
-    conversations,
-    chains,
-    periods,
-    verify,
-    jobs,
-    retention,
-    size,
-    reports,
-    assertions,
-    correlations,
-    violations,
-    learning,
-    topology,
-    restamp,
-):
-    module.add_to(app)
+PANELS = {
+    "Start here": (local.serve, local.doctor, traces.trace, size.size),
+    "Look": (
+        conversations.conversations,
+        conversations.conversation,
+        reports.failures,
+        events.events,
+        participants.participants,
+        topology.topology,
+    ),
+    "Prove": (
+        events.compare,
+        events.causes,
+        events.effects,
+        chains.chain,
+        verify.touched,
+        verify.verify,
+        assertions.assert_,
+        reports.report,
+    ),
+    "Learn": (
+        learning.expectations,
+        learning.compare_periods,
+        correlations.correlate,
+        participants.hidden,
+        rules.links,
+        rules.assertions,
+        rules.violations,
+    ),
+    "Maintain": (
+        local.settings,
+        local.migrate,
+        upkeep.jobs,
+        chains.export,
+        periods.period,
+        participants.alias,
+        upkeep.restamp,
+        upkeep.archive,
+        upkeep.prune,
+    ),
+}
+
+for panel, shown in PANELS.items():
+    commands.add(app, panel, *shown)
 
 
 # What an error of the service's own parts ends the process with; the first that fits.

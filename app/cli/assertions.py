@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,10 +13,9 @@ import typer
 from app.cli.client import Client
 from app.cli.conversations import tree
 from app.cli.exits import CommandError, Exit
-from app.cli.following import followed, submit
-from app.cli.options import Json, Url, User
-from app.cli.output import as_json, complain, printable, say
-from app.cli.reports import Since, Until
+from app.cli.following import report
+from app.cli.options import Input, Json, Span, Vhost, content_of
+from app.cli.output import as_json, complain, period_of, printable, say
 
 # How many cases of each assertion are printed, the newest.
 _SHOWN = 5
@@ -25,16 +25,11 @@ _INDENT = " " * 10
 _EXITS = {"holds": Exit.ok, "violated": Exit.failure, "unknown": Exit.undecided}
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("assert")(check)
-
-
-def check(
-    file: Annotated[Path, typer.Argument(help="Assertions, as YAML or JSON; - for stdin.")],
-    vhost: Annotated[str, typer.Option(help="The virtual host.")],
-    since: Since = None,
-    until: Until = None,
+def assert_(
+    client: Client,
+    span: Span,
+    vhost: Vhost,
+    file: Input,
     via: Annotated[
         str, typer.Option(help="What holds conversations together: links or conversation.")
     ] = "links",
@@ -42,38 +37,20 @@ def check(
         Path | None, typer.Option(metavar="FILE", help="Write the results as JUnit XML, too.")
     ] = None,
     json: Json = False,
-    url: Url = None,
-    user: User = None,
 ) -> None:
     """Say whether assertions held; by default over the last day.
 
     Ends with 0 if all hold, 1 if one is violated, and 9 if none is, but of one it is not known.
     """
-    client = Client.from_environment(url, user)
-    job = submit(
-        client,
-        "/itc_db/reports/assertions",
-        content=_read(file),
-        vhost=vhost,
-        since=since,
-        until=until,
-        via=via,
-    )
-    found = client.get(f"/itc_db/reports/{followed(client, job)['id']}")
+    asked = {"vhost": vhost, "via": via, **asdict(span)}
+    found = report(client, "/itc_db/reports/assertions", content=content_of(file), **asked)
     if junit is not None:
-        _write(junit, junit_of(found, file.name))
+        _write(junit, junit_of(found, Path(file).name))
     if json:
         as_json(found)
     else:
         _show(client, found, via)
     raise typer.Exit(_EXITS[found["verdict"]])
-
-
-def _read(file: Path) -> bytes:
-    try:
-        return typer.get_binary_stream("stdin").read() if str(file) == "-" else file.read_bytes()
-    except OSError as error:
-        raise CommandError(Exit.usage, f"{file}: {error.strerror}") from None
 
 
 def _write(file: Path, data: bytes) -> None:
@@ -84,9 +61,7 @@ def _write(file: Path, data: bytes) -> None:
 
 
 def _show(client: Client, found: dict[str, Any], via: str) -> None:
-    say(
-        f"{printable(found['vhost'])} from {found['since']} to {found['until']}: {found['verdict']}"
-    )
+    say(f"{period_of(found)}: {found['verdict']}")
     for result in found["results"]:
         name = printable(result["assertion"]["name"])
         counts = ", ".join(f"{result[word]} {word}" for word in ("holds", "violated", "unknown"))

@@ -11,45 +11,20 @@ from typing import Annotated, Any, BinaryIO
 import httpx
 import typer
 
-from app.cli.client import Client, segment
-from app.cli.events import end_by_relation, say_caveats, show_events
+from app.cli.client import PAGE, Client, segment
+from app.cli.commands import family
+from app.cli.events import show_events
 from app.cli.exits import CommandError, Exit
 from app.cli.following import followed, say_job, submit
-from app.cli.options import Json, RequireComplete, RequireSound, Url, User, Wait
-from app.cli.output import as_json, complain, printable, say, table
+from app.cli.options import FileName, Json, Limit, Output, Requirements, Wait, say_caveats
+from app.cli.output import as_json, complain, listed, printable, say
 from model.exports import DEFAULT, FORMATS, format_of
 from model.words import Via
 
-export = typer.Typer(help="The files that chains were written to.", no_args_is_help=True)
-
 From = Annotated[int, typer.Argument(metavar="FROM", min=1, help="One event's id.")]
 To = Annotated[int, typer.Argument(metavar="TO", min=1, help="The other event's id.")]
-FileName = Annotated[
-    str | None,
-    typer.Option(
-        "--file",
-        help="Name of the export; .jsonl, .csv, …; by default as the file's to save it in.",
-    ),
-]
-Along = Annotated[
-    Via, typer.Option(help="Along messages and links, also conversations, or all that may be.")
-]
-Output = Annotated[
-    Path | None, typer.Option("-o", "--output", help="Where to save it; - for stdout.")
-]
-
-Limit = Annotated[
-    int, typer.Option("-n", "--limit", min=1, help="How many events to show, the first ones.")
-]
 
 STDOUT = Path("-")
-_PAGE = 500  # events in an answer
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(chain)
-    app.add_typer(export, name="export")
 
 
 def export_path(from_: int, to: int, file: str) -> str:
@@ -58,27 +33,31 @@ def export_path(from_: int, to: int, file: str) -> str:
 
 
 def chain(
+    client: Client,
+    requirements: Requirements,
     from_: From,
     to: To,
-    file: FileName = None,
-    via: Along = Via.any,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of the export; .jsonl, .csv, …; by default as the file's to save it in."
+        ),
+    ] = None,
+    via: Annotated[
+        Via, typer.Option(help="Along messages and links, also conversations, or all that may be.")
+    ] = Via.any,
     limit: Limit = 200,
     wait: Wait = True,
     output: Output = None,
-    require_complete: RequireComplete = False,
-    require_sound: RequireSound = False,
     json: Json = False,
-    url: Url = None,
-    user: User = None,
 ) -> None:
     """Show the chain between two events, or with --file or -o have the service export it.
 
     Exits with 0 if there is one, with 3 if there is none and nothing was written.
     """
-    client = Client.from_environment(url, user)
     if file is None and output is None and wait:
         answer = _at_once(client, from_, to, via, limit, json)
-        end_by_relation(answer, require_complete, require_sound)
+        requirements.check_relation(answer)
         if not answer["count"] and not answer["events"] and not answer["truncated"]:
             raise typer.Exit(Exit.concurrent)
         return None
@@ -95,7 +74,7 @@ def chain(
         _say_summary(summary, say)
     if output is not None and summary["file"]:
         download(client, path, output)
-    end_by_relation(summary, require_complete, require_sound)
+    requirements.check_relation(summary)
     if not summary["file"]:
         raise typer.Exit(Exit.concurrent)
     return None
@@ -107,9 +86,9 @@ def _at_once(
     """What the service finds by its index alone; what is shown is in one answer."""
     asked = {"via": via.value, "payload": None if json else "none"}
     path = f"/itc_db/chain/{from_}/{to}"
-    answer: dict[str, Any] = client.get(path, limit=min(limit, _PAGE), **asked)
+    answer: dict[str, Any] = client.get(path, limit=min(limit, PAGE), **asked)
     while answer["next"] is not None and (left := limit - len(answer["events"])) > 0:
-        more = client.get(path, limit=min(left, _PAGE), after=answer["next"], **asked)
+        more = client.get(path, limit=min(left, PAGE), after=answer["next"], **asked)
         more["events"] = answer["events"] + more["events"]
         more["steps"] = answer["steps"] + more["steps"]
         answer = more
@@ -158,42 +137,26 @@ def _say_summary(summary: dict[str, Any], say: Callable[[str], None]) -> None:
     return say_caveats(summary, say)
 
 
-@export.command("list")
-def list_(url: Url = None, user: User = None, json: Json = False) -> None:
+def exports(client: Client, json: Json = False) -> None:
     """Every export."""
-    exports = Client.from_environment(url, user).get("/itc_db/exports")
-    if json:
-        return as_json(exports)
-    columns = ("FROM", "TO", "FILE", "VHOST", "EVENTS", "BYTES", "MADE")
-    keys = ("from", "to", "file", "vhost", "events", "bytes", "created_at")
-    return table(columns, (tuple(one[key] for key in keys) for one in exports))
+    columns = ("from", "to", "file", "vhost", "events", "bytes", "created_at")
+    listed(client.get("/itc_db/exports"), json, columns)
 
 
-@export.command()
-def get(
-    from_: From,
-    to: To,
-    file: Annotated[str, typer.Argument(help="Its name.")],
-    output: Output = None,
-    url: Url = None,
-    user: User = None,
-) -> None:
+def get(client: Client, from_: From, to: To, file: FileName, output: Output = None) -> None:
     """Download an export."""
-    client = Client.from_environment(url, user)
     download(client, export_path(from_, to, file), output or Path(file))
 
 
-@export.command()
-def delete(
-    from_: From,
-    to: To,
-    file: Annotated[str, typer.Argument(help="Its name.")],
-    url: Url = None,
-    user: User = None,
-) -> None:
+def delete(client: Client, from_: From, to: To, file: FileName) -> None:
     """Remove an export."""
-    Client.from_environment(url, user).send("DELETE", export_path(from_, to, file))
+    client.send("DELETE", export_path(from_, to, file))
     say(f"{file}: removed")
+
+
+export = family(
+    "export", "The files that chains were written to.", list=exports, get=get, delete=delete
+)
 
 
 def download(client: Client, path: str, target: Path) -> None:

@@ -6,14 +6,30 @@ import os
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import httpx
+import typer
 
 from app.cli.exits import EXIT_OF_STATUS, CommandError, Exit
 
+Url = Annotated[
+    str | None,
+    typer.Option("--url", envvar="ITC_URL", help="The service.", show_envvar=True),
+]
+User = Annotated[
+    str | None,
+    typer.Option(
+        "--user",
+        envvar="ITC_USER",
+        help="A user of the broker; the password is read from ITC_PASSWORD.",
+        show_envvar=True,
+    ),
+]
+
 DEFAULT_URL = "http://127.0.0.1:15680"
+PAGE = 500  # events in an answer
 _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 
 
@@ -43,7 +59,7 @@ class Client:
         self._auth = auth
 
     @classmethod
-    def from_environment(cls, url: str | None = None, user: str | None = None) -> Client:
+    def from_environment(cls, url: Url = None, user: User = None) -> Client:
         """By ``ITC_URL``, ``ITC_USER`` and ``ITC_PASSWORD``; arguments override them.
 
         A user and password inside the URL are removed from it, so that no message shows them.
@@ -60,6 +76,22 @@ class Client:
         """The decoded answer; parameters that are None are left out."""
         chosen = {name: value for name, value in parameters.items() if value is not None}
         return self.send("GET", path, params=chosen).json()
+
+    def pages(self, path: str, cursor: str, limit: int, most: int, **asked: Any) -> dict[str, Any]:
+        """One answer with up to ``limit`` items, of as many as it takes; each has ``most``.
+
+        The last one says what is certain, and where the next would begin. One that found nothing
+        took long: it is the last.
+        """
+        items: list[Any] = []
+        beyond = None
+        while True:
+            page = min(limit - len(items), most)
+            answer: dict[str, Any] = self.get(path, limit=page, **{cursor: beyond}, **asked)
+            items += answer["items"]
+            beyond = answer["next"]
+            if beyond is None or len(items) >= limit or not answer["items"]:
+                return {**answer, "items": items}
 
     def send(self, method: str, path: str, **more: Any) -> httpx.Response:
         """The answer, if it is a success."""

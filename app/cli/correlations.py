@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from app.cli.client import Client, segment
 from app.cli.exits import CommandError, Exit
-from app.cli.following import followed, submit
-from app.cli.options import Json, Url, User, Vhost
-from app.cli.output import as_json, printable, say, table
-from app.cli.reports import Since, Until
+from app.cli.following import followed, report, submit
+from app.cli.options import Json, Span, Vhost
+from app.cli.output import as_json, gaps_of, period_of, printable, say, table
 
 _COLUMNS = ("N", "KIND", "DELIVERY", "PUBLISH", "SUPPORT", "AMBIGUITY", "CHANCE", "AGREEMENT")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(correlate)
-
-
 def correlate(
+    client: Client,
+    span: Span,
     vhost: Vhost,
-    since: Since = None,
-    until: Until = None,
     adopt: Annotated[
         int | None,
         typer.Option(
@@ -41,32 +36,24 @@ def correlate(
         bool, typer.Option("--refused", help="Show what is no key as well, and why.")
     ] = False,
     json: Json = False,
-    url: Url = None,
-    user: User = None,
 ) -> None:
     """Find which fields tie messages together; by default in the last day.
 
     With --adopt, nothing is looked for: a proposal is taken over as it was last shown.
     """
-    client = Client.from_environment(url, user)
     if adopt is not None:
         return _adopt(client, vhost, adopt, past=past)
     if past:
         raise CommandError(Exit.usage, "--past goes with --adopt")
-    job = submit(client, "/itc_db/correlations", vhost=vhost, since=since, until=until)
-    found = client.get(f"/itc_db/reports/{followed(client, job)['id']}")
-    if json:
-        return as_json(found)
-    return _show(found, with_refused=refused)
+    found = report(client, "/itc_db/correlations", vhost=vhost, **asdict(span))
+    return as_json(found) if json else _show(found, with_refused=refused)
 
 
 def _show(found: dict[str, Any], *, with_refused: bool) -> None:
-    gaps = "complete" if found["complete"] else "INCOMPLETE: it spans a gap"
     part = "" if found["looked_at_all"] else f" of {found['events']}"
     say(
-        f"{printable(found['vhost'])} from {found['since']} to {found['until']}:"
-        f" {found['looked_at']}{part} events, {found['reactions']} publishes that may have a"
-        f" cause, {gaps}"
+        f"{period_of(found)}: {found['looked_at']}{part} events, {found['reactions']} publishes"
+        f" that may have a cause, {gaps_of(found)}"
     )
     for doubt in found["doubts"]:
         say(f"UNSOUND: {printable(doubt)}")

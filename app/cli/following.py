@@ -18,19 +18,25 @@ def submit(
     client: Client,
     path: str,
     body: dict[str, Any] | None = None,
-    *,
     content: bytes | None = None,
-    **parameters: Any,
+    **asked: Any,
 ) -> dict[str, Any]:
     """Ask for a job; returns it as it stands. Parameters that are None are left out.
 
     Either ``body`` is sent, as JSON, or ``content`` as it is.
     """
-    chosen = {name: value for name, value in parameters.items() if value is not None}
+    chosen = {name: value for name, value in asked.items() if value is not None}
     headers = {"prefer": "respond-async"}
     sent: dict[str, Any] = {"json": body} if content is None else {"content": content}
     job: dict[str, Any] = client.send("PUT", path, params=chosen, headers=headers, **sent).json()
     return job
+
+
+def report(client: Client, path: str, **asked: Any) -> dict[str, Any]:
+    """A report, made anew by a job whose result names it."""
+    made = followed(client, submit(client, path, **asked))
+    found: dict[str, Any] = client.get(f"/itc_db/reports/{made['id']}")
+    return found
 
 
 def say_job(job: dict[str, Any], json: bool) -> None:

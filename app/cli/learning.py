@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from app.cli.client import Client
-from app.cli.following import followed, submit
-from app.cli.options import Json, Url, User, Vhost
-from app.cli.output import as_json, printable, say, table
+from app.cli.following import report
+from app.cli.options import Along, Json, Span, Vhost
+from app.cli.output import as_json, period_of, say, table
 
-_REPORTS = "/itc_db/reports"
 _SHOWN = 20
 
-Since = Annotated[str | None, typer.Option(help="What began from this time on (ISO 8601).")]
-Until = Annotated[str | None, typer.Option(help="What began before this time (ISO 8601).")]
-Via = Annotated[
-    str, typer.Option(help="What belongs together: links, or conversation (shared keys too).")
-]
 Wait = Annotated[
     float | None, typer.Option(help="Look for effects up to this many seconds after the period.")
 ]
 Cases = Annotated[int | None, typer.Option(help="Claim nothing of fewer cases.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(expectations)
-    app.command("compare-periods")(compare_periods)
-
-
 def expectations(
+    client: Client,
+    span: Span,
     vhost: Vhost,
-    since: Since = None,
-    until: Until = None,
-    via: Via = "links",
+    via: Along = "links",
     wait: Wait = None,
     share: Annotated[
         float | None, typer.Option(help="Expect an effect that comes in this share of cases.")
@@ -49,13 +38,11 @@ def expectations(
         bool, typer.Option("--yaml", help="Print only what is proposed, as a file of assertions.")
     ] = False,
     json: Json = False,
-    url: Url = None,
-    user: User = None,
 ) -> None:
     """What messages normally lead to, and what was otherwise; by default in the last hour."""
-    asked = {"vhost": vhost, "since": since, "until": until, "via": via, "wait": wait}
-    asked |= {"share": share, "cases": cases, "rare": rare}
-    found = _made(Client.from_environment(url, user), "expectations", asked)
+    asked = {"vhost": vhost, "via": via, "wait": wait, "cases": cases, **asdict(span)}
+    asked |= {"share": share, "rare": rare}
+    found = report(client, "/itc_db/reports/expectations", **asked)
     if json:
         as_json(found)
     elif yaml:
@@ -66,9 +53,9 @@ def expectations(
 
 
 def compare_periods(
+    client: Client,
+    span: Span,
     vhost: Vhost,
-    since: Since = None,
-    until: Until = None,
     before_since: Annotated[
         str | None, typer.Option(help="Compare with what began from this time on.")
     ] = None,
@@ -76,28 +63,20 @@ def compare_periods(
         str | None,
         typer.Option(help="Compare with what began before this time; --since if not given."),
     ] = None,
-    via: Via = "links",
+    via: Along = "links",
     wait: Wait = None,
     cases: Cases = None,
     json: Json = False,
-    url: Url = None,
-    user: User = None,
 ) -> None:
     """What appeared, vanished or changed since another period; by default the hour before."""
-    asked = {"vhost": vhost, "since": since, "until": until, "via": via, "wait": wait}
-    asked |= {"before_since": before_since, "before_until": before_until, "cases": cases}
-    found = _made(Client.from_environment(url, user), "comparison", asked)
+    asked = {"vhost": vhost, "via": via, "wait": wait, "cases": cases, **asdict(span)}
+    asked |= {"before_since": before_since, "before_until": before_until}
+    found = report(client, "/itc_db/reports/comparison", **asked)
     as_json(found) if json else _show_comparison(found)
 
 
-def _made(client: Client, name: str, asked: dict[str, Any]) -> dict[str, Any]:
-    facts = followed(client, submit(client, f"{_REPORTS}/{name}", **asked))
-    found: dict[str, Any] = client.get(f"{_REPORTS}/{facts['id']}")
-    return found
-
-
 def _show_expectations(found: dict[str, Any]) -> None:
-    say(f"{_period(found)}: {_counted(found)}")
+    say(f"{period_of(found)}: {_counted(found)}")
     columns = ("TYPE", "LEADS TO", "CASES", "SHARE", "P50 s", "P99 s", "P99.9 s", "TOO YOUNG")
     table(columns, _effects(found["types"]))
     say(f"{found['variants_count']} variants")
@@ -109,10 +88,6 @@ def _show_expectations(found: dict[str, Any]) -> None:
     table(
         ("REASON", "TYPE", "OTHER", "COUNT", "EXAMPLES", "IN COMMON"), map(_group, found["groups"])
     )
-
-
-def _period(found: dict[str, Any]) -> str:
-    return f"{printable(found['vhost'])} from {found['since']} to {found['until']}"
 
 
 def _counted(found: dict[str, Any]) -> str:

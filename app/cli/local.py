@@ -13,7 +13,7 @@ import typer
 
 from app.cli.exits import Exit
 from app.cli.options import Json
-from app.cli.output import as_json, complain, printable, say, table
+from app.cli.output import complain, listed, printable, say, table
 from app.errors import SettingsError
 from app.private import keep_private, tighten
 from app.settings import Settings, load_settings, unknown_variables
@@ -31,14 +31,6 @@ _CHATTY = (
     "sqlalchemy.engine",
     "uvicorn.error",
 )
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(serve)
-    app.command()(migrate)
-    app.command()(settings)
-    app.command()(doctor)
 
 
 def serve(
@@ -155,5 +147,5 @@ async def _doctor(configuration: Settings, json: bool) -> bool:
             if finding.advice:
                 say(f"      → {printable(finding.advice)}")
     if json:
-        as_json([msgspec.structs.asdict(finding) for finding in findings])
+        listed([msgspec.structs.asdict(finding) for finding in findings], json, ())
     return all(finding.well for finding in findings)

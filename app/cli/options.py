@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from app.cli.output import say
+from app.cli.exits import CommandError, Exit
+from app.cli.output import printable, say
 from app.version import PACKAGE, program_version
+from model.sound import MOST_QUIET
 
 
 def _show_version(asked: bool) -> None:
@@ -23,46 +28,173 @@ Version = Annotated[
         "--version", help="Show the program's version.", callback=_show_version, is_eager=True
     ),
 ]
-Url = Annotated[
-    str | None,
-    typer.Option("--url", envvar="ITC_URL", help="The service.", show_envvar=True),
-]
-User = Annotated[
-    str | None,
-    typer.Option(
-        "--user",
-        envvar="ITC_USER",
-        help="A user of the broker; the password is read from ITC_PASSWORD.",
-        show_envvar=True,
-    ),
-]
 Vhost = Annotated[str, typer.Argument(help="The virtual host's name, such as /")]
-Quiet = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Traffic that joins no clocks: exchange:NAME or queue:NAME, with * for any "
-        "characters. May be given several times; '' for none; as it is if left out."
-    ),
-]
+AnyVhost = Annotated[str | None, typer.Argument(help="Only this virtual host.", show_default=False)]
+EventId = Annotated[int, typer.Argument(metavar="EVENT", min=1, help="An event's id.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Wait = Annotated[
     bool, typer.Option("--wait/--no-wait", help="Wait for the end, or print the job's number.")
 ]
-RequireComplete = Annotated[
-    bool,
-    typer.Option("--require-complete", help="Exit with 7 if the answer spans a gap."),
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", help="Where to save it; - for stdout.")
 ]
-RequireSound = Annotated[
-    bool,
+FileName = Annotated[str, typer.Argument(metavar="FILE", help="Its name.")]
+Input = Annotated[
+    str, typer.Argument(metavar="FILE", help="A file of JSON, or YAML for assertions; - for stdin.")
+]
+Along = Annotated[
+    str,
     typer.Option(
-        "--require-sound", help="Exit with 8 if participants may be parts of one program."
+        help="What leads on: links (messages, and what they name as their cause), conversation "
+        "(shared keys too) or any (all that clocks allow)."
     ),
 ]
+Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="How many.")]
+Listed = Annotated[int, typer.Option("-n", "--limit", min=1, max=1_000, help="How many.")]
+Since = Annotated[str | None, typer.Option(help="From this time on (ISO 8601).")]
+Until = Annotated[str | None, typer.Option(help="Before this time (ISO 8601).")]
 
 
-def rules(participant: str | None, quiet: list[str] | None) -> dict[str, Any] | None:
-    """The body that asks for these rules of who acts; one that is not given is left out."""
-    wish: dict[str, Any] = {} if participant is None else {"participant": participant}
-    if quiet:  # typer gives an empty list, or None, if the option is not given
-        wish["quiet"] = [pattern for pattern in quiet if pattern]
-    return wish or None
+@dataclass(frozen=True)
+class Span:
+    """From when to when."""
+
+    since: Since = None
+    until: Until = None
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What events, walks and conversations are filtered by."""
+
+    type_: Annotated[
+        str | None,
+        typer.Option("--type", help="published or received; a message's, for conversations."),
+    ] = None
+    participant: Annotated[
+        str | None,
+        typer.Option(
+            help="Of this participant: its name, or its number. Digits are always a number."
+        ),
+    ] = None
+    since: Since = None
+    until: Until = None
+    q: Annotated[str | None, typer.Option("-q", help="With this text anywhere.")] = None
+    header: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="With this header; may be repeated."),
+    ] = None
+
+    def parameters(self) -> dict[str, str | None]:
+        """As parameters of a query."""
+        who = "participant" if (self.participant or "").isdigit() else "participant_name"
+        return {
+            "type": self.type_,
+            who: self.participant,
+            "since": self.since,
+            "until": self.until,
+            "q": self.q,
+            **self._headers(),
+        }
+
+    def _headers(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for each in self.header or ():
+            name, equals, value = each.partition("=")
+            if not name or not equals:
+                raise CommandError(Exit.usage, f"--header {each}: expected NAME=VALUE")
+            if f"header.{name}" in found:
+                raise CommandError(Exit.usage, f"--header {name} comes more than once")
+            found[f"header.{name}"] = value
+        return found
+
+
+@dataclass(frozen=True)
+class Messages:
+    """What messages say of themselves."""
+
+    message_id: Annotated[str | None, typer.Option(help="With this message id.")] = None
+    correlation_id: Annotated[str | None, typer.Option(help="With this correlation id.")] = None
+    conversation: Annotated[
+        str | None, typer.Option(help="Of this conversation: a trace id, or whatever it shares.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """How certain an answer has to be."""
+
+    require_complete: Annotated[
+        bool, typer.Option("--require-complete", help="Exit with 7 if the answer spans a gap.")
+    ] = False
+    require_sound: Annotated[
+        bool,
+        typer.Option(
+            "--require-sound", help="Exit with 8 if participants may be parts of one program."
+        ),
+    ] = False
+
+    def check(self, answer: dict[str, Any]) -> None:
+        """End the command if an answer has to be complete, or sound, and is not."""
+        if self.require_complete and not answer["complete"]:
+            raise CommandError(
+                Exit.incomplete,
+                f"the answer spans {len(answer['gaps'])} gap(s): messages may be missing",
+            )
+        if self.require_sound and not answer["sound"]:
+            raise CommandError(
+                Exit.unsound,
+                f"{len(answer['doubts'])} doubt(s): some participants may be parts of one program",
+            )
+
+    def check_relation(self, answer: dict[str, Any]) -> None:
+        """The same for an answer about two events, which may be concurrent."""
+        self.check(answer)
+        if answer["relation"] == "concurrent":
+            raise typer.Exit(Exit.concurrent)
+
+
+def say_caveats(answer: dict[str, Any], say: Callable[[str], None] = say) -> None:
+    """Why an answer is not complete or not sound, a line each, and what quiet it leaves out."""
+    if not answer["complete"]:
+        say("NOT COMPLETE: it spans a gap")
+    for doubt in answer["doubts"]:
+        say(f"NOT SOUND: {printable(doubt)}")
+    if quiet := answer["quiet"]:
+        least = "at least " if quiet == MOST_QUIET else ""
+        say(f"quiet traffic in between, which is not followed: {least}{quiet} event(s)")
+
+
+@dataclass(frozen=True)
+class ActingRules:
+    """Who acts, and whose traffic joins no clocks."""
+
+    participant: Annotated[
+        str | None,
+        typer.Option(
+            help="Who counts as a participant: client (the default of a new trace), host, user, "
+            "connection or channel; as it is if left out."
+        ),
+    ] = None
+    quiet: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Traffic that joins no clocks: exchange:NAME or queue:NAME, with * for any "
+            "characters. May be given several times; '' for none; as it is if left out."
+        ),
+    ] = None
+
+    def wish(self) -> dict[str, Any]:
+        """The body that asks for these rules; one that is not given is left out."""
+        wish: dict[str, Any] = {} if self.participant is None else {"participant": self.participant}
+        if self.quiet:  # typer gives an empty list, or None, if the option is not given
+            wish["quiet"] = [pattern for pattern in self.quiet if pattern]
+        return wish
+
+
+def content_of(file: str) -> bytes:
+    """A file's content, or that of standard input for ``-``."""
+    try:
+        return typer.get_binary_stream("stdin").read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise CommandError(Exit.usage, f"{file}: {error.strerror}") from error

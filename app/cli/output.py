@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -53,3 +53,41 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     for row in rows:
         shown.add_row(*(Text(printable(cell)) for cell in row))
     (out if out.is_terminal else _pipe).print(shown)
+
+
+def listed(
+    found: Any,
+    json: bool,
+    columns: Sequence[str],
+    row: Callable[[dict[str, Any]], Sequence[object]] | None = None,
+    *,
+    limit: int | None = None,
+) -> None:
+    """A list: a table for people, for machines an object with ``items``.
+
+    Beside the items it says whether they are ``complete`` and ``sound``, which is null where
+    the service does not say so of a list, and whether there are more (``truncated``): null where
+    there are as many as ``limit`` asked for. Without ``row`` the columns are the items' own keys.
+    """
+    answer = found if isinstance(found, dict) else {"items": found}
+    items = answer["items"]
+    if json:
+        may_be_cut = limit is not None and len(items) >= limit
+        unsaid = {"complete": None, "sound": None, "truncated": None if may_be_cut else False}
+        return as_json(unsaid | answer)
+    if row is None:
+        return table(
+            [column.upper() for column in columns],
+            (tuple(item[column] for column in columns) for item in items),
+        )
+    return table(columns, map(row, items))
+
+
+def period_of(found: dict[str, Any]) -> str:
+    """Which virtual host and period a report is of."""
+    return f"{printable(found['vhost'])} from {found['since']} to {found['until']}"
+
+
+def gaps_of(found: dict[str, Any]) -> str:
+    """Whether a report spans a gap."""
+    return "complete" if found["complete"] else "INCOMPLETE: it spans a gap"

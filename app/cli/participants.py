@@ -1,4 +1,4 @@
-"""``participants``, ``alias``."""
+"""``participants``, ``alias``, ``hidden``."""
 
 from __future__ import annotations
 
@@ -8,33 +8,15 @@ import typer
 
 from app.cli.client import Client, segment
 from app.cli.exits import CommandError, Exit
-from app.cli.options import Json, Url, User, Vhost
-from app.cli.output import as_json, printable, say, table
+from app.cli.options import Json, Listed, Vhost
+from app.cli.output import listed, printable, say
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(participants)
-    app.command()(alias)
-
-
-def participants(
-    vhost: Vhost,
-    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=1_000, help="How many.")] = 100,
-    json: Json = False,
-    url: Url = None,
-    user: User = None,
-) -> None:
+def participants(client: Client, vhost: Vhost, limit: Listed = 100, json: Json = False) -> None:
     """Who took part in a virtual host's trace, those that were active last first."""
-    client = Client.from_environment(url, user)
     found = client.get("/itc_db/participants", vhost=vhost, limit=limit)
-    if json:
-        as_json(found)
-    else:
-        table(
-            ("NO.", "PARTICIPANT", "PUBLISHED", "RECEIVED", "CONNECTIONS", "REMARK"),
-            map(_row, found),
-        )
+    columns = ("NO.", "PARTICIPANT", "PUBLISHED", "RECEIVED", "CONNECTIONS", "REMARK")
+    listed(found, json, columns, _row, limit=limit)
 
 
 def _row(who: dict[str, Any]) -> tuple[object, ...]:
@@ -51,23 +33,52 @@ def _misses(evidence: dict[str, Any]) -> str:
 
 
 def alias(
+    client: Client,
     vhost: Vhost,
     participant: Annotated[int, typer.Argument(min=1, help="Its number.")],
     name: Annotated[str | None, typer.Argument(help="What to call it.")] = None,
     remove: Annotated[
         bool, typer.Option("--remove", help="Have it shown by its own name again.")
     ] = False,
-    url: Url = None,
-    user: User = None,
 ) -> None:
     """Give a participant a name that is shown instead of its own."""
     if remove == (name is not None):
         raise CommandError(Exit.usage, "give either a name or --remove")
     path = f"/itc_db/participants/{segment(vhost)}/{participant}"
-    client = Client.from_environment(url, user)
     if name is None:
         client.send("DELETE", path)
         say(f"participant {participant} has its own name again")
     else:
         client.send("PUT", path, json={"alias": name})
         say(f"participant {participant} is now called {printable(name.strip())}")
+
+
+def hidden(
+    client: Client,
+    vhost: Vhost,
+    links: Annotated[
+        bool, typer.Option("--links", help="Each message by itself, newest first.")
+    ] = False,
+    limit: Annotated[
+        int, typer.Option("-n", "--limit", min=1, max=1_000, help="How many messages, for --links.")
+    ] = 100,
+    json: Json = False,
+) -> None:
+    """Ways by which causes came to messages, and not through the broker: outboxes, HTTP calls."""
+    if links:
+        found = client.get("/itc_db/hidden", vhost=vhost, limit=limit)
+        listed(found, json, ("EFFECT", "CAUSE", "RULE", "FROM", "TO", "AT"), _link, limit=limit)
+    else:
+        found = client.get("/itc_db/hidden/ways", vhost=vhost)
+        found["items"] = found.pop("ways")
+        listed(found, json, ("RULE", "FROM", "TO", "LINKS", "LAST"), _way)
+
+
+def _link(one: dict[str, Any]) -> tuple[object, ...]:
+    who = (one["from"]["name"], one["to"]["name"])
+    return (one["effect"], one["cause"], one["rule"], *who, one["recorded_at"])
+
+
+def _way(one: dict[str, Any]) -> tuple[object, ...]:
+    who = (one["from"]["name"], one["to"]["name"])
+    return (one["rule"], *who, one["links"], one["last_at"])

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from app.cli.chains import STDOUT, Output, download
+from app.cli.chains import STDOUT, download
 from app.cli.client import Client, segment
-from app.cli.events import end_by_certainty, say_caveats
+from app.cli.commands import family
 from app.cli.exits import CommandError, Exit
 from app.cli.following import followed, say_job, submit
-from app.cli.options import Json, RequireComplete, RequireSound, Url, User, Vhost, Wait
-from app.cli.output import as_json, complain, printable, say, table
-from model.interchange import PERIOD_FORMATS, period_format_of
-
-period = typer.Typer(
-    help="A period for other tools: an event log, spans, AsyncAPI.", no_args_is_help=True
+from app.cli.options import (
+    Along,
+    FileName,
+    Json,
+    Output,
+    Requirements,
+    Span,
+    Vhost,
+    Wait,
+    say_caveats,
 )
+from app.cli.output import as_json, complain, listed, printable, say
+from model.interchange import PERIOD_FORMATS, period_format_of
 
 
 class As(enum.StrEnum):
@@ -31,28 +38,12 @@ class As(enum.StrEnum):
     asyncapi = "asyncapi"
 
 
-class Along(enum.StrEnum):
-    """What belongs together."""
-
-    links = "links"
-    conversation = "conversation"
-
-
 Target = Annotated[
     Path, typer.Argument(metavar="FILE", help="Where to save it; - for stdout, with --as.")
 ]
 Form = Annotated[
     As | None, typer.Option("--as", help="What to write, where the file's name does not say.")
 ]
-Since = Annotated[str | None, typer.Option(help="What began from this time on (ISO 8601).")]
-Until = Annotated[str | None, typer.Option(help="What began before this time (ISO 8601).")]
-Via = Annotated[Along, typer.Option(help="By messages and links, or by shared keys too.")]
-Name = Annotated[str, typer.Argument(metavar="FILE", help="Its name.")]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.add_typer(period, name="period")
 
 
 def period_path(vhost: str, file: str) -> str:
@@ -60,28 +51,23 @@ def period_path(vhost: str, file: str) -> str:
     return f"/itc_db/periods/{segment(vhost)}/{segment(file)}"
 
 
-@period.command()
 def export(
+    client: Client,
+    span: Span,
+    requirements: Requirements,
     vhost: Vhost,
     file: Target,
     form: Form = None,
-    since: Since = None,
-    until: Until = None,
-    via: Via = Along.links,
+    via: Along = "links",
     wait: Wait = True,
-    require_complete: RequireComplete = False,
-    require_sound: RequireSound = False,
     json: Json = False,
-    url: Url = None,
-    user: User = None,
 ) -> None:
     """Write what began in a period for other tools, and save it; by default the last hour.
 
     As FILE ends: .ocel.json, .otlp.json (spans), .asyncapi.json, .asyncapi.yaml.
     """
-    client = Client.from_environment(url, user)
     path = period_path(vhost, _name(file, form))
-    job = submit(client, path, since=since, until=until, via=via.value)
+    job = submit(client, path, via=via, **asdict(span))
     if not wait:
         return say_job(job, json)
     summary = followed(client, job)
@@ -90,26 +76,20 @@ def export(
     else:
         as_json(summary) if json else _say(summary, say)
     download(client, path, file)
-    return end_by_certainty(summary, require_complete, require_sound)
+    return requirements.check(summary)
 
 
-@period.command()
 def send(
+    client: Client,
+    span: Span,
+    requirements: Requirements,
     vhost: Vhost,
-    since: Since = None,
-    until: Until = None,
-    via: Via = Along.links,
+    via: Along = "links",
     wait: Wait = True,
-    require_complete: RequireComplete = False,
-    require_sound: RequireSound = False,
     json: Json = False,
-    url: Url = None,
-    user: User = None,
 ) -> None:
     """Send a period's spans to the collector that the service knows (ITC_OTLP_EXPORT_URL)."""
-    client = Client.from_environment(url, user)
-    asked: dict[str, Any] = {"vhost": vhost, "since": since, "until": until, "via": via.value}
-    job = submit(client, "/itc_db/spans", **asked)
+    job = submit(client, "/itc_db/spans", vhost=vhost, via=via, **asdict(span))
     if not wait:
         return say_job(job, json)
     summary = followed(client, job)
@@ -117,32 +97,35 @@ def send(
     if summary["refused"]:
         reason = printable(f"{summary['refused']} spans were refused: {summary['refusal']}")
         raise CommandError(Exit.failure, reason)
-    return end_by_certainty(summary, require_complete, require_sound)
+    return requirements.check(summary)
 
 
-@period.command("list")
-def list_(url: Url = None, user: User = None, json: Json = False) -> None:
+def periods(client: Client, json: Json = False) -> None:
     """Every file of a period that the service keeps."""
-    found = Client.from_environment(url, user).get("/itc_db/periods")
-    if json:
-        return as_json(found)
-    keys = ("vhost", "file", "since", "until", "via", "events", "bytes")
-    return table([key.upper() for key in keys], (tuple(one[key] for key in keys) for one in found))
+    columns = ("vhost", "file", "since", "until", "via", "events", "bytes")
+    listed(client.get("/itc_db/periods"), json, columns)
 
 
-@period.command()
-def get(
-    vhost: Vhost, file: Name, output: Output = None, url: Url = None, user: User = None
-) -> None:
+def get(client: Client, vhost: Vhost, file: FileName, output: Output = None) -> None:
     """Download such a file."""
-    download(Client.from_environment(url, user), period_path(vhost, file), output or Path(file))
+    download(client, period_path(vhost, file), output or Path(file))
 
 
-@period.command()
-def delete(vhost: Vhost, file: Name, url: Url = None, user: User = None) -> None:
+def delete(client: Client, vhost: Vhost, file: FileName) -> None:
     """Remove such a file from the service."""
-    Client.from_environment(url, user).send("DELETE", period_path(vhost, file))
+    client.send("DELETE", period_path(vhost, file))
     say(f"{file}: removed")
+
+
+period = family(
+    "period",
+    "A period for other tools: an event log, spans, AsyncAPI.",
+    export=export,
+    send=send,
+    list=periods,
+    get=get,
+    delete=delete,
+)
 
 
 def _name(file: Path, form: As | None) -> str:

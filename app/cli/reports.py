@@ -3,37 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from app.cli.client import Client
-from app.cli.following import followed, submit
-from app.cli.options import Json, Url, User, Vhost
-from app.cli.output import as_json, printable, say, table
-
-_FAILURES = "/itc_db/failures"
-_REPORTS = "/itc_db/reports"
-
-Since = Annotated[str | None, typer.Option(help="From this time on (ISO 8601).")]
-Until = Annotated[str | None, typer.Option(help="Before this time (ISO 8601).")]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(failures)
-    report = typer.Typer(no_args_is_help=True, help="Where the order of messages matters.")
-    report.command("races")(races)
-    report.command("inversions")(inversions)
-    app.add_typer(report, name="report")
+from app.cli.commands import family
+from app.cli.following import report as made
+from app.cli.options import Json, Listed, Span, Vhost
+from app.cli.output import gaps_of, listed, period_of, say, table
 
 
 def failures(
+    client: Client,
+    span: Span,
     vhost: Vhost,
-    since: Since = None,
-    until: Until = None,
     kind: Annotated[
-        str | None, typer.Option(help="died, error_queue, unroutable or came_back.")
+        str | None, typer.Option(help="died, error_queue, unroutable, came_back or overdue.")
     ] = None,
     queue: Annotated[str | None, typer.Option(help="Failed in this queue.")] = None,
     reason: Annotated[str | None, typer.Option(help="Died for this reason.")] = None,
@@ -42,40 +29,31 @@ def failures(
     groups: Annotated[
         bool, typer.Option("--groups", help="By queue, reason, type and exception.")
     ] = False,
-    limit: Annotated[
-        int, typer.Option("-n", "--limit", min=1, max=1_000, help="How many, the newest.")
-    ] = 100,
+    limit: Listed = 100,
     json: Json = False,
-    url: Url = None,
-    user: User = None,
 ) -> None:
     """Messages that died, came back, reached nobody, or were put into an error queue."""
-    client = Client.from_environment(url, user)
-    found = client.get(
-        _FAILURES,
-        vhost=vhost,
-        since=since,
-        until=until,
-        kind=kind,
-        queue=queue,
-        reason=reason,
-        type=type_,
-        exception=exception,
-        limit=limit,
-    )
-    if json:
-        return as_json(found)
-    if groups:
+    asked: dict[str, Any] = {
+        "vhost": vhost,
+        "kind": kind,
+        "queue": queue,
+        "reason": reason,
+        "type": type_,
+    }
+    asked |= {"exception": exception, "limit": limit, **asdict(span)}
+    found = client.get("/itc_db/failures", **asked)
+    if groups and not json:
         columns = ("COUNT", "KIND", "QUEUE", "REASON", "TYPE", "EXCEPTION", "BY", "LAST")
         table(columns, map(_group, found["groups"]))
     else:
         columns = ("EVENT", "MESSAGE", "KIND", "QUEUE", "REASON", "TYPE", "BY", "AT")
-        table(columns, map(_failure, found["items"]))
+        listed(found, json, columns, _failure)
+    if json:
+        return
     if not found["complete"]:
-        say("INCOMPLETE: it spans a gap")
+        say(gaps_of(found))
     if not found["counted_all"]:
         say(f"{found['counted']} were counted; there may be older ones")
-    return None
 
 
 def _failure(one: dict[str, Any]) -> tuple[object, ...]:
@@ -99,54 +77,37 @@ Key = Annotated[
 ]
 
 
-def races(
-    vhost: Vhost,
-    since: Since = None,
-    until: Until = None,
-    key: Key = None,
-    json: Json = False,
-    url: Url = None,
-    user: User = None,
-) -> None:
+def races(client: Client, span: Span, vhost: Vhost, key: Key = None, json: Json = False) -> None:
     """Messages in one queue that nothing puts into an order; by default of the last hour."""
-    asked: dict[str, Any] = {"vhost": vhost, "since": since, "until": until, "key": key}
-    columns = ("QUEUE", "KEY", "A", "B", "PUBLISHED BY", "AND BY", "AT")
-    _report(Client.from_environment(url, user), "races", asked, columns, _race, json)
+    found = made(client, "/itc_db/reports/races", vhost=vhost, key=key, **asdict(span))
+    _show(found, ("QUEUE", "KEY", "A", "B", "PUBLISHED BY", "AND BY", "AT"), _race, json)
 
 
 def inversions(
-    vhost: Vhost,
-    since: Since = None,
-    until: Until = None,
-    key: Key = None,
-    json: Json = False,
-    url: Url = None,
-    user: User = None,
+    client: Client, span: Span, vhost: Vhost, key: Key = None, json: Json = False
 ) -> None:
     """Messages that led to others in a queue and were handed over after them."""
-    asked: dict[str, Any] = {"vhost": vhost, "since": since, "until": until, "key": key}
+    found = made(client, "/itc_db/reports/inversions", vhost=vhost, key=key, **asdict(span))
     columns = ("QUEUE", "KEY", "A", "B", "HANDED A", "HANDED B", "TO", "AT")
-    _report(Client.from_environment(url, user), "inversions", asked, columns, _inversion, json)
+    _show(found, columns, _inversion, json)
 
 
-def _report(
-    client: Client,
-    name: str,
-    asked: dict[str, Any],
+report = family(
+    "report", "Where the order of messages matters.", races=races, inversions=inversions
+)
+
+
+def _show(
+    found: dict[str, Any],
     columns: tuple[str, ...],
     row: Callable[[dict[str, Any]], tuple[object, ...]],
     json: bool,
 ) -> None:
-    facts = followed(client, submit(client, f"{_REPORTS}/{name}", **asked))
-    found = client.get(f"{_REPORTS}/{facts['id']}")
-    if json:
-        return as_json(found)
-    counted = "" if found["counted_all"] else " at least"
-    gaps = "complete" if found["complete"] else "INCOMPLETE: it spans a gap"
-    period = f"from {found['since']} to {found['until']}"
-    say(f"{printable(found['vhost'])} {period}:{counted} {found['count']} {name}, {gaps}")
-    table(columns, map(row, found["items"]))
-    return None
+    if not json:
+        counted = "" if found["counted_all"] else " at least"
+        what = f"{counted} {found['count']} {found['report']}"
+        say(f"{period_of(found)}:{what}, {gaps_of(found)}")
+    listed(found, json, columns, row)
 
 
 def _race(one: dict[str, Any]) -> tuple[object, ...]:

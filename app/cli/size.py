@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.cli.client import Client, trace_path
 from app.cli.exits import CommandError, Exit
-from app.cli.options import Json, Url, User, Vhost
+from app.cli.options import Json, Vhost
 from app.cli.output import as_json, printable, say
 
 DAY_SECONDS = 86_400
@@ -59,25 +59,18 @@ class Size(msgspec.Struct, frozen=True):
     cores: float
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(size)
-
-
 def size(
+    client: Client,
     vhost: Vhost,
     seconds: Annotated[
         float, typer.Option("--seconds", min=1, max=3_600, help="How long to look.")
     ] = 60,
     json: Json = False,
-    url: Url = None,
-    user: User = None,
 ) -> None:
     """What a day of a trace will take: look for a minute, and reckon.
 
     A day has busy hours and quiet ones: look in a busy one, or for longer.
     """
-    client = Client.from_environment(url, user)
     looks = [_look(client, vhost)]
     until = looks[0].at + seconds
     while (left := until - time.monotonic()) > 0:

@@ -2,65 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from app.cli.client import Client
 from app.cli.following import followed, submit
-from app.cli.options import Json, Url, User, Vhost
-from app.cli.output import as_json, printable, say, table
+from app.cli.options import Json, Span, Vhost
+from app.cli.output import as_json, gaps_of, period_of, say, table
 
 _TOPOLOGY = "/itc_db/topology"
 _COLUMNS = (
-    "PUBLISHER",
-    "EXCHANGE",
-    "QUEUE",
-    "RECEIVER",
-    "MESSAGES",
-    "REDELIVERED",
-    "DEAD LETTERS",
-    "UNMATCHED",
-    "P50 S",
-    "P95 S",
-    "P99 S",
+    *("PUBLISHER", "EXCHANGE", "QUEUE", "RECEIVER", "MESSAGES", "REDELIVERED", "DEAD LETTERS"),
+    *("UNMATCHED", "P50 S", "P95 S", "P99 S"),
 )
 _DEATHS = ("QUEUE", "REASON", "EXCHANGE", "TO", "MESSAGES")
 _PROGRAMS = ("RECEIVER", "QUEUE", "EXCHANGE", "MESSAGES", "P50 S", "P95 S", "P99 S")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(topology)
-
-
 def topology(
+    client: Client,
+    span: Span,
     vhost: Vhost,
-    since: Annotated[str | None, typer.Option(help="From this time on (ISO 8601).")] = None,
-    until: Annotated[str | None, typer.Option(help="Before this time (ISO 8601).")] = None,
     count: Annotated[
         bool, typer.Option("--count", help="Count now; by default the last hour.")
     ] = False,
     json: Json = False,
-    url: Url = None,
-    user: User = None,
 ) -> None:
     """Who sends what where: what was counted last, or for that period."""
-    client = Client.from_environment(url, user)
+    asked = asdict(span)
     if count:
-        job = submit(client, _TOPOLOGY, vhost=vhost, since=since, until=until)
-        counted = followed(client, job)
-        since, until = counted["since"], counted["until"]
-    found = client.get(_TOPOLOGY, vhost=vhost, since=since, until=until)
-    if json:
-        return as_json(found)
-    return show(found)
+        counted = followed(client, submit(client, _TOPOLOGY, vhost=vhost, **asked))
+        asked = {name: counted[name] for name in asked}
+    found = client.get(_TOPOLOGY, vhost=vhost, **asked)
+    as_json(found) if json else show(found)
 
 
 def show(found: dict[str, Any]) -> None:
     """Deliveries, and what died and how long programs took where that is known."""
-    gaps = "complete" if found["complete"] else "INCOMPLETE: it spans a gap"
-    say(f"{printable(found['vhost'])} from {found['since']} to {found['until']}, {gaps}")
+    say(f"{period_of(found)}, {gaps_of(found)}")
     table(_COLUMNS, map(_row, found["deliveries"]))
     if found["deaths"]:
         say("\nDead letters")
@@ -71,27 +52,14 @@ def show(found: dict[str, Any]) -> None:
 
 
 def _row(flow: dict[str, Any]) -> tuple[object, ...]:
-    return (
-        flow["publisher"] or "?",
-        flow["exchange"] or "(default)",
-        flow["queue"],
-        flow["receiver"],
-        flow["messages"],
-        flow["redelivered"],
-        flow["dead_lettered"],
-        flow["unmatched"],
-        *_seconds(flow),
-    )
+    where = (flow["publisher"] or "?", flow["exchange"] or "(default)", flow["queue"])
+    counts = (flow[name] for name in ("messages", "redelivered", "dead_lettered", "unmatched"))
+    return (*where, flow["receiver"], *counts, *_seconds(flow))
 
 
 def _death(flow: dict[str, Any]) -> tuple[object, ...]:
-    return (
-        flow["queue"] or "?",
-        flow["reason"] or "?",
-        flow["exchange"] or "(default)",
-        flow["to"],
-        flow["messages"],
-    )
+    where = (flow["queue"] or "?", flow["reason"] or "?", flow["exchange"] or "(default)")
+    return (*where, flow["to"], flow["messages"])
 
 
 def _program(flow: dict[str, Any]) -> tuple[object, ...]:

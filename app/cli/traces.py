@@ -8,34 +8,23 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.client import Client, trace_path
+from app.cli.commands import family
 from app.cli.exits import CommandError, Exit
-from app.cli.options import Json, Quiet, Url, User, Vhost, rules
-from app.cli.output import as_json, printable, say, table
+from app.cli.options import ActingRules, Json, Vhost
+from app.cli.output import listed, printable, say
 
-trace = typer.Typer(
-    help="Start, stop and look at the capture of virtual hosts.", no_args_is_help=True
+_COLUMNS = (
+    *("VHOST", "STATE", "SERVICE", "EVENTS", "RATE/S", "LAG"),
+    *("UNMATCHED", "MISSING", "GAPS", "REMARK"),
 )
-
 START_SECONDS = 20.0
 LOOK_SECONDS = 0.2
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.add_typer(trace, name="trace")
-
-
-@trace.command()
 def start(
+    client: Client,
+    rules: ActingRules,
     vhost: Vhost,
-    participant: Annotated[
-        str | None,
-        typer.Option(
-            help="Who counts as a participant: client (the default), host, user, connection or "
-            "channel."
-        ),
-    ] = None,
-    quiet: Quiet = None,
     bodies: Annotated[
         bool | None,
         typer.Option(
@@ -61,18 +50,18 @@ def start(
         ),
     ] = None,
     later: Annotated[
-        bool, typer.Option(help="Exchanges and queues may be named that there are not yet.")
+        bool,
+        typer.Option("--later", help="Exchanges and queues may be named that there are not yet."),
     ] = False,
-    everything: Annotated[bool, typer.Option(help="Take all exchanges and queues again.")] = False,
-    url: Url = None,
-    user: User = None,
+    everything: Annotated[
+        bool, typer.Option("--everything", help="Take all exchanges and queues again.")
+    ] = False,
 ) -> None:
     """Start capturing a virtual host, and wait until it runs, or say what it waits for.
 
     Exits with 6 if it waits: it will run once that is over, and captures nothing until then.
     """
-    client = Client.from_environment(url, user)
-    wish = rules(participant, quiet) or {}
+    wish = rules.wish()
     if bodies is not None:
         wish["bodies"] = bodies
     wish |= _taking(exchange, queue, later=later, everything=everything)
@@ -113,30 +102,34 @@ def _settled(client: Client, vhost: str) -> dict[str, Any]:
         time.sleep(LOOK_SECONDS)
 
 
-@trace.command()
-def stop(vhost: Vhost, url: Url = None, user: User = None) -> None:
+def stop(client: Client, vhost: Vhost) -> None:
     """Stop capturing a virtual host; its events stay."""
-    Client.from_environment(url, user).send("DELETE", trace_path(vhost))
+    client.send("DELETE", trace_path(vhost))
     say(f"{printable(vhost)}: stopped")
 
 
-@trace.command()
-def reset(vhost: Vhost, url: Url = None, user: User = None) -> None:
+def reset(client: Client, vhost: Vhost) -> None:
     """Make a checkpoint that cannot be read anew; a gap says what is lost. Its events stay."""
-    Client.from_environment(url, user).send("PUT", trace_path(vhost), json={"reset": True})
+    client.send("PUT", trace_path(vhost), json={"reset": True})
     say(f"{printable(vhost)}: reset")
 
 
-@trace.command("list")
-def list_(url: Url = None, user: User = None, json: Json = False) -> None:
+def traces(client: Client, json: Json = False) -> None:
     """Every trace with its state. Exits with 1 if one has failed."""
-    traces = Client.from_environment(url, user).get("/itc_db/traces")
-    if json:
-        as_json(traces)
-    else:
-        _show(traces)
-    if any(one["state"] == "failed" for one in traces):
+    found = client.get("/itc_db/traces")
+    listed(found, json, _COLUMNS, _row)
+    if any(one["state"] == "failed" for one in found):
         raise typer.Exit(Exit.failure)
+
+
+trace = family(
+    "trace",
+    "Start, stop and look at the capture of virtual hosts.",
+    start=start,
+    stop=stop,
+    reset=reset,
+    list=traces,
+)
 
 
 def _remark(one: dict[str, Any]) -> str:
@@ -156,25 +149,9 @@ def _missing(one: dict[str, Any]) -> str:
     return str(audit["missing"])
 
 
-def _show(traces: list[dict[str, Any]]) -> None:
-    table(
-        (
-            *("VHOST", "STATE", "SERVICE", "EVENTS", "RATE/S", "LAG"),
-            *("UNMATCHED", "MISSING", "GAPS", "REMARK"),
-        ),
-        (
-            (
-                one["vhost"],
-                one["state"],
-                one["holder"] or "",
-                one["events"],
-                f"{one['rate']:.1f}",
-                "?" if one["lag"] is None else one["lag"],
-                one["counters"]["unmatched"],
-                _missing(one),
-                sum(not gap["declared"] for gap in one["gaps"]),
-                _remark(one),
-            )
-            for one in traces
-        ),
-    )
+def _row(one: dict[str, Any]) -> tuple[object, ...]:
+    lag = "?" if one["lag"] is None else one["lag"]
+    activity = (one["holder"] or "", one["events"], f"{one['rate']:.1f}", lag)
+    gaps = sum(not gap["declared"] for gap in one["gaps"])
+    doubts = (one["counters"]["unmatched"], _missing(one), gaps, _remark(one))
+    return (one["vhost"], one["state"], *activity, *doubts)

@@ -12,12 +12,12 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
-from app.cli.chains import Output, download
+from app.cli.chains import download
 from app.cli.client import Client, segment
-from app.cli.events import end_by_certainty, say_caveats, show_events
+from app.cli.events import show_events
 from app.cli.exits import CommandError, Exit
 from app.cli.following import followed, submit
-from app.cli.options import Json, RequireComplete, RequireSound, Url, User
+from app.cli.options import Json, Listed, Output, Requirements, say_caveats
 from app.cli.output import as_json, complain, printable, say
 from app.cli.verifying import (
     VERDICTS,
@@ -42,42 +42,31 @@ Key = Annotated[
     typer.Option(help="The public key that it must be signed with: a file, or base64."),
 ]
 Events = Annotated[list[int], typer.Argument(metavar="EVENT…", min=1, help="Events' ids.")]
-Listed = Annotated[
+Chosen = Annotated[
     Verdict | None, typer.Option("--verdict", help="List these: caused, may_have, cannot_have.")
 ]
-Limit = Annotated[int, typer.Option("-n", "--limit", min=1, max=1_000, help="How many to list.")]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(touched)
-    app.command()(verify)
 
 
 def touched(
+    client: Client,
+    requirements: Requirements,
     events: Events,
-    verdict: Listed = None,
-    limit: Limit = 100,
+    verdict: Chosen = None,
+    limit: Listed = 100,
     output: Output = None,
-    require_complete: RequireComplete = False,
-    require_sound: RequireSound = False,
     json: Json = False,
-    url: Url = None,
-    user: User = None,
 ) -> None:
     """What came since some events: what they caused, may have, and cannot have.
 
     With -o (.jsonl or .parquet) all that came since one, with the evidence, and its manifest.
     """
-    client = Client.from_environment(url, user)
     if output is not None:
         answer = _written(client, events, output)
     else:
         asked = {"verdict": None if verdict is None else verdict.value, "limit": limit}
-        listed = ",".join(map(str, events))
-        answer = client.get(
-            "/itc_db/touched", events=listed, payload=None if json else "none", **asked
-        )
+        ids = ",".join(map(str, events))
+        payload = None if json else "none"
+        answer = client.get("/itc_db/touched", events=ids, payload=payload, **asked)
     if json:
         as_json(answer)
     else:
@@ -87,7 +76,7 @@ def touched(
         say_caveats(answer)
         if answer.get("next"):
             complain("there are more: -n says how many to list, -o FILE writes them all")
-    end_by_certainty(answer, require_complete, require_sound)
+    requirements.check(answer)
 
 
 def _written(client: Client, events: list[int], output: Path) -> dict[str, Any]:

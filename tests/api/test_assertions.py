@@ -59,7 +59,7 @@ async def test_a_command_ends_with_what_it_found(run: Command, tmp_path: Path) -
 
     async def ends(text: str, *more: object) -> tuple[int, str]:
         file.write_text(text)
-        ended = await run("assert", file, "--vhost", "/", *more)
+        ended = await run("assert", "/", file, *more)
         return ended.code, ended.out
 
     code, said = await ends(FILE, "--junit", junit)
@@ -74,9 +74,9 @@ async def test_a_command_ends_with_what_it_found(run: Command, tmp_path: Path) -
     assert [[child.tag for child in case] for case in suite] == [["failure"], [], ["skipped"]]
     told = json.loads((await ends(FILE, "--json"))[1])
     assert told["verdict"] == "violated"
-    assert (await run("assert", tmp_path / "none", "--vhost", "/")).code == 2
+    assert (await run("assert", "/", tmp_path / "none")).code == 2
     file.write_text("- name: a")
-    wrong = await run("assert", file, "--vhost", "/")
+    wrong = await run("assert", "/", file)
     assert (wrong.code, "line 1, column 3" in wrong.err) == (2, True)
 
 

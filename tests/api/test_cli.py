@@ -10,14 +10,16 @@ import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from typer.testing import CliRunner
 
-from app.cli import topology
+from app.cli import app, topology
 from app.cli.events import _row as event_row
 from app.cli.exits import Exit
 from app.cli.output import printable
@@ -30,6 +32,7 @@ from tests.api import commands
 from tests.api.conftest import World, make_world, served
 from tests.api.fakes import trace_status
 from tests.api.story import ALONE, AUDITED, INVOICED, ORDERED, SHOP, UNSOUND, publish
+from tools.command_tables import command_tables, every_command
 from tools.servers import Broker, without_settings
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -45,7 +48,7 @@ class Ended:
     err: str
 
     @property
-    def json(self) -> object:
+    def json(self) -> Any:
         return json.loads(self.out)
 
 
@@ -109,7 +112,7 @@ async def test_traces_are_started_listed_and_stopped(run: Command) -> None:
     assert re.search(r"^/ +running +7 ", listed.out, re.MULTILINE)
     assert " 0 (5?) " in listed.out, "what the audit suspects"
     assert stopped.out == "/: stopped\n"
-    assert as_json.json[0]["state"] == "stopped"
+    assert as_json.json["items"][0]["state"] == "stopped"
 
 
 @pytest.mark.parametrize(
@@ -206,10 +209,11 @@ async def test_all_and_some_are_not_asked_for_at_once(run: Command) -> None:
 
 async def test_events_are_listed_oldest_first(run: Command) -> None:
     table = await run("events", "--user", "admin", "--by", "billing")
-    lines = await run("events", "-n", 2, "--json")
+    as_json = await run("events", "-n", 2, "--json")
 
     assert [line.split()[0] for line in table.out.splitlines()] == ["EVENT", "2", "3"]
-    assert [json.loads(line)["id"] for line in lines.out.splitlines()] == [6, 7]
+    assert [one["id"] for one in as_json.json["items"]] == [6, 7]
+    assert as_json.json["truncated"] is None, "there may be more than were asked for"
 
 
 async def test_causes_and_effects_are_listed(run: Command) -> None:
@@ -220,8 +224,34 @@ async def test_causes_and_effects_are_listed(run: Command) -> None:
 
     assert [line.split()[0] for line in effects.out.splitlines()] == ["EVENT", "2", "3"]
     assert effects.err.endswith("there are more: -n says how many to show\n")
-    assert {json.loads(line)["type"] for line in received.out.splitlines()} == {"received"}
+    assert {one["type"] for one in received.json["items"]} == {"received"}
+    assert (received.json["complete"], received.json["truncated"]) == (True, False)
     assert (causes.code, unknown.code) == (0, Exit.usage)
+
+
+@pytest.mark.parametrize(
+    ("words", "certain"),
+    [
+        *((words, None) for words in ("trace list", "events", "participants /", "links show /")),
+        *((words, None) for words in ("conversations /", "hidden /", "hidden / --links")),
+        *((words, None) for words in ("assertions show", "violations", "jobs list")),
+        *((words, None) for words in ("export list", "period list")),
+        *((f"{walk} {INVOICED}", True) for walk in ("causes", "effects")),
+        ("failures /", True),
+    ],
+)
+async def test_every_list_has_one_shape_for_machines(
+    url: str, words: str, certain: bool | None
+) -> None:
+    invoke = partial(CliRunner().invoke, app, [*words.split(), "--json"], env=environment(url))
+    done = await asyncio.to_thread(invoke)
+
+    assert done.exit_code == 0, done.output
+    [answer] = map(json.loads, done.stdout.splitlines())
+    assert isinstance(answer["items"], list)
+    assert answer["truncated"] is False
+    assert answer["complete"] is certain
+    assert (answer["sound"] is None) is (certain is None)
 
 
 async def test_participants_are_listed_and_named(run: Command) -> None:
@@ -239,7 +269,7 @@ async def test_participants_are_listed_and_named(run: Command) -> None:
     assert theirs.out.count("Billing, Berlin") == 2
     assert "->" not in listed.out + theirs.out
     assert removed.out == "participant 2 has its own name again\n"
-    assert [one["name"] for one in as_json.json if one["participant"] == 2] == [
+    assert [one["name"] for one in as_json.json["items"] if one["participant"] == 2] == [
         "billing@10.0.0.2 #2"
     ]
 
@@ -254,7 +284,10 @@ async def test_events_are_followed(world: World, tmp_path: Path) -> None:
         process.terminate()
         await process.communicate()
 
-    assert [json.loads(line)["id"] for line in (first, second)] == [7, stored]
+    assert [one["id"] for line in (first, second) for one in json.loads(line)["items"]] == [
+        7,
+        stored,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -278,8 +311,8 @@ async def test_events_are_followed(world: World, tmp_path: Path) -> None:
         (("alias", "/", 1, "x" * 300), Exit.usage, "at most 100 characters"),
         (("alias", "/", 99, "x"), Exit.not_found, "no participant has the number 99"),
         (("participants", "nowhere"), Exit.not_found, "no such trace"),
-        (("events", "--vhost", "nowhere"), Exit.not_found, "no such trace"),
-        (("events", "--vhost", "nowhere", "--json"), Exit.not_found, "no such trace"),
+        (("events", "nowhere"), Exit.not_found, "no such trace"),
+        (("events", "nowhere", "--json"), Exit.not_found, "no such trace"),
         (("topology", "nowhere"), Exit.not_found, "no such trace"),
         (("archive", "/"), Exit.usage, "with either --keep-days or --before"),
         (
@@ -338,7 +371,7 @@ async def test_the_events_of_a_trace_without_any_are_an_empty_table(
     run: Command, world: World
 ) -> None:
     await run("trace", "start", "shop")
-    ended = await run("events", "--vhost", "shop")
+    ended = await run("events", "shop")
 
     assert (ended.code, len(ended.out.splitlines())) == (0, 1)
 
@@ -402,7 +435,7 @@ async def test_a_chain_is_found_and_downloaded(run: Command, tmp_path: Path) -> 
     assert not leftovers(tmp_path)
     assert as_json.json["relation"] == "before"
     assert to_stdout.out == '{"id": 1}\n'
-    assert {one["file"] for one in listed.json} == {"a.jsonl", "b.jsonl"}
+    assert {one["file"] for one in listed.json["items"]} == {"a.jsonl", "b.jsonl"}
     assert deleted.code == 0
 
 
@@ -850,17 +883,24 @@ def test_the_document_has_every_exit_code() -> None:
     assert [int(code) for code in documented] == [code.value for code in Exit]
 
 
-def test_the_document_has_every_command() -> None:
-    import typer
-
-    from app.cli import app
-
+def test_the_document_has_every_command_where_help_has_it() -> None:
     documented = DOCUMENT.read_text()
-    group = typer.main.get_command(app)
-    for name, command in group.commands.items():  # type: ignore[attr-defined]
-        subcommands = getattr(command, "commands", None)
-        for word in [f"{name} {sub}" for sub in subcommands] if subcommands else [name]:
-            assert f"`{word}" in documented, word
+    for panel, rows in command_tables().items():
+        _, heading, section = documented.partition(f"\n## {panel}\n")
+        assert heading, panel
+        table = section.partition("\n## ")[0]
+        assert [line for line in table.splitlines() if line.startswith("| `")] == rows, panel
+
+
+def test_a_virtual_host_is_the_first_argument_of_each_command() -> None:
+    found = 0
+    for words, command, _ in every_command():
+        names = [one.name for one in command.params]
+        if "vhost" in names:
+            found += 1
+            arguments = [one for one in command.params if one.param_type_name == "argument"]
+            assert arguments[0].name == "vhost", words
+    assert found > 20
 
 
 async def test_a_service_says_what_it_has_and_that_its_broker_is_away(tmp_path: Path) -> None:

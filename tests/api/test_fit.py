@@ -177,5 +177,4 @@ async def test_the_command_shows_ways_and_links(run: Command, world: World) -> N
         [str(ids[9]), str(ids[6])],
         [str(ids[5]), str(ids[2])],
     ]
-    assert isinstance(told.json, dict)
-    assert told.json["ways"][0]["links"] == 2
+    assert told.json["items"][0]["links"] == 2

@@ -177,7 +177,7 @@ async def test_the_commands_set_show_and_remove(run: Command, tmp_path: Path) ->
     missing = await run("assertions", "set", "/", str(tmp_path / "none"))
     assert done.out == "/: 2 assertions\n"
     assert "leads_to invoice, within 30s" in shown.out
-    assert [each["name"] for each in json.loads(as_json.out)] == [
+    assert [each["name"] for each in json.loads(as_json.out)["items"]] == [
         "invoice-in-time",
         "ship-approved",
     ]

@@ -223,8 +223,7 @@ async def test_a_shell_sets_shows_and_removes_rules(
     ]  # fmt: skip
     assert (await run("links", "set", "/", many)).out == "/: 2 rules of its own\n"
     assert (await run("links", "remove", "/", "a")).out == "/: rule a removed\n"
-    told = (await run("links", "show", "/", "--json")).json
-    assert isinstance(told, list)
+    told = (await run("links", "show", "/", "--json")).json["items"]
     assert [each["name"] for each in told] == [*(each.name for each in BUILT_IN), "b"]
 
     assert (await run("links", "remove", "/", "a")).code == 4

@@ -276,10 +276,7 @@ async def test_long_polling_waits_for_a_message_of_that_name(
 async def test_the_command_line_finds_and_compares(run: Command, world: World) -> None:  # noqa: F811
     await tell_links(world)
     found = {
-        words: [
-            json.loads(line)["id"]
-            for line in (await run("events", "--json", *words)).out.splitlines()
-        ]
+        words: [one["id"] for one in (await run("events", "--json", *words)).json["items"]]
         for words in (
             ("--message-id", "m1"),
             ("--correlation-id", "m1"),

@@ -1,0 +1,138 @@
+"""Keeping house: ``jobs``, ``restamp``, ``archive``, ``prune``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from app.cli.client import Client
+from app.cli.commands import family
+from app.cli.exits import CommandError, Exit
+from app.cli.following import followed, say_job, submit
+from app.cli.options import ActingRules, Json, Vhost, Wait
+from app.cli.output import as_json, listed, printable, say
+
+_MOST_JOBS = 1_000
+
+JobId = Annotated[int, typer.Argument(min=1, help="The job's number.")]
+
+
+def list_jobs(client: Client, json: Json = False) -> None:
+    """The jobs that are kept, newest first."""
+    found = client.get("/itc_db/jobs", limit=_MOST_JOBS)
+    columns = ("id", "kind", "state", "percent", "stage", "vhost", "created_at", "error")
+    listed(found, json, columns, limit=_MOST_JOBS)
+
+
+def show(client: Client, number: JobId) -> None:
+    """One job, as JSON."""
+    as_json(client.get(f"/itc_db/jobs/{number}"))
+
+
+def cancel(client: Client, number: JobId) -> None:
+    """Cancel a job that has not ended."""
+    client.send("DELETE", f"/itc_db/jobs/{number}")
+    say(f"job {number}: cancelled")
+
+
+jobs = family("jobs", "Jobs of the service.", list=list_jobs, show=show, cancel=cancel)
+
+
+def restamp(
+    client: Client,
+    rules: ActingRules,
+    vhost: Vhost,
+    links: Annotated[
+        bool,
+        typer.Option(
+            "--links", help="Read the messages again, too, by the rules of links that hold now."
+        ),
+    ] = False,
+    wait: Wait = True,
+    json: Json = False,
+) -> None:
+    """Stamp the stored events of a virtual host anew, by other rules or by those it has.
+
+    The trace goes on, and pauses at the end. Events keep their ids and causes, and their links
+    unless the messages are read again.
+    """
+    wish = rules.wish() | ({"links": True} if links else {})
+    job = submit(client, "/itc_db/restamp", wish or None, vhost=vhost)
+    if not wait:
+        return say_job(job, json)
+    summary = followed(client, job)
+    if json:
+        return as_json(summary)
+    assumed = f", {summary['assumed']} of them assumed" if summary["assumed"] else ""
+    say(
+        f"{printable(vhost)}: {summary['events']} events restamped, with"
+        f" {summary['participants']} participants by {summary['participant']}{assumed}"
+    )
+    if summary["edges"] is not None:
+        say(f"  {summary['edges']} links")
+    if summary["cut"]:
+        say(
+            f"  {summary['cut']} messages are not stored whole (ITC_PAYLOAD_MAX_BYTES): rules that"
+            " look into bodies did not read them"
+        )
+    return None
+
+
+def archive(
+    client: Client,
+    vhost: Vhost,
+    keep_days: Annotated[
+        float | None, typer.Option(help="Archive what is older than this many days.")
+    ] = None,
+    before: Annotated[
+        str | None, typer.Option(help="Archive what was recorded before this time (ISO 8601).")
+    ] = None,
+    wait: Wait = True,
+    json: Json = False,
+) -> None:
+    """Write the oldest events of a virtual host as Parquet, so that they may be pruned.
+
+    They stay where they are until `prune --archived`.
+    """
+    if (keep_days is None) == (before is None):
+        raise CommandError(Exit.usage, "say what to archive: with either --keep-days or --before")
+    job = submit(client, "/itc_db/archive", vhost=vhost, keep_days=keep_days, before=before)
+    if not wait:
+        return say_job(job, json)
+    summary = followed(client, job)
+    if json:
+        return as_json(summary)
+    return say(
+        f"{summary['events']} events archived in {summary['files']} files,"
+        f" {summary['bytes']} bytes; all up to event {summary['through']} are archived"
+    )
+
+
+def prune(
+    client: Client,
+    vhost: Vhost,
+    keep_events: Annotated[
+        int | None, typer.Option(min=1, help="How many of the newest events stay.")
+    ] = None,
+    keep_days: Annotated[
+        float | None, typer.Option(help="Events younger than this many days stay.")
+    ] = None,
+    archived: Annotated[
+        bool, typer.Option("--archived", help="Only remove what is archived.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be removed.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Remove the oldest events of a virtual host; without options, as its own retention would."""
+    asked = {"vhost": vhost, "archived": archived, "dry_run": dry_run}
+    kept = {"keep_events": keep_events, "keep_days": keep_days}
+    asked |= {name: value for name, value in kept.items() if value is not None}
+    answer = client.send("DELETE", "/itc_db", params=asked).json()
+    if json:
+        as_json(answer)
+    else:
+        verb = "would go" if dry_run else "went"
+        say(f"{answer['events']} events {verb}, {answer['participants']} participants with them")
