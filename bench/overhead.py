@@ -30,8 +30,7 @@ from tools.servers import RabbitNode, wait_until
 
 OFF, ON, BOUND, SERVICE = STATES = ("off", "on", "bound", "service")
 UNREAD = "bench.unread"
-DOCUMENTS = Path(__file__).parents[1] / "docs"
-PAGE, WHOLE = DOCUMENTS / "before-you-switch-it-on.md", DOCUMENTS / "overhead.md"
+PAGE = Path(__file__).parents[1] / "docs" / "overhead.md"
 BUSY = 0.9  # of a core: above, the load generator was the limit
 TRACE_SECONDS = 60
 NODE_SECONDS = 60
@@ -167,58 +166,34 @@ def _ratio(turns: Sequence[Seen], state: str, what: str) -> tuple[float, float, 
     return statistics.median(ratios), min(ratios), max(ratios)
 
 
-def _cases(seen: Sequence[Seen]) -> list[tuple[str, int, int]]:
-    return list(dict.fromkeys((one.kind, one.body, one.clients) for one in seen))
+def _spread(turns: Sequence[Seen], state: str, what: str) -> str:
+    return "{:.2f} ({:.2f} to {:.2f})".format(*_ratio(turns, state, what))
 
 
-def _row(turns: Sequence[Seen], state: str) -> str:
-    mine = [one for one in turns if one.state == state]
-    first = mine[0]
-    kinds = ("rate", "confirm_p50", "confirm_p99", "consume_p50", "consume_p99")
-    if state == OFF:
-        middle = [statistics.median(getattr(one.traffic, what) for one in mine) for what in kinds]
-        cells = [f"{middle[0]:,.0f}/s", *(f"{value:.1f} ms" for value in middle[1:])]
-    else:
-        ratios = [_ratio(turns, state, what) for what in kinds]
-        cells = [f"{middle:.2f} ({least:.2f} to {most:.2f})" for middle, least, most in ratios]
-    busy = statistics.median(one.traffic.busy for one in mine)
-    cells += [
-        f"{statistics.median(one.memory for one in mine) / 1e6:,.0f}",
-        f"{statistics.median(one.disk for one in mine) / 1e6:,.1f}",
-        f"{busy:.2f}{'!' if busy > BUSY else ''}",
-    ]
-    return f"| {first.kind} | {first.body:,} | {first.clients} | {state} | {' | '.join(cells)} |"
+def _row(turns: Sequence[Seen]) -> str:
+    off = [one for one in turns if one.state == OFF]
+
+    def middle(what: str) -> float:
+        return float(statistics.median(getattr(one.traffic, what) for one in off))
+
+    first, limit = off[0], "!" if middle("busy") > BUSY else ""
+    cells = [f"{middle('rate'):,.0f}/s{limit}"]
+    cells += [_spread(turns, state, "rate") for state in STATES[1:]]
+    for what in ("confirm_p50", "confirm_p99"):
+        cells += [f"{middle(what):.1f} ms", _spread(turns, SERVICE, what)]
+    return f"| {first.kind} | {first.body:,} | {first.clients} | {' | '.join(cells)} |"
 
 
 def table(seen: Sequence[Seen]) -> list[str]:
     """The rows of a table in Markdown: figures without tracing, ratios to them with it."""
     heads = (
-        *("queue", "body, bytes", "clients", "tracing", "throughput"),
-        *("confirm p50", "confirm p99", "consumed p50", "consumed p99"),
-        *("broker MB", "disk MB", "load"),
+        *("queue", "body, bytes", "clients", *STATES),
+        *("confirm p50, off", SERVICE, "confirm p99, off", SERVICE),
     )
-    rows = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    for case in _cases(seen):
-        turns = [one for one in seen if (one.kind, one.body, one.clients) == case]
-        rows += [_row(turns, state) for state in STATES]
-    return rows
-
-
-def summary(seen: Sequence[Seen]) -> list[str]:
-    """The rows of a short table in Markdown: throughput by state, confirms with the service."""
-    heads = (
-        *("queue", "body, bytes", "clients", "off", "on", "bound", "service"),
-        *("confirm p50, service", "confirm p99, service"),
-    )
-    rows = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    for case in _cases(seen):
-        turns = [one for one in seen if (one.kind, one.body, one.clients) == case]
-        off = statistics.median(one.traffic.rate for one in turns if one.state == OFF)
-        ratios = [_ratio(turns, state, "rate")[0] for state in STATES[1:]]
-        ratios += [_ratio(turns, SERVICE, what)[0] for what in ("confirm_p50", "confirm_p99")]
-        figures = " | ".join(f"{ratio:.2f}" for ratio in ratios)
-        rows.append(f"| {case[0]} | {case[1]:,} | {case[2]} | {off:,.0f}/s | {figures} |")
-    return rows
+    cases: dict[tuple[str, int, int], list[Seen]] = {}
+    for one in seen:
+        cases.setdefault((one.kind, one.body, one.clients), []).append(one)
+    return [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads), *map(_row, cases.values())]
 
 
 def markers(version: str) -> tuple[str, str]:
@@ -246,9 +221,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=1.5, help="of each turn")
     parser.add_argument("--rounds", type=int, default=2, help="an even number")
     parser.add_argument("--json", action="store_true", help="print every turn")
-    parser.add_argument(
-        "--markdown", action="store_true", help=f"write into docs/{PAGE.name} and docs/{WHOLE.name}"
-    )
+    parser.add_argument("--markdown", action="store_true", help=f"write into docs/{PAGE.name}")
     return parser.parse_args(words)
 
 
@@ -265,8 +238,7 @@ def main() -> None:
     lines = [said, "", *table(seen)]
     sys.stdout.write("\n".join(lines) + "\n")
     if options.markdown:
-        write_between(WHOLE, version, lines)
-        write_between(PAGE, version, [said, "", *summary(seen)])
+        write_between(PAGE, version, lines)
 
 
 if __name__ == "__main__":

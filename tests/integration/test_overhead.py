@@ -16,8 +16,8 @@ def test_the_bench_measures_every_state_and_tabulates_it() -> None:
     assert version
     assert [one.state for one in seen] == list(overhead.STATES)
     assert all(one.traffic.rate > 0 and one.memory > 0 for one in seen)
-    assert len(overhead.table(seen)) == 2 + len(overhead.STATES)
-    assert len(overhead.summary(seen)) == 2 + 1
+    heads, _, row = overhead.table(seen)
+    assert heads.count("|") == row.count("|")
 
 
 def test_a_table_replaces_what_stood_between_the_markers_of_its_series(tmp_path: Path) -> None:
@@ -37,9 +37,6 @@ def test_a_document_without_markers_of_the_series_is_left_alone(tmp_path: Path) 
     assert document.read_text() == before
 
 
-@pytest.mark.parametrize("page", [overhead.PAGE, overhead.WHOLE])
 @pytest.mark.parametrize("version", ["3.10.8", "4.3.6"])
-def test_the_documents_have_a_place_for_each_series_that_is_measured(
-    page: Path, version: str
-) -> None:
-    assert all(marker in page.read_text() for marker in overhead.markers(version))
+def test_the_document_has_a_place_for_each_series_that_is_measured(version: str) -> None:
+    assert all(marker in overhead.PAGE.read_text() for marker in overhead.markers(version))
