@@ -34,11 +34,12 @@ test-long: ## all of the long tests, and five times the random examples
 	HYPOTHESIS_PROFILE=thorough $(at_once) --long all $(PYTEST_FLAGS) tests/properties
 	$(at_once) --long only $(PYTEST_FLAGS)
 
-check: ## lint, format and types; container files and manifests
+check: ## lint, format and types; the dashboard's scripts, container files and manifests
 	@tools/install test
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
+	.venv/bin/oxlint web
 	.venv/bin/hadolint Dockerfile
 	.venv/bin/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
 	.venv/bin/kubernetes-validate --strict --quiet deploy/kubernetes/*/rabbitmq-itc.yaml

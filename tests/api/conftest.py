@@ -91,12 +91,17 @@ class World:
             loopback_users=self.settings.loopback_users,
         )
 
+    async def opened(self) -> Store:
+        """The store, with what there is to be read."""
+        store = await open_store(self.folder)
+        self.tellers = await tell_story(store)
+        return store
+
     @asynccontextmanager
     async def services(self) -> AsyncIterator[Services]:
-        self.store = self.traces.store = store = await open_store(self.folder)
+        self.store = self.traces.store = store = await self.opened()
         try:
             self.subscribers = Subscribers(self.bounds.readers)
-            self.tellers = await tell_story(store)
             self.traces.feed.advance(await store.events.last_id())
             restamps = RestampProcess(
                 msgspec.json.encode(self.settings.portable()),

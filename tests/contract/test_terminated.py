@@ -16,6 +16,7 @@ from app.store import Store, migrate
 from app.store.engine import dialect_of
 from app.stored.filters import EventFilter
 from tests.contract.history import History
+from tools.servers import PostgresServer
 
 TERMINATIONS = 60
 TERMINATE = """
@@ -103,9 +104,9 @@ async def _terminate(url: str, times: int) -> int:
 
 
 async def test_backends_that_are_ended_are_outages_and_nothing_is_lost_or_doubled(
-    request: pytest.FixtureRequest,
+    postgres: PostgresServer,
 ) -> None:
-    with request.getfixturevalue("postgres").fresh_database("terminated") as url:
+    with postgres.fresh_database("terminated") as url:
         await migrate(url)
         store = await Store.open(url)
         trace = await store.traces.create("/", "channel")

@@ -16,9 +16,9 @@ from typing import Any
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.web.browser import launch
-from tests.web.conversations import tell_batch
-from tests.web.fake_server import Server, running
-from tests.web.world import World
+from tests.web.past import Past
+from tests.web.service import Served, running
+from tests.web.stories import tell_batch
 
 STORED = 100_000
 LOADS = 5
@@ -26,7 +26,7 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000)
 PARTICIPANTS = 64
 CONVERSATIONS = (100, 1_000)
 
-# Makes a history in the page itself: fetching a million events would measure the fake server.
+# Makes a history in the page itself: fetching a million events would measure the service.
 REDRAWS = """
 async ({ size, participants }) => {
   const { Model, NONE } = await import("/app/spacetime/model.js");
@@ -101,7 +101,7 @@ async ({ size, participants }) => {
 """
 
 
-def signed_in(browser: Browser, server: Server) -> Page:
+def signed_in(browser: Browser, server: Served) -> Page:
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.goto(f"{server.url}/icon.svg")
     secret = base64.b64encode(b"admin:admin").decode()
@@ -109,7 +109,7 @@ def signed_in(browser: Browser, server: Server) -> Page:
     return page
 
 
-def first_row(browser: Browser, server: Server) -> tuple[float, int, int]:
+def first_row(browser: Browser, server: Served) -> tuple[float, int, int]:
     """Milliseconds from the request for the page to its first table row; bytes; requests."""
     page = signed_in(browser, server)
     sizes: list[int] = []
@@ -125,7 +125,7 @@ def first_row(browser: Browser, server: Server) -> tuple[float, int, int]:
     return float(milliseconds), sum(sizes), len(sizes)
 
 
-def redraws(browser: Browser, server: Server, size: int) -> dict[str, Any]:
+def redraws(browser: Browser, server: Served, size: int) -> dict[str, Any]:
     page = signed_in(browser, server)
     page.goto(f"{server.url}/#/jobs")
     page.wait_for_selector(".shell")
@@ -134,7 +134,7 @@ def redraws(browser: Browser, server: Server, size: int) -> dict[str, Any]:
     return result
 
 
-def heap(browser: Browser, server: Server, size: int) -> float:
+def heap(browser: Browser, server: Served, size: int) -> float:
     """Megabytes of the page's typed arrays and objects with `size` events laid out."""
     page = signed_in(browser, server)
     page.goto(f"{server.url}/#/jobs")
@@ -169,7 +169,7 @@ async () => {
 
 def conversation(browser: Browser, messages: int) -> dict[str, Any]:
     """A conversation of so many messages: milliseconds until it is shown, and of frames."""
-    world = World()
+    world = Past()
     root = tell_batch(world, messages)
     with running(world) as server:
         page = signed_in(browser, server)
@@ -192,7 +192,7 @@ def quantiles(times: list[float]) -> str:
 
 
 def main() -> None:
-    world = World()
+    world = Past()
     world.start_trace("/", PARTICIPANTS)
     world.grow("/", STORED)
     with sync_playwright() as playwright, running(world) as server:

@@ -1,5 +1,8 @@
-"""A real browser on the fake server. Every page fails its test on script errors, on requests
-to another host and on anything the Content-Security-Policy stops."""
+"""A real browser on the real service (tests/web/service.py).
+
+Every page fails its test on script errors, on requests to another host and on anything the
+Content-Security-Policy stops.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ import base64
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
 
 from tests.web.browser import launch, watch
-from tests.web.fake_server import Server, running
-from tests.web.world import World, demo_world
+from tests.web.past import Past, demo_world
+from tests.web.service import Served, running
 
 # How long to wait for a condition: on a busy machine slow does not mean failed.
 PATIENCE_MS = 60_000
@@ -41,14 +45,14 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def demo() -> Iterator[Server]:
+def demo() -> Iterator[Served]:
     """A server that tests only read from."""
     with running(demo_world(1500)) as server:
         yield server
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[World], Server]]:
+def serve() -> Iterator[Callable[[Past], Served]]:
     """Serves a world that belongs to the test."""
     with ExitStack() as stack:
         yield lambda world: stack.enter_context(running(world))
@@ -68,7 +72,7 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
     complaints: list[str] = []
 
     def opened(
-        server: Server,
+        server: Served,
         address: str = "#/overview",
         user: str | None = "admin",
         width: int = 1440,
@@ -98,8 +102,45 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
 
     yield opened
     for context in contexts:
+        for page in context.pages:
+            page.unroute_all(behavior="ignoreErrors")  # some answers may be under way
         context.close()
     assert not complaints, complaints
+
+
+def change_answers(page: Page, addresses: str, change: Callable[[Any], Any]) -> None:
+    """Let the page see the service's answers as ``change`` makes them from now on."""
+
+    def answer(route: Route) -> None:
+        if "/live" in route.request.url or "/progress" in route.request.url:
+            return route.fallback()
+        answered = route.fetch()
+        return route.fulfill(response=answered, json=change(answered.json()))
+
+    page.route(addresses, answer)
+
+
+DOUBT = "2 participants are connections that give no name"
+
+
+def cast_doubt(page: Page) -> None:
+    """From now on nothing that the service says is sound."""
+
+    def doubted(answer: Any) -> Any:
+        if isinstance(answer, list):
+            return [doubted(each) for each in answer]
+        if isinstance(answer, dict) and "sound" in answer:
+            return {**answer, "sound": False, "doubts": [DOUBT]}
+        return answer
+
+    change_answers(page, "**/itc_db/**", doubted)
+
+
+def without_broker(page: Page) -> None:
+    """From now on the service says that the broker does not answer."""
+    checks = {"broker": "unavailable", "database": "ok"}
+    answer = {"status": "unavailable", "checks": checks}
+    page.route("**/health/ready", lambda route: route.fulfill(status=503, json=answer))
 
 
 def sign_in(page: Page, user: str, password: str) -> None:

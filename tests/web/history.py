@@ -1,9 +1,8 @@
 """Causal histories for the dashboard's tests: what a broker might have traced, made up.
 
 `simulate` plays an order pipeline (topic, fanout, default exchange, dead letters, redeliveries,
-a few deliveries whose publish nobody saw) and stamps it as the service does: id order is a linear
-extension of happens-before, Lamport times and sequence numbers follow, and the ITC intervals are
-a balanced split.
+a few deliveries whose publish nobody saw): id order is a linear extension of happens-before, and
+Lamport times and sequence numbers follow.
 """
 
 from __future__ import annotations
@@ -58,6 +57,12 @@ class Event(NamedTuple):
     kind: str = ""
 
 
+def death(queue: str, publish: Event, reason: str = "rejected") -> dict[str, Any]:
+    """The entry in ``x-death`` of a message that died in a queue."""
+    where = {"exchange": publish.exchange, "routing-keys": [publish.key]}
+    return {"queue": queue, "reason": reason, "count": 1, **where}
+
+
 class Participant(NamedTuple):
     """Who acts: one channel of one connection."""
 
@@ -66,7 +71,6 @@ class Participant(NamedTuple):
     connection: str
     channel: int
     node: str
-    interval: str
 
     @property
     def name(self) -> str:
@@ -79,12 +83,6 @@ class Participant(NamedTuple):
 
 SERVICES = ("shop", "billing", "stock", "mailer", "auditor")
 QUEUES = {"billing": "billing", "stock": "stock", "mailer": "mail.out", "auditor": "audit"}
-
-
-def balanced_intervals(count: int) -> list[str]:
-    """The ids of `count` participants as paths of a balanced split of the seed."""
-    depth = max(0, (count - 1).bit_length())
-    return [format(i, f"0{depth}b") if depth else "" for i in range(count)]
 
 
 class Simulation:
@@ -111,7 +109,6 @@ class Simulation:
             self.by_service[SERVICES[(p.number - 1) % len(SERVICES)]].append(p)
 
     def _make_participants(self, count: int) -> list[Participant]:
-        intervals = balanced_intervals(count)
         made = []
         for i in range(count):
             service = SERVICES[i % len(SERVICES)]
@@ -120,7 +117,7 @@ class Simulation:
             host = f"10.0.{i % len(SERVICES)}.{10 + i // len(SERVICES) % 200}"
             connection = f"{host}:{port} -> 10.0.9.1:5672"
             channel = 1 + i // len(SERVICES) % 2
-            made.append(Participant(i + 1, user, connection, channel, "rabbit@host", intervals[i]))
+            made.append(Participant(i + 1, user, connection, channel, "rabbit@host"))
         return made
 
     def step(self, next_id: int) -> Event:
@@ -195,8 +192,7 @@ class Simulation:
             key=publish.key,
             routed=None,
             payload=publish.payload,
-            headers=publish.headers
-            | ({"x-death": [{"queue": "stock", "reason": "rejected", "count": 1}]} if dead else {}),
+            headers=publish.headers | ({"x-death": [death("stock", publish)]} if dead else {}),
         )._replace(message_id=publish.message_id, correlation_id=publish.correlation_id)
         self.last[who.number] = event
         self._what_follows(queue, publish)
@@ -346,66 +342,3 @@ def chain(events: list[Event], first: Event, last: Event, via: str) -> list[int]
     if first.id not in before:
         return []
     return sorted({first.id, last.id} | before & evident_future(events[: last.id], first, wide))
-
-
-def way(events: list[Event], first: Event, last: Event) -> list[tuple[int, int]] | None:
-    """A shortest way of messages and links, as pairs of ids; None if there is none."""
-    ways: dict[int, list[tuple[int, int]]] = {last.id: []}
-    todo = deque([last])
-    while todo:
-        event = todo.popleft()
-        for before in evident(event):
-            if before not in ways:
-                ways[before] = [(before, event.id), *ways[event.id]]
-                todo.append(events[before - 1])
-    return ways.get(first.id)
-
-
-def vector(events: list[Event], event: Event) -> dict[int, int]:
-    """How many events of each participant are in the past of `event`."""
-    counts: dict[int, int] = {}
-    for number in past(events, event):
-        one = events[number - 1]
-        counts[one.participant] = max(counts.get(one.participant, 0), one.seq)
-    return counts
-
-
-Tree = int | list[Any]
-
-
-def id_tree(path: str) -> Tree:
-    """The paper's id tree of one interval, as nested lists."""
-    if not path:
-        return 1
-    inner = id_tree(path[1:])
-    return [inner, 0] if path[0] == "0" else [0, inner]
-
-
-def event_tree(heights: dict[str, int]) -> Tree:
-    """The paper's event tree (relative, normal form) from a height for each interval."""
-    if set(heights) <= {""}:
-        return heights.get("", 0)
-    halves = []
-    for side in "01":
-        inner = {path[1:]: h for path, h in heights.items() if path.startswith(side)}
-        halves.append(event_tree(inner) if inner else 0)
-    left, right = halves
-    if isinstance(left, int) and left == right:
-        return left
-    floor = min(base(left), base(right))
-    return [floor, lift(left, -floor), lift(right, -floor)]
-
-
-def base(tree: Tree) -> int:
-    return tree if isinstance(tree, int) else int(tree[0])
-
-
-def lift(tree: Tree, by: int) -> Tree:
-    return tree + by if isinstance(tree, int) else [tree[0] + by, *tree[1:]]
-
-
-def paper(tree: Tree) -> str:
-    """A tree in the paper's notation."""
-    if isinstance(tree, int):
-        return str(tree)
-    return "(" + ", ".join(paper(part) for part in tree) + ")"

@@ -23,8 +23,8 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests.web.benchmark import signed_in
 from tests.web.browser import launch
-from tests.web.fake_server import Server, running
-from tests.web.world import World
+from tests.web.past import Past
+from tests.web.service import Served, running
 
 STORED = 20_000
 PARTICIPANTS = 64
@@ -52,7 +52,7 @@ FRAMES = """
 
 
 @contextmanager
-def streaming(world: World, rate: int) -> Iterator[None]:
+def streaming(world: Past, rate: int) -> Iterator[None]:
     """Events at this rate a second until the block ends."""
     ended = threading.Event()
 
@@ -81,7 +81,7 @@ class Seen(NamedTuple):
     frames: list[float]
 
 
-def watch(browser: Browser, server: Server, tab: str, seconds: float) -> Seen:
+def watch(browser: Browser, server: Served, tab: str, seconds: float) -> Seen:
     """What the page does while a tab is shown."""
     address, shown = TABS[tab]
     page = signed_in(browser, server)
@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=15.0, help="how long each tab is watched")
     parser.add_argument("--tab", choices=TABS, action="append")
     options = parser.parse_args()
-    world = World()
+    world = Past()
     world.start_trace("/", PARTICIPANTS)
     world.grow("/", STORED)
     with (

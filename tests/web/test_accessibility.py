@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.web.conftest import OpenPage
-from tests.web.fake_server import Server
+from tests.web.service import Served
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
 VIEWS = {
@@ -46,7 +46,7 @@ def violations(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.long(17))])
-def test_axe_finds_nothing(demo: Server, open_page: OpenPage, theme: str) -> None:
+def test_axe_finds_nothing(demo: Served, open_page: OpenPage, theme: str) -> None:
     page = open_page(demo, theme=theme, policy=False)
     found = {}
     for view, address in VIEWS.items():
@@ -56,7 +56,7 @@ def test_axe_finds_nothing(demo: Server, open_page: OpenPage, theme: str) -> Non
     assert {view: lines for view, lines in found.items() if lines} == {}
 
 
-def test_axe_finds_nothing_on_the_sign_in_and_the_help(demo: Server, open_page: OpenPage) -> None:
+def test_axe_finds_nothing_on_the_sign_in_and_the_help(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, user=None, policy=False)
     expect(page.get_by_label("User name")).to_be_visible()
     assert violations(page) == []
@@ -67,7 +67,7 @@ def test_axe_finds_nothing_on_the_sign_in_and_the_help(demo: Server, open_page: 
 
 
 @pytest.mark.parametrize("width", [pytest.param(800, marks=pytest.mark.long(5)), 400])
-def test_no_view_is_wider_than_the_window(demo: Server, open_page: OpenPage, width: int) -> None:
+def test_no_view_is_wider_than_the_window(demo: Served, open_page: OpenPage, width: int) -> None:
     page = open_page(demo, width=width)
     overflow = {}
     for view, address in VIEWS.items():
@@ -81,7 +81,7 @@ def test_no_view_is_wider_than_the_window(demo: Server, open_page: OpenPage, wid
 
 
 def test_at_twice_the_letter_size_rows_grow_with_the_letters(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     page = open_page(demo, VIEWS["events"])
     settled(page)
@@ -94,7 +94,7 @@ def test_at_twice_the_letter_size_rows_grow_with_the_letters(
     expect(page.locator("tr.row[aria-rowindex='104']")).to_be_in_viewport()
 
 
-def test_help_lists_the_keys_and_closes_by_escape(demo: Server, open_page: OpenPage) -> None:
+def test_help_lists_the_keys_and_closes_by_escape(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo)
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("find on this tab, or filter events")
@@ -102,7 +102,7 @@ def test_help_lists_the_keys_and_closes_by_escape(demo: Server, open_page: OpenP
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_number_keys_open_the_tabs_but_not_while_typing(demo: Server, open_page: OpenPage) -> None:
+def test_number_keys_open_the_tabs_but_not_while_typing(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo)
     page.keyboard.press("2")
     expect(page.get_by_label("Filter events")).to_be_visible()
@@ -112,7 +112,7 @@ def test_number_keys_open_the_tabs_but_not_while_typing(demo: Server, open_page:
 
 
 def test_a_slash_goes_to_what_finds_on_this_tab_and_else_to_the_filter_of_events(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     page = open_page(demo)
     expect(page.get_by_role("textbox", name="What happened to")).to_be_visible()
@@ -127,7 +127,7 @@ def test_a_slash_goes_to_what_finds_on_this_tab_and_else_to_the_filter_of_events
 
 
 def test_the_theme_follows_the_system_and_can_be_switched(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     page = open_page(demo, theme="dark")
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
@@ -137,7 +137,7 @@ def test_the_theme_follows_the_system_and_can_be_switched(
     expect(page.get_by_role("button", name="Theme: light")).to_be_visible()
 
 
-def test_focus_can_be_seen(demo: Server, open_page: OpenPage) -> None:
+def test_focus_can_be_seen(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo)
     page.keyboard.press("Tab")
     for _ in range(12):

@@ -8,12 +8,12 @@ from pathlib import Path
 from playwright.sync_api import Locator, Page, expect
 
 from tests.web import history
-from tests.web.conftest import OpenPage
-from tests.web.fake_server import Server
-from tests.web.world import World, demo_world
+from tests.web.conftest import DOUBT, OpenPage, cast_doubt
+from tests.web.past import Past, demo_world
+from tests.web.service import Served
 
 
-def cause_and_effect(world: World) -> tuple[int, int]:
+def cause_and_effect(world: Past) -> tuple[int, int]:
     """Two events with several others between them in the chain."""
     end = world.events[600]
     past = sorted(history.past(world.events, end))
@@ -21,7 +21,7 @@ def cause_and_effect(world: World) -> tuple[int, int]:
     return start, end.id
 
 
-def concurrent_pair(world: World) -> tuple[int, int]:
+def concurrent_pair(world: Past) -> tuple[int, int]:
     for later in range(100, 200):
         for earlier in range(later - 10, later):
             pair = world.events[earlier - 1], world.events[later - 1]
@@ -45,7 +45,7 @@ def export(page: Page) -> None:
 
 
 def test_from_two_pins_to_the_downloaded_chain(
-    demo: Server, open_page: OpenPage, tmp_path: Path
+    demo: Served, open_page: OpenPage, tmp_path: Path
 ) -> None:
     world = demo.world
     a, b = cause_and_effect(world)
@@ -73,7 +73,7 @@ def test_from_two_pins_to_the_downloaded_chain(
 
 
 def test_the_job_is_in_the_address_and_a_reload_comes_back_to_it(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     a, b = cause_and_effect(demo.world)
     page = open_page(demo, f"#/chain?a={a}&b={b}")
@@ -87,7 +87,7 @@ def test_the_job_is_in_the_address_and_a_reload_comes_back_to_it(
 
 
 def test_progress_shows_and_a_job_can_be_cancelled(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
     world = demo_world(800)
     world.job_seconds = 600
@@ -102,7 +102,7 @@ def test_progress_shows_and_a_job_can_be_cancelled(
 
 
 def test_concurrent_events_have_no_chain_and_that_is_an_answer(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     a, b = concurrent_pair(demo.world)
     page = open_page(demo, f"#/chain?a={a}&b={b}")
@@ -111,7 +111,7 @@ def test_concurrent_events_have_no_chain_and_that_is_an_answer(
     expect(page.get_by_text("they failed independently")).to_be_visible()
 
 
-def test_swapping_turns_the_relation_round(demo: Server, open_page: OpenPage) -> None:
+def test_swapping_turns_the_relation_round(demo: Served, open_page: OpenPage) -> None:
     a, b = cause_and_effect(demo.world)
     page = open_page(demo, f"#/chain?a={a}&b={b}")
     page.get_by_role("button", name="Swap").click()
@@ -119,7 +119,7 @@ def test_swapping_turns_the_relation_round(demo: Server, open_page: OpenPage) ->
 
 
 def test_a_chain_across_a_gap_says_that_it_may_not_be_complete(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     end = demo.world.events[900]
     start = min(history.past(demo.world.events, end))
@@ -128,12 +128,12 @@ def test_a_chain_across_a_gap_says_that_it_may_not_be_complete(
 
 
 def test_an_answer_that_is_not_sound_says_why_and_claims_less(
-    serve: Callable[[World], Server], open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
-    world = demo_world(800)
-    world.traces["/"].doubts.append("2 participants are connections that give no name")
-    a, b = concurrent_pair(world)
-    page = open_page(serve(world), f"#/chain?a={a}&b={b}&event={b}")
+    a, b = concurrent_pair(demo.world)
+    page = open_page(demo)
+    cast_doubt(page)
+    page.goto(f"{demo.url}/#/chain?a={a}&b={b}&event={b}")
     expect(page.get_by_role("status").filter(has_text="Not sound.")).to_contain_text("give no name")
     expect(page.get_by_text("As far as is known, neither influenced")).to_be_visible()
     expect(page.get_by_text("No chain is known between them")).to_be_visible()
@@ -144,17 +144,18 @@ def test_an_answer_that_is_not_sound_says_why_and_claims_less(
 
 
 def test_an_exports_result_has_its_own_caveats(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
     world = demo_world(800)
-    world.traces["/"].doubts.append("2 participants are connections that give no name")
     a, b = cause_and_effect(world)
-    page = open_page(serve(world), f"#/chain?a={a}&b={b}")
+    server = serve(world)
+    server.parts.spark.doubts = [DOUBT]
+    page = open_page(server, f"#/chain?a={a}&b={b}")
     export(page)
     expect(page.locator(".chain-result").get_by_role("status")).to_contain_text("Not sound. 2")
 
 
-def test_an_invalid_file_name_cannot_be_sent(demo: Server, open_page: OpenPage) -> None:
+def test_an_invalid_file_name_cannot_be_sent(demo: Served, open_page: OpenPage) -> None:
     a, b = cause_and_effect(demo.world)
     page = open_page(demo, f"#/chain?a={a}&b={b}")
     menu(page).click()
@@ -164,7 +165,7 @@ def test_an_invalid_file_name_cannot_be_sent(demo: Server, open_page: OpenPage) 
 
 
 def test_who_may_only_look_is_told_why_there_is_no_export(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     a, b = cause_and_effect(demo.world)
     page = open_page(demo, f"#/chain?a={a}&b={b}", user="watch")
@@ -173,19 +174,20 @@ def test_who_may_only_look_is_told_why_there_is_no_export(
     expect(page.get_by_role("button", name="Restore and export")).to_be_disabled()
 
 
-def test_an_export_can_be_removed(serve: Callable[[World], Server], open_page: OpenPage) -> None:
+def test_an_export_can_be_removed(serve: Callable[[Past], Served], open_page: OpenPage) -> None:
     world = demo_world(800)
     a, b = cause_and_effect(world)
-    page = open_page(serve(world), f"#/chain?a={a}&b={b}")
+    server = serve(world)
+    page = open_page(server, f"#/chain?a={a}&b={b}")
     export(page)
     page.get_by_role("button", name=f"Remove chain-{a}-{b}.jsonl").click()
     page.get_by_role("button", name="Delete the file").click()
     expect(page.get_by_text("None yet.")).to_be_visible()
-    assert world.exports == {}
+    assert server.answer("/itc_db/exports") == []
 
 
 def test_one_event_that_caused_another_is_shown_with_the_way(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     world = demo.world
     end = next(e for e in world.events[400:] if e.named)
@@ -207,7 +209,7 @@ def test_one_event_that_caused_another_is_shown_with_the_way(
     expect(way.locator("li").first).to_have_text(f"#{start.id}")
 
 
-def test_the_answer_is_no_more_than_is_evident(demo: Server, open_page: OpenPage) -> None:
+def test_the_answer_is_no_more_than_is_evident(demo: Served, open_page: OpenPage) -> None:
     world = demo.world
     end = next(e for e in world.events[400:] if e.prompt and not e.named)
     page = open_page(demo, f"#/chain?a={end.prompt}&b={end.id}")
@@ -221,7 +223,7 @@ def test_the_answer_is_no_more_than_is_evident(demo: Server, open_page: OpenPage
 
 
 def test_the_chain_is_there_at_once_for_whoever_may_only_look(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     world = demo.world
     end = next(e for e in world.events[400:] if e.named)
@@ -238,7 +240,7 @@ def test_the_chain_is_there_at_once_for_whoever_may_only_look(
 
 
 def test_how_wide_the_chain_is_is_chosen_and_stands_in_the_address(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     world = demo.world
     end = next(e for e in world.events[400:] if e.named)
@@ -257,7 +259,7 @@ def test_how_wide_the_chain_is_is_chosen_and_stands_in_the_address(
 
 
 def test_where_nothing_evident_leads_there_the_list_says_so(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     end = next(e for e in demo.world.events[400:] if e.prompt and not e.named)
     page = open_page(demo, f"#/chain?a={end.prompt}&b={end.id}&via=links")
@@ -267,7 +269,7 @@ def test_where_nothing_evident_leads_there_the_list_says_so(
 
 
 def test_a_long_chain_is_cut_and_goes_on_when_asked(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
     world = demo_world(1500)
     end = next(e for e in reversed(world.events[:1500]) if e.match == "routed")
@@ -283,7 +285,7 @@ def test_a_long_chain_is_cut_and_goes_on_when_asked(
 
 
 def test_it_is_drawn_with_a_lane_for_each_participant_and_the_shortest_way_marked(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     world = demo.world
     end = next(e for e in world.events[400:] if e.named)
@@ -302,7 +304,7 @@ def test_it_is_drawn_with_a_lane_for_each_participant_and_the_shortest_way_marke
 
 
 def test_an_event_of_the_chain_opens_beside_it_by_keyboard(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     a, b = cause_and_effect(demo.world)
     page = open_page(demo, f"#/chain?a={a}&b={b}")
@@ -319,7 +321,7 @@ def test_an_event_of_the_chain_opens_beside_it_by_keyboard(
 
 
 def test_the_link_to_space_time_names_the_chain_first_event_first(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     a, b = cause_and_effect(demo.world)
     page = open_page(demo, f"#/chain?a={b}&b={a}")
@@ -329,7 +331,7 @@ def test_the_link_to_space_time_names_the_chain_first_event_first(
 
 
 def test_the_menu_closes_by_escape_and_gives_the_focus_back(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     a, b = cause_and_effect(demo.world)
     page = open_page(demo, f"#/chain?a={a}&b={b}")

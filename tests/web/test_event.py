@@ -7,18 +7,18 @@ from collections.abc import Callable
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.web import history
-from tests.web.conftest import OpenPage
-from tests.web.fake_server import Server
+from tests.web.conftest import OpenPage, cast_doubt
 from tests.web.history import Event
-from tests.web.world import World, demo_world
+from tests.web.past import Past, demo_world
+from tests.web.service import Served
 
 
-def received(world: World) -> int:
+def received(world: Past) -> int:
     """A routed delivery some way in."""
     return next(e.id for e in world.events[400:] if e.match == "routed")
 
 
-def test_it_shows_its_cause_and_goes_there_by_key(demo: Server, open_page: OpenPage) -> None:
+def test_it_shows_its_cause_and_goes_there_by_key(demo: Served, open_page: OpenPage) -> None:
     world = demo.world
     number = received(world)
     cause = world.events[number - 1].cause
@@ -29,10 +29,9 @@ def test_it_shows_its_cause_and_goes_there_by_key(demo: Server, open_page: OpenP
     expect(page.locator(".drawer")).to_contain_text("handed over for")
 
 
-def test_the_three_clocks_are_shown(demo: Server, open_page: OpenPage) -> None:
+def test_the_three_clocks_are_shown(demo: Served, open_page: OpenPage) -> None:
     number = received(demo.world)
-    event = demo.world.events[number - 1]
-    clocks = demo.world.clocks_json(event)
+    clocks = demo.answer(f"/itc_db/events/{number}")["clocks"]
     page = open_page(demo, f"#/events?event={number}&live=off")
     page.get_by_text("For experts: clocks and codes").click()
     expect(page.locator(".notation")).to_have_text(clocks["itc"]["text"])
@@ -40,7 +39,7 @@ def test_the_three_clocks_are_shown(demo: Server, open_page: OpenPage) -> None:
     expect(page.locator(".itc svg").first).to_be_visible()
 
 
-def test_the_itc_trees_are_drawn_as_the_paper_draws_them(demo: Server, open_page: OpenPage) -> None:
+def test_the_itc_trees_are_drawn_as_the_paper_draws_them(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo)
     result = page.evaluate(
         """async () => {
@@ -60,7 +59,7 @@ def test_the_itc_trees_are_drawn_as_the_paper_draws_them(demo: Server, open_page
 
 
 def test_a_binary_payload_shows_as_bytes_and_a_json_one_laid_out(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     binary = next(e.id for e in demo.world.events if e.match == "unmatched")
     page = open_page(demo, f"#/events?event={binary}&live=off")
@@ -72,7 +71,7 @@ def test_a_binary_payload_shows_as_bytes_and_a_json_one_laid_out(
 
 
 def test_what_the_user_may_not_read_is_said_to_be_withheld(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     def withhold(route: Route) -> None:
         answer = route.fetch()
@@ -87,7 +86,7 @@ def test_what_the_user_may_not_read_is_said_to_be_withheld(
     expect(drawer).to_contain_text("Withheld, as the payload is.")
 
 
-def test_it_copies_a_curl_command_without_the_password(demo: Server, open_page: OpenPage) -> None:
+def test_it_copies_a_curl_command_without_the_password(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/events?event=17&live=off")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="curl").click()
@@ -97,24 +96,26 @@ def test_it_copies_a_curl_command_without_the_password(demo: Server, open_page: 
     )
 
 
-def test_a_missing_event_is_reported(demo: Server, open_page: OpenPage) -> None:
+def test_a_missing_event_is_reported(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/events?event=999999&live=off")
-    expect(page.locator(".drawer").get_by_role("alert")).to_contain_text("Not Found")
+    expect(page.locator(".drawer").get_by_role("alert")).to_contain_text(
+        "No event has the id 999999."
+    )
 
 
-def named(world: World) -> Event:
+def named(world: Past) -> Event:
     """A publish some way in that names its cause."""
     return next(e for e in world.events[400:] if e.named)
 
 
-def with_some_past(world: World) -> tuple[Event, set[int]]:
+def with_some_past(world: Past) -> tuple[Event, set[int]]:
     """A publish that names its cause, and its past, which is small enough to be counted."""
     pasts = ((e, history.past(world.events, e) - {e.id}) for e in world.events if e.named)
     return next((event, past) for event, past in pasts if 20 < len(past) < 90)
 
 
 def test_links_are_listed_by_rule_and_lead_to_the_other_event(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     event = named(demo.world)
     page = open_page(demo, f"#/events?event={event.id}&live=off")
@@ -128,7 +129,7 @@ def test_links_are_listed_by_rule_and_lead_to_the_other_event(
     expect(page.locator(".drawer h2")).to_have_text(f"#{event.id}")
 
 
-def test_an_event_without_links_has_no_such_section(demo: Server, open_page: OpenPage) -> None:
+def test_an_event_without_links_has_no_such_section(demo: Served, open_page: OpenPage) -> None:
     event = next(e for e in demo.world.events[400:] if not e.received and not e.prompt)
     page = open_page(demo, f"#/events?event={event.id}&live=off")
     expect(section(page, "Causes")).to_be_visible()
@@ -145,7 +146,7 @@ def listed(part: Locator) -> list[int]:
 
 
 def test_causes_are_those_that_are_evident_with_both_bounds_in_a_sentence(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     world = demo.world
     event = named(world)
@@ -163,7 +164,7 @@ def test_causes_are_those_that_are_evident_with_both_bounds_in_a_sentence(
     expect(section(page, "Effects")).to_contain_text("It caused ")
 
 
-def test_few_causes_are_counted_exactly(demo: Server, open_page: OpenPage) -> None:
+def test_few_causes_are_counted_exactly(demo: Served, open_page: OpenPage) -> None:
     world = demo.world
     event, past = with_some_past(world)
     evident = history.evident_past(world.events, event)
@@ -174,7 +175,7 @@ def test_few_causes_are_counted_exactly(demo: Server, open_page: OpenPage) -> No
 
 
 def test_the_bound_is_chosen_in_the_address_and_what_is_evident_is_marked(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     event, past = with_some_past(demo.world)
     evident = history.evident_past(demo.world.events, event)
@@ -195,7 +196,7 @@ def test_the_bound_is_chosen_in_the_address_and_what_is_evident_is_marked(
 
 
 def test_where_nothing_is_evident_all_that_is_possible_is_listed(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     world = demo.world
     event = next(e for e in world.events if e.prompt and not e.named)
@@ -210,7 +211,7 @@ def test_where_nothing_is_evident_all_that_is_possible_is_listed(
 
 
 def test_that_nothing_else_had_a_part_is_said_only_of_a_sound_record(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
     world = demo_world(60)
     event = world.events[1]
@@ -218,7 +219,7 @@ def test_that_nothing_else_had_a_part_is_said_only_of_a_sound_record(
     page = open_page(serve(world), "#/events?event=2&live=off")
     causes = section(page, "Causes")
     expect(causes).to_contain_text("1 caused this; nothing else can have had a part.")
-    world.traces["/"].doubts.append("2 participants are connections that give no name")
+    cast_doubt(page)
     page.reload()
     expect(causes).to_contain_text("1 caused this.")
     expect(causes).not_to_contain_text("nothing else")

@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.web.conftest import OpenPage
-from tests.web.fake_failures import failures
-from tests.web.fake_server import Server
+from tests.web.conftest import OpenPage, cast_doubt, change_answers
+from tests.web.past import Past, demo_world, iso
+from tests.web.service import Served, running
+from tests.web.stories import tell_failures
 from tests.web.test_accessibility import settled, violations
-from tests.web.world import World, demo_world
 
 
-def of(world: World, **wanted: Any) -> list[dict[str, Any]]:
-    return [f for f in failures(world) if all(f[name] == value for name, value in wanted.items())]
+def failing(events: int, times: int) -> Past:
+    world = demo_world(events)
+    tell_failures(world, times)
+    return world
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[Served]:
+    """A service with failures of each kind, that tests only read from."""
+    with running(failing(900, 6)) as server:
+        yield server
+
+
+def of(server: Served, **asked: str) -> list[dict[str, Any]]:
+    """All failures, newest first."""
+    items: list[dict[str, Any]] = server.answer("/itc_db/failures", limit=1000, **asked)["items"]
+    return items
 
 
 def each(page: Page) -> Locator:
@@ -30,10 +45,10 @@ def groups(page: Page) -> Locator:
 
 
 def test_they_are_listed_newest_first_with_who_rejected_them(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     page = open_page(demo, "#/failures?vhost=%2F", user="watch")
-    known = of(demo.world, vhost="/")
+    known = of(demo, vhost="/")
     expect(each(page)).to_have_count(len(known))
     numbers = page.locator("[aria-label='Each failure'] td:last-child").all_inner_texts()
     assert numbers == [f"#{f['event']}" for f in known]
@@ -47,9 +62,9 @@ def test_they_are_listed_newest_first_with_who_rejected_them(
     expect(page.locator(".drawer h2")).to_have_text(f"#{died['handed_over']}")
 
 
-def test_each_leads_to_its_conversation(demo: Server, open_page: OpenPage) -> None:
+def test_each_leads_to_its_conversation(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/failures")
-    first = failures(demo.world)[0]
+    first = of(demo)[0]
     link = each(page).first.get_by_role("link", name=first["type"])
     vhost = re.escape(first["vhost"]).replace("/", "%2F")
     address = re.compile(rf"#/conversations\?event={first['event']}&vhost={vhost}$")
@@ -59,9 +74,9 @@ def test_each_leads_to_its_conversation(demo: Server, open_page: OpenPage) -> No
     )
 
 
-def test_groups_count_them_and_lead_to_their_own(demo: Server, open_page: OpenPage) -> None:
+def test_groups_count_them_and_lead_to_their_own(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/failures?vhost=%2F")
-    known = of(demo.world, vhost="/", kind="error_queue", queue="mail.out")
+    known = of(demo, vhost="/", kind="error_queue", queue="mail.out")
     group = groups(page).filter(has_text="System.TimeoutException")
     expect(group).to_have_count(1)
     expect(group).to_contain_text("mail.out")
@@ -74,11 +89,11 @@ def test_groups_count_them_and_lead_to_their_own(demo: Server, open_page: OpenPa
 
 
 def test_filters_are_in_the_address_and_a_reload_keeps_them(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     page = open_page(demo, "#/failures?vhost=%2F")
     page.get_by_role("group", name="Kind").get_by_role("button", name="Came back").click()
-    known = of(demo.world, vhost="/", kind="came_back")
+    known = of(demo, vhost="/", kind="came_back")
     expect(each(page)).to_have_count(len(known))
     assert "kind=came_back" in page.url
     page.reload()
@@ -86,16 +101,16 @@ def test_filters_are_in_the_address_and_a_reload_keeps_them(
     page.get_by_label("Period").select_option("3600")
     expect(page.get_by_text("No failure fits these filters")).to_be_visible()
     page.get_by_role("link", name="Show all").click()
-    expect(each(page)).to_have_count(len(of(demo.world, vhost="/")))
+    expect(each(page)).to_have_count(len(of(demo, vhost="/")))
 
 
 def test_the_plot_has_a_bar_for_each_span_and_goes_by_keyboard(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     page = open_page(demo, "#/failures?vhost=%2F")
     bars = page.get_by_role("group", name="Failures over time").get_by_role("link")
     expect(bars.first).to_be_visible()
-    by_second = Counter(f["at"][:19] for f in of(demo.world, vhost="/"))
+    by_second = Counter(f["at"][:19] for f in of(demo, vhost="/"))
     counts = [int(label.split()[0]) for label in labels(bars)]
     assert [n for n in counts if n] == [by_second[at] for at in sorted(by_second)]
     bars.last.focus()
@@ -114,7 +129,7 @@ def labels(bars: Locator) -> list[str]:
     return [bar.get_attribute("aria-label") or "" for bar in bars.all()]
 
 
-def test_the_arrow_keys_step_through_the_failures(demo: Server, open_page: OpenPage) -> None:
+def test_the_arrow_keys_step_through_the_failures(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/failures?vhost=%2F")
     links = page.locator("a.failure")
     expect(links.first).to_be_visible()
@@ -127,57 +142,55 @@ def test_the_arrow_keys_step_through_the_failures(demo: Server, open_page: OpenP
 
 
 def test_more_are_shown_when_asked_for(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
-    world = demo_world(6000)
-    known = of(world, vhost="/")
+    server = serve(failing(60, 40))
+    known = of(server, vhost="/")
     assert len(known) > 150
-    page = open_page(serve(world), "#/failures?vhost=%2F")
+    page = open_page(server, "#/failures?vhost=%2F")
     expect(each(page)).to_have_count(100)
     page.get_by_role("button", name="Show 100 more").click()
     expect(each(page)).to_have_count(min(200, len(known)))
 
 
-def test_that_not_all_were_counted_is_said(
-    serve: Callable[[World], Server], open_page: OpenPage
-) -> None:
-    world = demo_world(1500)
-    world.most_failures = 10
-    page = open_page(serve(world), "#/failures")
+def test_that_not_all_were_counted_is_said(demo: Served, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/overview")
+    few = {"counted": 10, "counted_all": False}
+    change_answers(page, "**/itc_db/failures*", lambda answer: answer | few)
+    page.goto(f"{demo.url}/#/failures")
     expect(page.get_by_text("count the newest 10 failures only")).to_be_visible()
 
 
 def test_what_makes_the_record_uncertain_is_said(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], demo: Served, open_page: OpenPage
 ) -> None:
-    world = demo_world(800)
-    server = serve(world)
-    page = open_page(server, "#/failures?vhost=%2F")
+    page = open_page(demo, "#/failures?vhost=%2F")
     expect(page.get_by_text("Not complete.")).to_be_visible()
-    page.goto(f"{server.url}/#/failures")
+    page.goto(f"{demo.url}/#/failures")
     expect(page.get_by_text("The record of 1 virtual host has gaps or doubts")).to_be_visible()
+    world = failing(60, 1)
     world.traces["/"].gaps.clear()
-    page.reload()
+    page = open_page(serve(world), "#/failures")
     expect(each(page).first).to_be_visible()
     expect(page.get_by_text("Not certain.")).to_have_count(0)
 
 
 def test_that_there_are_none_is_said_with_what_it_rests_on(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
-    world = World()
+    world = Past()
     world.start_trace("/", 12)
     server = serve(world)
     page = open_page(server, "#/failures?vhost=%2F")
     expect(page.get_by_role("heading", name="No failures")).to_be_visible()
-    world.traces["/"].doubts.append("2 participants are connections that give no name")
+    cast_doubt(page)
     page.reload()
     expect(page.get_by_role("heading", name="No failure is known")).to_be_visible()
     page.goto(f"{server.url}/#/failures?vhost=empty")
     expect(page.get_by_text("This virtual host is not traced")).to_be_visible()
 
 
-def test_an_error_is_shown_and_can_be_tried_again(demo: Server, open_page: OpenPage) -> None:
+def test_an_error_is_shown_and_can_be_tried_again(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/overview")
     refused = {"error": "bad_request", "reason": "the search took too long"}
     page.route("**/itc_db/failures*", lambda route: route.fulfill(status=400, json=refused))
@@ -189,17 +202,19 @@ def test_an_error_is_shown_and_can_be_tried_again(demo: Server, open_page: OpenP
 
 
 def test_a_report_is_started_by_an_administrator_and_links_to_the_events(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
     world = demo_world(600)
-    page = open_page(serve(world), f"#/failures?vhost=%2F&since={early(world)}", hurry=True)
+    server = serve(world)
+    page = open_page(server, f"#/failures?vhost=%2F&since={early(world)}", hurry=True)
     expect(page.get_by_text("No report yet")).to_be_visible()
     page.get_by_role("button", name="New report").press("Enter")
     page.get_by_role("group", name="New report").get_by_label("Period").select_option("0")
     page.get_by_role("button", name="Start").click()
     table = page.get_by_role("group", name="Races")
     expect(table.locator("tbody tr").first).to_be_visible()
-    [made] = world.reports.values()
+    [listed] = server.answer("/itc_db/reports")
+    made = server.answer(f"/itc_db/reports/{listed['id']}")
     [first, *_] = made["items"]
     row = table.locator("tbody tr").first
     expect(row).to_contain_text(first["a_by"]["name"])
@@ -213,14 +228,14 @@ def test_a_report_is_started_by_an_administrator_and_links_to_the_events(
     expect(table.locator("tbody tr")).to_have_count(len(made["items"]))
 
 
-def early(world: World) -> str:
-    return str(world.event_json(world.events[0])["recorded_at"])
+def early(world: Past) -> str:
+    return iso(world.events[0].at)
 
 
 def test_inversions_name_both_hand_overs_and_who_may_only_look_reads_them(
-    serve: Callable[[World], Server], open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
-    world = demo_world(600)
+    world = demo.world
     who = {"number": 2, "name": "billing"}
     found = {"queue": "billing", "key": "order-1", "a": 1, "b": 9, "a_by": who, "b_by": who}
     found |= {"handed_a": 12, "handed_b": 11, "handed_a_by": who, "handed_b_by": who}
@@ -234,8 +249,10 @@ def test_inversions_name_both_hand_overs_and_who_may_only_look_reads_them(
     facts |= {"since": early(world), "until": early(world), "made_at": early(world)}
     facts |= {"count": 1, "counted_all": False, "truncated": False, "items": [found]}
     facts["groups"] = [{"queue": "billing", "count": 1, "counted_all": False}]
-    world.reports["00000000000000a1"] = facts | world.certainty_json("/", 1, 600)
-    page = open_page(serve(world), "#/failures?report=00000000000000a1", user="watch")
+    facts |= {"complete": True, "gaps": [], "sound": True, "doubts": [], "quiet": 0}
+    page = open_page(demo, "#/overview", user="watch")
+    page.route(f"**/itc_db/reports/{facts['id']}", lambda route: route.fulfill(json=facts))
+    page.goto(f"{demo.url}/#/failures?report={facts['id']}")
     row = page.get_by_role("group", name="Inversions").locator("tbody tr")
     expect(row.locator("a.tabular")).to_have_text(["#1", "#9", "#11", "#12"])
     expect(row).to_contain_text("order-1")
@@ -244,7 +261,7 @@ def test_inversions_name_both_hand_overs_and_who_may_only_look_reads_them(
 
 
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.long(3))])
-def test_axe_finds_nothing(demo: Server, open_page: OpenPage, theme: str) -> None:
+def test_axe_finds_nothing(demo: Served, open_page: OpenPage, theme: str) -> None:
     page = open_page(demo, "#/failures?vhost=%2F&kind=died", theme=theme, policy=False)
     settled(page)
     page.get_by_role("button", name="New report").click()
@@ -258,7 +275,7 @@ def test_axe_finds_nothing(demo: Server, open_page: OpenPage, theme: str) -> Non
 
 
 @pytest.mark.parametrize("width", [800, 400])
-def test_it_is_no_wider_than_the_window(demo: Server, open_page: OpenPage, width: int) -> None:
+def test_it_is_no_wider_than_the_window(demo: Served, open_page: OpenPage, width: int) -> None:
     page = open_page(demo, "#/failures?vhost=%2F&queue=stock", width=width)
     settled(page)
     expect(each(page).first).to_be_visible()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.web.fake_server import WEB
+from tests.web.service import WEB
 
 AT_ONCE = re.compile(r"""(?:import|export)\s*[\w*{}\s,$]+\s*from\s*["']([^"']+)["']""")
 LATER = re.compile(r"""\bimport\(["']([^"']+)["']\)""")

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.web.conftest import OpenPage
-from tests.web.fake_server import Server
+from tests.web.service import Served
 from tests.web.test_accessibility import AXE
 
 EVENTS = "#/events?live=off&vhost=%2F"
@@ -65,7 +65,7 @@ FIELDS = {
 }
 
 
-def test_fields_and_text_are_told_apart(demo: Server, open_page: OpenPage) -> None:
+def test_fields_and_text_are_told_apart(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo)
     parsed = {text: call(page, "parse", text) for text in FIELDS}
     assert parsed == {text: {"filters": filters} for text, filters in FIELDS.items()}
@@ -75,7 +75,7 @@ ODD = ["plain", "a b", "a  b", " a", '"', '"a', '"a" b', "\\", '\\"', "queue:x",
 
 
 @pytest.mark.parametrize("name", ["q", "queue", "conversation", "header.tenant", "header.a:b c"])
-def test_what_is_shown_asks_for_the_same(demo: Server, open_page: OpenPage, name: str) -> None:
+def test_what_is_shown_asks_for_the_same(demo: Served, open_page: OpenPage, name: str) -> None:
     page = open_page(demo)
     wanted = [{name: value, "type": "received"} for value in ODD]
     shown = [call(page, "print", filters) for filters in wanted]
@@ -98,7 +98,7 @@ PROBLEMS = {
 }
 
 
-def test_a_mistake_is_named_and_never_searched_for(demo: Server, open_page: OpenPage) -> None:
+def test_a_mistake_is_named_and_never_searched_for(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo)
     found = {}
     for text in PROBLEMS:
@@ -112,7 +112,7 @@ def test_a_mistake_is_named_and_never_searched_for(demo: Server, open_page: Open
 # -- the box
 
 
-def test_the_box_shows_the_filters_of_the_address(demo: Server, open_page: OpenPage) -> None:
+def test_the_box_shows_the_filters_of_the_address(demo: Served, open_page: OpenPage) -> None:
     address = "&queue=billing&header.tenant=acme&q=order%3A+1"
     page = open_page(demo, EVENTS + address)
     expect(box(page)).to_have_value('queue:billing header.tenant:acme "order: 1"')
@@ -132,28 +132,28 @@ def test_the_box_shows_the_filters_of_the_address(demo: Server, open_page: OpenP
 
 @pytest.mark.parametrize("field", ["message_id", "correlation_id", "conversation", "header.tenant"])
 def test_messages_are_found_by_what_people_know(
-    demo: Server, open_page: OpenPage, field: str
+    demo: Served, open_page: OpenPage, field: str
 ) -> None:
     event = next(e for e in demo.world.events[300:] if e.named)
     values = {"message_id": event.message_id, "header.tenant": event.headers["tenant"]}
     value = values.get(field, event.correlation_id)
-    wanted = demo.world.select({"vhost": "/", field: value}, 500)
+    wanted = demo.answer("/itc_db", vhost="/", columns="id", page_size=500, **{field: value})
     page = open_page(demo, EVENTS)
     box(page).fill(f"{field}:{value}")
     with page.expect_request(re.compile(re.escape(f"{field}={value}"))):
         box(page).press("Enter")
-    expect(page.locator("tr.row a").first).to_have_text(f"#{wanted[0].id}")
+    expect(page.locator("tr.row a").first).to_have_text(f"#{wanted[0]['id']}")
     if len(wanted) < 20:
         expect(page.locator("tr.row")).to_have_count(len(wanted))
 
 
-def test_the_live_tail_has_the_same_filters(demo: Server, open_page: OpenPage) -> None:
+def test_the_live_tail_has_the_same_filters(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo)
     with page.expect_request(re.compile(r"/live\?.*header\.tenant=acme")):
         page.goto(f"{demo.url}/#/events?vhost=%2F&header.tenant=acme")
 
 
-def test_fields_and_values_are_completed_by_keys(demo: Server, open_page: OpenPage) -> None:
+def test_fields_and_values_are_completed_by_keys(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, EVENTS)
     box(page).press_sequentially("rec")
     expect(options(page)).to_have_count(0)  # a text, so far
@@ -182,10 +182,10 @@ def test_fields_and_values_are_completed_by_keys(demo: Server, open_page: OpenPa
     assert filters_in(page) == {"queue": "billing", "type": "received"}
 
 
-def test_what_is_known_is_offered(demo: Server, open_page: OpenPage) -> None:
+def test_what_is_known_is_offered(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, EVENTS)
     world = demo.world
-    newest = world.select({"vhost": "/"}, 1)[0]
+    newest = next(event for event in reversed(world.events) if event.vhost == "/")
     offered = {
         "participant_name:stock": 'participant_name:"stock@',
         "exchange:not": "exchange:notify",
@@ -208,7 +208,7 @@ def test_what_is_known_is_offered(demo: Server, open_page: OpenPage) -> None:
     expect(page.get_by_label("Virtual host")).to_have_value("shop")
 
 
-def test_an_unknown_field_is_an_error_at_the_box(demo: Server, open_page: OpenPage) -> None:
+def test_an_unknown_field_is_an_error_at_the_box(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, EVENTS)
     for text in ("corelation_id:17", "corelation_id=17"):
         box(page).fill(text)
@@ -225,7 +225,7 @@ def test_an_unknown_field_is_an_error_at_the_box(demo: Server, open_page: OpenPa
     assert filters_in(page) == {"correlation_id": "17"}
 
 
-def test_what_was_meant_is_taken_by_a_key_too(demo: Server, open_page: OpenPage) -> None:
+def test_what_was_meant_is_taken_by_a_key_too(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, EVENTS)
     box(page).fill("refund corelation_id:17")
     box(page).press("Enter")
@@ -248,7 +248,7 @@ def test_what_was_meant_is_taken_by_a_key_too(demo: Server, open_page: OpenPage)
 
 
 def test_escape_closes_the_list_and_then_brings_back_the_address(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     page = open_page(demo, EVENTS + "&queue=billing&event=700")
     box(page).click()
@@ -264,7 +264,7 @@ def test_escape_closes_the_list_and_then_brings_back_the_address(
     expect(page.locator(".drawer")).to_have_count(1)
 
 
-def test_tab_leaves_the_box_where_nothing_was_begun(demo: Server, open_page: OpenPage) -> None:
+def test_tab_leaves_the_box_where_nothing_was_begun(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, EVENTS)
     box(page).click()
     expect(options(page).first).to_be_visible()
@@ -275,7 +275,7 @@ def test_tab_leaves_the_box_where_nothing_was_begun(demo: Server, open_page: Ope
 
 @pytest.mark.parametrize("theme", [pytest.param("light", marks=pytest.mark.long(5)), "dark"])
 def test_axe_finds_nothing_at_the_open_list_and_the_error(
-    demo: Server, open_page: OpenPage, theme: str
+    demo: Served, open_page: OpenPage, theme: str
 ) -> None:
     page = open_page(demo, EVENTS, theme=theme, policy=False)
     box(page).fill("corelation_id:17")

@@ -9,15 +9,15 @@ from playwright.sync_api import Page, expect
 
 from tests.web import history
 from tests.web.conftest import OpenPage
-from tests.web.fake_server import Server
+from tests.web.past import Past, demo_world
+from tests.web.service import Served
 from tests.web.test_chain import cause_and_effect
-from tests.web.world import World, demo_world
 
 WORDS = ["participant", "stamp", "Lamport", "unmatched", "chain", "sound", "complete"]
 
 
 @pytest.mark.parametrize("by", ["pointer", "keyboard"])
-def test_a_word_says_what_it_means(demo: Server, open_page: OpenPage, by: str) -> None:
+def test_a_word_says_what_it_means(demo: Served, open_page: OpenPage, by: str) -> None:
     page = open_page(demo, "#/overview?vhost=shop")
     word = page.locator(".figures").get_by_text("Unmatched", exact=True)
     tip = page.get_by_role("tooltip")
@@ -32,7 +32,7 @@ def test_a_word_says_what_it_means(demo: Server, open_page: OpenPage, by: str) -
     expect(tip).to_have_count(0)
 
 
-def test_the_help_has_the_words_and_the_keys(demo: Server, open_page: OpenPage) -> None:
+def test_the_help_has_the_words_and_the_keys(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo)
     page.keyboard.press("?")
     help_ = page.get_by_role("dialog", name="Help")
@@ -42,7 +42,7 @@ def test_the_help_has_the_words_and_the_keys(demo: Server, open_page: OpenPage) 
     expect(help_.get_by_role("heading", name="Space-time")).to_be_visible()
 
 
-def test_the_worked_example_is_of_what_is_stored(demo: Server, open_page: OpenPage) -> None:
+def test_the_worked_example_is_of_what_is_stored(demo: Served, open_page: OpenPage) -> None:
     events = demo.world.events
     dead = [e for e in events if e.match == "dead_lettered" and e.vhost == "/"][-1]
     first = min(history.evident_past(events[: dead.id], dead, False) - {dead.id})
@@ -58,15 +58,15 @@ def test_the_worked_example_is_of_what_is_stored(demo: Server, open_page: OpenPa
 
 
 def test_without_events_there_is_no_example(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
-    page = open_page(serve(World()))
+    page = open_page(serve(Past()))
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Help")).to_contain_text("What this is")
     expect(page.get_by_text("A worked example")).to_have_count(0)
 
 
-def test_clocks_are_folded_until_somebody_wants_them(demo: Server, open_page: OpenPage) -> None:
+def test_clocks_are_folded_until_somebody_wants_them(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/events?live=off&vhost=%2F&event=500")
     fold = page.get_by_text("For experts: clocks and codes")
     expect(fold).to_be_visible()
@@ -85,7 +85,7 @@ def opened_tray(page: Page, name: str) -> None:
 
 
 def test_jobs_are_followed_from_any_tab(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
     world = demo_world(800)
     world.job_seconds = 600
@@ -95,7 +95,7 @@ def test_jobs_are_followed_from_any_tab(
     tray = page.get_by_role("group", name="The newest jobs")
     expect(tray).to_contain_text("No job has run yet")
     a, b = cause_and_effect(world)
-    world.start_chain(str(a), str(b), "long.jsonl")
+    server.put(f"/itc_db/undefined/{a}/{b}/long.jsonl")
     expect(page.get_by_role("button", name="Jobs: 1 running")).to_be_visible()
     expect(tray.get_by_role("progressbar")).to_be_visible()
     tray.get_by_role("button", name="Cancel the job 1").click()
@@ -103,7 +103,7 @@ def test_jobs_are_followed_from_any_tab(
     page.keyboard.press("Escape")
     expect(tray).to_have_count(0)
     world.job_seconds = 0.0
-    world.start_chain(str(a), str(b), "short.jsonl")
+    server.put(f"/itc_db/undefined/{a}/{b}/short.jsonl")
     opened_tray(page, "Jobs: none running")
     with page.expect_download() as download:
         tray.get_by_role("button", name="short.jsonl").click()

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from playwright.sync_api import Page, expect
 
 from tests.web.conftest import OpenPage
-from tests.web.fake_server import Server
+from tests.web.past import Past, demo_world
+from tests.web.service import Served
 from tests.web.test_chain import cause_and_effect, menu
-from tests.web.world import World, demo_world
 
 
 def press(page: Page, name: str) -> None:
@@ -18,7 +18,7 @@ def press(page: Page, name: str) -> None:
     button.press("Enter")
 
 
-def test_a_closed_event_gives_the_focus_back_to_its_row(demo: Server, open_page: OpenPage) -> None:
+def test_a_closed_event_gives_the_focus_back_to_its_row(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/events?live=off&vhost=%2F")
     row = page.locator("tr.row").nth(4)
     row.locator("td").nth(1).click()
@@ -28,7 +28,7 @@ def test_a_closed_event_gives_the_focus_back_to_its_row(demo: Server, open_page:
 
 
 def test_a_closed_event_that_has_no_row_leaves_the_focus_in_the_page(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     page = open_page(demo, "#/chain?a=3&b=1400&event=3")
     press(page, "Close the event (Esc)")
@@ -36,7 +36,7 @@ def test_a_closed_event_that_has_no_row_leaves_the_focus_in_the_page(
 
 
 def test_from_an_event_to_its_cause_the_focus_stays_among_the_details(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     number = next(e.id for e in demo.world.events[400:] if e.match == "routed")
     cause = demo.world.events[number - 1].cause
@@ -47,9 +47,9 @@ def test_from_an_event_to_its_cause_the_focus_stays_among_the_details(
 
 
 def test_a_trace_that_is_started_and_stopped_keeps_the_focus_on_its_button(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
-    page = open_page(serve(World()))
+    page = open_page(serve(Past()))
     press(page, "Start the trace of shop")
     stop = page.get_by_role("button", name="Stop the trace of shop")
     expect(stop).to_be_focused()
@@ -59,7 +59,7 @@ def test_a_trace_that_is_started_and_stopped_keeps_the_focus_on_its_button(
 
 
 def test_the_focus_stays_at_a_chain_that_is_being_exported(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
     world = demo_world(800)
     a, b = cause_and_effect(world)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.web import fake_assertions
 from tests.web.conftest import OpenPage
-from tests.web.fake_server import Server, running
 from tests.web.history import HOSTILE
-from tests.web.world import World
+from tests.web.past import Past
+from tests.web.service import Served, running
+from tests.web.test_learn import judge
 
 ADDRESSES = [
     "#/overview",
@@ -28,17 +29,18 @@ ADDRESSES = [
 
 
 @pytest.fixture(scope="module")
-def hostile() -> Iterator[Server]:
-    world = World()
+def hostile() -> Iterator[Served]:
+    world = Past()
     world.vhosts = list(HOSTILE)
     for name in HOSTILE[:3]:
         world.start_trace(name, 12, hostile=True)
         world.grow(name, 300)
     asserted = {"name": "a", "every": HOSTILE[2], "leads_to": HOSTILE[3], "within": "30s"}
-    fake_assertions.set_all(world, HOSTILE[0], json.dumps([asserted], ensure_ascii=False).encode())
-    fake_assertions.violate(world, HOSTILE[0], "a", 1, sentence=HOSTILE[4])
     world.traces[HOSTILE[0]].last_error = HOSTILE[4]
     with running(world) as server:
+        body = json.dumps([asserted], ensure_ascii=False).encode()
+        server.put(f"/itc_db/assertions/{quote(HOSTILE[0], safe='')}", body)
+        judge(server, "a", 1, last=1, sentence=HOSTILE[4])
         yield server
 
 
@@ -52,7 +54,7 @@ def assert_unharmed(page: Page) -> None:
     assert "\x07" not in raw
 
 
-def test_every_view_shows_it_as_text(hostile: Server, open_page: OpenPage) -> None:
+def test_every_view_shows_it_as_text(hostile: Served, open_page: OpenPage) -> None:
     page = open_page(hostile)
     for address in ADDRESSES:
         page.goto(f"{hostile.url}/{address}")
@@ -60,7 +62,7 @@ def test_every_view_shows_it_as_text(hostile: Server, open_page: OpenPage) -> No
         assert_unharmed(page)
 
 
-def test_the_words_themselves_are_there(hostile: Server, open_page: OpenPage) -> None:
+def test_the_words_themselves_are_there(hostile: Served, open_page: OpenPage) -> None:
     page = open_page(hostile, "#/events?live=off")
     expect(page.locator("tr.row").first).to_be_visible()
     text = page.locator("tbody").inner_text()
@@ -70,7 +72,7 @@ def test_the_words_themselves_are_there(hostile: Server, open_page: OpenPage) ->
     assert "🧨" in text
 
 
-def test_an_address_full_of_markup_is_text_as_well(hostile: Server, open_page: OpenPage) -> None:
+def test_an_address_full_of_markup_is_text_as_well(hostile: Served, open_page: OpenPage) -> None:
     page = open_page(
         hostile, "#/events?queue=%3Cimg%20src%3Dx%20onerror%3D%22pwned%3D1%22%3E&event=%3Cb%3E"
     )

@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.web import fake_assertions, fake_reports
+from app.stored.assertions import Judged, NewViolation, ViolationKind
 from tests.web.conftest import OpenPage
-from tests.web.fake_server import Server
+from tests.web.past import Past, demo_world
+from tests.web.service import Served
 from tests.web.test_accessibility import settled, violations
-from tests.web.world import World, demo_world
 
-Serve = Callable[[World], Server]
+Serve = Callable[[Past], Served]
 
 ASSERTIONS = b"""
 - {name: in-time, every: order.new, leads_to: invoice, within: 30s}
@@ -24,19 +25,22 @@ ASSERTIONS = b"""
 """
 
 
-def made(world: World, kind: str, body: bytes = b"") -> str:
+PERIOD = {"vhost": "/", "since": "2026-01-02", "until": "2026-01-03"}
+BEFORE = {"before_since": "2026-01-01", "before_until": "2026-01-02"}
+
+
+def made(server: Served, kind: str, body: bytes = b"") -> str:
     """A report that is there already; its id."""
-    job = fake_reports.start(world, kind, {"vhost": "/"}, body)
-    with world.changed:
-        assert world.changed.wait_for(lambda: world.reports, 60)
-    return str(job["request"]["id"])
+    path = "/itc_db/correlations" if kind == "correlations" else f"/itc_db/reports/{kind}"
+    more = BEFORE if kind == "comparison" else {}
+    server.finished(path, body, **PERIOD, **more)
+    newest, *_ = server.answer("/itc_db/reports")
+    return str(newest["id"])
 
 
 def shown(serve: Serve, open_page: OpenPage, kind: str, body: bytes = b"") -> Page:
-    world = demo_world()
-    world.job_seconds = 0.0
-    report = made(world, kind, body)
-    return open_page(serve(world), f"#/learn?report={report}")
+    server = serve(demo_world(300))
+    return open_page(server, f"#/learn?report={made(server, kind, body)}")
 
 
 def test_expectations_are_drawn(serve: Serve, open_page: OpenPage) -> None:
@@ -82,9 +86,7 @@ def test_assertions_show_where_they_do_not_hold(serve: Serve, open_page: OpenPag
 def test_an_administrator_has_a_file_of_assertions_judged(
     serve: Serve, open_page: OpenPage
 ) -> None:
-    world = demo_world()
-    world.job_seconds = 0.0
-    page = open_page(serve(world), "#/learn")
+    page = open_page(serve(demo_world(300)), "#/learn")
     expect(page.get_by_text("No report yet")).to_be_visible()
     page.get_by_role("button", name="New report").click()
     form = page.get_by_role("group", name="New report")
@@ -99,11 +101,9 @@ def test_an_administrator_has_a_file_of_assertions_judged(
 
 
 def test_reports_on_order_are_not_among_these(serve: Serve, open_page: OpenPage) -> None:
-    world = demo_world()
-    world.job_seconds = 0.0
-    made(world, "races")
-    address = serve(world)
-    page = open_page(address, "#/learn")
+    server = serve(demo_world(300))
+    made(server, "races")
+    page = open_page(server, "#/learn")
     expect(page.get_by_text("No report yet")).to_be_visible()
     page.get_by_role("link", name="Failures").first.click()
     expect(page.get_by_role("group", name="Reports").locator("tbody tr")).to_have_count(1)
@@ -113,10 +113,9 @@ def test_reports_on_order_are_not_among_these(serve: Serve, open_page: OpenPage)
 def test_a_reader_sees_reports_and_starts_none(
     serve: Serve, open_page: OpenPage, kind: str
 ) -> None:
-    world = demo_world()
-    world.job_seconds = 0.0
-    made(world, kind, ASSERTIONS)
-    page = open_page(serve(world), "#/learn", user="watch")
+    server = serve(demo_world(300))
+    made(server, kind, ASSERTIONS)
+    page = open_page(server, "#/learn", user="watch")
     expect(page.get_by_role("group", name="Reports").locator("tbody tr")).to_have_count(1)
     expect(page.get_by_role("button", name="New report")).to_have_count(0)
 
@@ -130,16 +129,63 @@ HELD = b"""
 VIEW = "#/learn?view=assertions"
 
 
-def holding(body: bytes = HELD) -> World:
-    """A world with assertions, of which two did not hold."""
-    world = demo_world()
-    world.job_seconds = 0.0
-    fake_assertions.set_all(world, "/", body)
-    publishes = [each.id for each in world.events if each.vhost == "/" and not each.received]
-    fake_assertions.violate(world, "/", "in-time", publishes[1])
-    fake_assertions.violate(world, "/", "approved", publishes[2], complete=False)
-    world.assertions["/"]["calm"]["held"] = 40
-    return world
+def holding(serve: Serve) -> Served:
+    """A service with assertions, of which two did not hold."""
+    server = serve(demo_world(300))
+    server.put("/itc_db/assertions/%2F", HELD)
+    _, first, *_, second = publishes(server)
+    judge(server, "in-time", first, ViolationKind.overdue, last=first)
+    # There is a gap before it.
+    judge(server, "approved", second, ViolationKind.unpreceded, last=second)
+    judge(server, "calm", held=40)
+    return server
+
+
+def publishes(server: Served) -> list[int]:
+    events = server.world.events
+    return [each.id for each in events if each.vhost == "/" and not each.received]
+
+
+def held(server: Served) -> list[dict[str, Any]]:
+    answer: list[dict[str, Any]] = server.answer("/itc_db/assertions", vhost="/")
+    return answer
+
+
+def judge(
+    server: Served,
+    name: str,
+    event: int = 0,
+    kind: ViolationKind = ViolationKind.overdue,
+    *,
+    last: int = 0,
+    held: int = 0,
+    sentence: str = "it does not hold",
+) -> None:
+    """As the watcher would: an assertion holds so often, and not for an event, if one is given."""
+
+    async def judged() -> None:
+        store = server.parts.store
+        (one,) = [each for each in await store.assertions.list() if each.name == name]
+        violation = NewViolation(
+            event=event,
+            last_id=last,
+            root=None,
+            kind=kind,
+            type="order.new",
+            recorded_at=server.world.events[event - 1].at,
+            sentence=sentence,
+        )
+        found = Judged(
+            name=name,
+            text=one.text,
+            before=one.judged_id,
+            judged_id=one.judged_id + 1,
+            held=held,
+            violations=(violation,) if event else (),
+        )
+        assert await store.assertions.judged(one.trace_id, found)
+
+    server.done(judged())
 
 
 def rows(page: Page, label: str) -> Locator:
@@ -147,7 +193,7 @@ def rows(page: Page, label: str) -> Locator:
 
 
 def test_assertions_that_are_held_say_whether_each_holds(serve: Serve, open_page: OpenPage) -> None:
-    page = open_page(serve(holding()), VIEW)
+    page = open_page(holding(serve), VIEW)
     held = rows(page, "Held while events come")
     expect(held).to_have_count(4)
     expect(held.nth(0)).to_contain_text("every: order.new · leads_to: invoice · within: 30s")
@@ -159,9 +205,9 @@ def test_assertions_that_are_held_say_whether_each_holds(serve: Serve, open_page
 def test_violations_come_newest_first_and_open_their_conversation(
     serve: Serve, open_page: OpenPage
 ) -> None:
-    world = holding()
-    newest = world.violations[-1]["event"]
-    page = open_page(serve(world), VIEW)
+    server = holding(serve)
+    newest = publishes(server)[-1]
+    page = open_page(server, VIEW)
     found = rows(page, "What did not hold")
     expect(found.nth(0)).to_contain_text("Not preceded")
     expect(found.nth(0)).to_contain_text("not certain")
@@ -176,10 +222,11 @@ def test_violations_come_newest_first_and_open_their_conversation(
 
 
 def test_a_violation_that_is_found_appears_by_itself(serve: Serve, open_page: OpenPage) -> None:
-    world = holding()
-    page = open_page(serve(world), VIEW, hurry=True)
+    server = holding(serve)
+    page = open_page(server, VIEW, hurry=True)
     expect(rows(page, "What did not hold")).to_have_count(2)
-    fake_assertions.violate(world, "/", "calm", world.violations[0]["event"])
+    event = publishes(server)[1]
+    judge(server, "calm", event, ViolationKind.storm, last=event)
     expect(rows(page, "What did not hold")).to_have_count(3)
     expect(rows(page, "Held while events come").nth(2)).to_contain_text("Violated")
 
@@ -187,7 +234,7 @@ def test_a_violation_that_is_found_appears_by_itself(serve: Serve, open_page: Op
 def test_violations_of_one_assertion_alone_are_in_the_address(
     serve: Serve, open_page: OpenPage
 ) -> None:
-    page = open_page(serve(holding()), VIEW)
+    page = open_page(holding(serve), VIEW)
     page.get_by_role("link", name="Where in-time did not hold: 1 event").click()
     expect(rows(page, "What did not hold")).to_have_count(1)
     expect(page).to_have_url(re.compile("assertion=in-time"))
@@ -196,7 +243,7 @@ def test_violations_of_one_assertion_alone_are_in_the_address(
 
 
 def test_what_is_overdue_leads_to_the_failures_and_back(serve: Serve, open_page: OpenPage) -> None:
-    page = open_page(serve(holding()), VIEW)
+    page = open_page(holding(serve), VIEW)
     page.get_by_role("link", name="The failures of in-time").click()
     expect(page).to_have_url(re.compile("#/failures.*kind=overdue.*reason=in-time"))
     failure = rows(page, "Each failure")
@@ -209,7 +256,7 @@ def test_what_is_overdue_leads_to_the_failures_and_back(serve: Serve, open_page:
 def test_an_administrator_sets_assertions_and_a_mistake_is_shown_where_it_is(
     serve: Serve, open_page: OpenPage
 ) -> None:
-    page = open_page(serve(demo_world()), VIEW + "&vhost=%2F")
+    page = open_page(serve(demo_world(300)), VIEW + "&vhost=%2F")
     expect(page.get_by_text("No assertion is held")).to_be_visible()
     page.get_by_role("button", name="Set assertions").click()
     box = page.get_by_label("What should hold")
@@ -231,29 +278,29 @@ def test_an_administrator_sets_assertions_and_a_mistake_is_shown_where_it_is(
 def test_a_file_is_opened_and_what_is_held_is_what_is_changed(
     serve: Serve, open_page: OpenPage
 ) -> None:
-    world = demo_world()
-    page = open_page(serve(world), VIEW + "&vhost=%2F")
+    server = serve(demo_world(300))
+    page = open_page(server, VIEW + "&vhost=%2F")
     page.get_by_role("button", name="Set assertions").click()
     page.get_by_label("Open a file").set_input_files(
         {"name": "shop.yaml", "mimeType": "text/yaml", "buffer": HELD}
     )
     page.get_by_role("button", name="Set", exact=True).click()
     expect(rows(page, "Held while events come")).to_have_count(4)
-    before = world.assertions["/"].copy()
+    before = held(server)
     page.get_by_role("button", name="Change").click()
     expect(page.get_by_label("What should hold")).to_have_value(re.compile(r'  no: "\*"\n'))
     page.get_by_role("button", name="Set", exact=True).click()
     expect(page.get_by_label("What should hold")).to_have_count(0)
-    assert world.assertions["/"] == before  # the same texts, so all go on where they were
+    assert held(server) == before  # the same texts, so all go on where they were
 
 
 def test_an_assertion_is_removed_after_a_question(serve: Serve, open_page: OpenPage) -> None:
-    world = holding()
-    page = open_page(serve(world), VIEW)
+    server = holding(serve)
+    page = open_page(server, VIEW)
     page.get_by_role("button", name="Remove in-time").click()
     question = page.get_by_role("alertdialog")
     question.get_by_role("button", name="No, leave it").click()
-    assert "in-time" in world.assertions["/"]
+    assert "in-time" in [each["name"] for each in held(server)]
     page.get_by_role("button", name="Remove in-time").click()
     question.get_by_role("button", name="Remove").click()
     expect(rows(page, "Held while events come")).to_have_count(3)
@@ -261,7 +308,7 @@ def test_an_assertion_is_removed_after_a_question(serve: Serve, open_page: OpenP
 
 
 def test_what_is_held_is_judged_over_a_period(serve: Serve, open_page: OpenPage) -> None:
-    page = open_page(serve(holding()), VIEW)
+    page = open_page(holding(serve), VIEW)
     page.get_by_role("button", name="New report").click()
     form = page.get_by_role("group", name="New report")
     expect(form.get_by_label("What should hold")).to_have_value(re.compile("in-time"))
@@ -273,7 +320,7 @@ def test_what_is_held_is_judged_over_a_period(serve: Serve, open_page: OpenPage)
 
 
 def test_a_reader_is_told_who_may_set_assertions(serve: Serve, open_page: OpenPage) -> None:
-    page = open_page(serve(holding()), VIEW, user="watch")
+    page = open_page(holding(serve), VIEW, user="watch")
     expect(rows(page, "Held while events come")).to_have_count(4)
     expect(page.get_by_text("Only an administrator of the broker may set")).to_be_visible()
     expect(page.get_by_role("button", name="Change")).to_have_count(0)
@@ -281,9 +328,9 @@ def test_a_reader_is_told_who_may_set_assertions(serve: Serve, open_page: OpenPa
 
 
 def test_where_nothing_is_judged_it_is_said(serve: Serve, open_page: OpenPage) -> None:
-    world = holding()
-    world.traces["/"].state = "stopped"
-    page = open_page(serve(world), VIEW)
+    server = holding(serve)
+    server.world.traces["/"].state = "stopped"
+    page = open_page(server, VIEW)
     expect(page.get_by_text("does not run: nothing new is judged there")).to_be_visible()
     page.goto(page.url.split("#")[0] + VIEW + "&vhost=empty")
     expect(page.get_by_text("This virtual host is not traced")).to_be_visible()
@@ -293,7 +340,7 @@ def test_where_nothing_is_judged_it_is_said(serve: Serve, open_page: OpenPage) -
 def test_assertions_can_be_read_in_both_themes_and_in_narrow_windows(
     serve: Serve, open_page: OpenPage, shots: Path, theme: str, width: int
 ) -> None:
-    page = open_page(serve(holding()), VIEW, theme=theme, width=width, policy=False)
+    page = open_page(holding(serve), VIEW, theme=theme, width=width, policy=False)
     page.get_by_role("button", name="Change").click()
     page.get_by_label("What should hold").fill("- name: a\n  every: b\n  leads_too: c\n")
     page.get_by_role("button", name="Set", exact=True).click()
@@ -307,9 +354,8 @@ def test_assertions_can_be_read_in_both_themes_and_in_narrow_windows(
 
 @pytest.mark.parametrize("kind", ["expectations", "assertions"])
 def test_a_job_leads_to_its_report(serve: Serve, open_page: OpenPage, kind: str) -> None:
-    world = demo_world()
-    world.job_seconds = 0.0
-    made(world, kind, ASSERTIONS)
-    page = open_page(serve(world), "#/jobs")
+    server = serve(demo_world(300))
+    made(server, kind, ASSERTIONS)
+    page = open_page(server, "#/jobs")
     page.get_by_role("link", name=kind).click()
     expect(page.get_by_role("region", name=kind.capitalize(), exact=True)).to_be_visible()

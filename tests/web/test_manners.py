@@ -9,14 +9,14 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.web.conftest import OpenPage
-from tests.web.fake_server import USERS, Server
+from tests.web.conftest import OpenPage, without_broker
+from tests.web.past import Past, demo_world
+from tests.web.service import USERS, Served
 from tests.web.test_chain import cause_and_effect, export
-from tests.web.world import World, demo_world
 
 
 def test_the_header_is_one_line_whoever_has_signed_in(
-    demo: Server, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+    demo: Served, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(USERS, "orders-on-call", ("orders-on-call", ["monitoring"]))
     page = open_page(demo, user="orders-on-call")
@@ -28,7 +28,7 @@ def test_the_header_is_one_line_whoever_has_signed_in(
 
 
 def test_a_trace_is_not_stopped_before_one_has_said_so(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
     world = demo_world(60)
     page = open_page(serve(world))
@@ -50,27 +50,28 @@ def test_a_trace_is_not_stopped_before_one_has_said_so(
 
 
 def test_a_file_is_not_deleted_before_one_has_said_so(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
     world = demo_world(800)
     a, b = cause_and_effect(world)
-    page = open_page(serve(world), f"#/chain?a={a}&b={b}")
+    server = serve(world)
+    page = open_page(server, f"#/chain?a={a}&b={b}")
     export(page)
     page.get_by_role("button", name=f"Remove chain-{a}-{b}.jsonl").click()
     question = page.get_by_role("alertdialog", name=f"Delete chain-{a}-{b}.jsonl?")
     question.get_by_role("button", name="No, leave it").click()
     expect(question).to_have_count(0)
-    assert len(world.exports) == 1
+    assert len(server.answer("/itc_db/exports")) == 1
 
 
 def test_without_the_broker_nothing_is_green(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
     world = demo_world(60)
     server = serve(world)
     page = open_page(server, hurry=True)
     expect(page.locator(".badge.good")).not_to_have_count(0)
-    world.checks["broker"] = "unavailable"
+    without_broker(page)
     expect(page.locator(".badge.good")).to_have_count(0)
     page.get_by_role("link", name="Events", exact=True).click()
     expect(page.locator("tr.row").first).to_be_visible()
@@ -82,12 +83,12 @@ def test_without_the_broker_nothing_is_green(
     page.goto(f"{server.url}/#/admin")
     expect(page.locator(".facts", has_text="Health")).to_contain_text("unavailable")
     expect(page.locator(".badge.good")).to_have_count(0)
-    world.checks["broker"] = "ok"
+    page.unroute("**/health/ready")
     expect(page.locator(".badge.good").first).to_be_visible()
 
 
 @pytest.mark.parametrize("pin", ["", "&a=750"])
-def test_the_mark_of_a_gap_is_never_cut(demo: Server, open_page: OpenPage, pin: str) -> None:
+def test_the_mark_of_a_gap_is_never_cut(demo: Served, open_page: OpenPage, pin: str) -> None:
     page = open_page(demo, f"#/events?live=off&vhost=%2F&at=750&event=750{pin}")
     mark = page.locator("tr.after-gap .gap-mark")
     expect(mark).to_have_text("gap")
@@ -105,13 +106,13 @@ def test_the_mark_of_a_gap_is_never_cut(demo: Server, open_page: OpenPage, pin: 
 
 
 def test_how_a_delivery_was_matched_stays_in_sight_beside_an_open_event(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     page = open_page(demo, "#/events?live=off&vhost=%2F&event=700", width=1440)
     expect(page.get_by_role("columnheader", name="Match")).to_be_in_viewport(ratio=1)
 
 
-def across_the_gap(world: World) -> tuple[int, int]:
+def across_the_gap(world: Past) -> tuple[int, int]:
     """Two events with a gap between them that nothing leads from one to the other."""
     for later in range(751, 900):
         for earlier in range(750, 700, -1):
@@ -122,7 +123,7 @@ def across_the_gap(world: World) -> tuple[int, int]:
 
 
 def test_across_a_gap_no_two_events_are_called_concurrent(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
     world = demo_world(1500)
     a, b = across_the_gap(world)
@@ -134,7 +135,7 @@ def test_across_a_gap_no_two_events_are_called_concurrent(
     expect(page.locator(".pins-relation")).to_have_text("has no known relation to")
 
 
-def test_the_page_as_a_whole_has_no_ring(demo: Server, open_page: OpenPage) -> None:
+def test_the_page_as_a_whole_has_no_ring(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo)
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")  # skips to the content
@@ -144,7 +145,7 @@ def test_the_page_as_a_whole_has_no_ring(demo: Server, open_page: OpenPage) -> N
 
 @pytest.mark.parametrize("text", ["since:yesterday", "until:12h"])
 def test_a_time_that_is_none_is_told_before_it_is_asked_for(
-    demo: Server, open_page: OpenPage, text: str
+    demo: Served, open_page: OpenPage, text: str
 ) -> None:
     page = open_page(demo, "#/events?live=off")
     asked: list[str] = []
@@ -159,16 +160,15 @@ def test_a_time_that_is_none_is_told_before_it_is_asked_for(
 
 
 def test_the_history_of_rates_reaches_back_however_many_events_there_were(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
-    world = World()
+    world = Past()
     trace = world.start_trace("/")
     begin = time.time_ns() // 1000 - 300_000_000
     trace.simulation.now = begin
     world.grow("/", 4000)
     assert world.events[-500].at - begin > 20_000_000
     page = open_page(serve(world))
-    page.get_by_label("Refresh").select_option("0")
     expect(page.locator(".plot-legend")).to_contain_text("published")
     samples = page.evaluate("async () => (await import('/app/core/traces.js')).rateSamples.value")
     counted = sum(one["published"] + one["received"] for one in samples)
@@ -182,7 +182,7 @@ def place(page: Page) -> tuple[str, int]:
 
 @pytest.mark.parametrize("way", ["link", "key", "back"])
 def test_back_to_the_events_is_back_to_the_same_place(
-    demo: Server, open_page: OpenPage, way: str
+    demo: Served, open_page: OpenPage, way: str
 ) -> None:
     page = open_page(demo, "#/events?live=off&vhost=%2F&type=received")
     expect(page.locator("tr.row").first).to_be_visible()
@@ -203,7 +203,7 @@ def test_back_to_the_events_is_back_to_the_same_place(
     assert place(page) == before
 
 
-def test_of_another_virtual_host_the_events_begin_anew(demo: Server, open_page: OpenPage) -> None:
+def test_of_another_virtual_host_the_events_begin_anew(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/events?live=off&vhost=%2F&type=received")
     page.get_by_role("link", name="Overview", exact=True).click()
     page.get_by_label("Virtual host").select_option("shop")

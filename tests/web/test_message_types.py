@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.unit.test_message_types import CASES
 from tests.web.conftest import OpenPage
-from tests.web.fake_server import Server
+from tests.web.service import Served
 
 
-def test_the_page_names_types_as_the_service_does(demo: Server, open_page: OpenPage) -> None:
+def test_the_page_names_types_as_the_service_does(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo)
     events = [
         {

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.web.conftest import PATIENCE_MS, OpenPage
-from tests.web.fake_server import Server
+from tests.web.service import Served
 
 DATA = "**/itc_db**"
 UNAVAILABLE = {"error": "unavailable", "reason": "the database does not answer"}
@@ -60,7 +60,7 @@ def never_refresh(page: Page) -> None:
     ],
 )
 def test_a_view_that_failed_in_an_outage_loads_by_itself_after_it(
-    demo: Server, open_page: OpenPage, address: str, what: str
+    demo: Served, open_page: OpenPage, address: str, what: str
 ) -> None:
     page = open_page(demo, "#/admin", hurry=True)
     outage = Outage(page)
@@ -95,7 +95,7 @@ def go_to_the_first_loaded(page: Page) -> None:
     ],
 )
 def test_an_edge_that_cannot_be_loaded_is_asked_for_with_patience(
-    demo: Server, open_page: OpenPage, address: str, to_the_edge: Callable[[Page], None]
+    demo: Served, open_page: OpenPage, address: str, to_the_edge: Callable[[Page], None]
 ) -> None:
     page = open_page(demo, address)
     never_refresh(page)

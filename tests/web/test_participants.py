@@ -8,13 +8,13 @@ from collections.abc import Callable
 from playwright.sync_api import Route, expect
 
 from tests.web.conftest import OpenPage
-from tests.web.fake_server import Server
-from tests.web.world import World, demo_world
+from tests.web.past import Past, demo_world
+from tests.web.service import Served
 
-SHOP = "shop@10.0.0.10 #1"
+SHOP = "shop@10.0.0.11 #1"
 
 
-def test_a_participant_is_found_by_its_name(demo: Server, open_page: OpenPage) -> None:
+def test_a_participant_is_found_by_its_name(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/admin?vhost=%2F")
     page.get_by_role("link", name=SHOP).click()
     expect(page.locator(".filter")).to_contain_text(SHOP)
@@ -23,18 +23,18 @@ def test_a_participant_is_found_by_its_name(demo: Server, open_page: OpenPage) -
 
 
 def test_a_lane_is_called_by_what_tells_it_from_others_of_its_group(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     page = open_page(demo, "#/space-time?vhost=%2F")
     label = page.locator(".lane-label").first
-    expect(label).to_have_text("10.0.0.10 #1")
+    expect(label).to_have_text("10.0.0.11 #1")
     expect(label).to_have_attribute("title", SHOP)
     page.get_by_label("Group by").select_option("none")
     expect(label).to_have_text(SHOP)
 
 
 def test_a_trace_is_started_with_a_policy_and_what_is_quiet(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
     page = open_page(serve(demo_world(20)), "#/admin?vhost=empty")
     policy = page.get_by_role("combobox").filter(has_text="client").last
@@ -59,7 +59,7 @@ def test_a_trace_is_started_with_a_policy_and_what_is_quiet(
     }
 
 
-def test_quiet_events_are_muted_and_said_to_be_quiet(demo: Server, open_page: OpenPage) -> None:
+def test_quiet_events_are_muted_and_said_to_be_quiet(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/overview")
 
     def quieten(route: Route) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 from playwright.sync_api import Browser
 
 from tests.web.conftest import OpenPage
-from tests.web.fake_server import Server
 from tests.web.screenshots import FOLDER, SHOWN, VIEWS, pixels, small
+from tests.web.service import Served
 
 WEB = Path(__file__).parents[2] / "web"
 
@@ -22,7 +22,7 @@ def test_there_is_a_view_and_a_picture_for_each_tab() -> None:
     assert {*VIEWS} == {*SHOWN} == tabs == {path.stem for path in FOLDER.iterdir()}
 
 
-def test_a_small_picture_shows_what_the_large_one_shows(open_page: OpenPage, demo: Server) -> None:
+def test_a_small_picture_shows_what_the_large_one_shows(open_page: OpenPage, demo: Served) -> None:
     page = open_page(demo, "#/overview", width=1200)
     page.get_by_text("running").first.wait_for()
     large = page.screenshot()

@@ -6,31 +6,31 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from tests.web.conftest import OpenPage, sign_in
-from tests.web.fake_server import USERS, Server
-from tests.web.world import World, demo_world
+from tests.web.past import Past, demo_world
+from tests.web.service import USERS, Served
 
 
-def test_a_wrong_password_is_refused_with_the_reason(demo: Server, open_page: OpenPage) -> None:
+def test_a_wrong_password_is_refused_with_the_reason(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, user=None)
     sign_in(page, "admin", "wrong")
-    expect(page.get_by_role("alert")).to_contain_text("Login failed")
+    expect(page.get_by_role("alert")).to_contain_text("The broker refuses these credentials")
     assert page.evaluate("sessionStorage.length") == 0
 
 
-def test_a_user_without_the_tag_is_told_so(demo: Server, open_page: OpenPage) -> None:
+def test_a_user_without_the_tag_is_told_so(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, user=None)
     sign_in(page, "nobody", "nobody")
-    expect(page.get_by_role("alert")).to_contain_text("Not monitor user")
+    expect(page.get_by_role("alert")).to_contain_text("Reading needs the tag monitoring")
 
 
-def test_a_link_shows_what_it_names_after_signing_in(demo: Server, open_page: OpenPage) -> None:
+def test_a_link_shows_what_it_names_after_signing_in(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/events?event=17&live=off", user=None)
     sign_in(page, "admin", "admin")
     expect(page.get_by_role("heading", name="#17")).to_be_visible()
 
 
 def test_a_reload_stays_signed_in_and_signing_out_forgets(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     page = open_page(demo, user=None)
     sign_in(page, "admin", "admin")
@@ -43,7 +43,7 @@ def test_a_reload_stays_signed_in_and_signing_out_forgets(
 
 
 def test_names_and_passwords_of_any_letters_reach_the_server(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     page = open_page(demo, user=None)
     with page.expect_request(
@@ -54,14 +54,14 @@ def test_names_and_passwords_of_any_letters_reach_the_server(
 
 
 def test_a_service_without_passwords_lets_in_at_once(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
     page = open_page(serve(demo_world(30, auth=False)), user=None)
     expect(page.get_by_role("heading", name="All virtual hosts")).to_be_visible()
     expect(page.get_by_role("button", name="Sign out")).to_have_count(0)
 
 
-def test_who_may_only_look_cannot_start_stop_or_export(demo: Server, open_page: OpenPage) -> None:
+def test_who_may_only_look_cannot_start_stop_or_export(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/overview", user="watch")
     expect(page.get_by_role("button", name="Stop the trace of /")).to_be_disabled()
     page.goto(f"{demo.url}/#/admin")
@@ -69,7 +69,7 @@ def test_who_may_only_look_cannot_start_stop_or_export(demo: Server, open_page: 
 
 
 def test_who_is_no_longer_known_is_asked_to_sign_in_again(
-    serve: Callable[[World], Server], open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+    serve: Callable[[Past], Served], open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = open_page(serve(demo_world(30)))
     expect(page.get_by_role("heading", name="All virtual hosts")).to_be_visible()
@@ -84,12 +84,12 @@ def test_who_is_no_longer_known_is_asked_to_sign_in_again(
     page.route("**/itc_db/**", forget_then_send)
     page.get_by_role("button", name="Stop the trace of /").click()
     page.get_by_role("button", name="Stop the trace", exact=True).click()
-    expect(page.get_by_role("alert")).to_contain_text("Login failed")
+    expect(page.get_by_role("alert")).to_contain_text("The broker refuses these credentials")
     expect(page.get_by_label("User name")).to_be_visible()
 
 
 def test_a_reload_in_an_outage_waits_for_its_end_and_stays_signed_in(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     page = open_page(demo, "#/events?event=17&live=off", hurry=True)
     answer = {"error": "unavailable", "reason": "the broker does not answer"}

@@ -9,15 +9,15 @@ from pathlib import Path
 from playwright.sync_api import Locator, Page, expect
 
 from tests.web import history
-from tests.web.conftest import OpenPage
-from tests.web.fake_chain import verdicts
-from tests.web.fake_server import Server
+from tests.web.conftest import OpenPage, cast_doubt
 from tests.web.history import Event
+from tests.web.jobs import verdicts
+from tests.web.past import Past, demo_world
+from tests.web.service import Served
 from tests.web.test_accessibility import settled, violations
-from tests.web.world import World, demo_world
 
 
-def with_effects(world: World) -> Event:
+def with_effects(world: Past) -> Event:
     """A late publish, behind the gap, that caused something."""
     late = (e for e in world.events[800:1500] if not e.received)
     return next(e for e in late if len(history.evident_future(world.events, e)) > 3)
@@ -33,7 +33,7 @@ def listed(part: Locator) -> list[int]:
 
 
 def test_the_drawer_says_what_it_caused_may_have_and_cannot_have(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     event = with_effects(demo.world)
     counts = {name: len(ids) for name, ids in verdicts(demo.world, [event]).items()}
@@ -48,7 +48,7 @@ def test_the_drawer_says_what_it_caused_may_have_and_cannot_have(
 
 
 def test_each_number_opens_its_list_and_stands_in_the_address(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     event = with_effects(demo.world)
     ids = verdicts(demo.world, [event])
@@ -70,7 +70,7 @@ def test_each_number_opens_its_list_and_stands_in_the_address(
 
 
 def test_nothing_is_impossible_where_messages_may_be_missing(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
     world = demo_world(800)
     page = open_page(serve(world), "#/events?event=3&live=off")
@@ -79,15 +79,14 @@ def test_nothing_is_impossible_where_messages_may_be_missing(
     expect(part.get_by_text("not complete", exact=True)).to_be_visible()
     expect(part.get_by_role("button", name="not known to have been")).to_be_visible()
     expect(part).not_to_contain_text("cannot")
-    world.traces["/"].gaps.clear()
-    world.traces["/"].doubts.append("2 participants are connections that give no name")
+    cast_doubt(page)
     page.reload()
     expect(part.get_by_text("not sound", exact=True)).to_be_visible()
     expect(part).not_to_contain_text("cannot")
 
 
 def test_it_is_exported_by_an_administrator_as_a_job(
-    demo: Server, open_page: OpenPage, tmp_path: Path
+    demo: Served, open_page: OpenPage, tmp_path: Path
 ) -> None:
     event = with_effects(demo.world)
     page = open_page(demo, f"#/events?event={event.id}&live=off")
@@ -105,7 +104,7 @@ def test_it_is_exported_by_an_administrator_as_a_job(
     expect(touched(page).get_by_role("button", name="Export", exact=True)).to_have_count(0)
 
 
-def test_of_the_pinned_events_by_each_or_by_both(demo: Server, open_page: OpenPage) -> None:
+def test_of_the_pinned_events_by_each_or_by_both(demo: Served, open_page: OpenPage) -> None:
     world = demo.world
     a = with_effects(world)
     b = next(e for e in world.events[a.id + 20 : 1500] if not e.received)
@@ -119,7 +118,7 @@ def test_of_the_pinned_events_by_each_or_by_both(demo: Server, open_page: OpenPa
     assert "by=both" in page.url
 
 
-def test_axe_finds_nothing_with_a_list_and_the_menu_open(demo: Server, open_page: OpenPage) -> None:
+def test_axe_finds_nothing_with_a_list_and_the_menu_open(demo: Served, open_page: OpenPage) -> None:
     event = with_effects(demo.world)
     address = f"#/events?event={event.id}&live=off&touched=caused"
     for theme in ("light", "dark"):

@@ -8,17 +8,17 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.web.conftest import OpenPage
-from tests.web.fake_server import Server
+from tests.web.conftest import DOUBT, OpenPage, cast_doubt, without_broker
+from tests.web.past import Past, demo_world
+from tests.web.service import Served
 from tests.web.test_accessibility import AXE, VIEWS
-from tests.web.world import World, demo_world
 
 
 def trust(page: Page) -> Locator:
     return page.get_by_role("region", name="What is known")
 
 
-def sure_world() -> World:
+def sure_world() -> Past:
     """Of its main virtual host everything is known."""
     world = demo_world(900)
     world.traces["/"].gaps.clear()
@@ -27,7 +27,7 @@ def sure_world() -> World:
 
 @pytest.mark.parametrize("tab", VIEWS)
 def test_every_tab_says_whether_the_record_is_complete_and_sound(
-    demo: Server, open_page: OpenPage, tab: str
+    demo: Served, open_page: OpenPage, tab: str
 ) -> None:
     address = VIEWS[tab]
     page = open_page(
@@ -40,10 +40,10 @@ def test_every_tab_says_whether_the_record_is_complete_and_sound(
 
 
 def test_a_gap_makes_it_incomplete_and_a_doubt_not_sound_and_both_say_why(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
-    world = sure_world()
-    page = open_page(serve(world), "#/overview?vhost=%2F", hurry=True)
+    server = serve(sure_world())
+    page = open_page(server, "#/overview?vhost=%2F", hurry=True)
     expect(trust(page).locator(".badge")).to_have_text(["complete", "sound"])
     expect(trust(page).get_by_text("Why?")).to_have_count(0)
     gap = {"id": 1, "after_event_id": 5, "before_event_id": None, "until": None}
@@ -53,16 +53,16 @@ def test_a_gap_makes_it_incomplete_and_a_doubt_not_sound_and_both_say_why(
         "suspected": False,
         "declared": False,
     }
-    world.traces["/"].gaps.append(gap)
-    world.traces["/"].doubts.append("2 participants are connections that give no name")
+    server.gap("/", **gap)
+    cast_doubt(page)
     expect(trust(page).locator(".badge")).to_have_text(["incomplete: 1 gap", "not sound"])
     trust(page).get_by_text("Why?").click()
     expect(trust(page)).to_contain_text("still open: tracing was off")
-    expect(trust(page)).to_contain_text("2 participants are connections that give no name.")
+    expect(trust(page)).to_contain_text(f"{DOUBT}.")
 
 
 def test_what_is_left_out_by_choice_is_said_and_is_no_alarm(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
     world = sure_world()
     hole = {
@@ -76,19 +76,20 @@ def test_what_is_left_out_by_choice_is_said_and_is_no_alarm(
         "declared": True,
     }
     world.traces["/"].gaps.append(hole)
-    page = open_page(serve(world), "#/overview?vhost=%2F", hurry=True)
+    server = serve(world)
+    page = open_page(server, "#/overview?vhost=%2F", hurry=True)
     badge = trust(page).locator(".badge").first
     expect(badge).to_have_text("partial by choice")
     expect(badge).not_to_have_class(re.compile(r"\b(warn|bad)\b"))
     trust(page).get_by_text("Why?").click()
     expect(trust(page)).to_contain_text("to now: only some exchanges and queues are taken")
     expect(page.locator(".figure", has_text="Gaps")).to_contain_text("0the record is partial")
-    world.traces["/"].gaps.append({**hole, "id": 2, "reason": "tracing was off", "declared": False})
+    server.gap("/", **{**hole, "reason": "tracing was off", "declared": False})
     expect(badge).to_have_text("incomplete: 1 gap")
 
 
 def test_events_are_judged_by_the_time_of_the_rows_in_view(
-    demo: Server, open_page: OpenPage
+    demo: Served, open_page: OpenPage
 ) -> None:
     page = open_page(demo, "#/events?live=off&vhost=%2F&at=751")
     expect(trust(page).locator(".badge").first).to_have_text("incomplete: 1 gap")
@@ -106,14 +107,14 @@ def test_events_are_judged_by_the_time_of_the_rows_in_view(
     ],
 )
 def test_a_drawing_is_judged_by_the_time_of_what_it_shows(
-    demo: Server, open_page: OpenPage, address: str, said: str
+    demo: Served, open_page: OpenPage, address: str, said: str
 ) -> None:
     page = open_page(demo, address)
     expect(trust(page)).to_contain_text(said)
     expect(trust(page).locator(".badge").first).to_have_text("incomplete: 1 gap")
 
 
-def test_of_all_virtual_hosts_together_each_gap_counts(demo: Server, open_page: OpenPage) -> None:
+def test_of_all_virtual_hosts_together_each_gap_counts(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/overview")
     expect(trust(page).locator(".badge").first).to_have_text("incomplete: 1 gap")
     expect(trust(page)).to_contain_text("legacy is not being recorded")
@@ -124,7 +125,7 @@ def test_of_all_virtual_hosts_together_each_gap_counts(demo: Server, open_page: 
 
 @pytest.mark.parametrize("state", ["waiting", "failed"])
 def test_while_nothing_is_recorded_it_is_unknown(
-    serve: Callable[[World], Server], open_page: OpenPage, state: str
+    serve: Callable[[Past], Served], open_page: OpenPage, state: str
 ) -> None:
     world = sure_world()
     world.traces["/"].state = state
@@ -133,13 +134,13 @@ def test_while_nothing_is_recorded_it_is_unknown(
     expect(trust(page)).to_contain_text("/ is not being recorded")
 
 
-def test_what_was_never_traced_is_unknown(demo: Server, open_page: OpenPage) -> None:
+def test_what_was_never_traced_is_unknown(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/overview?vhost=empty")
     expect(trust(page).locator(".badge")).to_have_text(["unknown: not traced"])
 
 
 def test_without_the_service_it_says_as_of_when_and_figures_look_old(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
     page = open_page(serve(sure_world()), "#/overview?vhost=%2F", hurry=True)
     expect(trust(page).locator(".badge").first).to_have_text("complete")
@@ -157,21 +158,18 @@ def test_without_the_service_it_says_as_of_when_and_figures_look_old(
 
 
 def test_without_the_broker_it_says_so(
-    serve: Callable[[World], Server], open_page: OpenPage
+    serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
-    world = sure_world()
-    world.checks["broker"] = "unavailable"
-    page = open_page(serve(world), "#/jobs?vhost=%2F")
+    page = open_page(serve(sure_world()), "#/jobs?vhost=%2F", hurry=True)
+    without_broker(page)
     expect(trust(page)).to_contain_text("The broker does not answer.")
 
 
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.long(7))])
 def test_axe_finds_nothing_in_it(
-    serve: Callable[[World], Server], open_page: OpenPage, theme: str
+    serve: Callable[[Past], Served], open_page: OpenPage, theme: str
 ) -> None:
-    world = demo_world(900)
-    world.traces["/"].doubts.append("2 participants are connections that give no name")
-    page = open_page(serve(world), theme=theme, policy=False, hurry=True)
+    page = open_page(serve(demo_world(900)), theme=theme, policy=False, hurry=True)
     trust(page).get_by_text("Why?").click()
     page.route("**/itc_db/**", lambda route: route.abort())
     expect(trust(page)).to_contain_text("does not answer")

@@ -4,7 +4,7 @@ import { useSheet } from "../ui/sheet.js";
 import { moveColumn, resetColumns, toggleColumn } from "./columns.js";
 
 export function ColumnSheet({ all, shown }) {
-  const { open, anchor, close, toggle } = useSheet();
+  const { open, anchor, toggle } = useSheet();
   const names = new Set(shown.map((column) => column.name));
 
   return html`<div class="sheet-anchor" ref=${anchor}>

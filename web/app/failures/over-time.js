@@ -1,7 +1,7 @@
 // Failures over time: a bar for each span, which is a link to it. The arrow keys go from bar to bar.
 import { useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { count, dateTime, plural, seconds, toMicros } from "../core/format.js";
+import { dateTime, plural, seconds, toMicros } from "../core/format.js";
 import { hrefHere } from "../core/route.js";
 
 const MOST_BARS = 120;
@@ -40,7 +40,7 @@ function barsOf({ seconds: span, counts }) {
   const from = toMicros(counts[0].at) / 1e6;
   const steps = Math.round((toMicros(counts.at(-1).at) / 1e6 - from) / span) + 1;
   const wide = Math.ceil(steps / MOST_BARS);
-  const sums = new Array(Math.ceil(steps / wide)).fill(0);
+  const sums = Array.from({ length: Math.ceil(steps / wide) }, () => 0);
   for (const { at, count: n } of counts) sums[Math.floor((toMicros(at) / 1e6 - from) / span / wide)] += n;
   const iso = (i) => new Date((from + i * wide * span) * 1000).toISOString();
   return sums.map((n, i) => ({ count: n, since: iso(i), until: iso(i + 1), seconds: wide * span }));

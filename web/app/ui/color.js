@@ -16,7 +16,8 @@ export function channels(token) {
   const context = canvas.getContext("2d");
   context.fillStyle = color(token);
   context.fillRect(0, 0, 1, 1);
-  return [...context.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+  const [red, green, blue] = context.getImageData(0, 0, 1, 1).data;
+  return [red, green, blue];
 }
 
 /** A colour from `channels` as 32 bits of a pixel buffer, little endian as browsers' machines are. */

@@ -1,17 +1,18 @@
-"""What a topology job of the fake service counts, shaped as docs/api.md."""
+"""What jobs find in a world: its topology, and what some of its events touched."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from typing import Any
 
+from tests.web import history
 from tests.web.history import Event
-from tests.web.world import World, iso
+from tests.web.past import Past
 
 
-def counted(world: World, vhost: str, first: int, last: int) -> dict[str, Any]:
-    """The topology of the events `first` to `last`, by id."""
-    events = [e for e in world.events[first - 1 : last] if e.vhost == vhost]
+def counted(world: Past, vhost: str, since: int, until: int) -> dict[str, Any]:
+    """The lists of the topology of a period, in µs."""
+    events = [e for e in world.events if e.vhost == vhost and since <= e.at < until]
     publishes = Counter((user(world, e), e.exchange) for e in events if not e.received)
     routes = Counter((e.exchange, q) for e in events if not e.received for q in e.routed or ())
     deliveries: defaultdict[tuple[str | None, ...], list[Event]] = defaultdict(list)
@@ -20,11 +21,6 @@ def counted(world: World, vhost: str, first: int, last: int) -> dict[str, Any]:
             cause = user(world, world.events[event.cause - 1]) if event.cause else None
             deliveries[cause, event.exchange, event.queue, user(world, event)].append(event)
     return {
-        "vhost": vhost,
-        "since": iso(events[0].at),
-        "until": iso(events[-1].at + 1),
-        "complete": True,
-        "gaps": [],
         "publishes": [
             {"publisher": p, "exchange": x, "messages": n, "unroutable": 0}
             for (p, x), n in publishes.most_common()
@@ -55,7 +51,7 @@ def deaths(events: list[Event]) -> list[dict[str, Any]]:
     ]
 
 
-def programs(world: World, events: list[Event]) -> list[dict[str, Any]]:
+def programs(world: Past, events: list[Event]) -> list[dict[str, Any]]:
     """The times from deliveries to the publishes that name them."""
     times: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
     for event in events:
@@ -85,11 +81,11 @@ def percentiles(waits: list[float]) -> dict[str, float] | None:
     }
 
 
-def user(world: World, event: Event) -> str:
+def user(world: Past, event: Event) -> str:
     return world.who(event).user
 
 
-def delivery(world: World, key: tuple[str | None, ...], events: list[Event]) -> dict[str, Any]:
+def delivery(world: Past, key: tuple[str | None, ...], events: list[Event]) -> dict[str, Any]:
     causes = world.events
     waits = sorted((e.at - causes[e.cause - 1].at) / 1e6 for e in events if e.match == "routed")
     matches = Counter(e.match for e in events)
@@ -101,4 +97,19 @@ def delivery(world: World, key: tuple[str | None, ...], events: list[Event]) -> 
         "messages": len(events),
         "seconds": percentiles(waits),
         **{name: matches[name] for name in ("redelivered", "dead_lettered", "unmatched")},
+    }
+
+
+def verdicts(world: Past, asked: list[Event]) -> dict[str, list[int]]:
+    """The ids of the events since some, by what these had to do with them."""
+    first = min(event.id for event in asked)
+    events = world.events
+    ids = {event.id for event in asked}
+    since = [e.id for e in events[first:] if e.vhost == asked[0].vhost and e.id not in ids]
+    caused = set().union(*(history.evident_future(events, event) for event in asked))
+    after = set().union(*(history.future(events, event) for event in asked))
+    return {
+        "caused": [number for number in since if number in caused],
+        "may_have": [number for number in since if number in after - caused],
+        "cannot_have": [number for number in since if number not in after | caused],
     }
