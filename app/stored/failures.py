@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -160,8 +160,8 @@ class FailurePage(msgspec.Struct, frozen=True, kw_only=True):
         def readable(one: T) -> T:
             return one if may_read(one.vhost) else replace(one, type=None, exception=None)
 
-        items, groups = [*map(readable, self.items)], [*map(readable, self.groups)]
-        return replace(self, items=items, groups=groups)
+        items, groups = map(readable, self.items), map(readable, self.groups)
+        return replace(self, items=[*items], groups=_together(groups))
 
 
 def page_of(
@@ -221,6 +221,22 @@ def _group(newest_first: Sequence[Failure]) -> FailureGroup:
         newest=newest.event,
         by=[*names][:MOST_NAMES],
     )
+
+
+def _together(groups: Iterable[FailureGroup]) -> list[FailureGroup]:
+    """Groups of which the same is said as one: how they were apart tells what is not said."""
+    found: dict[tuple[object, ...], FailureGroup] = {}
+    for each in groups:
+        key = (each.vhost, each.kind, each.queue, each.reason, each.type, each.exception)
+        first = found.setdefault(key, each)  # the newest
+        if first is not each:
+            found[key] = replace(
+                first,
+                count=first.count + each.count,
+                first_at=min(first.first_at, each.first_at),
+                by=[*dict.fromkeys(first.by + each.by)][:MOST_NAMES],
+            )
+    return [*found.values()]
 
 
 def over_time(failures: Sequence[Failure]) -> OverTime:

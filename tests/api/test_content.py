@@ -15,6 +15,10 @@ from app.api.application import build
 from app.api.signin.auth import BrokerAuthenticator
 from app.api.signin.permissions import EVERYTHING_READ, ReadRights, pattern_of
 from app.errors import RefusedError
+from app.stored.failures import Failure, FailureKind
+from app.stored.failures import found as found_failures
+from model.times import Microseconds
+from model.who import Who
 from tests.api.conftest import World, make_world, served
 from tests.api.fakes import FakeBroker, basic
 from tests.api.story import ALONE, AUDITED, BILLED, INVOICED, ORDERED, STRAY
@@ -314,6 +318,37 @@ async def test_types_and_exceptions_of_failures_are_content(
     assert [each["type"] for each in answer.json()["items"]] == [None]
     assert [each["type"] for each in answer.json()["groups"]] == [None]
     assert answer.json()["items"][0]["queue"] == "orders"
+
+
+def test_groups_of_failures_are_not_told_apart_by_what_is_withheld() -> None:
+    def failure(event: int, type_: str, by: str) -> Failure:
+        return Failure(
+            event=event,
+            message=None,
+            vhost="shop",
+            kind=FailureKind.died,
+            queue="orders",
+            reason="rejected",
+            type=type_,
+            exception=None,
+            at=Microseconds(event),
+            by=Who(1, by),
+            handed_over=None,
+            times=1,
+            to=None,
+            publisher=None,
+            exchange="",
+            routing_key="orders",
+        )
+
+    page = found_failures(
+        [failure(3, "a", "x"), failure(2, "b", "y"), failure(1, "a", "x")], 9, None
+    )
+    assert [(each.type, each.count) for each in page.groups] == [("a", 2), ("b", 1)]
+    assert page.without_content(lambda vhost: True) == page
+    [group] = page.without_content(lambda vhost: False).groups
+    assert (group.type, group.count, group.by) == (None, 3, ["x", "y"])
+    assert (group.first_at, group.last_at, group.newest) == (1, 3, 3)
 
 
 async def test_violations_do_not_say_of_what_message_they_are(
