@@ -414,6 +414,7 @@ def _tables() -> None:
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_events")),
     )
+    op.create_index("ix_events_by_id", "events", ["trace_id", "id"], unique=False)
     op.create_index(
         "ix_events_came_back",
         "events",
@@ -447,7 +448,6 @@ def _tables() -> None:
         sqlite_where=sa.text("quiet"),
         postgresql_where=sa.text("quiet"),
     )
-    op.create_index(op.f("ix_events_trace_id_id"), "events", ["trace_id", "id"], unique=False)
     op.create_index(
         op.f("ix_events_trace_id_participant_height_seq"),
         "events",
