@@ -1,4 +1,8 @@
-"""uvicorn's HTTP/1.1, with bounds on what clients send and on how long they may pause."""
+"""uvicorn's HTTP/1.1, with bounds on what clients send and on how long they may pause.
+
+uvicorn has settings for none of that, so this overrides methods that are uvicorn's to change:
+pyproject.toml pins the release exactly.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +67,8 @@ class GuardedProtocol(HttpToolsProtocol):
     unread: ClassVar[dict[GuardedProtocol, None]] = {}  # longest waiting first
     _seen: tuple[State, int] = (State.head, 0)
     _since = 0.0
-    _slow: asyncio.TimerHandle | None = None
-    _unsent = 0
+    _unsent = 0  # when the client last took enough, which was at
+    _taken_at = 0.0
     _requests = 0
     _head_bytes = 0
     _head_rest = 0  # bytes received since the parser last reported a part of the head
@@ -84,7 +88,6 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        self._stop_watching()
         self.unread.pop(self, None)
         self.connected.release(self)
         self._unset_keepalive_if_required()
@@ -109,15 +112,23 @@ class GuardedProtocol(HttpToolsProtocol):
     def look(self) -> None:
         """End the connection if it has waited too long for the same thing."""
         now, seen = self.loop.time(), (self.state, self._requests)
-        if seen != self._seen:
+        if self in self.unread:
+            self._look_at_sending(now)
+        elif seen != self._seen:
             self._seen, self._since = seen, now
-            return
-        state = seen[0]
-        if state is State.answer or (state is State.unread and self in self.unread):
-            return  # the application keeps the time, or `_look_at_sending` does
-        if now - self._since >= self.limits[state]:
-            self.connected.cut(state)
-            self.transport.abort()
+        elif seen[0] is not State.answer and now - self._since >= self.limits[seen[0]]:
+            self._cut(seen[0])
+
+    def _look_at_sending(self, now: float) -> None:
+        # What was added meanwhile hides what was taken, but whoever adds waits for room first.
+        if self._unsent_bytes() <= self._unsent - LEAST_TAKEN:
+            self._unsent, self._taken_at = self._unsent_bytes(), now
+        elif now - self._taken_at >= self.limits[State.unread]:
+            self._cut(State.unread)
+
+    def _cut(self, state: State) -> None:
+        self.connected.cut(state)
+        self.transport.abort()
 
     def timeout_keep_alive_handler(self) -> None:
         """Do nothing: any byte stops uvicorn's own timer, and only an answer starts it."""
@@ -250,28 +261,14 @@ class GuardedProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """Start checking whether the client takes what is sent."""
         super().pause_writing()
-        self._watch_sending()
+        self._unsent, self._taken_at = self._unsent_bytes(), self.loop.time()
         self.unread[self] = None
         self._bound_unread()
 
     def resume_writing(self) -> None:
         """Stop checking: the client has taken nearly everything."""
-        self._stop_watching()
         self.unread.pop(self, None)
         super().resume_writing()
-
-    def _watch_sending(self) -> None:
-        self._stop_watching()
-        self._unsent = self._unsent_bytes()
-        self._slow = self.loop.call_later(SEND_SECONDS, self._look_at_sending)
-
-    def _look_at_sending(self) -> None:
-        # What was added meanwhile hides what was taken, but whoever adds waits for room first.
-        if self._unsent_bytes() > self._unsent - LEAST_TAKEN:
-            self.connected.cut(State.unread)
-            self.transport.abort()
-        else:
-            self._watch_sending()
 
     def _bound_unread(self) -> None:
         sizes = {each: each._unsent_bytes() for each in self.unread}
@@ -281,10 +278,4 @@ class GuardedProtocol(HttpToolsProtocol):
                 return
             too_much -= size
             del self.unread[each]
-            self.connected.cut(State.unread)
-            each.transport.abort()
-
-    def _stop_watching(self) -> None:
-        if self._slow is not None:
-            self._slow.cancel()
-            self._slow = None
+            each._cut(State.unread)

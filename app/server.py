@@ -49,9 +49,7 @@ class Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Check every connection once a second, or more often if a limit is shorter than that."""
-        protocol = self.config.http
-        assert isinstance(protocol, type)  # noqa: S101  what `configuration` made
-        shortest = min(protocol.limits.values())  # type: ignore[attr-defined]
+        shortest = min(self.config.http.limits.values())  # type: ignore[union-attr]
         if counter % max(1, int(min(1.0, shortest / 4) * _TICKS_A_SECOND)) == 0:
             for connection in list(self.server_state.connections):
                 connection.look()  # type: ignore[union-attr]

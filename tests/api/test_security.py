@@ -272,11 +272,11 @@ async def test_a_head_without_end_is_refused(world: World) -> None:
 async def impatient(world: World, seconds: float) -> AsyncIterator[tuple[Server, int]]:
     """The server, giving slow readers this long, and large pages; and its port."""
     listener = bind(world.settings)
-    config = configuration(world.app(), world.settings)
-    server = Server(config)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(protocol, "SEND_SECONDS", seconds)
         patch.setattr(parameters, "LARGEST_PAGE", 10_000)
+        config = configuration(world.app(), world.settings)
+        server = Server(config)
         async with config.app.router.lifespan_context(config.app):  # type: ignore[union-attr]
             task = asyncio.create_task(server.serve(sockets=[listener]))
             try:

@@ -46,6 +46,23 @@ def test_everything_is_locked() -> None:
     assert names | {"setuptools"} <= pins((CHECKOUT / LOCKS[0]).read_text()).keys()
 
 
+# By distribution: what derives from parts of it that it does not document. Any release may change
+# those; then a bound no longer holds, or a statement takes four trips again, without an error.
+DERIVED = {
+    "uvicorn": "app/protocol.py",
+    "aiosqlite": "app/store/one_trip.py",
+    "sqlalchemy": "app/store/one_trip.py",
+}
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_what_private_parts_are_derived_from_is_pinned_exactly(name: str) -> None:
+    assert f"{name}." in (CHECKOUT / DERIVED[name]).read_text(), "derives from it no more"
+    needs = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["dependencies"]
+    [need] = [each for each in needs if plain(re.split(r"[\[<>=;]", each)[0]) == name]
+    assert need.partition("==")[2] == constraints()[name]
+
+
 def test_a_lock_file_that_is_missing_from_the_rest_is_no_other_release() -> None:
     runtime, everything = ((CHECKOUT / lock).read_text() for lock in LOCKS)
     for name, version, hashes in PIN.findall(runtime):
