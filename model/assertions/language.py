@@ -214,7 +214,8 @@ def _duration(value: Value) -> int:
     found = _DURATION.fullmatch(str(value.value).strip())
     if found is None:
         raise value.at.error(f"expected a time such as 500ms, 30s, 5min, 2h, not {value.value!r}")
-    took = round(float(found[1]) * _MICROSECONDS[found[2]])
+    # So many digits may stand there that the number is infinite.
+    took = round(min(float(found[1]) * _MICROSECONDS[found[2]], LONGEST + 1))
     if not 0 < took <= LONGEST:
         raise value.at.error(
             f"a time is more than nothing, and at most {LONGEST // 86_400_000_000}d"

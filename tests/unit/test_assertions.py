@@ -119,6 +119,10 @@ def test_times(text: str, microseconds: int) -> None:
         ("- {name: a, every: b, leads_to: c, within: 30}", "expected a time such as 500ms"),
         ("- {name: a, every: b, leads_to: c, within: 0s}", "more than nothing, and at most 366d"),
         ("- {name: a, every: b, leads_to: c, within: 400d}", "more than nothing, and at most 366d"),
+        (
+            "- {name: a, every: b, leads_to: c, within: " + "9" * 400 + "s}",
+            "more than nothing, and at most 366d",
+        ),
         ("- {name: a, every: b, after: c, evidence: sure}", "expected caused or may_have"),
         ("- {name: a, never_concurrent: [b]}", "expected a list of two message types"),
         ("- {name: a, never_concurrent: {b: c}}", "expected a list of two message types"),
