@@ -7,15 +7,16 @@ protects the service is a constant of the module that keeps it.
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import os
 import re
 import socket
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from stat import S_IWGRP, S_IWOTH
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
@@ -523,20 +524,24 @@ def load_settings(**overrides: Any) -> Settings:
 
 @contextmanager
 def _own_file(path: Path) -> Iterator[str | None]:
-    """The name of an open file, None if there is none; `SettingsError` if others may write to it.
+    """The name of an open file, None if there is none; `SettingsError` if it may be another's.
 
-    The service may be started in a folder of another user, whose settings are not ours.
+    The service may be started in a folder of another user, whose settings are not ours: who may put
+    a link there chooses among all that is ours or root's, such as a log, and a pipe never ends.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         yield None
         return
     except OSError as error:
-        raise SettingsError(f"{path.absolute()}: {error.strerror}") from None
+        reason = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
+        raise SettingsError(f"{path.absolute()} is not read: {reason}") from None
     try:
         about = os.fstat(descriptor)
-        if about.st_uid not in (0, os.geteuid()) or about.st_mode & (S_IWGRP | S_IWOTH):
+        if not stat.S_ISREG(about.st_mode):
+            raise SettingsError(f"{path.absolute()} is not read: it is no file")
+        if about.st_uid not in (0, os.geteuid()) or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise SettingsError(
                 f"{path.absolute()} is not read: others may have written it. Have it belong to"
                 f" user {os.geteuid()} or root, and writable by nobody else (chmod go-w), or start"

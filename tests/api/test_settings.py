@@ -79,6 +79,24 @@ def test_another_users_file_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
         load_settings()
 
 
+def test_a_link_to_a_file_of_ours_is_refused(tmp_path: Path) -> None:
+    """Whoever put it there may have chosen a log of ours that holds a line of theirs."""
+    log = tmp_path / "log"
+    log.write_text("GET /\nITC_AUTH=none\n")
+    (tmp_path / ".env").symlink_to(log)
+
+    with pytest.raises(SettingsError, match=r"\.env is not read: it is a symbolic link"):
+        load_settings()
+
+
+def test_a_pipe_in_the_place_of_a_file_is_refused(tmp_path: Path) -> None:
+    """It would be waited for until somebody writes."""
+    os.mkfifo(tmp_path / ".env")
+
+    with pytest.raises(SettingsError, match=r"\.env is not read: it is no file"):
+        load_settings()
+
+
 def test_a_file_of_root_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".env").write_text("ITC_PORT=1234\n")
     if os.geteuid() == 0:
