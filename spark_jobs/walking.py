@@ -57,15 +57,17 @@ class Ways:
                 return True
         return False
 
-    def _sides(self) -> tuple[_Walked, _Walked]:
+    def _sides(self) -> tuple[_StoredFrontier, _StoredFrontier]:
         first, last = self._ends
         converses = self._via is Via.conversation
         return (
-            _Walked(self._connection, self._trace, last, first, converses=converses),
-            _Walked(self._connection, self._trace, first, last, converses=converses),
+            _StoredFrontier(self._connection, self._trace, last, first, converses=converses),
+            _StoredFrontier(self._connection, self._trace, first, last, converses=converses),
         )
 
-    def _moved(self, sides: tuple[_Walked, _Walked], most: int | None) -> Iterator[_Walked]:
+    def _moved(
+        self, sides: tuple[_StoredFrontier, _StoredFrontier], most: int | None
+    ) -> Iterator[_StoredFrontier]:
         """The side that took each step, up to when one is complete."""
         for side in in_turns(sides, most):
             side.move(side.following(most))
@@ -85,7 +87,7 @@ class Ways:
                     yield restore(raw, columns)
 
 
-class _Walked(Frontier):
+class _StoredFrontier(Frontier):
     """What was reached from one end, and what that leads to."""
 
     def __init__(
