@@ -14,7 +14,7 @@ from app.cli.client import Client
 from app.cli.conversations import tree
 from app.cli.exits import CommandError, Exit
 from app.cli.following import report
-from app.cli.options import Input, Json, Span, Vhost, content_of
+from app.cli.options import Input, Joined, Json, Span, Vhost, content_of
 from app.cli.output import as_json, complain, period_of, printable, say
 
 # How many cases of each assertion are printed, the newest.
@@ -30,9 +30,7 @@ def assert_(
     span: Span,
     vhost: Vhost,
     file: Input,
-    via: Annotated[
-        str, typer.Option(help="What holds conversations together: links or conversation.")
-    ] = "links",
+    via: Joined = "links",
     junit: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the results as JUnit XML, too.")
     ] = None,

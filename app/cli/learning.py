@@ -10,7 +10,7 @@ import typer
 
 from app.cli.client import Client
 from app.cli.following import report
-from app.cli.options import Along, Json, Span, Vhost
+from app.cli.options import Joined, Json, Span, Vhost
 from app.cli.output import as_json, period_of, say, table
 
 _SHOWN = 20
@@ -25,7 +25,7 @@ def expectations(
     client: Client,
     span: Span,
     vhost: Vhost,
-    via: Along = "links",
+    via: Joined = "links",
     wait: Wait = None,
     share: Annotated[
         float | None, typer.Option(help="Expect an effect that comes in this share of cases.")
@@ -63,7 +63,7 @@ def compare_periods(
         str | None,
         typer.Option(help="Compare with what began before this time; --since if not given."),
     ] = None,
-    via: Along = "links",
+    via: Joined = "links",
     wait: Wait = None,
     cases: Cases = None,
     json: Json = False,

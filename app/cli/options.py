@@ -28,8 +28,10 @@ Version = Annotated[
         "--version", help="Show the program's version.", callback=_show_version, is_eager=True
     ),
 ]
-Vhost = Annotated[str, typer.Argument(help="The virtual host's name, such as /")]
-AnyVhost = Annotated[str | None, typer.Argument(help="Only this virtual host.", show_default=False)]
+Vhost = Annotated[str, typer.Argument(metavar="VHOST", help="The virtual host's name, such as /")]
+AnyVhost = Annotated[
+    str | None, typer.Argument(metavar="VHOST", help="Only this virtual host.", show_default=False)
+]
 EventId = Annotated[int, typer.Argument(metavar="EVENT", min=1, help="An event's id.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Wait = Annotated[
@@ -42,12 +44,13 @@ FileName = Annotated[str, typer.Argument(metavar="FILE", help="Its name.")]
 Input = Annotated[
     str, typer.Argument(metavar="FILE", help="A file of JSON, or YAML for assertions; - for stdin.")
 ]
+_LINKS = "links (messages, and what they name as their cause)"
 Along = Annotated[
     str,
-    typer.Option(
-        help="What leads on: links (messages, and what they name as their cause), conversation "
-        "(shared keys too) or any (all that clocks allow)."
-    ),
+    typer.Option(help=f"What leads on: {_LINKS}, conversation (shared keys too) or any."),
+]
+Joined = Annotated[
+    str, typer.Option(help=f"What belongs together: {_LINKS}, or conversation (shared keys too).")
 ]
 Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="How many.")]
 Listed = Annotated[int, typer.Option("-n", "--limit", min=1, max=1_000, help="How many.")]

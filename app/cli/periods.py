@@ -16,8 +16,8 @@ from app.cli.commands import family
 from app.cli.exits import CommandError, Exit
 from app.cli.following import followed, say_job, submit
 from app.cli.options import (
-    Along,
     FileName,
+    Joined,
     Json,
     Output,
     Requirements,
@@ -58,7 +58,7 @@ def export(
     vhost: Vhost,
     file: Target,
     form: Form = None,
-    via: Along = "links",
+    via: Joined = "links",
     wait: Wait = True,
     json: Json = False,
 ) -> None:
@@ -84,7 +84,7 @@ def send(
     span: Span,
     requirements: Requirements,
     vhost: Vhost,
-    via: Along = "links",
+    via: Joined = "links",
     wait: Wait = True,
     json: Json = False,
 ) -> None:
