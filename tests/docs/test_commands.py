@@ -17,6 +17,7 @@ WITH_ORDERS = {
     "docs/operations.md": "1004",
     "docs/assertions.md": "1001",
     "docs/assertions-live.md": "1001",
+    "docs/interchange.md": "1001",
 }
 RUN = [document for document in DOCUMENTS if script(document)]
 
