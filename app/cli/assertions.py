@@ -14,7 +14,7 @@ from app.cli.client import Client
 from app.cli.conversations import tree
 from app.cli.exits import CommandError, Exit
 from app.cli.following import report
-from app.cli.options import Input, Joined, Json, Span, Vhost, content_of
+from app.cli.options import Input, Joined, Json, TimeRange, Vhost, content_of
 from app.cli.output import as_json, complain, period_of, printable, say
 
 # How many cases of each assertion are printed, the newest.
@@ -27,7 +27,7 @@ _EXITS = {"holds": Exit.ok, "violated": Exit.failure, "unknown": Exit.undecided}
 
 def assert_(
     client: Client,
-    span: Span,
+    period: TimeRange,
     vhost: Vhost,
     file: Input,
     via: Joined = "links",
@@ -40,7 +40,7 @@ def assert_(
 
     Ends with 0 if all hold, 1 if one is violated, and 9 if none is, but of one it is not known.
     """
-    asked = {"vhost": vhost, "via": via, **asdict(span)}
+    asked = {"vhost": vhost, "via": via, **asdict(period)}
     found = report(client, "/itc_db/reports/assertions", content=content_of(file), **asked)
     if junit is not None:
         _write(junit, junit_of(found, Path(file).name))

@@ -16,7 +16,7 @@ from app.cli.options import (
     Joined,
     Json,
     Limit,
-    Messages,
+    MessageFilters,
     Requirements,
     Vhost,
     say_caveats,
@@ -57,7 +57,7 @@ def conversation(
 def conversations(
     client: Client,
     filters: Filters,
-    messages: Messages,
+    messages: MessageFilters,
     vhost: Vhost,
     via: Joined = "links",
     limit: Limit = 50,

@@ -11,7 +11,7 @@ import typer
 from app.cli.client import Client, segment
 from app.cli.exits import CommandError, Exit
 from app.cli.following import followed, report, submit
-from app.cli.options import Json, Span, Vhost
+from app.cli.options import Json, TimeRange, Vhost
 from app.cli.output import as_json, gaps_of, period_of, printable, say, table
 
 _COLUMNS = ("N", "KIND", "DELIVERY", "PUBLISH", "SUPPORT", "AMBIGUITY", "CHANCE", "AGREEMENT")
@@ -19,7 +19,7 @@ _COLUMNS = ("N", "KIND", "DELIVERY", "PUBLISH", "SUPPORT", "AMBIGUITY", "CHANCE"
 
 def correlate(
     client: Client,
-    span: Span,
+    period: TimeRange,
     vhost: Vhost,
     adopt: Annotated[
         int | None,
@@ -45,7 +45,7 @@ def correlate(
         return _adopt(client, vhost, adopt, past=past)
     if past:
         raise CommandError(Exit.usage, "--past goes with --adopt")
-    found = report(client, "/itc_db/correlations", vhost=vhost, **asdict(span))
+    found = report(client, "/itc_db/correlations", vhost=vhost, **asdict(period))
     return as_json(found) if json else _show(found, with_refused=refused)
 
 

@@ -16,7 +16,7 @@ from app.cli.options import (
     Filters,
     Json,
     Limit,
-    Messages,
+    MessageFilters,
     Requirements,
     say_caveats,
 )
@@ -39,7 +39,7 @@ _WAIT_SECONDS = 20
 def events(
     client: Client,
     filters: Filters,
-    messages: Messages,
+    messages: MessageFilters,
     vhost: AnyVhost = None,
     exchange: Exchange = None,
     queue: Annotated[str | None, typer.Option(help="From or to this queue.")] = None,

@@ -10,7 +10,7 @@ import typer
 
 from app.cli.client import Client
 from app.cli.following import report
-from app.cli.options import Joined, Json, Span, Vhost
+from app.cli.options import Joined, Json, TimeRange, Vhost
 from app.cli.output import as_json, period_of, say, table
 
 _SHOWN = 20
@@ -23,7 +23,7 @@ Cases = Annotated[int | None, typer.Option(help="Claim nothing of fewer cases.")
 
 def expectations(
     client: Client,
-    span: Span,
+    period: TimeRange,
     vhost: Vhost,
     via: Joined = "links",
     wait: Wait = None,
@@ -40,7 +40,7 @@ def expectations(
     json: Json = False,
 ) -> None:
     """What messages normally lead to, and what was otherwise; by default in the last hour."""
-    asked = {"vhost": vhost, "via": via, "wait": wait, "cases": cases, **asdict(span)}
+    asked = {"vhost": vhost, "via": via, "wait": wait, "cases": cases, **asdict(period)}
     asked |= {"share": share, "rare": rare}
     found = report(client, "/itc_db/reports/expectations", **asked)
     if json:
@@ -54,7 +54,7 @@ def expectations(
 
 def compare_periods(
     client: Client,
-    span: Span,
+    period: TimeRange,
     vhost: Vhost,
     before_since: Annotated[
         str | None, typer.Option(help="Compare with what began from this time on.")
@@ -69,7 +69,7 @@ def compare_periods(
     json: Json = False,
 ) -> None:
     """What appeared, vanished or changed since another period; by default the hour before."""
-    asked = {"vhost": vhost, "via": via, "wait": wait, "cases": cases, **asdict(span)}
+    asked = {"vhost": vhost, "via": via, "wait": wait, "cases": cases, **asdict(period)}
     asked |= {"before_since": before_since, "before_until": before_until}
     found = report(client, "/itc_db/reports/comparison", **asked)
     as_json(found) if json else _show_comparison(found)

@@ -59,7 +59,7 @@ Until = Annotated[str | None, typer.Option(help="Before this time (ISO 8601).")]
 
 
 @dataclass(frozen=True)
-class Span:
+class TimeRange:
     """From when to when."""
 
     since: Since = None
@@ -113,7 +113,7 @@ class Filters:
 
 
 @dataclass(frozen=True)
-class Messages:
+class MessageFilters:
     """What messages say of themselves."""
 
     message_id: Annotated[str | None, typer.Option(help="With this message id.")] = None

@@ -21,7 +21,7 @@ from app.cli.options import (
     Json,
     Output,
     Requirements,
-    Span,
+    TimeRange,
     Vhost,
     Wait,
     say_caveats,
@@ -53,7 +53,7 @@ def period_path(vhost: str, file: str) -> str:
 
 def export(
     client: Client,
-    span: Span,
+    period: TimeRange,
     requirements: Requirements,
     vhost: Vhost,
     file: Target,
@@ -67,7 +67,7 @@ def export(
     As FILE ends: .ocel.json, .otlp.json (spans), .asyncapi.json, .asyncapi.yaml.
     """
     path = period_path(vhost, _name(file, form))
-    job = submit(client, path, via=via, **asdict(span))
+    job = submit(client, path, via=via, **asdict(period))
     if not wait:
         return say_job(job, json)
     summary = followed(client, job)
@@ -81,7 +81,7 @@ def export(
 
 def send(
     client: Client,
-    span: Span,
+    period: TimeRange,
     requirements: Requirements,
     vhost: Vhost,
     via: Joined = "links",
@@ -89,7 +89,7 @@ def send(
     json: Json = False,
 ) -> None:
     """Send a period's spans to the collector that the service knows (ITC_OTLP_EXPORT_URL)."""
-    job = submit(client, "/itc_db/spans", vhost=vhost, via=via, **asdict(span))
+    job = submit(client, "/itc_db/spans", vhost=vhost, via=via, **asdict(period))
     if not wait:
         return say_job(job, json)
     summary = followed(client, job)

@@ -11,13 +11,13 @@ import typer
 from app.cli.client import Client
 from app.cli.commands import family
 from app.cli.following import report as made
-from app.cli.options import Json, Listed, Span, Vhost
+from app.cli.options import Json, Listed, TimeRange, Vhost
 from app.cli.output import gaps_of, listed, period_of, say, table
 
 
 def failures(
     client: Client,
-    span: Span,
+    period: TimeRange,
     vhost: Vhost,
     kind: Annotated[
         str | None, typer.Option(help="died, error_queue, unroutable, came_back or overdue.")
@@ -40,7 +40,7 @@ def failures(
         "reason": reason,
         "type": type_,
     }
-    asked |= {"exception": exception, "limit": limit, **asdict(span)}
+    asked |= {"exception": exception, "limit": limit, **asdict(period)}
     found = client.get("/itc_db/failures", **asked)
     if groups and not json:
         columns = ("COUNT", "KIND", "QUEUE", "REASON", "TYPE", "EXCEPTION", "BY", "LAST")
@@ -77,17 +77,19 @@ Key = Annotated[
 ]
 
 
-def races(client: Client, span: Span, vhost: Vhost, key: Key = None, json: Json = False) -> None:
+def races(
+    client: Client, period: TimeRange, vhost: Vhost, key: Key = None, json: Json = False
+) -> None:
     """Messages in one queue that nothing puts into an order; by default of the last hour."""
-    found = made(client, "/itc_db/reports/races", vhost=vhost, key=key, **asdict(span))
+    found = made(client, "/itc_db/reports/races", vhost=vhost, key=key, **asdict(period))
     _show(found, ("QUEUE", "KEY", "A", "B", "PUBLISHED BY", "AND BY", "AT"), _race, json)
 
 
 def inversions(
-    client: Client, span: Span, vhost: Vhost, key: Key = None, json: Json = False
+    client: Client, period: TimeRange, vhost: Vhost, key: Key = None, json: Json = False
 ) -> None:
     """Messages that led to others in a queue and were handed over after them."""
-    found = made(client, "/itc_db/reports/inversions", vhost=vhost, key=key, **asdict(span))
+    found = made(client, "/itc_db/reports/inversions", vhost=vhost, key=key, **asdict(period))
     columns = ("QUEUE", "KEY", "A", "B", "HANDED A", "HANDED B", "TO", "AT")
     _show(found, columns, _inversion, json)
 

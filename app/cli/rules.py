@@ -12,7 +12,7 @@ import typer
 from app.cli.client import Client, segment
 from app.cli.commands import family
 from app.cli.exits import CommandError, Exit
-from app.cli.options import AnyVhost, Input, Json, Listed, Span, Vhost, content_of
+from app.cli.options import AnyVhost, Input, Json, Listed, TimeRange, Vhost, content_of
 from app.cli.output import listed, printable, say
 
 _LINKS, _ASSERTIONS = "/itc_db/links", "/itc_db/assertions"
@@ -97,7 +97,7 @@ assertions = family(
 
 def violations(
     client: Client,
-    span: Span,
+    period: TimeRange,
     vhost: AnyVhost = None,
     assertion: Annotated[str | None, typer.Option(help="Of this assertion.")] = None,
     kind: Annotated[str | None, typer.Option(help="Of this kind.")] = None,
@@ -105,7 +105,7 @@ def violations(
     json: Json = False,
 ) -> None:
     """What did not hold, newest first."""
-    asked = {"vhost": vhost, "assertion": assertion, "kind": kind, "limit": limit, **asdict(span)}
+    asked = {"vhost": vhost, "assertion": assertion, "kind": kind, "limit": limit, **asdict(period)}
     found = client.get("/itc_db/violations", **asked)
     columns = ("FOUND", "VHOST", "ASSERTION", "EVENT", "COMPLETE", "WEBHOOK", "SAYS")
     listed(found, json, columns, _violation_row)

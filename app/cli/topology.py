@@ -9,7 +9,7 @@ import typer
 
 from app.cli.client import Client
 from app.cli.following import followed, submit
-from app.cli.options import Json, Span, Vhost
+from app.cli.options import Json, TimeRange, Vhost
 from app.cli.output import as_json, gaps_of, period_of, say, table
 
 _TOPOLOGY = "/itc_db/topology"
@@ -23,7 +23,7 @@ _PROGRAMS = ("RECEIVER", "QUEUE", "EXCHANGE", "MESSAGES", "P50 S", "P95 S", "P99
 
 def topology(
     client: Client,
-    span: Span,
+    period: TimeRange,
     vhost: Vhost,
     count: Annotated[
         bool, typer.Option("--count", help="Count now; by default the last hour.")
@@ -31,7 +31,7 @@ def topology(
     json: Json = False,
 ) -> None:
     """Who sends what where: what was counted last, or for that period."""
-    asked = asdict(span)
+    asked = asdict(period)
     if count:
         counted = followed(client, submit(client, _TOPOLOGY, vhost=vhost, **asked))
         asked = {name: counted[name] for name in asked}
