@@ -301,7 +301,7 @@ def _audit(trace: Trace) -> Finding | None:
         return None
     subject, found = f"audit of {trace.vhost}", audit_status(ledger, trace.taken)
     missing = [f"{found.missing:,} trace messages are missing"] if found.missing else []
-    said = "; ".join((found.sentence, *missing, *found.remarks))
+    said = "; ".join((found.sentence, *missing, *found.remarks()))
     return Finding(subject, True, said)
 
 

@@ -19,8 +19,10 @@ from app.errors import ItcError
 from app.garbage import tune_garbage_collection
 from app.main import open_restamping
 from app.settings import Settings
-from app.stored.restamps import Rules
+from app.stored.restamps import RestampedTrace, Rules
+from app.tracker import Policy
 from app.tracker.links import Rule
+from model.described import shown
 from model.jobs import Progress
 
 # An order may hold all rules of a file.
@@ -51,8 +53,8 @@ async def _restamp(order: Order, settings: Settings, paused: asyncio.Future[int]
         await restamping.catch_up()
         _say("caught up")
         outcome = await restamping.finish(await paused)
-        shown = {"vhost": order.vhost, "participant": order.participant, "quiet": order.quiet}
-        _say("done", result={**shown, **msgspec.to_builtins(outcome)})
+        trace = RestampedTrace(order.vhost, Policy(order.participant), order.quiet)
+        _say("done", result=shown(trace) | shown(outcome))
         await restamping.tidy()
         _say("tidy")
 

@@ -10,15 +10,19 @@ import enum
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias, cast
 
 from model.deaths import Death
+from model.described import INNER
 from model.happened import Cause, Happened
 from model.slack import critical_path, slacks
+from model.times import Duration, Microseconds
+from model.who import Who
 from model.words import EventType, Match, Via
 
 CopyWord: TypeAlias = Literal["handed_over", "waiting", "dead_lettered"]
 FailureWord: TypeAlias = Literal["died", "error_queue", "unroutable", "came_back"]
+HowWord: TypeAlias = Literal["parent", "reply", "forward", "conversation", "any"]
 
 OFTEN = 3
 """A copy that was handed over again this many times came back again and again."""
@@ -33,7 +37,7 @@ class Outcome(enum.StrEnum):
     failed = "failed"
 
 
-class Failure(NamedTuple):
+class MessageFailure(NamedTuple):
     """How a message failed."""
 
     kind: FailureWord
@@ -42,69 +46,166 @@ class Failure(NamedTuple):
     exception: str | None = None
 
 
+class How(NamedTuple):
+    """By which rule a message names its cause, or what else led to it."""
+
+    rule: str | None
+    kind: HowWord
+
+
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A copy that was handed over. ``queued`` is since what it waited for, see `Conversation`.
+    """A copy that was handed over."""
 
-    ``handled`` is until the last publish that it led to, or as a span says; None if unknown.
-    """
-
-    it: Happened
-    queued: int
-    handled: int | None
+    it: Annotated[Happened, INNER]
+    offset: Annotated[Duration, "Seconds since the conversation began."]
+    queued: Annotated[
+        Duration,
+        "Seconds since its publish; of one that was handed over again or had died, since the same "
+        "copy's delivery before it.",
+    ]
+    handled: Annotated[
+        Duration | None, "Seconds until the last publish that it led to, or as a span says."
+    ]
     handled_until: Literal["published", "span"] | None
-    slack: int
+    slack: Duration
     critical: bool
-    leads_to: tuple[int, ...]
+    leads_to: Annotated[tuple[int, ...], "The publishes that it led to."]
+
+    @property
+    def event(self) -> int:
+        """Its id."""
+        return self.it.id
+
+    @property
+    def participant(self) -> int:
+        """Who was handed it."""
+        return self.it.participant
+
+    @property
+    def at(self) -> Microseconds:
+        """When that was."""
+        return self.it.at
+
+    @property
+    def match(self) -> Match:
+        """How its publish was found."""
+        return self.it.match
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether the broker says that it was handed over before."""
+        return self.it.redelivered
+
+    @property
+    def queue(self) -> str | None:
+        """Where it came from."""
+        return self.it.queue
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What became of the copy that a queue got; ``remark`` says what else may have."""
+    """What became of the copy that a queue got."""
 
     queue: str
     state: CopyWord
     dead_lettered_to: tuple[str, ...]
     deliveries: tuple[Delivery, ...]
-    remark: str | None = None
+    remark: Annotated[str | None, "What may have become of it, where nobody knows."] = None
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A publish and its copies. ``unseen``: a delivery whose publish is not stored stands for it.
+    """A publish, and what became of it.
 
-    ``cause`` is what led to it here, the first of ``causes``; ``is_elsewhere`` where that is not
+    Of what it was ``led_by`` the first counts; ``elsewhere`` says what led to it where that is not
     among the events that were read.
     """
 
-    it: Happened
-    cause: Cause | None
-    causes: tuple[Cause, ...]
+    it: Annotated[Happened, INNER]
+    led_by: Annotated[tuple[Cause, ...], INNER]
+    offset: Annotated[Duration, "Seconds since the conversation began."]
     outcome: Outcome
-    failure: Failure | None
-    slack: int
-    critical: bool
+    failure: MessageFailure | None
+    slack: Annotated[Duration, "By how many seconds it could have come later."]
+    critical: Annotated[bool, "Whether it is on the critical path."]
     copies: tuple[Copy, ...]
-    unseen: bool = False
-    is_elsewhere: bool = False
+    unseen: Annotated[
+        bool, "Whether its publish is not stored: then `event` is its delivery's."
+    ] = False
+    elsewhere: Annotated[Via | None, INNER] = None
+
+    @property
+    def event(self) -> int:
+        """Its publish."""
+        return self.it.id
+
+    @property
+    def type(self) -> str:
+        """The message's type, by name."""
+        return self.it.message_type
+
+    @property
+    def exchange(self) -> str:
+        """Where it was published to."""
+        return self.it.exchange
+
+    @property
+    def routing_key(self) -> str:
+        """The first, where it has several."""
+        return self.it.routing_keys[0] if self.it.routing_keys else ""
+
+    @property
+    def participant(self) -> int | None:
+        """Who published it; `null` where that is unseen."""
+        return None if self.unseen else self.it.participant
+
+    @property
+    def at(self) -> Microseconds:
+        """When it was published."""
+        return self.it.at
+
+    @property
+    def cause(self) -> int | None:
+        """The event that led to it."""
+        return self.led_by[0].event if self.led_by else None
+
+    @property
+    def how(self) -> How | None:
+        """`null` where nothing led to it."""
+        if self.led_by:
+            return How(self.led_by[0].rule, cast("HowWord", self.led_by[0].kind))
+        return None if self.elsewhere is None else How(None, cast("HowWord", self.elsewhere.value))
+
+    @property
+    def causes(self) -> list[int]:
+        """All that it names, or what else led to it."""
+        return [*dict.fromkeys(each.event for each in self.led_by)]
 
 
 class Counts(NamedTuple):
-    """How many there are; ``waiting`` are copies, ``deaths`` deliveries after a death."""
+    """How many there are."""
 
     messages: int
     deliveries: int
     redeliveries: int
-    deaths: int
-    waiting: int
+    deaths: Annotated[int, "Deliveries of messages that had died."]
+    waiting: Annotated[int, "Copies in queues that were not handed over."]
     participants: int
 
 
 class Loop(NamedTuple):
-    """A message type in its own past: the messages, from the first on."""
+    """A message type in its own past: the messages of that type."""
 
     type: str
     events: tuple[int, ...]
+
+
+class Amplification(NamedTuple):
+    """The most messages that one led to directly, and which one."""
+
+    most: int
+    event: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,29 +213,28 @@ class Conversation:
     """A conversation, or a page of it.
 
     A delivery waited for its publish, or for the delivery of the same copy before it, if it was
-    handed over again or had died; a publish for what led to it. ``amplification`` is the most
-    messages that one led to directly, and which one.
+    handed over again or had died; a publish for what led to it.
     """
 
     root: int
     type: str
     outcome: Outcome
     sentence: str
-    began_at: int
-    ended_at: int
+    began_at: Microseconds
+    ended_at: Microseconds
     counts: Counts
-    keys: tuple[str, ...]
-    participants: tuple[tuple[int, str], ...]
+    keys: Annotated[tuple[str, ...], "Values that its messages share, at most 5."]
+    participants: tuple[Who, ...]
     messages: tuple[Message, ...]
     critical_path: tuple[int, ...]
-    amplification: tuple[int, int | None]
+    amplification: Amplification
     loops: tuple[Loop, ...]
     truncated: bool
 
     @property
-    def duration(self) -> int:
-        """From the first publish to the last event (µs)."""
-        return self.ended_at - self.began_at
+    def seconds(self) -> float:
+        """From the first publish to the last event."""
+        return (self.ended_at - self.began_at) / 1e6
 
 
 def conversation_of(
@@ -212,7 +312,7 @@ class _Told:
             truncated=truncated,
         )
 
-    def _ended(self) -> int:
+    def _ended(self) -> Microseconds:
         return max((each.at for each in self.events.values()), default=self.root.at)
 
     def _copies_of(self, head: Happened) -> dict[str, list[Happened]]:
@@ -249,18 +349,19 @@ class _Told:
             for queue, deliveries in self.copies[head.id].items()
         )
         failure = self._failure(head)
+        is_elsewhere = not causes and head.id not in self.origins and self.via is not Via.links
         waits = any(copy.state == "waiting" for copy in copies)
         return Message(
             it=head,
-            cause=causes[0] if causes else None,
-            causes=causes,
+            led_by=causes,
+            offset=Duration(head.at - self.root.at),
             outcome=Outcome.failed if failure else Outcome.waiting if waits else Outcome.done,
             failure=failure,
-            slack=self.slack[head.id],
+            slack=Duration(self.slack[head.id]),
             critical=head.id in self.on_path,
             copies=copies,
             unseen=head.type is EventType.received,
-            is_elsewhere=not causes and head.id not in self.origins and self.via is not Via.links,
+            elsewhere=self.via if is_elsewhere else None,
         )
 
     def _copy(self, head: Happened, queue: str, deliveries: Sequence[Happened]) -> Copy:
@@ -276,20 +377,22 @@ class _Told:
 
     def _delivery(self, it: Happened) -> Delivery:
         leads_to = tuple(self.leads_to.get(it.id, ()))
-        handled, until = None, None
+        handled: Duration | None = None
+        until = None
         published = [self.events[each].at for each in leads_to if each in self.events]
         if it.id in self.spans:
-            handled, until = self.spans[it.id], "span"
+            handled, until = Duration(self.spans[it.id]), "span"
         elif published:
-            handled, until = max(published) - it.at, "published"
+            handled, until = Duration(max(published) - it.at), "published"
         waited_for = self.before.get(it.id)
         queued = it.at - self.events[waited_for[0]].at if waited_for else 0
         return Delivery(
             it,
-            queued,
+            Duration(it.at - self.root.at),
+            Duration(queued),
             handled,
             until,  # type: ignore[arg-type]  # one of the two words, or None
-            self.slack[it.id],
+            Duration(self.slack[it.id]),
             it.id in self.on_path,
             leads_to,
         )
@@ -310,20 +413,20 @@ class _Told:
             return cause.event
         return event.cause
 
-    def _failure(self, head: Happened) -> Failure | None:
+    def _failure(self, head: Happened) -> MessageFailure | None:
         copies = self.copies[head.id]
         aside = self.put_aside.get(head.id)
         if aside is not None and aside.forward is not None:
             failed_in = aside.forward.queue or next(iter(copies), None)
-            return Failure("error_queue", failed_in, None, aside.forward.exception)
+            return MessageFailure("error_queue", failed_in, None, aside.forward.exception)
         if not copies and head.type is EventType.published:
-            return Failure("unroutable")
+            return MessageFailure("unroutable")
         for deliveries in copies.values():
             if (death := _died_of(head, deliveries)) is not None:
-                return Failure("died", death.queue, death.reason)
+                return MessageFailure("died", death.queue, death.reason)
         for queue, deliveries in copies.items():
             if sum(each.match is Match.redelivered for each in deliveries) >= OFTEN:
-                return Failure("came_back", queue)
+                return MessageFailure("came_back", queue)
         return None
 
     def _counts(self, messages: Sequence[Message]) -> Counts:
@@ -343,10 +446,9 @@ class _Told:
         least = 2 if len(self.heads) > 1 else 1
         return tuple(key for key, times in counted.most_common(MOST_KEYS) if times >= least)
 
-    def _participants(self) -> tuple[tuple[int, str], ...]:
-        return tuple(
-            {e.participant: (e.participant, e.name) for e in self.events.values()}.values()
-        )
+    def _participants(self) -> tuple[Who, ...]:
+        names = {each.participant: each.name for each in self.events.values()}
+        return tuple(Who(number, name) for number, name in names.items())
 
     def _children(self) -> dict[int, set[int]]:
         """The messages that each led to directly."""
@@ -358,10 +460,11 @@ class _Told:
                     children[parent].add(head.id)
         return children
 
-    def _amplification(self) -> tuple[int, int | None]:
+    def _amplification(self) -> Amplification:
         counted = {message: len(led_to) for message, led_to in self._children().items()}
         most = max(counted.values(), default=0)
-        return (most, min(each for each in counted if counted[each] == most)) if most else (0, None)
+        first = min((each for each in counted if counted[each] == most), default=None)
+        return Amplification(most, first if most else None)
 
     def _loops(self) -> list[Loop]:
         """Types in their own past; a message that was published again is the same one."""

@@ -1,11 +1,12 @@
 """What an answer shows, described once: its members, what they mean, and its JSON.
 
-An answer is an instance of a class, a dataclass or a struct, whose docstring says in its first
-paragraph what it is. It shows its fields and its public properties. What a field means stands
-beside its type, ``Annotated[int, "Its publish."]``; a property's docstring says it. The type says
-how it is shown: `Microseconds` as ISO 8601, `Duration` in seconds, an enum's member by its name.
-What a class keeps for the program alone is ``Annotated[…, INNER]``. A dataclass's field that is
-shown by another name says so in its metadata, as ``shown_as``.
+An answer is an instance of a class, a dataclass, a struct or a named tuple, whose docstring says in
+its first paragraph what it is. It shows its fields and its public properties. What a field means
+stands beside its type, ``Annotated[int, "Its publish."]``; a property's docstring says it. The type
+says how it is shown: `Microseconds` as ISO 8601, `Duration` in seconds, an enum's member by its
+name. What a class keeps for the program alone is ``Annotated[…, INNER]``. A dataclass's field that
+is shown by another name says so in its metadata, as ``shown_as``. A typed dictionary describes what
+is JSON already.
 
 `app.api.described` makes schemas of the same.
 """
@@ -28,6 +29,7 @@ from typing import (
     get_args,
     get_origin,
     get_type_hints,
+    is_typeddict,
 )
 
 from model.times import Duration, Microseconds, iso_time
@@ -41,7 +43,9 @@ LISTS = (list, tuple, Sequence)
 TABLES = (dict, Mapping)
 UNIONS = (Union, UnionType)
 
-_CONVERTED: dict[Any, Convert] = {Microseconds: iso_time, Duration: lambda value: value / 1e6}
+# A method of C's, of which there are some thousands of calls for a conversation: value / 1e6.
+_seconds: Convert = (1e6).__rtruediv__
+_CONVERTED: dict[Any, Convert] = {Microseconds: iso_time, Duration: _seconds}
 
 
 class Member(NamedTuple):
@@ -53,15 +57,20 @@ class Member(NamedTuple):
 
 
 def is_described(kind: Any) -> bool:
-    """Whether a class is a struct or a dataclass."""
+    """Whether a class is a struct, a dataclass or a named tuple."""
     return isinstance(kind, type) and (
-        hasattr(kind, "__struct_fields__") or dataclasses.is_dataclass(kind)
+        hasattr(kind, "__struct_fields__")
+        or dataclasses.is_dataclass(kind)
+        or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
     )
 
 
 @cache
 def members(kind: Any) -> tuple[Member, ...]:
     """What a described class shows: its fields, then its properties."""
+    if is_typeddict(kind):
+        hints = get_type_hints(kind, include_extras=True)
+        return tuple(Member(name, name, hint) for name, hint in hints.items())
     return (*_fields(kind), *_properties(kind))
 
 
@@ -72,6 +81,8 @@ def _fields(kind: type) -> Iterator[Member]:
             (each.name, each.metadata.get("shown_as", each.name))
             for each in dataclasses.fields(kind)
         ]
+    elif issubclass(kind, tuple):
+        names = [(name, name) for name in kind._fields]  # type: ignore[attr-defined]
     else:  # a struct of msgspec's
         names = [*zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)]  # type: ignore[attr-defined]
     for name, shown_as in names:
@@ -105,18 +116,37 @@ def shown_as(kind: type, value: Any) -> dict[str, Any]:
 
 def _shown(value: Any, kind: Any = None) -> dict[str, Any]:
     # By a loop: comprehensions would be frames, and what is described may lie deep.
-    found = {}
-    for name, take, convert in _steps(kind or value.__class__):
-        found[name] = take(value) if convert is None else convert(take(value))
+    names, take, converted = _steps(kind or value.__class__)
+    found = dict(zip(names, take(value), strict=False))  # they are as many
+    for name, convert in converted:
+        if found[name] is not None:
+            found[name] = convert(found[name])
     return found
 
 
 @cache
-def _steps(kind: Any) -> tuple[tuple[str, Callable[[Any], Any], Convert | None], ...]:
-    """How each member is taken and converted."""
-    return tuple(
-        (each.shown_as, attrgetter(each.name), _converter(each.type)) for each in members(kind)
+def _steps(
+    kind: Any,
+) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]], tuple[tuple[str, Convert], ...]]:
+    """The members' names, how their values are taken, and which of them become JSON how."""
+    shows = members(kind)
+    names = tuple(each.name for each in shows)
+    take = attrgetter(*names)
+    converters = ((each.shown_as, _converter(_without_none(each.type))) for each in shows)
+    return (
+        tuple(each.shown_as for each in shows),
+        take if len(names) > 1 else lambda value: (take(value),),
+        tuple((name, convert) for name, convert in converters if convert is not None),
     )
+
+
+def _without_none(kind: Any) -> Any:
+    """A member's type but for None, which is None in JSON, too."""
+    if get_origin(kind) is Annotated:
+        return _without_none(get_args(kind)[0])
+    if get_origin(kind) in UNIONS and NoneType in get_args(kind):
+        return Union[tuple(each for each in get_args(kind) if each is not NoneType)]  # noqa: UP007  not of two alone
+    return kind
 
 
 @cache
@@ -139,7 +169,7 @@ def _converter(kind: Any) -> Convert | None:
     if is_described(kind):
         return _shown
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return attrgetter("name")
+        return attrgetter("_name_")  # `name` is a function of Python's
     return None
 
 

@@ -22,6 +22,7 @@ from typing import (
 )
 
 from itc import Stamp, packed_text, unpack
+from model.described import INNER
 from model.payloads import Encoding, payload_text
 from model.times import Microseconds, iso_time
 from model.words import EventType, Match
@@ -228,19 +229,34 @@ NOTHING_LARGE: Large = frozenset()
 
 
 class ShownField(NamedTuple):
-    """A field of the event object that the API and exports show.
+    """A field of the event object.
 
     ``type`` is that of its value in Python, ``value`` takes an event to its value in JSON,
     ``large`` are the large fields that it is made of.
     """
 
     name: str
-    type: Any
+    type: Annotated[Any, INNER]
     kind: Kind
-    nullable: bool
-    shown: Shown
-    value: Callable[[Event], Any]
-    large: Large = NOTHING_LARGE
+    nullable: Annotated[bool, INNER]
+    shown: Annotated[Shown, INNER]
+    value: Annotated[Callable[[Event], Any], INNER]
+    large: Annotated[Large, INNER] = NOTHING_LARGE
+
+    @property
+    def label(self) -> str:
+        """What it is called in a table's head."""
+        return self.shown.label
+
+    @property
+    def meaning(self) -> str:
+        """What it means, in a sentence."""
+        return self.shown.meaning
+
+    @property
+    def usual(self) -> bool:
+        """Among a table's columns by default."""
+        return self.shown.usual
 
 
 _KINDS: dict[Any, Kind] = {

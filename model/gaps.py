@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
-from model.times import Microseconds, iso_time
+from model.times import Microseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +25,11 @@ class Gap:
     until: Microseconds | None
     reason: str
     suspected: Annotated[
-        bool, "Whether an event tells of the loss; otherwise the broker or the service did."
+        bool, "Whether it is probable, and may be taken back; otherwise it is certain."
     ] = False
     declared: Annotated[
         bool, "Whether it is no loss: only some exchanges and queues were asked for."
     ] = False
-
-    def to_json(self) -> dict[str, Any]:
-        """The gap as the API and exports show it."""
-        return {
-            "id": self.id,
-            "after_event_id": self.after_event_id,
-            "before_event_id": self.before_event_id,
-            "since": iso_time(self.since),
-            "until": None if self.until is None else iso_time(self.until),
-            "reason": self.reason,
-            "suspected": self.suspected,
-            "declared": self.declared,
-        }
 
     def spanned_by(self, a: int, b: int) -> bool:
         """Whether an answer about two events, in either order, spans this gap."""

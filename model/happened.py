@@ -10,6 +10,7 @@ from model.deaths import Death, Forward, deaths_of, forward_of, headers_of
 from model.event import Event
 from model.message_types import type_of
 from model.texts import storable
+from model.times import Microseconds
 from model.words import EventType, Match, Via
 
 _LONGEST_KEY = 200
@@ -34,7 +35,7 @@ class Happened(NamedTuple):
     cause: int | None
     participant: int
     name: str
-    at: int
+    at: Microseconds
     exchange: str
     routing_keys: tuple[str, ...]
     queue: str | None

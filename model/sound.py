@@ -13,7 +13,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from model.described import INNER
 from model.gaps import Gap
@@ -43,28 +43,32 @@ def share(part: int, rest: int) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What messages say of their causes, against what the policy says.
+    """What messages say of their causes, against what the trace's policy says."""
 
-    ``reactions`` are the publishes that may have a cause: their participant had received something
-    before, or a cause was found. ``explained`` are those that name a cause which was found. Of
-    these causes ``known`` were in the publisher's past by the policy alone, ``missed`` reached
-    another participant of its program, and ``hidden`` came by a way outside the broker.
-    """
-
-    reactions: int = 0
-    explained: int = 0
-    known: int = 0
-    missed: int = 0
-    hidden: int = 0
+    reactions: Annotated[
+        int,
+        "Publishes that may have a cause: their participant had received something, or a cause "
+        "that they name was found.",
+    ] = 0
+    explained: Annotated[int, "Those of them that name a cause which was found."] = 0
+    known: Annotated[int, "Causes that the publisher's participant had in its past."] = 0
+    missed: Annotated[
+        int,
+        "Causes that reached another participant of the same program: where there are any, "
+        "participants are finer than programs.",
+    ] = 0
+    hidden: Annotated[
+        int, "Causes that came by no way through the broker: see `/itc_db/hidden`."
+    ] = 0
 
     @property
     def coverage(self) -> float | None:
-        """Which share of the publishes that may have a cause name one that was found."""
+        """`explained` of `reactions`, between 0 and 1; `null` without any."""
         return share(self.explained, self.reactions - self.explained)
 
     @property
     def fit(self) -> float | None:
-        """Which share of the causes that came by way of the broker the policy had."""
+        """`known` of `known` and `missed`, between 0 and 1; `null` without any."""
         return share(self.known, self.missed)
 
 
@@ -175,14 +179,6 @@ class Soundness:
 
     doubts: tuple[Doubt, ...] = ()
     quiet: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """As the API and exports show it."""
-        return {
-            "sound": not self.doubts,
-            "doubts": [str(doubt) for doubt in self.doubts],
-            "quiet": self.quiet,
-        }
 
 
 @dataclass(frozen=True, slots=True)

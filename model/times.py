@@ -22,9 +22,9 @@ LATEST = Microseconds(253_402_300_799_999_999)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def now() -> int:
+def now() -> Microseconds:
     """The time, in microseconds since the epoch."""
-    return time.time_ns() // 1000
+    return Microseconds(time.time_ns() // 1000)
 
 
 @lru_cache(maxsize=1024)

@@ -133,7 +133,7 @@ def parents_of(
         message.it.id: next(
             (
                 parent.it.id
-                for cause in message.causes
+                for cause in message.led_by
                 if (parent := of_event.get(cause.event)) is not None
                 and parent.it.id < message.it.id
             ),
@@ -144,7 +144,7 @@ def parents_of(
 
 
 def _label(message: Message, parent: int | None, of_event: Mapping[int, Message]) -> Label:
-    causes = (of_event.get(cause.event) for cause in message.causes)
+    causes = (of_event.get(cause.event) for cause in message.led_by)
     known = (None, parent, message.it.id)
     also = {cause.it.message_type for cause in causes if cause and cause.it.id not in known}
     name = message.it.message_type

@@ -18,10 +18,11 @@ from starlette.types import Receive, Scope, Send
 
 from app.api.budget import GROWTH, ByteBudget
 from app.api.described import encode_json
+from app.api.events import event_view
 from app.api.signin.permissions import ReadRights
 from app.api.streams import send_while_connected
-from app.api.views import event_view, event_views, named_views
-from app.stored.causality import Link
+from app.stored.causality import Named
+from model.described import shown
 from model.event import Event, Large
 
 if TYPE_CHECKING:
@@ -46,20 +47,20 @@ class Heavy(msgspec.Struct, frozen=True):
     content: ReadRights
     columns: Collection[str] | None
     large: Large
-    links: Mapping[int, Sequence[Link]] | None = None
+    links: Mapping[int, Sequence[Named]] | None = None
     light: dict[int, Event] = {}  # the events without them
 
     def views(self, rows: Sequence[Event]) -> list[Any]:
         """Views of events, with marks in place of those still to be read."""
         if not self.sizes and self.links is None:
-            return event_views(rows, self.content, self.columns)
+            return [event_view(row, self.content, self.columns) for row in rows]
         return [self._marked(row) if row.id in self.sizes else self.view(row) for row in rows]
 
     def view(self, row: Event) -> dict[str, Any]:
         """One event's view."""
         view = event_view(row, self.content, self.columns)
         if self.links is not None:
-            view["links"] = named_views(self.links.get(row.id, ()))
+            view["links"] = shown([*self.links.get(row.id, ())])
         return view
 
     def _marked(self, row: Event) -> msgspec.Raw:

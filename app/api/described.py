@@ -83,12 +83,13 @@ def components(within: Any) -> dict[str, Schema]:
 
 def _object(kind: type) -> Schema:
     properties = {each.shown_as: schema_of(each.type) for each in members(kind)}
+    optional = getattr(kind, "__optional_keys__", ())
     return {
         "type": "object",
         "title": kind.__name__,
         "description": paragraph(kind),
         "properties": properties,
-        "required": [*properties],
+        "required": [name for name in properties if name not in optional],
     }
 
 

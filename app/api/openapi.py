@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from app.api.described import components
-from app.api.schemas.common import Problem
+from app.api.described import answer_of, components
+
+
+class ErrorAnswer(msgspec.Struct, frozen=True):
+    """An error."""
+
+    error: Annotated[str, "A word for programs."]
+    reason: Annotated[str, "A sentence for people."]
+
 
 _DESCRIPTIONS = {
     400: "An invalid name, id or combination.",
@@ -49,11 +57,9 @@ _OPEN_PATHS = ("/health/", "/openapi.json")
 def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Error answers of a route, for its ``responses``."""
     return {
-        status: {
-            "model": Problem,
-            "description": _DESCRIPTIONS[status],
-            "headers": _HEADERS.get(status, {}),
-        }
+        status: answer_of(
+            ErrorAnswer, description=_DESCRIPTIONS[status], headers=_HEADERS.get(status, {})
+        )
         for status in statuses
     }
 
@@ -87,7 +93,6 @@ def _document(app: FastAPI) -> dict[str, Any]:
     for path, operations in document["paths"].items():
         for operation in operations.values():
             _correct_answers(operation["responses"])
-            _name_successes(operation["responses"], document["components"]["schemas"])
             if path.startswith(_OPEN_PATHS):
                 operation["security"] = []
     for name in ("HTTPValidationError", "ValidationError"):
@@ -102,26 +107,12 @@ def _document(app: FastAPI) -> dict[str, Any]:
 
 def _correct_answers(answers: dict[str, Any]) -> None:
     answers.pop("422", None)  # such input is answered with 400
-    for status, answer in answers.items():
+    for answer in answers.values():
+        if answer["description"] == "Successful Response":  # without a body
+            answer["description"] = "Done."
         for content in answer.get("content", {}).values():
             if "itemSchema" in content:
                 content.pop("schema", None)  # the framework's guess for a stream
-        if int(status) >= 400 and "content" in answer:
-            # The framework takes an error to have the type of the success.
-            [content] = answer["content"].values()
-            answer["content"] = {"application/json": content}
-
-
-def _name_successes(answers: dict[str, Any], schemas: dict[str, Any]) -> None:
-    """Describe what a success holds, where the framework only says that it is one."""
-    for answer in answers.values():
-        if answer["description"] != "Successful Response":
-            continue
-        schema = answer.get("content", {}).get("application/json", {}).get("schema", {})
-        many = schema.get("type") == "array"
-        name = (schema["items"] if many else schema).get("$ref", "").rpartition("/")[2]
-        said = schemas[name]["description"] if name else "Done."
-        answer["description"] = f"Each: {said}" if many else said
 
 
 def example(value: object) -> dict[str, Any]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from enum import Enum
 from typing import Annotated
 
 from fastapi import Request
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, GetPydanticSchema
+from pydantic_core import core_schema
 
 from app.errors import BadRequestError
+from model.words import Via
 
 
 def unescape(segment: str) -> str:
@@ -16,6 +19,12 @@ def unescape(segment: str) -> str:
     return segment.replace("%2F", "/").replace("%25", "%")
 
 
+def names_of(kind: type[Enum]) -> GetPydanticSchema:
+    """Of a ``str`` in an annotation: one of the enum's names, as a `Literal` of them has it."""
+    return GetPydanticSchema(lambda *_: core_schema.literal_schema(list(kind.__members__)))
+
+
+ViaWord = Annotated[str, names_of(Via)]
 # NUL: no name on the broker contains it, and PostgreSQL cannot store it.
 WITHOUT_NUL = r"^[^\x00]*$"
 

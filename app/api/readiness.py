@@ -6,15 +6,25 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-from app.api.schemas.service import Condition
+import msgspec
+
 from app.errors import ItcError
+
+Condition: TypeAlias = Literal["ok", "unavailable"]
 
 logger = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS = 5.0
 _BELIEVED_SECONDS = 1.0
+
+
+class Health(msgspec.Struct, frozen=True):
+    """A probe's answer."""
+
+    status: Condition
+    checks: dict[str, Condition]
 
 
 class Readiness:

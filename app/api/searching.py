@@ -85,7 +85,7 @@ class Searches:
                 large=large,
             )
 
-    async def over_time(self, owner: str, asked: EventFilter, buckets: int) -> Histogram | None:
+    async def over_time(self, owner: str, asked: EventFilter, buckets: int) -> Histogram:
         """As `Events.over_time`, for a user."""
         async with self._turn_for(owner, asked.is_of_times_alone):
             return await self._events.over_time(asked, buckets)

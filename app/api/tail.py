@@ -16,9 +16,9 @@ import msgspec
 from app.api.answers import PIECE, Heavy, shares
 from app.api.budget import GROWTH, ByteBudget
 from app.api.described import encode_json
+from app.api.events import large_of
 from app.api.searching import Searches
 from app.api.signin.permissions import ReadRights
-from app.api.views import large_of
 from app.stored.filters import EventFilter
 from app.stored.pages import Found, is_quick
 from app.traces.feed import Feed

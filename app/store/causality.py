@@ -24,7 +24,7 @@ from app.store.events import MAX_ID, by_id, found_by_ids
 from app.store.links import Neighbours
 from app.store.queries import ids_that_fit
 from app.store.subject import Subject, reads
-from app.stored.causality import EventLinks, Link, Path, Walk
+from app.stored.causality import EventLinks, Named, Path, Walk
 from app.stored.filters import EventFilter
 from app.stored.lanes import Lane
 from model.event import EVERYTHING, NOTHING_LARGE, Large
@@ -119,7 +119,7 @@ class Causality(Subject):
         """A shortest way of messages and links from an event to another of its trace."""
         return await links.path(connection, a, b)
 
-    async def named_by(self, ids: Sequence[int]) -> Mapping[int, Sequence[Link]]:
+    async def named_by(self, ids: Sequence[int]) -> Mapping[int, Sequence[Named]]:
         """What these events name as their causes; those that name none are left out."""
         return await self.database.read(lambda connection: links.named_by(connection, ids))
 

@@ -39,6 +39,7 @@ from app.stored.conversations import (
 from app.stored.filters import EventFilter
 from app.stored.lanes import Lane
 from model.event import NOTHING_LARGE
+from model.times import Microseconds
 from model.words import EventType, LinkKind, Via
 
 # How many conversations of a list are found together.
@@ -179,7 +180,7 @@ class _Listing:
         self._wanted = wanted
         self._limit = limit
         self._items: list[ListedConversation] = []
-        self._since: int | None = None
+        self._since: Microseconds | None = None
         self._ends = time.monotonic() + PATIENCE
         self.looked_at = 0
 
@@ -300,7 +301,7 @@ async def _evaluated(
             evaluated = await trace.told_together(some)
         else:
             evaluated = [each for root in some if (each := await trace.told_alone(root, via))]
-        found += [ListedConversation(names[trace_id], each) for each in evaluated]
+        found += [ListedConversation.of(names[trace_id], each) for each in evaluated]
     return found
 
 

@@ -6,8 +6,8 @@ All of it is looked up by index, for a walk that goes from the nearest event on.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TypeAlias
 
 from sqlalchemy import BigInteger, bindparam, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -21,7 +21,7 @@ from app.store.searched import (
     run_of,
     searched_keys,
 )
-from app.stored.causality import EventLinks, Link, Path, Step
+from app.stored.causality import EventLinks, Named, NamedBy, Naming, Path, Step
 from model.ways import MOST_REACHED, MOST_STEPS, Direction
 from model.words import EventType, LinkKind
 from spark_jobs.statements import PARAMETERS, Question, late_sql
@@ -71,12 +71,12 @@ _LATE = text(late_sql(PARAMETERS)).bindparams(
 )
 
 
-async def named_by(connection: AsyncConnection, ids: Sequence[int]) -> dict[int, list[Link]]:
+async def named_by(connection: AsyncConnection, ids: Sequence[int]) -> dict[int, list[Named]]:
     """What these events name as their causes; those that name none are left out."""
-    found: dict[int, list[Link]] = {}
+    found: dict[int, list[Named]] = {}
     for some in chunks(ids):
-        for link in _links(await connection.execute(_NAMED, {"ids": some})):
-            found.setdefault(link.effect, []).append(link)
+        for cause, effect, rule, kind in await connection.execute(_NAMED, {"ids": some}):
+            found.setdefault(effect, []).append(Named(cause, rule, LinkKind(kind)))
     return found
 
 
@@ -87,8 +87,11 @@ async def of_event(
     asked = {"trace": trace_id, "id": event_id}
     bounds = {"groups": int(LinkKind.conversation), "most": MOST_NAMING + 1}
     found = await dialect.rows_of(connection, _OF_ONE, asked | bounds)
-    named, naming = map(_links, found)
-    return EventLinks(named, naming[:MOST_NAMING], truncated=len(naming) > MOST_NAMING)
+    named, naming = found
+    links = [Named(cause, rule, LinkKind(kind)) for cause, _, rule, kind in named]
+    of_others = [Naming(effect, rule, LinkKind(kind)) for _, effect, rule, kind in naming]
+    by = NamedBy(of_others[:MOST_NAMING], truncated=len(of_others) > MOST_NAMING)
+    return EventLinks(links, by)
 
 
 async def late_between(connection: AsyncConnection, trace_id: int, a: int, b: int) -> int:
@@ -96,10 +99,6 @@ async def late_between(connection: AsyncConnection, trace_id: int, a: int, b: in
     asked = Question.between(trace_id, a, b)
     found = (await connection.execute(_LATE, asked._asdict())).one_or_none()
     return 0 if found is None else int(found.links)
-
-
-def _links(rows: Iterable[Any]) -> list[Link]:
-    return [Link(cause, effect, rule, LinkKind(kind)) for cause, effect, rule, kind in rows]
 
 
 class Evident:

@@ -19,8 +19,9 @@ from app.store.filters import within
 from app.store.tables import blocks, events, traces
 from app.store.times import ids_between
 from app.stored.filters import EventFilter
-from app.stored.periods import UNCOUNTED, Bucket, Histogram
+from app.stored.periods import NO_EVENTS, Bucket, Histogram
 from model.blocks import BLOCK, block_of
+from model.times import Duration, Microseconds
 from model.words import EventType, Match
 
 # Counting this many takes a quarter of a second on SQLite.
@@ -74,11 +75,11 @@ class _Scope(Protocol):
 
 async def histogram(
     connection: AsyncConnection, asked: EventFilter, scope: _Scope, most: int
-) -> Histogram | None:
-    """At most this many buckets; None if the traces have no events."""
+) -> Histogram:
+    """At most this many buckets; `NO_EVENTS` if the traces have none."""
     kept = await _kept(connection, scope.traces)
     if kept is None:
-        return None
+        return NO_EVENTS
     since = kept.first_at if asked.since is None else within(asked.since)
     until = kept.last_at + 1 if asked.until is None else within(asked.until)
     until = max(until, since + 1)
@@ -89,15 +90,17 @@ async def histogram(
     if not scope.lookups:  # else the index leads to few
         begins = await _first_counted(connection, scope.traces, first, end)
     if begins is None:
-        return Histogram(since, width, await _counted(connection, scope, since, width, number))
+        counted = await _counted(connection, scope, since, width, number)
+        return Histogram(Microseconds(since), Duration(width), counted)
     start, counted_since = begins
     scope.bounds.append(lambda event_id: event_id >= start)
     counted = await _counted(connection, scope, since, width, number)
-    found = Histogram(since, width, counted, counted_since)
+    found = Histogram(Microseconds(since), Duration(width), counted, counted_since)
     if asked.is_of_times_alone and await _are_all(connection, scope.traces):
         return await _estimated(connection, found, first, start)
     begun = _place(found, counted_since) + 1
-    return msgspec.structs.replace(found, buckets=[UNCOUNTED] * begun + counted[begun:])
+    uncounted = (Bucket(each.at) for each in counted[:begun])
+    return msgspec.structs.replace(found, buckets=[*uncounted, *counted[begun:]])
 
 
 async def _ids(connection: AsyncConnection, asked: EventFilter, kept: _Kept) -> tuple[int, int]:
@@ -113,7 +116,7 @@ async def _ids(connection: AsyncConnection, asked: EventFilter, kept: _Kept) -> 
 
 async def _first_counted(
     connection: AsyncConnection, numbers: Sequence[int], first: int, end: int
-) -> tuple[int, int] | None:
+) -> tuple[int, Microseconds] | None:
     """Where counting begins so that not too many ids are looked through: an event's id and time.
 
     None if there are few enough. Always at the beginning of a block.
@@ -146,12 +149,15 @@ async def _counted(
             counts = sums[min(number - 1, max(0, int(at)))]
             counts[0 if kind == int(EventType.published) else 1] += count
             counts[2] += count if unmatched else 0
-    return [Bucket(one + other, one, other, unmatched) for one, other, unmatched in sums]
+    return [
+        Bucket(Microseconds(since + n * width), one + other, one, other, unmatched)
+        for n, (one, other, unmatched) in enumerate(sums)
+    ]
 
 
 def _place(histogram: Histogram, at: int) -> int:
     """The bucket that a time is in."""
-    place = (at - histogram.since) // histogram.width
+    place = (at - histogram.buckets[0].at) // histogram.width
     return min(len(histogram.buckets) - 1, max(0, place))
 
 
@@ -162,14 +168,14 @@ async def _estimated(
     query = select(blocks).where(
         blocks.c.number >= block_of(first), blocks.c.number < block_of(end)
     )
-    sums = [0.0] * len(found.buckets)
+    sums, start = [0.0] * len(found.buckets), found.buckets[0].at
     for number, earliest, latest in await connection.execute(query):
         held = BLOCK - max(0, first - number * BLOCK)
-        begin, until = ((at - found.since) / found.width for at in (earliest, latest))
+        begin, until = ((at - start) / found.width for at in (earliest, latest))
         _spread(sums, held, begin, until)
-    begun = _place(found, found.counted_since or found.since)
+    begun = _place(found, found.counted_since or start)
     buckets = [
-        Bucket((each.events or 0) + round(more)) if more or n <= begun else each
+        Bucket(each.at, (each.events or 0) + round(more)) if more or n <= begun else each
         for n, (each, more) in enumerate(zip(found.buckets, sums, strict=True))
     ]
     return msgspec.structs.replace(found, buckets=buckets)

@@ -13,6 +13,7 @@ from app.store.subject import Subject, reads
 from app.store.times import ids_between
 from app.stored.periods import Period
 from model.gaps import Gap
+from model.times import Microseconds
 from spark_jobs.statements import Question, spanned_sql
 
 MOST_GAPS = 100
@@ -83,7 +84,7 @@ async def _end(
     return (await connection.execute(query)).scalar_one_or_none()
 
 
-async def _oldest_at(connection: AsyncConnection, trace_id: int) -> int | None:
+async def _oldest_at(connection: AsyncConnection, trace_id: int) -> Microseconds | None:
     its = tables.events.c
     query = select(its.recorded_at).where(its.trace_id == trace_id).order_by(its.id).limit(1)
     return (await connection.execute(query)).scalar_one_or_none()

@@ -49,11 +49,18 @@ class Quarantine(Subject):
         limit: int = 100,
     ) -> list[Quarantined]:
         """The newest messages, newest first; ``before`` an id, for more."""
-        columns = [
-            tables.quarantine.c[name] for name in Quarantined.__struct_fields__ if name != "vhost"
-        ]
+        its = tables.quarantine.c
         query = (
-            select(columns[0], tables.traces.c.vhost, *columns[1:])
+            select(
+                its.id,
+                tables.traces.c.vhost,
+                its.recorded_at,
+                its.reason,
+                its.routing_key,
+                its.headers,
+                its.body,
+                its.body_bytes,
+            )
             .join(tables.traces, tables.traces.c.id == tables.quarantine.c.trace_id)
             .order_by(tables.quarantine.c.id.desc())
             .limit(limit)

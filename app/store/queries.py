@@ -217,14 +217,14 @@ class Events(Subject):
 
         return await self.database.search(_lane(asked), work)
 
-    async def over_time(self, asked: EventFilter, buckets: int) -> Histogram | None:
+    async def over_time(self, asked: EventFilter, buckets: int) -> Histogram:
         """How many events there were in each of at most this many parts of a period.
 
         The period is that of the filter, else from the oldest event that is kept to the newest.
-        None if there are no events. Raises as `list`.
+        `NO_EVENTS` if there are none. Raises as `list`.
         """
 
-        async def work(connection: AsyncConnection) -> Histogram | None:
+        async def work(connection: AsyncConnection) -> Histogram:
             scope = await _scope(connection, self.database.dialect, asked)
             return await over_time.histogram(connection, asked, scope, buckets)
 

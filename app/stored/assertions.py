@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
+
+from model.assertions import (
+    After,
+    Assertion,
+    AtMost,
+    Evidence,
+    InvalidAssertionError,
+    LeadsTo,
+    NeverConcurrent,
+    from_json,
+)
+from model.described import INNER
+from model.times import Microseconds
 
 MOST_REACHED = 1_000
 """From one event so many others are looked at."""
@@ -63,24 +77,58 @@ class Reach(NamedTuple):
 
 
 class HeldAssertion(msgspec.Struct, frozen=True, kw_only=True):
-    """An assertion of a trace, and what came of it since it was set. ``set_at`` in µs.
+    """An assertion of a virtual host, and what came of it since it was set.
 
-    ``text`` is JSON. It is judged by the events from ``from_event_id`` on, and has been by all up
-    to ``judged_id``; ``waiting`` are those read already that wait for their time.
+    ``text`` is JSON.
     """
 
-    trace_id: int
+    trace_id: Annotated[int, INNER]
     vhost: str
     name: str
-    text: str
+    text: Annotated[str, INNER]
     set_by: str
-    set_at: int
-    from_event_id: int
-    judged_id: int
-    waiting: int
-    held: int
-    violated: int
-    unknown: int
+    set_at: Microseconds
+    from_event_id: Annotated[int, "The first event that it is held against."]
+    judged_id: Annotated[int, "All events up to this one are judged."]
+    waiting: Annotated[
+        int, "Events that are read and wait for their time, as of the last that was judged."
+    ]
+    held: Annotated[int, "For how many events it held."]
+    violated: Annotated[int, "For how many it did not."]
+    unknown: Annotated[
+        int,
+        "For how many nobody knows: by a gap, a doubt, a trace that lagged, or a conversation that "
+        "is too large.",
+    ]
+
+    @property
+    def assertion(self) -> dict[str, Any]:
+        """As one writes it."""
+        found: dict[str, Any] = msgspec.json.decode(self.text)
+        return found
+
+    @property
+    def unwatched(self) -> str | None:
+        """Why it is not held against events as they come; `null` if it is."""
+        try:
+            return unwatched(from_json(self.assertion))
+        except InvalidAssertionError as error:
+            return f"this version does not know it: {error}"
+
+
+def unwatched(assertion: Assertion) -> str | None:
+    """Why an assertion cannot be held against events while they come; None if it can."""
+    what = assertion.what
+    match what:
+        case LeadsTo(within=None):
+            return "it says no time: `within` does"
+        case After(evidence=Evidence.may_have):
+            return "what clocks allow is looked for by rabbitmq-itc assert"
+        case NeverConcurrent() if what.per != "conversation":
+            return f"what shares {what.per} is looked for by rabbitmq-itc assert"
+        case AtMost() if what.causes_more_than >= MOST_REACHED:
+            return f"only up to {MOST_REACHED - 1:,} messages are counted while they come"
+    return None
 
 
 class NewViolation(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,32 +164,51 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored one; ``text`` is that of the assertion which it was judged by. Times in µs.
+    """An event for which an assertion does not hold.
 
-    ``attempts`` to tell the webhook were made; ``error`` is why the last one failed. With a
-    ``summary``, the number of a minute, it is told with the others of that minute. It is not
-    ``complete`` if a gap turned up where it was looked for.
+    ``text`` is that of the assertion which it was judged by. With a ``summary``, the number of a
+    minute, the webhook is told it with the others of that minute.
     """
 
     id: int
-    trace_id: int
+    trace_id: Annotated[int, INNER]
     vhost: str
-    assertion: str
-    text: str
+    assertion: Annotated[str, "Its name."]
+    text: Annotated[str, INNER]
     event: int
-    last_id: int
-    root: int | None
+    last_id: Annotated[int, INNER]
+    root: Annotated[int | None, "Where the event's conversation begins, if it is known."]
     kind: ViolationKind
-    type: str
-    recorded_at: int
-    found_at: int
-    sentence: str
-    delivery: Delivery
-    attempts: int
-    delivered_at: int | None
-    error: str | None
-    summary: int | None = None
-    complete: bool = True
+    type: Annotated[
+        str | None,
+        "The type of the event's message. `null`, as `sentence`, for whom the broker would not "
+        "hand every message of the virtual host.",
+    ]
+    recorded_at: Annotated[Microseconds, "When the event was recorded."] = msgspec.field(name="at")
+    found_at: Microseconds
+    sentence: str | None
+    delivery: Annotated[Delivery, "Whether the webhook has taken it."]
+    attempts: Annotated[int, "How often the webhook was tried."]
+    delivered_at: Microseconds | None
+    error: Annotated[str | None, "Why the webhook did not take it, the last time."]
+    summary: Annotated[int | None, INNER] = None
+    complete: Annotated[bool, "Whether no gap has turned up where it was looked for."] = True
+
+    def without_content(self) -> Violation:
+        """For whom the broker would not hand every message: without what is in this one."""
+        return replace(self, type=None, sentence=None)
+
+
+class ViolationPage(msgspec.Struct, frozen=True):
+    """Violations, newest first."""
+
+    items: list[Violation]
+    truncated: Annotated[bool, "Whether there are more."]
+
+    @property
+    def next(self) -> int | None:
+        """`before` for those."""
+        return self.items[-1].id if self.truncated else None
 
 
 class Telling(msgspec.Struct, frozen=True):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
+from model.described import INNER
 from model.event import Event
 from model.words import LinkKind
 
 
 class Step(msgspec.Struct, frozen=True):
-    """From an event to the next: by a message that was received, or by a link and its rule."""
+    """From an event to one that it caused: by a message, or by a link and its rule."""
 
     cause: int
     effect: int
@@ -30,21 +31,34 @@ class Path(msgspec.Struct, frozen=True):
     cut: bool = False
 
 
-class Link(msgspec.Struct, frozen=True):
-    """From an event to a publish that names it as its cause: the rule, and its kind."""
+class Named(msgspec.Struct, frozen=True):
+    """What a publish names as its cause: a delivery or a publish, by which rule."""
 
     cause: int
+    rule: str
+    kind: LinkKind
+
+
+class Naming(msgspec.Struct, frozen=True):
+    """A publish that names an event as its cause, and by which rule."""
+
     effect: int
     rule: str
     kind: LinkKind
 
 
-class EventLinks(msgspec.Struct, frozen=True):
-    """What an event names, and what names it: of the latter the first ones, if ``truncated``."""
+class NamedBy(msgspec.Struct, frozen=True):
+    """What names an event: the first 100, if it is ``truncated``."""
 
-    named: list[Link]
-    naming: list[Link]
+    links: list[Naming]
     truncated: bool
+
+
+class EventLinks(msgspec.Struct, frozen=True):
+    """What an event names, and what names it."""
+
+    links: Annotated[list[Named], "What it names as its causes."]
+    named_by: Annotated[NamedBy, "What names it as its cause."]
 
 
 class Walk(msgspec.Struct, frozen=True):
@@ -61,15 +75,21 @@ class Walk(msgspec.Struct, frozen=True):
 class Chain(msgspec.Struct, frozen=True):
     """A part of the chain between two events, by id; ``truncated`` where there is more.
 
-    ``steps`` are the messages and links among its ``items``, ``heavy`` is that of
-    `app.stored.pages.Found`. Of the whole chain ``count`` is the number of events, and
-    ``participants`` of how many; both None where that would take too long. A chain that is too
-    long to follow is ``truncated``, and has no items.
+    ``heavy`` is that of `app.stored.pages.Found`. A chain that is too long to follow is
+    ``truncated``, and has no items.
     """
 
-    items: list[Event] = []
+    items: Annotated[list[Event], INNER] = []
     truncated: bool = False
-    heavy: dict[int, int] = {}
-    steps: list[Step] = []
-    count: int | None = 0
-    participants: int | None = 0
+    heavy: Annotated[dict[int, int], INNER] = {}
+    steps: Annotated[list[Step], "The messages and links among the events shown."] = []
+    count: Annotated[
+        int | None,
+        "How many events the whole chain has; `null` if that takes too long to count.",
+    ] = 0
+    participants: Annotated[int | None, "Of how many participants; `null` as `count`."] = 0
+
+    @property
+    def next(self) -> int | None:
+        """Where it is truncated: `after` for more; `null` if it is too long to follow."""
+        return self.items[-1].id if self.truncated and self.items else None

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
-from model.conversations import Conversation, Outcome
+from model.conversations import Conversation, Counts, Outcome
+from model.described import INNER
+from model.times import Microseconds
 from model.words import Via
 
 # Of the other ways to a conversation the first so many are named.
@@ -12,21 +16,20 @@ MOST_OTHER_ROOTS = 20
 
 
 class FoundConversation(msgspec.Struct, frozen=True):
-    """The conversation of an event, or a page of it.
+    """What a message led to, what became of it all, and where the time went.
 
-    ``root`` is where it began, ``last`` the last event of the page. ``other_roots`` are those of
-    messages outside that led here as well. ``next``: the page goes on after this event.
+    ``last`` is the last event of the page.
     """
 
     event: int
-    root: int
-    trace_id: int
+    root: Annotated[int, "Where it began."]
+    trace_id: Annotated[int, INNER]
     vhost: str
     via: Via
-    conversation: Conversation
-    other_roots: list[int]
-    last: int
-    next: int | None
+    conversation: Annotated[Conversation, INNER]
+    other_roots: Annotated[list[int], "Those of messages outside that led here as well."]
+    last: Annotated[int, INNER]
+    next: Annotated[int | None, "Where it is truncated: `after` for what follows."]
 
 
 class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,37 +48,59 @@ class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     def lets_through(self, one: Conversation) -> bool:
         """Whether a conversation is asked for."""
-        seconds = one.duration / 1e6
+        seconds = one.seconds
+        numbers = {each.number for each in one.participants}
+        names = {each.name for each in one.participants}
         return (
             (self.min_seconds is None or seconds >= self.min_seconds)
             and (self.max_seconds is None or seconds <= self.max_seconds)
             and self.outcome in (None, one.outcome)
-            and (self.participant is None or self.participant in dict(one.participants))
-            and (self.participant_name is None or self.participant_name in self._names(one))
-            and (self.type is None or any(m.it.message_type == self.type for m in one.messages))
+            and (self.participant is None or self.participant in numbers)
+            and (self.participant_name is None or self.participant_name in names)
+            and (self.type is None or any(m.type == self.type for m in one.messages))
         )
 
-    @staticmethod
-    def _names(one: Conversation) -> set[str]:
-        return {name for _, name in one.participants}
 
+class ListedConversation(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation in a list."""
 
-class ListedConversation(msgspec.Struct, frozen=True):
-    """A conversation in a list, and the virtual host that it is in."""
-
+    conversation: Annotated[Conversation, INNER]
+    root: int
     vhost: str
-    conversation: Conversation
+    type: str
+    began_at: Microseconds
+    seconds: float
+    outcome: Outcome
+    counts: Counts
+    keys: Annotated[tuple[str, ...], "Values that its messages share, at most 5."]
+    participants: list[str]
+    sentence: str
+    truncated: bool
+
+    @classmethod
+    def of(cls, vhost: str, one: Conversation) -> ListedConversation:
+        """A conversation of a virtual host."""
+        return cls(
+            conversation=one,
+            root=one.root,
+            vhost=vhost,
+            type=one.type,
+            began_at=one.began_at,
+            seconds=one.seconds,
+            outcome=one.outcome,
+            counts=one.counts,
+            keys=one.keys,
+            participants=[*dict.fromkeys(each.name for each in one.participants)],
+            sentence=one.sentence,
+            truncated=one.truncated,
+        )
 
 
 class ConversationPage(msgspec.Struct, frozen=True):
-    """A page of conversations, those with the newest roots first.
-
-    ``looked_at`` is how many were held to what is asked for, ``since`` when the oldest of them
-    began (µs). ``truncated``: there may be more; ``next``: before this root.
-    """
+    """Conversations, those with the newest roots first."""
 
     items: list[ListedConversation]
     truncated: bool
-    next: int | None
-    looked_at: int
-    since: int | None
+    next: Annotated[int | None, "`before` for older ones."]
+    looked_at: Annotated[int, "How many were held to what was asked for."]
+    since: Annotated[Microseconds | None, "When the oldest of these began."]

@@ -49,6 +49,14 @@ class Fate(msgspec.Struct, frozen=True):
     heavy: dict[int, int] = {}
 
     @property
+    def sentence(self) -> str:
+        """All of this in a sentence."""
+        if not self.queues:
+            return "routed to no queue: nobody was given it"
+        noun = "queue" if self.routed_queues == 1 else "queues"
+        return f"handed over for {self.handed_over} of {self.routed_queues} {noun}"
+
+    @property
     def handed_over(self) -> int:
         """How many of the queues' copies were handed over, directly or as dead letters."""
         return sum(fate.state is not CopyState.waiting for fate in self.queues)

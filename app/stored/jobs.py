@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import enum
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
+
+from model.times import Microseconds
 
 Json: TypeAlias = dict[str, Any]
 
@@ -32,10 +34,13 @@ ENDED = frozenset(state for state, following in TRANSITIONS.items() if not follo
 
 
 class Job(msgspec.Struct, frozen=True):
-    """A job. Times in µs; ``percent`` from 0 to 100."""
+    """A job of the service.
+
+    ``percent`` is from 0 to 100.
+    """
 
     id: int
-    kind: str
+    kind: Literal["chain", "archive", "topology", "report", "restamp", "touched", "period"]
     state: JobState
     vhost: str
     request: Json
@@ -45,6 +50,6 @@ class Job(msgspec.Struct, frozen=True):
     percent: float
     rows_read: int
     rows_written: int
-    created_at: int
-    started_at: int | None
-    finished_at: int | None
+    created_at: Microseconds
+    started_at: Microseconds | None
+    finished_at: Microseconds | None

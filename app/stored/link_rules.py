@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from typing import Annotated, Any
 
 import msgspec
 
-from app.tracker.links import TraceRule
+from app.tracker.links import Origin, TraceRule
+from model.described import INNER
 
 
 class HeldRule(msgspec.Struct, frozen=True):
@@ -30,11 +32,32 @@ class RuleState(enum.StrEnum):
 
 
 class ListedRule(msgspec.Struct, frozen=True):
-    """A rule of a trace; ``from_event_id`` is None while it does not hold."""
+    """A rule of a virtual host."""
 
-    rule: TraceRule
-    state: RuleState
-    from_event_id: int | None
+    of_trace: Annotated[TraceRule, INNER]
+    state: Annotated[
+        RuleState,
+        "Whether messages are read by it: `set` is to hold, and `removed` to hold no more, once "
+        "the trace has taken it up.",
+    ]
+    from_event_id: Annotated[
+        int | None, "The first event that was read by it; `null` while it does not hold."
+    ]
+
+    @property
+    def name(self) -> str:
+        """The rule's name."""
+        return self.of_trace.rule.name
+
+    @property
+    def origin(self) -> Origin:
+        """Built in, of the file for all virtual hosts, or this one's own."""
+        return self.of_trace.origin
+
+    @property
+    def rule(self) -> dict[str, Any]:
+        """As one writes it."""
+        return self.of_trace.rule.to_json()
 
 
 def listed(wanted: Sequence[TraceRule], held: Sequence[HeldRule]) -> list[ListedRule]:

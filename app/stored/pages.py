@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import enum
 import math
+from typing import Annotated
 
 import msgspec
 
 from app.stored.filters import EventFilter
+from model.described import INNER
 from model.event import Event
 
 # From this position on, a page is located by arithmetic if possible, else by counting rows: at
@@ -37,18 +39,17 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class EventPage(msgspec.Struct, frozen=True):
-    """One page in the manner of RabbitMQ's management API.
+    """RabbitMQ's page envelope.
 
-    ``total_count`` is of all events of the virtual hosts that the filter leaves. ``heavy`` is that
-    of `Found`.
+    ``heavy`` is that of `Found`.
     """
 
-    items: list[Event]
-    total_count: int
+    items: Annotated[list[Event], INNER]
+    total_count: Annotated[int, "Of all events of the virtual hosts that the filter leaves."]
     filtered_count: int
     page: int
     page_size: int
-    heavy: dict[int, int] = {}
+    heavy: Annotated[dict[int, int], INNER] = {}
 
     @property
     def item_count(self) -> int:

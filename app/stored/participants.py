@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from model.sound import Evidence
@@ -24,7 +26,7 @@ def check_alias(alias: str) -> str:
 
 
 class ParticipantChannel(msgspec.Struct, frozen=True):
-    """A channel that a participant acted through."""
+    """Where on the broker a participant was seen."""
 
     node: str
     connection: str
@@ -33,33 +35,32 @@ class ParticipantChannel(msgspec.Struct, frozen=True):
 
 
 class Participant(msgspec.Struct, frozen=True):
-    """A participant. ``events`` is how many of its events are stored now.
+    """A participant: it owns one interval of the ITC id space.
 
-    ``published`` and ``received`` count since the trace began; the fields from ``name`` to ``key``
-    are those of `app.tracker.identity`. ``connections`` is how many ``channels`` are on,
-    ``programs`` how many process ids the clients on these named. ``evidence`` is what its messages
-    say of their causes.
+    The fields from ``name`` to ``key`` are those of `app.tracker.identity`.
     """
 
     vhost: str
     participant: int
-    name: str
+    name: Annotated[str, "What people read: client, user and place, or an alias."]
     user: str
-    place: str | None
-    client: str | None
-    assumed: bool
-    key: str
-    published: int
+    place: Annotated[str | None, "Where it acts from; null if it may be several places."]
+    client: Annotated[str | None, "How its client names itself."]
+    assumed: Annotated[bool, "Connections at a shared place without a name, or one of too many."]
+    key: Annotated[str, "What makes it this participant, within its trace."]
+    published: Annotated[int, "How many publishes it made since the trace began."]
     received: int
     interval: str
-    events: int
+    events: Annotated[int, "How many of its events are stored now."]
     lamport: int
     first_event_id: int
     last_event_id: int
-    evidence: Evidence
-    connections: int
-    programs: int
-    note: str | None
+    evidence: Annotated[Evidence, "What its messages say of their causes."]
+    connections: Annotated[int, "How many connections `channels` are on."]
+    programs: Annotated[
+        int, "How many processes these connections' clients named; 0 if none is known."
+    ]
+    note: Annotated[str | None, "What to know of it, in a sentence."]
     channels: list[ParticipantChannel]
 
 

@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from model.gaps import Gap
+from model.times import LATEST, Duration, Microseconds
 
 
 class Bucket(msgspec.Struct, frozen=True):
-    """The events of one part of a period.
+    """One part of a period."""
 
-    ``events`` is None where they were not counted. ``published``, ``received`` and ``unmatched``
-    are None, too, where ``events`` is an estimate from the times of blocks of ids.
-    """
-
-    events: int | None
-    published: int | None = None
+    at: Annotated[Microseconds, "When it begins."]
+    events: Annotated[int | None, "`null`: they were not counted."] = None
+    published: Annotated[int | None, "`null` where `events` is an estimate, as the next."] = None
     received: int | None = None
     unmatched: int | None = None
 
 
-UNCOUNTED = Bucket(None)
-
-
 class Histogram(msgspec.Struct, frozen=True):
-    """Events over time. Times in µs.
+    """Events over time."""
 
-    Bucket n begins at ``since`` + n * ``width``. ``counted_since``: from when on each event was
-    looked at; None if all were.
-    """
-
-    since: int
-    width: int
+    since: Annotated[Microseconds | None, "When the first bucket begins; `null` without events."]
+    width: Annotated[Duration, "How long each bucket is."] = msgspec.field(name="seconds")
     buckets: list[Bucket]
-    counted_since: int | None = None
+    counted_since: Annotated[
+        Microseconds | None,
+        "Events before were not looked at one by one: what is said of them is an estimate, or "
+        "`null`. `null` if all were.",
+    ] = None
+
+    @property
+    def until(self) -> Microseconds | None:
+        """When the last one ends."""
+        if self.since is None:
+            return None
+        return min(Microseconds(self.since + len(self.buckets) * self.width), LATEST)
+
+    @property
+    def events(self) -> int:
+        """Those of all buckets."""
+        return sum(each.events or 0 for each in self.buckets)
+
+
+NO_EVENTS = Histogram(None, Duration(0), [])
 
 
 class Period(msgspec.Struct, frozen=True):
@@ -48,4 +60,4 @@ class Period(msgspec.Struct, frozen=True):
     last: int | None
     gaps: list[Gap]
     gap_count: int
-    oldest_at: int | None
+    oldest_at: Microseconds | None

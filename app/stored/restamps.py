@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
+from app.tracker import Policy
 from app.tracker.links import TraceRule
 
 
@@ -28,6 +29,28 @@ class Standing(msgspec.Struct, frozen=True):
     last_id: int
     events: int
     state: bytes | None
+
+
+class RestampedTrace(msgspec.Struct, frozen=True):
+    """A restamped trace: its rules, and how many of its participants are assumed."""
+
+    vhost: str
+    participant: Policy
+    quiet: tuple[str, ...]
+
+
+class RestampOutcome(msgspec.Struct, frozen=True):
+    """What a restamped trace has."""
+
+    events: int
+    participants: int
+    assumed: int
+    edges: Annotated[int | None, "Links there are now; `null` where they were kept."] = None
+    cut: Annotated[
+        int | None,
+        "Messages of whose bodies only a part is stored, so that what looks into bodies did not "
+        "read them; `null` where none was read again.",
+    ] = None
 
 
 # Told how many events are done.

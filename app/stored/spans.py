@@ -12,6 +12,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from model.times import Microseconds
+
 CONTEXT_BYTES = 24
 MOST_LINKS = 64  # of one span; as many as a message may name causes
 
@@ -87,10 +89,10 @@ class Outcome(enum.StrEnum):
 
 
 class Handled(msgspec.Struct, frozen=True):
-    """When a consumer handled a message, by its own clock (µs), and which service that was."""
+    """When a consumer handled a message, as its OpenTelemetry span says, by its own clock."""
 
-    started_at: int
-    ended_at: int
+    started_at: Microseconds = msgspec.field(name="from")
+    ended_at: Microseconds = msgspec.field(name="to")
     service: str | None
 
 

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+from model.described import INNER
 from model.event import Event
 
 
 class Touched(NamedTuple):
-    """The events of a trace after the first of some, by what these had to do with them.
+    """Of the events since some: how many these caused, may have influenced, or did not.
 
-    Of the events ``since``, those asked about left out, up to ``as_of``: ``caused`` are led to by
-    messages and links, ``may_have`` only happened after one of them, and the others after none. If
-    ``caused_truncated`` there are more than that, and these are among the others. ``items`` are
-    some of one of the three, by id, and ``next`` where the rest is to be looked for; ``heavy`` is
-    that of `app.stored.pages.Found`.
+    Those asked about are left out. ``items`` are some of one of the three, by id; ``heavy`` is that
+    of `app.stored.pages.Found`.
     """
 
-    as_of: int
-    since: int
-    caused: int
-    may_have: int
-    caused_truncated: bool = False
-    items: Sequence[Event] = ()
-    next: int | None = None
-    heavy: Mapping[int, int] = {}
+    as_of: Annotated[int, "The newest event that was looked at."]
+    since: Annotated[int, "How many events came after the first of them."]
+    caused: Annotated[int, "To which messages and links lead."]
+    may_have: Annotated[int, "Which happened after one of them, and no more is known."]
+    caused_truncated: Annotated[
+        bool, "More were caused than could be followed; they are among the others."
+    ] = False
+    items: Annotated[Sequence[Event], INNER] = ()
+    next: Annotated[int | None, "Where it is truncated: `after` for more."] = None
+    heavy: Annotated[Mapping[int, int], INNER] = {}
 
     @property
     def cannot_have(self) -> int:
-        """How many happened after none of them, and are not led to."""
+        """Which happened after none of them: not influenced by any, if the answer is complete and
+        sound.
+        """
         return self.since - self.caused - self.may_have
+
+    @property
+    def truncated(self) -> bool:
+        """Whether there are more than `items`."""
+        return self.next is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from app.tracker.taken import ALL, Taken
+from model.times import Microseconds
 
 
 class Trace(msgspec.Struct, frozen=True):
@@ -23,7 +24,7 @@ class Trace(msgspec.Struct, frozen=True):
     policy: str
     quiet: tuple[str, ...]
     wanted: bool
-    created_at: int
+    created_at: Microseconds
     checkpoint: bytes | None
     ledger: bytes | None
     events: int

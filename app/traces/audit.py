@@ -36,6 +36,7 @@ from typing import NamedTuple
 import msgspec
 
 from app.tracker.taken import Taken
+from model.times import Microseconds
 
 # The broker collects every channel's counters every 5 s (4.9 s at most were seen from a publish to
 # its count); this is what may go by until a number includes all that happened.
@@ -128,9 +129,9 @@ class AuditState(msgspec.Struct, frozen=True):
     last: Tally | None = None
     backwards: int = 0
     even_event_id: int = 0
-    even_at: int | None = None
+    even_at: Microseconds | None = None
     traced: Tally = Tally()
-    at: int | None = None
+    at: Microseconds | None = None
     missing: Tally = Tally()
     excess: Tally = Tally()
     suspected: Tally = Tally()
@@ -173,7 +174,7 @@ class Look(msgspec.Struct, frozen=True):
     seen: Tally
     queued: int
     last_event_id: int
-    at: int
+    at: Microseconds
 
 
 class Compares(NamedTuple):

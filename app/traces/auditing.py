@@ -12,6 +12,7 @@ from app.traces.audit import Counted, Found, Look, Tally, Verdict
 from app.traces.marks import Point
 from app.traces.pipeline import Ending, Pipeline
 from app.traces.recorder import Recorder
+from model.times import Microseconds
 
 if TYPE_CHECKING:
     from app.broker.source import Stream
@@ -57,7 +58,7 @@ class Auditor:
         queued = await self._stream.queued()
         before = recorder.audit.state
         here = pipeline.gaps.here
-        look = Look(counted, recorder.seen, queued, here.event_id, here.at)
+        look = Look(counted, recorder.seen, queued, here.event_id, Microseconds(here.at))
         found = recorder.audit.look(look, time.monotonic())
         if recorder.audit.state.news != before.news:
             recorder.is_ledger_new = True  # stored with the next batch, or by itself

@@ -217,7 +217,7 @@ class TraceRegistry:
         return TraceStatus(
             vhost=trace.vhost,
             state=standing.state,
-            policy=trace.policy,
+            policy=Policy(trace.policy),
             quiet=trace.quiet,
             bodies=trace.bodies,
             taken=trace.taken,

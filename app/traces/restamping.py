@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from app.errors import CheckpointError
-from app.stored.restamps import Rules, Standing
+from app.stored.restamps import RestampOutcome, Rules, Standing
 from app.tracker import Bounds, Places, Policy, Quiet, UnreadableCheckpointError
 from app.tracker.links import Rules as LinkRules
 from app.tracker.restamp import Restamper, StoredEvent
@@ -23,20 +23,6 @@ CHUNK_WITH_MESSAGES = 200  # each with as much of its body as is stored
 FEW = 5_000
 # Of 100 %: the rest is the swap.
 REPLAY_PERCENT = 75.0
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """What a restamped trace has: events, participants, and how many of these are assumed.
-
-    If the messages were read again: how many ``edges`` there are, and how many of the messages are
-    ``cut``, so that rules that look into bodies did not read them.
-    """
-
-    events: int
-    participants: int
-    assumed: int
-    edges: int | None = None
-    cut: int | None = None
 
 
 class Restamping:
@@ -84,7 +70,7 @@ class Restamping:
                 return
             behind = lap
 
-    async def finish(self, epoch: int | None = None) -> Outcome:
+    async def finish(self, epoch: int | None = None) -> RestampOutcome:
         """Stamp the rest of a trace that pauses, and have the new take the place of the old.
 
         Raises `CheckpointError` if the trace's checkpoint cannot be read, and `LeaseLostError` if
@@ -109,7 +95,7 @@ class Restamping:
         )
         await self._store.settle_late(self._trace_id)
         assumed = sum(each.state.assumed for each in new.participants)
-        outcome = Outcome(standing.events, len(new.participants), assumed)
+        outcome = RestampOutcome(standing.events, len(new.participants), assumed)
         if self._rules.links is None:
             return outcome
         return msgspec.structs.replace(outcome, edges=edges, cut=self._restamper.cut)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 
 from app.traces.audit import BOTH, AuditState, Compares, Ledger, comparing
 from app.traces.life import Standing, TraceState
-from app.tracker import Counters, Totals
+from app.tracker import Counters, Policy, Totals
 from app.tracker.links.memory import LinkCount
 from app.tracker.taken import ALL, Taken
 from itc import Stamp, pack
+from model.described import INNER
 from model.gaps import Gap
 from model.sound import Evidence
-from model.times import iso_time
+from model.times import Microseconds, iso_time
 
 
 class Work(msgspec.Struct):
@@ -60,37 +62,49 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class Audited(msgspec.Struct, frozen=True):
-    """One direction: what was traced, and what the broker counted, None while that is unknown.
+    """What was traced in one direction, and what the broker counted since the trace began.
 
     Both are of the same moment, when everything was at rest.
     """
 
-    traced: int
-    counted: int | None
+    traced: Annotated[int, "Trace messages seen by then, the service's own marks among them."]
+    counted: Annotated[
+        int | None, "`null` while it is unknown, and where it counts what the trace leaves out."
+    ]
 
     def __str__(self) -> str:
         return f"{self.traced:,} of {'?' if self.counted is None else f'{self.counted:,}'}"
 
 
 class AuditStatus(msgspec.Struct, frozen=True):
-    """An audit as people read it. Times in µs; ``missing`` and the like count both directions.
-
-    ``as_of`` is when the numbers of both directions were compared, ``read_at`` when the counters
-    were last read.
-    """
+    """The trace held against the broker's own counters."""
 
     publishes: Audited
     deliveries: Audited
-    as_of: int | None
-    read_at: int | None
-    missing: int
-    suspected: int
-    excess: int
-    compares: Compares = BOTH
+    as_of: Annotated[
+        Microseconds | None,
+        "When they were compared: the counters stood still, and the trace queue was empty. `null` "
+        "before, and what was traced is of now then.",
+    ]
+    read_at: Annotated[Microseconds | None, "When the counters were last read."]
+    missing: Annotated[
+        int,
+        "Proven to be missing in all; gaps say where. `0` says nothing of what is not compared.",
+    ]
+    suspected: Annotated[
+        int,
+        "How many more were counted since `as_of` than have come: lost, or still inside the "
+        "broker. The next comparison decides.",
+    ]
+    excess: Annotated[
+        int,
+        "How many more came in all than were counted; they can hide a loss of as many.",
+    ]
+    compares: Annotated[Compares, INNER] = BOTH
 
     @property
     def sentence(self) -> str:
-        """What it says."""
+        """All of this in a sentence."""
         if not all(self.compares):
             return self._of_part
         if self.as_of is None:
@@ -101,7 +115,6 @@ class AuditStatus(msgspec.Struct, frozen=True):
         traced = f"{self.publishes} publishes, {self.deliveries} deliveries"
         return f"{traced} traced, as of {iso_time(self.as_of)[11:19]}"
 
-    @property
     def remarks(self) -> list[str]:
         """What an operator should know of it, a sentence each."""
         found = []
@@ -155,65 +168,67 @@ def audit_status(ledger: Ledger, taken: Taken = ALL) -> AuditStatus:
 
 def audit_remarks(ledger: Ledger | None, taken: Taken) -> list[str]:
     """What an operator should know of a trace's audit, a sentence each."""
-    return audit_status(ledger, taken).remarks if ledger else []
+    return audit_status(ledger, taken).remarks() if ledger else []
 
 
 class TraceStatus(msgspec.Struct, frozen=True):
-    """One trace, as ``GET /itc_db/traces`` shows it. ``rate`` in events/s, times in µs."""
+    """The capture of one virtual host."""
 
     vhost: str
     state: TraceState
-    policy: str
-    quiet: tuple[str, ...]
+    policy: Annotated[Policy, "What counts as a participant."] = msgspec.field(name="participant")
+    quiet: Annotated[tuple[str, ...], "Patterns of traffic that joins no clocks."]
     wanted: bool
-    created_at: int
+    created_at: Microseconds
     waiting_for: str | None
     last_error: str | None
     restarts: int
-    counters: Counters  # since the trace began
-    links: Mapping[str, LinkCount]  # by rule, since the trace began
-    events: int  # stored now
+    counters: Counters
+    links: Annotated[Mapping[str, LinkCount], "By rule; only those that messages used."]
+    events: Annotated[int, "How many are stored now."]
     participants: int
     pending_copies: int
-    last_event_id: int  # 0 before the first
-    rate: float
+    last_event_id: Annotated[int, "0 before the first."]
+    rate: Annotated[float, "Events a second."]
     lag: int | None
     gaps: list[Gap]
-    holder: str | None = None  # the name of the service that runs it
-    bodies: bool = True  # whether they are taken
-    taken: Taken = ALL  # of which exchanges and queues
-    doubts: list[str] = []  # why its answers may not be sound
-    evidence: Evidence = Evidence()  # what its messages say of their causes
-    remarks: tuple[str, ...] = ()  # what is wrong with queue or audit, a sentence each
-    ledger: Ledger | None = None
-    work: Work = msgspec.field(default_factory=Work)
+    holder: Annotated[
+        str | None, "The service that runs it, where several may; null where none does."
+    ] = None
+    bodies: Annotated[bool, "Whether messages' bodies are stored, and read for links."] = True
+    taken: Annotated[Taken, INNER] = ALL
+    doubts: Annotated[list[str], "Why it is not sound, a sentence each."] = []
+    evidence: Annotated[
+        Evidence,
+        "What its messages say of their causes, of all participants that have events.",
+    ] = Evidence()
+    remarks: Annotated[
+        tuple[str, ...],
+        "What an operator should know of the trace queue and of the audit, a sentence each.",
+    ] = ()
+    ledger: Annotated[Ledger | None, INNER] = None
+    work: Annotated[Work, INNER] = msgspec.field(default_factory=Work)
 
     @property
     def audit(self) -> AuditStatus | None:
-        """The trace held against the broker's counters; None before its first batch."""
+        """`null` before the trace first runs."""
         return None if self.ledger is None else audit_status(self.ledger, self.taken)
 
     @property
     def exchanges(self) -> tuple[str, ...] | None:
-        """The exchanges whose publishes are taken; None: all."""
+        """The exchanges whose publishes are taken, as names and patterns; `null`: all."""
         return self.taken.exchanges
 
     @property
     def queues(self) -> tuple[str, ...] | None:
-        """The queues whose deliveries are taken; None: all."""
+        """The queues whose deliveries are taken, as names and patterns; `null`: all."""
         return self.taken.queues
-
-    @property
-    def losses(self) -> list[Gap]:
-        """The gaps that are not there by choice."""
-        return [gap for gap in self.gaps if not gap.declared]
-
-    @property
-    def participant(self) -> str:
-        """The policy, as the API calls it: what counts as a participant."""
-        return self.policy
 
     @property
     def sound(self) -> bool:
         """Whether participants are those who act, as far as is seen."""
         return not self.doubts
+
+    def losses(self) -> list[Gap]:
+        """The gaps that are not there by choice."""
+        return [gap for gap in self.gaps if not gap.declared]

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
+from typing import Annotated
 
 import msgspec
 from msgspec.structs import replace
@@ -49,7 +50,10 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class Counters(msgspec.Struct):
-    """Totals since the trace began; they survive restarts with the checkpoint."""
+    """Events of a trace since it was made, by kind.
+
+    They survive restarts with the checkpoint.
+    """
 
     published: int = 0
     received: int = 0
@@ -58,8 +62,8 @@ class Counters(msgspec.Struct):
     dead_lettered: int = 0
     quarantined: int = 0
     copies_dropped: int = 0
-    untraced: int = 0
-    quiet: int = 0
+    untraced: Annotated[int, "Direct replies, known from `reply_to` alone."] = 0
+    quiet: Annotated[int, "Of quiet traffic; also counted above."] = 0
 
 
 class Totals(msgspec.Struct, frozen=True):

@@ -7,12 +7,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from app.stored.assertions import MOST_REACHED, Seen, ViolationKind
+from app.stored.assertions import Seen, ViolationKind, unwatched
 from model.assertions import (
     After,
-    Assertion,
     AtMost,
-    Evidence,
     LeadsTo,
     NeverConcurrent,
     from_json,
@@ -52,21 +50,6 @@ class Subject:
                 return event.is_publish and any(each.fits(event.type) for each in what.types)
             case AtMost():
                 return event.is_publish  # whatever it is, something may have caused it
-
-
-def unwatched(assertion: Assertion) -> str | None:
-    """Why an assertion cannot be held against events while they come; None if it can."""
-    what = assertion.what
-    match what:
-        case LeadsTo(within=None):
-            return "it says no time: `within` does"
-        case After(evidence=Evidence.may_have):
-            return "what clocks allow is looked for by rabbitmq-itc assert"
-        case NeverConcurrent() if what.per != "conversation":
-            return f"what shares {what.per} is looked for by rabbitmq-itc assert"
-        case AtMost() if what.causes_more_than >= MOST_REACHED:
-            return f"only up to {MOST_REACHED - 1:,} messages are counted while they come"
-    return None
 
 
 def subject_of(text: str) -> Subject | None:

@@ -21,6 +21,7 @@ import msgspec
 from app.errors import ItcError, OutageError
 from app.stored.assertions import MINUTE, Telling, Violation
 from app.watch.post import REQUEST_SECONDS, WebhookPost
+from model.described import shown
 from model.times import iso_time, now
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ log = logging.getLogger(__name__)
 
 EVENT_TYPE = "rabbitmq-itc.assertion.violated"
 SUMMARY_TYPE = f"{EVENT_TYPE}.more"
+# What is told of a violation.
+TOLD = ("id", "vhost", "assertion", "kind", "event", "root", "type", "at", "found_at", "sentence")
 CONTENT_TYPE = "application/cloudevents+json"
 # So many requests are under way at a time.
 AT_ONCE = 4
@@ -176,19 +179,9 @@ def _summary(telling: Telling) -> dict[str, Any]:
 
 
 def violation_facts(violation: Violation) -> dict[str, Any]:
-    """What is said of a violation to others."""
-    return {
-        "id": violation.id,
-        "vhost": violation.vhost,
-        "assertion": violation.assertion,
-        "kind": violation.kind.value,
-        "event": violation.event,
-        "root": violation.root,
-        "type": violation.type,
-        "at": iso_time(violation.recorded_at),
-        "found_at": iso_time(violation.found_at),
-        "sentence": violation.sentence,
-    }
+    """What the webhook is told of a violation."""
+    said = shown(violation)
+    return {name: said[name] for name in TOLD}
 
 
 def signed(secret: bytes, event_id: str, at: int, body: bytes) -> Mapping[str, str]:

@@ -194,16 +194,16 @@ class Causation:
         return found
 
     def _causes_of(self, message: Message) -> list[int]:
-        named = {self._message_of.get(cause.event) for cause in message.causes}
+        named = {self._message_of.get(cause.event) for cause in message.led_by}
         return [each for each in named if each is not None and each < message.it.id]
 
     def _is_open(self, message: Message) -> bool:
         """What led to an unseen publish is not known, nor what a cause is that was not read."""
         return (
             message.unseen
-            or message.is_elsewhere
+            or message.elsewhere is not None
             or message.it.id in self._open_at
-            or any(cause.event not in self._message_of for cause in message.causes)
+            or any(cause.event not in self._message_of for cause in message.led_by)
         )
 
 

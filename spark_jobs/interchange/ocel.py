@@ -129,7 +129,7 @@ def _conversation(conversation: Conversation, *, is_cut: bool) -> bytes:
         "type": conversation.type,
         "outcome": conversation.outcome.value,
         "messages": conversation.counts.messages,
-        "microseconds": conversation.duration,
+        "microseconds": conversation.ended_at - conversation.began_at,
         "is_cut": is_cut,
     }
     keys = [(_id("key", key), "known by") for key in conversation.keys]
@@ -137,7 +137,7 @@ def _conversation(conversation: Conversation, *, is_cut: bool) -> bytes:
 
 
 def _message(root: int, message: Message, messages: Mapping[int, int]) -> bytes:
-    led = dict.fromkeys(messages[each.event] for each in message.causes if each.event in messages)
+    led = dict.fromkeys(messages[each.event] for each in message.led_by if each.event in messages)
     relations = [(_id("conversation", root), "part of")]
     relations += [(_id("message", each), "caused by") for each in led if each != message.it.id]
     values = {"type": message.it.message_type, "outcome": message.outcome.value}

@@ -90,7 +90,7 @@ class _Spans:
         it = message.it
         sent_by = context_in(self.rows[it.id]["properties"])
         causes = [
-            self.contexts[each.event] for each in message.causes if each.event in self.contexts
+            self.contexts[each.event] for each in message.led_by if each.event in self.contexts
         ]
         parent = sent_by or (causes[0] if causes else None)
         links = tuple(dict.fromkeys(each for each in causes if each != parent))

@@ -97,7 +97,7 @@ def brief_of(told: Told, described: set[str]) -> Brief:
     before = _before(conversation, of_event)
     effects: defaultdict[int, dict[str, list[int]]] = defaultdict(dict)
     for message in conversation.messages:
-        named = (of_event.get(cause.event) for cause in message.causes)
+        named = (of_event.get(cause.event) for cause in message.led_by)
         for cause in {each.it.id: each for each in named if each is not None}.values():
             if cause is not message:
                 times = effects[cause.it.id].setdefault(message.it.message_type, [])
@@ -155,7 +155,7 @@ def _before(conversation: Conversation, of_event: Mapping[int, Message]) -> dict
         if message is None:  # a delivery of a message
             past |= known.get(owner, 0)
         else:
-            for cause in message.causes:
+            for cause in message.led_by:
                 past |= known.get(cause.event, 0)
             found[event] = [name for name in types if past & bits[name]]
             name = message.it.message_type

@@ -34,7 +34,7 @@ from app.traces.life import TraceState
 from app.traces.retention import Pruned, RetentionRule
 from app.traces.status import TraceStatus, Work
 from app.traces.wish import wish
-from app.tracker import Counters
+from app.tracker import Counters, Policy
 from app.tracker.links.memory import LinkCount
 from app.tracker.taken import ALL
 from model.exports import manifest_of
@@ -245,7 +245,7 @@ def trace_status(vhost: str, state: TraceState, policy: str = "channel") -> Trac
     return TraceStatus(
         vhost=vhost,
         state=state,
-        policy=policy,
+        policy=Policy(policy),
         quiet=(),
         wanted=state is TraceState.running,
         created_at=MADE_AT,

@@ -5,9 +5,12 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from app.api.schemas.chains import Chain
-from app.api.schemas.touched import Touched
+from app.api.events import ChainEnds, Related, TouchedEvents
+from app.stored.causality import Chain
+from app.stored.touched import Touched
+from model.sound import Certainty
 from tests.api.conftest import World, connected
+from tests.api.described import described
 from tests.api.story import (
     ALONE,
     AUDITED,
@@ -34,9 +37,14 @@ async def test_a_chain_comes_at_once_for_every_reader(world: World) -> None:
         answer = await client.get(f"/itc_db/chain/{ORDERED}/{INVOICED}")
         back = await client.get(f"/itc_db/chain/{INVOICED}/{ORDERED}")
         compared = (await client.get(f"/itc_db/compare/{ORDERED}/{INVOICED}")).json()
-    chain = Chain.model_validate(answer.json())
+    chain = described(answer, (ChainEnds, Chain, Related, Certainty))
     assert ids(answer) == ids(back) == [ORDERED, BILLED, INVOICED]
-    assert (chain.from_, chain.to, chain.start, chain.end) == (ORDERED, INVOICED, ORDERED, INVOICED)
+    assert (answer.json()["from"], chain.to, chain.start, chain.end) == (
+        ORDERED,
+        INVOICED,
+        ORDERED,
+        INVOICED,
+    )
     assert (back.json()["from"], back.json()["start"]) == (INVOICED, ORDERED)
     assert (chain.relation, back.json()["relation"]) == ("before", "after")
     assert (chain.count, chain.participants, chain.truncated, chain.next) == (3, 2, False, None)
@@ -67,7 +75,7 @@ async def test_a_chain_comes_by_pages_and_columns(client: httpx.AsyncClient) -> 
 @pytest.mark.parametrize("via", ["any", "links", "conversation"])
 async def test_concurrent_events_have_no_chain(client: httpx.AsyncClient, via: str) -> None:
     answer = await client.get(f"/itc_db/chain/{INVOICED}/{ALONE}", params={"via": via})
-    chain = Chain.model_validate(answer.json())
+    chain = described(answer, (ChainEnds, Chain, Related, Certainty))
     assert (answer.status_code, chain.relation, chain.events) == (200, "concurrent", [])
     assert (chain.count, chain.participants, chain.answer) == (0, 0, "cannot have")
 
@@ -107,7 +115,7 @@ async def test_what_an_event_touched_is_counted_and_listed(
     world: World, client: httpx.AsyncClient
 ) -> None:
     answer = await client.get("/itc_db/touched", params={"events": ORDERED})
-    found = Touched.model_validate(answer.json())
+    found = described(answer, (TouchedEvents, Touched, Certainty))
     assert (found.events, found.vhost, found.as_of) == ([ORDERED], "/", STRAY)
     assert (found.since, found.caused, found.may_have, found.cannot_have) == (6, 2, 3, 1)
     assert (found.items, found.truncated, found.next) == (None, False, None)

@@ -11,13 +11,13 @@ import pytest
 from httpx_sse import aconnect_sse
 
 from app.api.routes.submitting import preference_of
-from app.api.schemas.jobs import Job
 from app.errors import OutageError, QuotaError
 from app.jobs.exports import Export
+from app.stored.jobs import Job
 from model.exports import ChainSummary
 from model.jobs import Served
 from tests.api.conftest import World, WorldBounds, connected, make_world
-from tests.api.described import conforms
+from tests.api.described import conforms, described
 from tests.api.story import AUDITED, INVOICED, ORDERED
 
 URL = f"/itc_db/undefined/{ORDERED}/{INVOICED}/order.jsonl"
@@ -158,11 +158,11 @@ async def test_concurrent_events_are_an_answer(world: World, client: httpx.Async
     assert world.spark.runs == 0
 
     waited = await client.put(url, headers=ASYNC)
-    job = Job.model_validate(waited.json())
+    job = described(waited, Job)
     assert (waited.status_code, job.state) == (202, "succeeded")
     assert job.result is not None
-    assert (job.result["job"], job.result["relation"]) == (job.id, "concurrent")
-    assert (await ended(client, job.id))["result"] == job.result
+    assert (job.result.job, job.result.relation) == (job.id, "concurrent")
+    assert (await ended(client, job.id))["result"] == waited.json()["result"]
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ async def test_a_client_that_does_not_wait_follows_the_job(
 ) -> None:
     world.spark.go.clear()
     accepted = await client.put(URL, headers=ASYNC)
-    job = Job.model_validate(accepted.json())
+    job = described(accepted, Job)
     running = (await client.get(accepted.headers["location"], params={"wait": 10})).json()
     unfinished = await client.get(URL)
     world.spark.go.set()
@@ -278,7 +278,7 @@ async def test_a_client_that_does_not_wait_follows_the_job(
     assert accepted.status_code == 202
     assert accepted.headers["location"] == f"/itc_db/jobs/{job.id}"
     assert accepted.headers["preference-applied"] == "respond-async"
-    assert job.request == {"from": ORDERED, "to": INVOICED, "file": "order.jsonl"}
+    assert vars(job.request) == {"from": ORDERED, "to": INVOICED, "file": "order.jsonl"}
     assert running["state"] in ("queued", "running")
     assert (unfinished.status_code, unfinished.json()["error"]) == (409, "conflict")
     assert done["state"] == "succeeded"

@@ -14,8 +14,8 @@ import pytest
 from app.api.answers import PIECE
 from app.api.budget import GROWTH, ByteBudget
 from app.api.described import encode_json
+from app.api.events import event_view
 from app.api.signin.permissions import EVERYTHING_READ
-from app.api.views import event_views
 from app.store import Store
 from app.stored.filters import EventFilter
 from model.event import EVERYTHING
@@ -44,7 +44,7 @@ async def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 async def at_once(world: World, **where: int) -> bytes:
     """The list as encoding all of it at once has it."""
     rows = await world.store.events.list(EventFilter(vhosts=frozenset({"/", "shop"})), **where)
-    return encode_json(event_views(rows, EVERYTHING_READ))
+    return encode_json([event_view(row, EVERYTHING_READ) for row in rows])
 
 
 async def test_a_list_of_large_events_is_the_same_to_the_byte(large: World) -> None:

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
-from app.api.schemas.periods import Histogram, PeriodCertainty
+from app.api.routes.periods import PeriodCertainty
+from app.stored.periods import Histogram
+from model.sound import Certainty
 from tests.api.conftest import World
+from tests.api.described import described
 from tests.api.story import STRAY, UNSOUND
 
 ONE_TRACE = "/itc_db/%2F/undefined/undefined/undefined"
 HOUR = {"since": "2026-01-02T03:00:00Z", "until": "2026-01-02T04:00:00Z"}
 
 
-async def histogram(client: httpx.AsyncClient, **parameters: Any) -> Histogram:
+async def histogram(client: httpx.AsyncClient, **parameters: Any) -> SimpleNamespace:
     answer = await client.get("/itc_db/histogram", params=parameters)
     assert answer.status_code == 200, answer.text
-    return Histogram.model_validate(answer.json())
+    return described(answer, Histogram)
 
 
-async def certainty(client: httpx.AsyncClient, **parameters: Any) -> PeriodCertainty:
+async def certainty(client: httpx.AsyncClient, **parameters: Any) -> SimpleNamespace:
     answer = await client.get("/itc_db/certainty", params={"vhost": "/", **parameters})
     assert answer.status_code == 200, answer.text
-    return PeriodCertainty.model_validate(answer.json())
+    return described(answer, (PeriodCertainty, Certainty))
 
 
 async def test_events_are_counted_over_time(client: httpx.AsyncClient) -> None:

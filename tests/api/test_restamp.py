@@ -5,9 +5,11 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from app.api.schemas.restamp import RestampSummary
+from app.stored.restamps import RestampedTrace, RestampOutcome
 from app.tracker import Policy, Publish
+from model.jobs import OfJob
 from tests.api.conftest import World
+from tests.api.described import described
 from tests.api.story import BILLED, ORDERED, SHOP, STRAY
 
 URL = "/itc_db/restamp"
@@ -20,7 +22,7 @@ async def test_stored_events_get_other_participants(
 ) -> None:
     before = (await client.get("/itc_db", params=SLASH)).json()
     answer = await client.put(URL, params=SLASH, json={"participant": "host"})
-    summary = RestampSummary.model_validate(answer.json())
+    summary = described(answer, (RestampedTrace, RestampOutcome, OfJob))
     after = (await client.get("/itc_db", params=SLASH)).json()
     people = (await client.get("/itc_db/participants", params=SLASH)).json()
     relation = (await client.get(f"/itc_db/compare/{ORDERED}/{BILLED}")).json()["relation"]

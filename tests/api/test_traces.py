@@ -5,8 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from app.api.schemas.traces import Trace
+from app.traces.status import TraceStatus
 from tests.api.conftest import World
+from tests.api.described import described
 
 TRACE = "/itc_db/%2F/undefined/undefined/undefined"
 UNKNOWN = "/itc_db/nowhere/undefined/undefined/undefined"
@@ -15,10 +16,10 @@ UNKNOWN = "/itc_db/nowhere/undefined/undefined/undefined"
 async def test_a_trace_is_started_seen_and_stopped(client: httpx.AsyncClient) -> None:
     started = await client.put(TRACE, json={"participant": "user"})
     again = await client.put(TRACE)
-    running = Trace.model_validate((await client.get(TRACE)).json())
+    running = described(await client.get(TRACE), TraceStatus)
     listed = (await client.get("/itc_db/traces")).json()
     stopped = await client.delete(TRACE)
-    after = Trace.model_validate((await client.get(TRACE)).json())
+    after = described(await client.get(TRACE), TraceStatus)
 
     assert [started.status_code, again.status_code, stopped.status_code] == [201, 204, 204]
     assert started.content == again.content == stopped.content == b""
@@ -32,7 +33,7 @@ async def test_a_trace_takes_some_exchanges_and_queues_if_it_is_told_to(
     client: httpx.AsyncClient,
 ) -> None:
     created = await client.put(TRACE, json={"exchanges": ["", "orders.#"]})
-    partial = Trace.model_validate((await client.get(TRACE)).json())
+    partial = described(await client.get(TRACE), TraceStatus)
 
     assert created.status_code == 201
     assert (partial.exchanges, partial.queues) == (["", "orders.#"], None)
@@ -61,7 +62,7 @@ async def test_what_cannot_be_taken_is_refused_in_words(
 
 async def test_a_trace_takes_no_bodies_if_it_is_told_to(client: httpx.AsyncClient) -> None:
     await client.put(TRACE, json={"bodies": False})
-    without = Trace.model_validate((await client.get(TRACE)).json())
+    without = described(await client.get(TRACE), TraceStatus)
     refused = await client.put(TRACE, json={"bodies": "perhaps"})
 
     assert without.bodies is False

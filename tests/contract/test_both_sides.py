@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import text
 
 from app.api.described import encode_json
+from app.api.events import event_view
 from app.api.signin.permissions import EVERYTHING_READ
-from app.api.views import event_view
 from app.store import Store
 from app.store.engine import dialect_of
 from app.stored.filters import EventFilter

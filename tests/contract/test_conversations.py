@@ -150,15 +150,16 @@ def _check_causes(everywhere: Everywhere, found: FoundConversation, roots: set[i
     for message in found.conversation.messages:
         if message.it.id in roots:
             led = everywhere.led_by_key(message.it.id, found)
-            assert (message.cause and message.cause.event) == led
+            assert message.cause == led
             continue
         assert message.cause is not None
-        leads_to = everywhere.forward.after[message.cause.event]
-        if everywhere.via is Via.any and message.cause.rule is None:
-            leads_to = {*everywhere.forward.reached(message.cause.event, everywhere.forward.after)}
+        assert message.how is not None
+        leads_to = everywhere.forward.after[message.cause]
+        if everywhere.via is Via.any and message.how.rule is None:
+            leads_to = {*everywhere.forward.reached(message.cause, everywhere.forward.after)}
         assert message.it.id in leads_to
         named = {edge.cause.id for edge in everywhere.events[message.it.id].edges}
-        assert message.cause.event in named or message.cause.rule is None
+        assert message.cause in named or message.how.rule is None
 
 
 async def test_members_do_not_depend_on_which_of_them_is_asked_for(
@@ -255,10 +256,10 @@ async def test_a_list_is_held_to_what_conversations_became(store: Store, trace_i
     one = several[len(several) // 2]
     for wanted in (
         ConversationFilter(outcome=one.outcome),
-        ConversationFilter(min_seconds=one.duration / 1e6),
-        ConversationFilter(max_seconds=one.duration / 1e6),
-        ConversationFilter(participant=one.participants[0][0]),
-        ConversationFilter(participant_name=one.participants[0][1]),
+        ConversationFilter(min_seconds=one.seconds),
+        ConversationFilter(max_seconds=one.seconds),
+        ConversationFilter(participant=one.participants[0].number),
+        ConversationFilter(participant_name=one.participants[0].name),
         ConversationFilter(type=one.messages[-1].it.message_type),
     ):
         page = await store.conversations.list(asked, wanted, Via.links, limit=200)

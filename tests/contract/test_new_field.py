@@ -43,9 +43,9 @@ MIGRATION = """
 SCRIPT = """
     import asyncio, json, sys
 
-    from app.api.schemas.events import Event as EventModel
+    from app.api.described import components, schema_of
+    from app.api.events import EventObject, event_view
     from app.api.signin.permissions import EVERYTHING_READ
-    from app.api.views import event_view
     from app.cli.events import _FIELDS, _row
     from app.store import Store, migrate
     from app.stored.filters import EventFilter
@@ -80,7 +80,7 @@ SCRIPT = """
         "views": [view["entry"] for view in views],
         "export": [json.loads(text) for text in json_texts("entry", fields["entry"])],
         "parquet": str(SCHEMA.field("entry").type),
-        "schema": EventModel.model_json_schema()["properties"]["entry"],
+        "schema": components(schema_of(EventObject))["Event"]["properties"]["entry"],
         "command": dict(zip([f.shown.label for f in _FIELDS], _row(views[0]), strict=True)),
         "listed": [name for name, field in SHOWN.items() if field.shown.usual],
     }))

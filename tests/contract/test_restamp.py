@@ -9,9 +9,9 @@ from app.store import Store
 from app.stored.batches import Batch
 from app.stored.connections import NewConnection
 from app.stored.filters import EventFilter
-from app.stored.restamps import Rules
+from app.stored.restamps import RestampOutcome, Rules
 from app.traces import restamping
-from app.traces.restamping import Outcome, Restamping
+from app.traces.restamping import Restamping
 from app.tracker import Bounds, Channel, Checkpoint, Places, Policy, Quiet, Tracker
 from app.tracker.events import StampedEvent
 from model.event import Event
@@ -57,7 +57,7 @@ def doing(
     return Restamping(store.restamps, trace_id, Rules(policy, QUIET), report, assumed=64)
 
 
-async def restamp(store: Store, trace_id: int, policy: Policy) -> Outcome:
+async def restamp(store: Store, trace_id: int, policy: Policy) -> RestampOutcome:
     work = doing(store, trace_id, policy)
     await work.catch_up()
     outcome = await work.finish()
@@ -227,7 +227,7 @@ async def test_a_trace_that_goes_on_meanwhile_keeps_its_stamps(store: Store, tra
 
 
 async def test_a_trace_without_events_gets_the_rules(store: Store, trace_id: int) -> None:
-    assert await restamp(store, trace_id, Policy.host) == Outcome(0, 0, 0)
+    assert await restamp(store, trace_id, Policy.host) == RestampOutcome(0, 0, 0)
     trace = await store.traces.find("/")
     assert trace is not None
     assert (trace.policy, trace.quiet, trace.checkpoint) == (Policy.host, QUIET, None)

@@ -8,7 +8,7 @@ import aio_pika
 
 from app.stored.conversations import ConversationFilter
 from app.stored.filters import EventFilter
-from model.conversations import Conversation, Failure, Message, Outcome
+from model.conversations import Conversation, Message, MessageFailure, Outcome
 from model.words import Match, Via
 from tests.integration.conftest import Service
 from tools.servers import Broker
@@ -73,14 +73,14 @@ def _judge(one: Conversation) -> None:
     assert _matches(order) == [("orders", "routed"), ("orders", "redelivered")]
     assert _matches(mail) == [("mail", "routed"), ("dead", "dead_lettered")]
     assert (order.outcome, ship.outcome) == (Outcome.done, Outcome.waiting)
-    assert mail.failure == Failure("died", "mail", "rejected")
+    assert mail.failure == MessageFailure("died", "mail", "rejected")
     assert one.outcome is Outcome.failed
     again = order.copies[0].deliveries[1]
     assert again.leads_to == (mail.it.id, ship.it.id)
     assert again.handled_until == "published"
-    assert {each.cause.event for each in (mail, ship) if each.cause} == {again.it.id}
-    assert mail.cause is not None
-    assert mail.cause.rule == "celery-parent"
+    assert {mail.cause, ship.cause} == {again.it.id}
+    assert mail.how is not None
+    assert mail.how.rule == "celery-parent"
     assert one.counts[:5] == (3, 4, 1, 1, 1)
     assert one.amplification == (2, order.it.id)
     assert one.sentence.startswith("shop.order led to 2 more messages in ")

@@ -207,7 +207,7 @@ async def test_what_is_complete_is_right_and_what_was_asked_for_is_there(
     assert (verdict.unasked, verdict.wrong) == ([], [])
     # Where losses reach how far back depends on when the last check before each was.
     assert lossy or verdict.complete > 100
-    losses = (await service.registry.status(vhost)).losses
+    losses = (await service.registry.status(vhost)).losses()
     if lossy:
         assert not verdict.missing or len(losses) > 1
     else:
@@ -225,7 +225,7 @@ async def _goes_on(programs: Programs, actions: int) -> None:
 
 
 async def _is_whole(service: Service, vhost: str) -> bool:
-    losses = (await service.registry.status(vhost)).losses
+    losses = (await service.registry.status(vhost)).losses()
     return all(gap.before_event_id is not None for gap in losses)
 
 

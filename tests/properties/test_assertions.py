@@ -213,7 +213,7 @@ def test_a_lost_publish_leaves_its_past_open(said: Told, what: After, lost: int)
     gone = said.publishes[lost]
     left = sorted((each for each in events if each.id != gone), key=lambda each: each.id)
     causes = {
-        each.it.id: each.causes for each in full.messages if each.it.id != gone and each.causes
+        each.it.id: each.led_by for each in full.messages if each.it.id != gone and each.led_by
     }
     seen = conversation_of(left[0], left, causes)
     for each in judge(Assertion("a", what), Causation(seen), through=0):

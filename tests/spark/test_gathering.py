@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from model.conversations import How
 from model.words import EventType, LinkKind, Via
 from spark_jobs import gathering, period
 from spark_jobs.database import Database
@@ -159,8 +160,7 @@ def test_a_shared_key_alone_says_which_delivery_led_to_a_publish() -> None:
     conversation = told(second, rows, Via.conversation).conversation
     [_, reply] = conversation.messages
     assert (reply.it.id, reply.it.type) == (answer, EventType.published)
-    assert reply.cause is not None
-    assert (reply.cause.event, reply.cause.kind) == (delivery, "conversation")
+    assert (reply.cause, reply.how) == (delivery, How(None, "conversation"))
 
 
 def test_a_conversation_that_is_too_large_is_cut_and_says_so(

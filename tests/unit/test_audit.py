@@ -22,6 +22,7 @@ from app.traces.audit import (
 )
 from app.traces.status import audit_status
 from app.tracker.taken import taken
+from model.times import Microseconds
 
 NOTHING, EVEN = Found(), Found(Verdict.even)
 
@@ -58,7 +59,7 @@ class World:
                 Tally(seen, 2 * seen),
                 3 * queued,
                 last_event_id=3 * seen,
-                at=int(self.now * 1e6),
+                at=Microseconds(int(self.now * 1e6)),
             ),
             self.now,
         )
@@ -206,7 +207,7 @@ def test_more_traced_than_counted_is_said_and_can_hide_a_loss() -> None:
     assert world.looks() == NOTHING
     assert world.is_quiet() == Found(Verdict.even, excess=Tally(2, 4))
     assert world.audit.state.counted == Tally(10, 20)
-    [said] = audit_status(Ledger(Tally(12, 24), world.audit.state)).remarks
+    [said] = audit_status(Ledger(Tally(12, 24), world.audit.state)).remarks()
     assert "6 trace messages more came than the broker counted" in said
     assert "can hide a loss of as many" in said
 
@@ -294,7 +295,7 @@ def test_what_is_suspected_is_said() -> None:
     world.looks()
     status = audit_status(Ledger(Tally(9, 18), world.audit.state))
     assert (status.suspected, status.missing) == (3, 0)
-    assert status.remarks == [
+    assert status.remarks() == [
         "the broker counted 3 trace messages that have not come yet: whether they are lost shows "
         "once the virtual host is quiet for some seconds"
     ]
@@ -309,7 +310,9 @@ def test_a_direction_that_is_left_out_in_part_is_never_held_against_the_counters
         counted = Tally(world.counted, 2 * world.counted)
         seen = Tally(publishes, deliveries)
         counts = Counted(counted, counted, {"rabbit@one": world.started})
-        return world.audit.look(Look(counts, seen, 0, publishes, int(world.now * 1e6)), world.now)
+        return world.audit.look(
+            Look(counts, seen, 0, publishes, Microseconds(int(world.now * 1e6))), world.now
+        )
 
     assert look(50, 3) == NOTHING
     world.waits()

@@ -6,7 +6,7 @@ import pytest
 
 from model.conversations import (
     Conversation,
-    Failure,
+    MessageFailure,
     Outcome,
     conversation_of,
     spoken,
@@ -87,7 +87,7 @@ EXPIRED = Death("delay", "expired", 1)
     [
         ((sent(1, 0, "work"), got(2, 1, 1, "work")), Outcome.done, None),
         ((sent(1, 0, "work"),), Outcome.waiting, None),
-        ((sent(1, 0),), Outcome.failed, Failure("unroutable")),
+        ((sent(1, 0),), Outcome.failed, MessageFailure("unroutable")),
         (
             (
                 sent(1, 0, "work"),
@@ -95,7 +95,7 @@ EXPIRED = Death("delay", "expired", 1)
                 got(3, 2, 1, "dead", Match.dead_lettered, REJECTED),
             ),
             Outcome.failed,
-            Failure("died", "work", "rejected"),
+            MessageFailure("died", "work", "rejected"),
         ),
         (  # it was tried again, and never died since
             (
@@ -117,12 +117,12 @@ EXPIRED = Death("delay", "expired", 1)
                 *(got(n, n, 1, "work", Match.redelivered) for n in range(2, 5)),
             ),
             Outcome.failed,
-            Failure("came_back", "work"),
+            MessageFailure("came_back", "work"),
         ),
     ],
 )
 def test_what_became_of_a_message(
-    events: tuple[Happened, ...], outcome: Outcome, failure: Failure | None
+    events: tuple[Happened, ...], outcome: Outcome, failure: MessageFailure | None
 ) -> None:
     found = told(*events)
     assert (found.outcome, found.messages[0].failure) == (outcome, failure)
@@ -133,7 +133,7 @@ def test_a_message_in_an_error_queue_is_the_failure_of_the_one_it_was() -> None:
     events = (sent(1, 0, "work"), got(2, 1, 1, "work"), sent(3, 2, "error", forward=forward))
     found = conversation_of(events[0], events, {3: (Cause(2, "forward", "forward"),)})
     first, second = found.messages
-    assert first.failure == Failure("error_queue", "work", None, "System.Exception: no")
+    assert first.failure == MessageFailure("error_queue", "work", None, "System.Exception: no")
     assert (second.failure, second.outcome) == (None, Outcome.waiting)
     assert found.outcome is Outcome.failed
     assert "1 went to an error queue" in found.sentence
@@ -205,7 +205,7 @@ def test_a_delivery_stands_for_a_publish_that_was_not_seen() -> None:
     found = told(got(1, 0, None, "work", Match.unmatched), sent(2, 1, "next"), causes={2: 1})
     unseen, led_to = found.messages
     assert (unseen.unseen, unseen.failure, unseen.outcome) == (True, None, Outcome.done)
-    assert led_to.cause == Cause(1, "r", "parent")
+    assert led_to.led_by[0] == Cause(1, "r", "parent")
     assert unseen.copies[0].deliveries[0].handled == 1 * SECOND
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 import msgspec
 import pytest
@@ -151,3 +151,34 @@ def test_two_answers_of_one_name_are_a_mistake() -> None:
 
 def test_what_is_kept_for_the_program_is_no_member() -> None:
     assert {each.name for each in members(Tree)}.isdisjoint({"secret", "_inside"})
+
+
+class Nest(NamedTuple):
+    """A nest."""
+
+    eggs: int
+    built_at: Microseconds
+
+
+class Bird(TypedDict, total=False):
+    """A bird."""
+
+    name: Annotated[str, "What it is called."]
+
+
+class Wood(msgspec.Struct, frozen=True):
+    """A wood."""
+
+    nests: list[Nest]
+    birds: list[Bird]
+
+
+def test_a_named_tuple_is_shown_and_a_typed_dictionary_is_json_already() -> None:
+    wood = Wood([Nest(2, AT)], [{"name": "Kes"}])
+    assert shown(wood) == {
+        "nests": [{"eggs": 2, "built_at": "2026-01-02T03:04:05.000001Z"}],
+        "birds": [{"name": "Kes"}],
+    }
+    bird = components(schema_of(Wood))["Bird"]
+    assert bird["properties"] == {"name": {"type": "string", "description": "What it is called."}}
+    assert bird["required"] == []

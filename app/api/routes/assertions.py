@@ -8,16 +8,14 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.asserted import assertion_in, assertions_in, text_of
-from app.api.described import json_answer
+from app.api.described import answering, json_answer
 from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example
-from app.api.parameters import Name, Text
+from app.api.parameters import Name, Text, names_of
 from app.api.routes.queries import Moment
 from app.api.routes.traces import Vhost, trace_id_of
-from app.api.schemas.assertions import AssertionInfo, ViolationPage, ViolationWord
 from app.api.services import Parts
 from app.api.signin.auth import Reader, User, Writer
-from app.api.violations import assertion_view, violations_view
-from app.stored.assertions import ViolationFilter, ViolationKind
+from app.stored.assertions import HeldAssertion, ViolationFilter, ViolationKind, ViolationPage
 from model.times import microseconds_of
 
 router = APIRouter(tags=["assertions"])
@@ -38,7 +36,7 @@ class ViolationsQuery(BaseModel):
 
     vhost: Text | None = Field(None, description="Of this virtual host.")
     assertion: Text | None = Field(None, description="Of the assertion of this name.")
-    kind: ViolationWord | None = Field(None, description="Of this kind.")
+    kind: Annotated[str, names_of(ViolationKind)] | None = Field(None, description="Of this kind.")
     since: Moment | None = Field(None, description="Found at this time or later.")
     until: Moment | None = Field(None, description="Found before this time.")
     limit: Annotated[int, Field(ge=1, le=1_000)] = Field(100, description="Most in `items`.")
@@ -58,7 +56,7 @@ class ViolationsQuery(BaseModel):
         )
 
 
-@router.get("/itc_db/violations", response_model=ViolationPage, responses=READING_ONE)
+@router.get("/itc_db/violations", **answering(ViolationPage, READING_ONE))
 async def list_violations(
     query: Annotated[ViolationsQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
@@ -68,10 +66,14 @@ async def list_violations(
     found = await parts.store.violations.list(
         query.filter_for(user), before=query.before, limit=query.limit + 1
     )
-    return json_answer(violations_view(found, query.limit, user.content))
+    items = [
+        each if user.content.cover(each.vhost) else each.without_content()
+        for each in found[: query.limit]
+    ]
+    return json_answer(ViolationPage(items, len(found) > query.limit))
 
 
-@router.get(PATH, response_model=list[AssertionInfo], responses=READING_ONE)
+@router.get(PATH, **answering(list[HeldAssertion], READING_ONE))
 async def list_assertions(
     user: Reader,
     parts: Parts,
@@ -81,7 +83,7 @@ async def list_assertions(
     if vhost is not None:
         user.must_see(vhost, "trace")
     vhosts = user.vhosts if vhost is None else {vhost}
-    return json_answer([*map(assertion_view, await parts.store.assertions.list(vhosts))])
+    return json_answer([*await parts.store.assertions.list(vhosts)])
 
 
 _EXAMPLE = {"every": "order.new", "leads_to": "invoice", "within": "30s"}

@@ -8,20 +8,29 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field, field_validator
 
 from app.api.answers import Heavy, events_answer
-from app.api.causality import CLOCK_ALONE, certainty, comparison, of_one_trace, step_view
+from app.api.described import answering
+from app.api.events import (
+    CLOCK_ALONE,
+    ChainEnds,
+    Related,
+    TouchedEvents,
+    of_one_trace,
+    related,
+)
 from app.api.openapi import READING_ONE, example
-from app.api.parameters import WalkLimit
+from app.api.parameters import ViaWord, WalkLimit, names_of
 from app.api.routes.events import EventId, OtherId, spanned, to_the_end, visible_events
 from app.api.routes.queries import Form, Number
-from app.api.schemas.causality import VerdictWord, ViaWord
-from app.api.schemas.chains import Chain
-from app.api.schemas.touched import Touched
 from app.api.services import Parts
 from app.api.signin.auth import Reader
 from app.errors import BadRequestError
+from app.stored.causality import Chain
+from app.stored.touched import Touched
 from itc import Relation, compare
 from model.answers import ORDERED, Verdict, touched_sentence
+from model.described import shown
 from model.event import NOTHING_LARGE
+from model.sound import Certainty
 from model.words import Via
 
 router = APIRouter(tags=["events"])
@@ -45,7 +54,9 @@ class ChainQuery(Form):
     )
 
 
-@router.get("/itc_db/chain/{a}/{b}", response_model=Chain, responses=READING_ONE)
+@router.get(
+    "/itc_db/chain/{a}/{b}", **answering((ChainEnds, Chain, Related, Certainty), READING_ONE)
+)
 async def get_chain(
     a: EventId, b: OtherId, query: Annotated[ChainQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
@@ -64,22 +75,11 @@ async def get_chain(
     if relation is Relation.concurrent and found.count:
         # By a link that was found later than its events were stamped.
         relation = Relation.before if a < b else Relation.after
-    said = comparison(one, other, relation, path, *await spanned(trace_id, a, b, parts))
+    certainty = await spanned(trace_id, a, b, parts)
+    said = related(one, other, relation, path, certainty)
     heavy = Heavy(found.heavy, user.content, query.chosen, query.large)
-    view = {
-        "from": said.pop("a"),
-        "to": said.pop("b"),
-        **said,
-        "via": via.value,
-        "start": min(a, b),
-        "end": max(a, b),
-        "events": heavy.views(found.items),
-        "count": found.count,
-        "participants": found.participants,
-        "steps": [step_view(step) for step in found.steps],
-        "truncated": found.truncated,
-        "next": found.items[-1].id if found.truncated and found.items else None,
-    }
+    ends = ChainEnds(a, b, via, min(a, b), max(a, b), heavy.views(found.items))
+    view = shown(ends) | shown(said) | shown(found) | shown(certainty)
     return events_answer(view, heavy, parts.store.events, parts.budget)
 
 
@@ -96,7 +96,7 @@ class TouchedQuery(Form):
         description="The ids of 1 to 100 events of one virtual host, comma separated.",
         openapi_examples=example(1),
     )
-    verdict: VerdictWord | None = Field(
+    verdict: Annotated[str, names_of(Verdict)] | None = Field(
         None, description="List these events: those that were caused, may have been, or not."
     )
     limit: WalkLimit = Field(100, description="Most events in the list; at most 1000.")
@@ -112,7 +112,7 @@ class TouchedQuery(Form):
         return [part for each in given for part in str(each).split(",")][: MOST_EVENTS + 1]
 
 
-@router.get("/itc_db/touched", response_model=Touched, responses=READING_ONE)
+@router.get("/itc_db/touched", **answering((TouchedEvents, Touched, Certainty), READING_ONE))
 async def get_touched(
     query: Annotated[TouchedQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
@@ -130,29 +130,18 @@ async def get_touched(
         found = await parts.store.touched.by(
             ids, verdict=verdict, limit=limit, large=query.large, after=query.after
         )
-    gaps, soundness = await to_the_end(first, parts)
+    certainty = await to_the_end(first, parts)
+    sentence = touched_sentence(
+        len(ids),
+        found.since,
+        found.caused,
+        found.may_have,
+        cut=found.caused_truncated,
+        complete=certainty.complete,
+        sound=certainty.sound,
+    )
     heavy = Heavy(found.heavy, user.content, query.chosen, query.large)
-    view = {
-        "events": ids,
-        "vhost": first.vhost,
-        "as_of": found.as_of,
-        "since": found.since,
-        "caused": found.caused,
-        "may_have": found.may_have,
-        "cannot_have": found.cannot_have,
-        "caused_truncated": found.caused_truncated,
-        "sentence": touched_sentence(
-            len(ids),
-            found.since,
-            found.caused,
-            found.may_have,
-            cut=found.caused_truncated,
-            complete=not gaps,
-            sound=not soundness.doubts,
-        ),
-        "items": None if verdict is None else heavy.views(found.items),
-        "truncated": found.next is not None,
-        "next": found.next,
-        **certainty(gaps, soundness),
-    }
+    items = None if verdict is None else heavy.views(found.items)
+    listed = TouchedEvents(ids, first.vhost, sentence, items)
+    view = shown(found) | shown(listed) | shown(certainty)
     return events_answer(view, heavy, parts.store.events, parts.budget)

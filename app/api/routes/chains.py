@@ -10,14 +10,13 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import WithJsonSchema
 
-from app.api.causality import CLOCK_ALONE
 from app.api.described import answer_of, answering, json_answer
+from app.api.events import CLOCK_ALONE
 from app.api.openapi import LOCATION, READING, READING_ONE, WRITING, answers, example, link
-from app.api.parameters import Name
+from app.api.parameters import Name, ViaWord
 from app.api.routes.downloads import Download
 from app.api.routes.events import OtherId, spanned, visible_event
 from app.api.routes.submitting import ACCEPTED, Prefer, settled, submitted
-from app.api.schemas.causality import ViaWord
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.errors import BadRequestError, ConflictError, NotFoundError
@@ -124,7 +123,8 @@ async def _known_at_once(
     trace_id = one.trace_id
     if via is not Via.any and await parts.store.spans.late_between(trace_id, from_, to):
         return None  # a link that no clock has may lead from one to the other
-    gaps, soundness = await spanned(trace_id, from_, to, parts)
+    certainty = await spanned(trace_id, from_, to, parts)
+    gaps, soundness = certainty.gaps, certainty.soundness
     said = said_of(
         from_, to, Relation.concurrent, None, complete=not gaps, sound=not soundness.doubts
     )

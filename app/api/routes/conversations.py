@@ -7,20 +7,19 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.conversations import conversation_view, conversations_view
-from app.api.described import json_answer
+from app.api.described import answering, json_answer
 from app.api.openapi import READING, READING_ONE
-from app.api.parameters import Text
+from app.api.parameters import Text, ViaWord, names_of
 from app.api.routes.events import EventId, spanned, visible_event
 from app.api.routes.queries import HEADERS, Moment, Number, WithHeaders
-from app.api.schemas.causality import ViaWord
-from app.api.schemas.conversations import Conversation, Conversations, OutcomeWord
 from app.api.services import Parts
 from app.api.signin.auth import Reader, User
-from app.stored.conversations import ConversationFilter
+from app.stored.conversations import ConversationFilter, ConversationPage, FoundConversation
 from app.stored.filters import EventFilter
-from model.conversations import Outcome
+from model.conversations import Conversation, Outcome
+from model.described import shown
 from model.event import NOTHING_LARGE
+from model.sound import Certainty
 from model.times import microseconds_of
 from model.words import Via
 
@@ -66,7 +65,9 @@ class ConversationsQuery(WithHeaders):
     until: Moment | None = Field(None, description="Begun, or recorded, before this time.")
     min_seconds: Seconds | None = Field(None, description="Of this duration or longer.")
     max_seconds: Seconds | None = Field(None, description="Of this duration or shorter.")
-    outcome: OutcomeWord | None = Field(None, description="What became of them.")
+    outcome: Annotated[str, names_of(Outcome)] | None = Field(
+        None, description="What became of them."
+    )
     participant: Number | None = Field(None, description="With this participant of their trace.")
     participant_name: Text | None = Field(None, description="With a participant of this name.")
     type: Text | None = Field(None, description="With a message of this type.")
@@ -111,7 +112,7 @@ class ConversationsQuery(WithHeaders):
         )
 
 
-@router.get("", response_model=Conversations, responses=READING, openapi_extra=HEADERS)
+@router.get("", **answering(ConversationPage, READING), openapi_extra=HEADERS)
 async def list_conversations(
     query: Annotated[ConversationsQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
@@ -124,10 +125,10 @@ async def list_conversations(
             before=query.before,
             limit=query.limit,
         )
-    return json_answer(conversations_view(page))
+    return json_answer(page)
 
 
-@router.get("/{event_id}", response_model=Conversation, responses=READING_ONE)
+@router.get("/{event_id}", **answering((FoundConversation, Conversation, Certainty), READING_ONE))
 async def get_conversation(
     event_id: EventId,
     query: Annotated[ConversationQuery, Query()],
@@ -144,5 +145,5 @@ async def get_conversation(
     # What is not handed over, or not shown, may go on to the end.
     is_open = found.conversation.truncated or found.conversation.counts.waiting
     last = _LAST if is_open else found.last
-    certain = await spanned(found.trace_id, found.root, last, parts)
-    return json_answer(conversation_view(found, *certain))
+    certainty = await spanned(found.trace_id, found.root, last, parts)
+    return json_answer(shown(found) | shown(found.conversation) | shown(certainty))

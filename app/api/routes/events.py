@@ -9,35 +9,39 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from app.api.answers import Heavy, encoded_answer, events_answer
-from app.api.causality import (
+from app.api.described import answering, json_answer
+from app.api.events import (
     CLOCK_ALONE,
-    certainty,
-    comparison,
-    deliveries_view,
+    CopyFate,
+    Deliveries,
+    EventColumns,
+    EventDetail,
+    EventObject,
+    EventWalk,
+    PageItems,
+    Pair,
+    Related,
+    event_detail,
+    event_view,
     of_one_trace,
+    related,
 )
-from app.api.described import json_answer
 from app.api.openapi import READING, READING_ONE, example
 from app.api.parameters import PAGE_SIZE
 from app.api.rights import check_rights
 from app.api.routes.queries import HEADERS, CausesQuery, EffectsQuery, Form, ListQuery, WalkQuery
-from app.api.schemas.causality import Comparison, Deliveries, EventWalk
-from app.api.schemas.events import Event as EventModel
-from app.api.schemas.events import EventColumns, EventDetail, EventField
-from app.api.schemas.events import EventPage as EventPageModel
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User
 from app.api.tail import TailQuery, Watch
-from app.api.views import event_detail, field_views, page_view
 from app.errors import NotFoundError
-from app.stored.causality import Walk
+from app.stored.causality import EventLinks, Walk
 from app.stored.deliveries import Fate
 from app.stored.pages import EventPage, Found, Sort
 from itc import compare
 from model.answers import ORDERED
-from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
-from model.gaps import Gap
-from model.sound import Soundness
+from model.described import shown
+from model.event import EVERYTHING, NOTHING_LARGE, SHOWN, Event, Large, ShownField
+from model.sound import Certainty
 
 if TYPE_CHECKING:
     from app.store.queries import Events
@@ -56,8 +60,7 @@ OtherId = Annotated[
 
 @router.get(
     "/itc_db",
-    response_model=list[EventModel] | list[EventColumns] | EventPageModel,
-    responses=READING,
+    **answering([list[EventObject], list[EventColumns], (EventPage, PageItems)], READING),
     openapi_extra=HEADERS,
 )
 async def list_events(
@@ -91,7 +94,7 @@ async def list_events(
     )
     heavy = await _heavy(page, query, user, parts)
     items = heavy.views(page.items)
-    view = items if query.page is None else page_view(page, items)
+    view = items if query.page is None else shown(page) | shown(PageItems(items))
     return _events_answer(view, heavy, parts)
 
 
@@ -129,30 +132,33 @@ async def _list_after(
     return encoded_answer(batch.encoded, batch.heavy, parts.store.events, parts.budget)
 
 
-@router.get("/itc_db/fields", response_model=list[EventField], responses=READING)
+@router.get("/itc_db/fields", **answering(list[ShownField], READING))
 async def list_fields(user: Reader) -> Response:
     """The fields of the event object, in their order: what `columns` may name."""
-    return json_answer(field_views())
+    return json_answer([*SHOWN.values()])
 
 
-@router.get("/itc_db/events/{event_id}", response_model=EventDetail, responses=READING_ONE)
+@router.get(
+    "/itc_db/events/{event_id}",
+    **answering((EventDetail, EventObject, EventLinks), READING_ONE),
+)
 async def get_event(event_id: EventId, user: Reader, parts: Parts) -> Response:
     """One event with its three clocks and its links."""
 
-    async def answer() -> dict[str, Any]:
+    async def answer() -> Any:
         row = await visible_event(parts.store.events, event_id, user)
         handled = await parts.store.spans.handled(row)
         vector = await parts.store.participants.vector(row)
         links = await parts.store.causality.links_of(row.trace_id, event_id)
-        return event_detail(row, user.content, vector, handled, links)
+        detail = event_detail(row, vector, handled)
+        return event_view(row, user.content) | shown(detail) | shown(links)
 
     return json_answer(await parts.store.at_once(answer))
 
 
 @router.get(
     "/itc_db/events/{event_id}/causes",
-    response_model=EventWalk,
-    responses=READING_ONE,
+    **answering((EventWalk, Certainty), READING_ONE),
     openapi_extra=HEADERS,
 )
 async def get_causes(
@@ -172,8 +178,7 @@ async def get_causes(
 
 @router.get(
     "/itc_db/events/{event_id}/effects",
-    response_model=EventWalk,
-    responses=READING_ONE,
+    **answering((EventWalk, Certainty), READING_ONE),
     openapi_extra=HEADERS,
 )
 async def get_effects(
@@ -195,20 +200,13 @@ async def _walk_answer(
     event: Event, towards: int, found: Walk, walk: WalkQuery, user: User, parts: Services
 ) -> Response:
     heavy = Heavy(found.heavy, user.content, walk.chosen, walk.large)
-    items = heavy.views(found.items)
-    view = {
-        "event": event.id,
-        "items": items,
-        "truncated": found.truncated,
-        "next": found.items[-1].id if found.truncated else None,
-        **certainty(*await spanned(event.trace_id, event.id, towards, parts)),
-    }
-    return _events_answer(view, heavy, parts)
+    following = found.items[-1].id if found.truncated else None
+    view = EventWalk(event.id, heavy.views(found.items), found.truncated, following)
+    certainty = await spanned(event.trace_id, event.id, towards, parts)
+    return _events_answer(shown(view) | shown(certainty), heavy, parts)
 
 
-@router.get(
-    "/itc_db/events/{event_id}/deliveries", response_model=Deliveries, responses=READING_ONE
-)
+@router.get("/itc_db/events/{event_id}/deliveries", **answering(Deliveries, READING_ONE))
 async def get_deliveries(
     event_id: EventId, form: Annotated[Form, Query()], user: Reader, parts: Parts
 ) -> Response:
@@ -220,40 +218,50 @@ async def get_deliveries(
 
     fate = await parts.store.at_once(found)
     heavy = Heavy(fate.heavy, user.content, form.chosen, form.large)
-    return _events_answer(deliveries_view(fate, heavy), heavy, parts)
+    queues = [
+        CopyFate(
+            one.queue,
+            one.state,
+            heavy.views(one.deliveries),
+            heavy.views(one.dead_letters),
+            one.dead_lettered_to,
+        )
+        for one in fate.queues
+    ]
+    view = Deliveries(fate.publish.id, fate.routed_queues, fate.handed_over, fate.sentence, queues)
+    return _events_answer(shown(view), heavy, parts)
 
 
-@router.get("/itc_db/compare/{a}/{b}", response_model=Comparison, responses=READING_ONE)
+@router.get("/itc_db/compare/{a}/{b}", **answering((Pair, Related, Certainty), READING_ONE))
 async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> Response:
     """How two events are related, in a word and in a sentence."""
 
-    async def answer() -> dict[str, Any]:
+    async def answer() -> Any:
         one, other = await visible_events(parts.store.events, (a, b), user, CLOCK_ALONE)
-        certain = await spanned(of_one_trace(one, other), a, b, parts)
+        certainty = await spanned(of_one_trace(one, other), a, b, parts)
         relation = compare(one.stamp, other.stamp)
         path = None
         # A link that was found later than its events were stamped is in no clock.
         if relation in ORDERED or await parts.store.spans.late_between(one.trace_id, a, b):
             path = await parts.store.causality.path(min(a, b), max(a, b))
-        return comparison(one, other, relation, path, *certain)
+        found = related(one, other, relation, path, certainty)
+        return shown(Pair(a, b)) | shown(found) | shown(certainty)
 
     return json_answer(await parts.store.at_once(answer))
 
 
-async def spanned(
-    trace_id: int, a: int, b: int, parts: Services
-) -> tuple[Sequence[Gap], Soundness]:
-    """What there is to say of the span of an answer."""
+async def spanned(trace_id: int, a: int, b: int, parts: Services) -> Certainty:
+    """How far an answer about a span is to be relied on."""
 
-    async def answer() -> tuple[Sequence[Gap], Soundness]:
+    async def answer() -> Certainty:
         gaps = await parts.store.gaps.between(trace_id, a, b)
-        return gaps, await parts.store.doubts.between(trace_id, a, b)
+        return Certainty(gaps, await parts.store.doubts.between(trace_id, a, b))
 
     return await parts.store.at_once(answer)
 
 
-async def to_the_end(event: Event, parts: Services) -> tuple[Sequence[Gap], Soundness]:
-    """What there is to say of everything after an event."""
+async def to_the_end(event: Event, parts: Services) -> Certainty:
+    """How far an answer about everything after an event is to be relied on."""
     return await spanned(event.trace_id, event.id, _LAST, parts)
 
 

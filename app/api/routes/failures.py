@@ -9,10 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.described import answering, json_answer
 from app.api.openapi import READING_ONE
-from app.api.parameters import Text
+from app.api.parameters import Text, names_of
 from app.api.routes.queries import Moment, Number
 from app.api.routes.traces import trace_id_of
-from app.api.schemas.common import names_of
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User
 from app.stored.failures import FailureFilter, FailureKind, FailurePage

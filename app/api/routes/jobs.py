@@ -9,19 +9,17 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from app.api.described import encode_json, json_answer
+from app.api.described import answering, encode_json, json_answer
 from app.api.openapi import READING, READING_ONE, WRITING, example
-from app.api.parameters import Wait
+from app.api.parameters import Wait, names_of
 from app.api.rights import check_rights, reason_to_drop
-from app.api.schemas.jobs import Job as JobModel
-from app.api.schemas.jobs import JobStateWord
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, frame, heartbeat
 from app.api.tail import LEAST_LOOK_SECONDS
-from app.api.views import job_view
 from app.errors import NotFoundError
 from app.stored.jobs import Job, JobState
+from model.described import shown
 
 router = APIRouter(tags=["jobs"], prefix="/itc_db/jobs")
 
@@ -30,20 +28,22 @@ JobId = Annotated[
 ]
 
 
-@router.get("", response_model=list[JobModel], responses=READING)
+@router.get("", **answering(list[Job], READING))
 async def list_jobs(
     user: Reader,
     parts: Parts,
-    state: Annotated[JobStateWord | None, Query(description="Only those in this state.")] = None,
+    state: Annotated[
+        Annotated[str, names_of(JobState)] | None, Query(description="Only those in this state.")
+    ] = None,
     limit: Annotated[int, Query(ge=1, le=1_000, description="Most in one answer.")] = 100,
 ) -> Response:
     """Jobs of virtual hosts that the user sees, newest first."""
     states = None if state is None else {JobState(state)}
     jobs = await parts.jobs.jobs(user.vhosts, states=states, limit=limit)
-    return json_answer([job_view(job) for job in jobs])
+    return json_answer(jobs)
 
 
-@router.get("/{job_id}", response_model=JobModel, responses=READING_ONE)
+@router.get("/{job_id}", **answering(Job, READING_ONE))
 async def get_job(
     job_id: JobId,
     user: Reader,
@@ -55,7 +55,7 @@ async def get_job(
     job = await _visible_job(job_id, user, parts)
     if wait:
         job = await _changed(job, wait, parts, partial(check_rights, user, request))
-    return json_answer(job_view(job))
+    return json_answer(job)
 
 
 async def _visible_job(job_id: int, user: User, parts: Services) -> Job:
@@ -148,7 +148,7 @@ async def _progress(
             job = coming.result()
             if job is None:
                 return
-            yield b"data: %b\n\n" % encode_json(job_view(job))
+            yield b"data: %b\n\n" % encode_json(shown(job))
             coming = asyncio.ensure_future(anext(changes, None))
     finally:
         coming.cancel()

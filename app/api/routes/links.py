@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
+from app.api.described import answering, json_answer
 from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example
 from app.api.parameters import Name
 from app.api.routes.bodies import body_of, json_body
@@ -16,13 +17,12 @@ from app.api.schemas.links import (
     JsonList,
     JsonObject,
     LinkRule,
-    LinkRuleInfo,
     NamedLinkRule,
 )
 from app.api.services import Parts
 from app.api.signin.auth import Reader, Writer
 from app.errors import BadRequestError
-from app.stored.link_rules import listed
+from app.stored.link_rules import ListedRule, listed
 from app.tracker.links import Rule, RuleError, merged
 from app.tracker.links.rules import MOST_RULES
 
@@ -51,13 +51,13 @@ _MANY = {
 }
 
 
-@router.get("", response_model=list[LinkRuleInfo], responses=READING_ONE)
-async def list_link_rules(user: Reader, parts: Parts, vhost: OfVhost) -> list[LinkRuleInfo]:
+@router.get("", **answering(list[ListedRule], READING_ONE))
+async def list_link_rules(user: Reader, parts: Parts, vhost: OfVhost) -> Response:
     """Every rule of a virtual host, in their order, and from which event on it holds."""
     trace_id = await trace_id_of(vhost, user, parts)
     rules = parts.store.link_rules
     wanted = merged(parts.link_rules, await rules.own(trace_id))
-    return [LinkRuleInfo.of(each) for each in listed(wanted, await rules.held(trace_id))]
+    return json_answer(listed(wanted, await rules.held(trace_id)))
 
 
 @router.put(

@@ -200,7 +200,7 @@ TRACE_METRICS = (
     TraceMetric(
         "itc_trace_gaps",
         "Recorded gaps that are no choice, of the newest 100.",
-        lambda s: len(s.losses),
+        lambda s: len(s.losses()),
     ),
     TraceMetric(
         "itc_trace_partial",
@@ -232,7 +232,7 @@ TRACE_METRICS = (
     TraceMetric(
         "itc_trace_gaps_open",
         "Open gaps that are no choice.",
-        lambda s: sum(gap.until is None for gap in s.losses),
+        lambda s: sum(gap.until is None for gap in s.losses()),
     ),
 )
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
-from app.api.causality import certainty
-from app.api.described import json_answer
+from app.api.described import answering, json_answer
 from app.api.openapi import READING, READING_ONE
 from app.api.routes.queries import HEADERS, Filter, Moment, OfVhost
 from app.api.routes.traces import trace_id_of
-from app.api.schemas.periods import Histogram, PeriodCertainty
 from app.api.services import Parts
 from app.api.signin.auth import Reader
-from app.api.views import histogram_view
 from app.errors import BadRequestError
-from app.stored.periods import Period
+from app.stored.periods import Histogram, Period
 from app.traces.status import TraceStatus
-from model.times import iso_time, microseconds_of, now
+from model.described import shown
+from model.sound import Certainty
+from model.times import Microseconds, microseconds_of, now
 
 router = APIRouter(tags=["events"], prefix="/itc_db")
 
@@ -32,7 +32,25 @@ class HistogramQuery(Filter):
     )
 
 
-@router.get("/histogram", response_model=Histogram, responses=READING, openapi_extra=HEADERS)
+class PeriodCertainty(msgspec.Struct, frozen=True, kw_only=True):
+    """How far answers about a period of a virtual host are to be relied on."""
+
+    vhost: str
+    since: Microseconds | None
+    until: Microseconds | None
+    first_event: Annotated[int | None, "The first event in it; `null` if there is none."]
+    last_event: int | None
+    gap_count: Annotated[int, "How many gaps there are; `gaps` are the newest of them."]
+    known_since: Annotated[
+        Microseconds | None,
+        "When the trace was made, or when the oldest event was recorded that is still kept: of "
+        "what was before nothing is known.",
+    ]
+    state: Annotated[str, "That of the trace now."]
+    as_of: Microseconds
+
+
+@router.get("/histogram", **answering(Histogram, READING), openapi_extra=HEADERS)
 async def count_over_time(
     query: Annotated[HistogramQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
@@ -41,11 +59,10 @@ async def count_over_time(
     The period is from `since` to `until`, or from the oldest event that is kept to the newest.
     """
     asked = query.filter_for(user)
-    found = await parts.searches.over_time(user.name, asked, query.buckets)
-    return json_answer(histogram_view(found))
+    return json_answer(await parts.searches.over_time(user.name, asked, query.buckets))
 
 
-@router.get("/certainty", response_model=PeriodCertainty, responses=READING_ONE)
+@router.get("/certainty", **answering((PeriodCertainty, Certainty), READING_ONE))
 async def certainty_of_period(
     user: Reader,
     parts: Parts,
@@ -62,27 +79,21 @@ async def certainty_of_period(
     status = await parts.traces.status(vhost)
     period = await parts.store.periods.of(trace_id, begin, end)
     soundness = await parts.store.doubts.between(trace_id, period.first or 0, period.last or 0)
-    return json_answer(
-        {
-            "vhost": vhost,
-            "since": _iso(begin),
-            "until": _iso(end),
-            "first_event": period.first,
-            "last_event": period.last,
-            **certainty(period.gaps, soundness),
-            "gap_count": period.gap_count,
-            "known_since": _iso(_known_since(status, period)),
-            "state": status.state,
-            "as_of": iso_time(now()),
-        }
+    found = PeriodCertainty(
+        vhost=vhost,
+        since=begin,
+        until=end,
+        first_event=period.first,
+        last_event=period.last,
+        gap_count=period.gap_count,
+        known_since=_known_since(status, period),
+        state=status.state,
+        as_of=now(),
     )
+    return json_answer(shown(found) | shown(Certainty(period.gaps, soundness)))
 
 
-def _known_since(status: TraceStatus, period: Period) -> int | None:
+def _known_since(status: TraceStatus, period: Period) -> Microseconds | None:
     """Where events were removed, nothing is known of the time before the oldest that is left."""
     counted = status.counters.published + status.counters.received
     return period.oldest_at if status.events < counted else status.created_at
-
-
-def _iso(time: int | None) -> str | None:
-    return None if time is None else iso_time(time)

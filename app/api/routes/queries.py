@@ -20,19 +20,19 @@ from pydantic import (
     model_validator,
 )
 
+from app.api.events import large_of
 from app.api.openapi import example
-from app.api.parameters import LONGEST_TEXT, PageSize, Text, Wait, WalkLimit
-from app.api.schemas.causality import ViaWord
-from app.api.schemas.common import names_of
-from app.api.schemas.events import MatchWord, TypeWord
+from app.api.parameters import LONGEST_TEXT, PageSize, Text, ViaWord, Wait, WalkLimit, names_of
 from app.api.signin.auth import User
-from app.api.views import large_of
 from app.errors import BadRequestError
 from app.stored.filters import HEADER, EventFilter
 from app.stored.pages import Sort
 from model.event import SHOWN, Large
 from model.times import microseconds_of
 from model.words import EventType, Match, Via
+
+TypeWord = Annotated[str, names_of(EventType)]
+MatchWord = Annotated[str, names_of(Match)]
 
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LOST_PLUS = re.compile(r"(?<=[0-9]) ([0-9]{2}:?[0-9]{2})$")

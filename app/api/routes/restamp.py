@@ -6,26 +6,30 @@ import asyncio
 
 from fastapi import APIRouter, Request, Response
 
-from app.api.described import json_answer
+from app.api.described import answering, json_answer
 from app.api.openapi import WITH_BODY, WRITING, answers
 from app.api.routes.bodies import json_body, optional_body
 from app.api.routes.queries import OfVhost
 from app.api.routes.submitting import ACCEPTED, Prefer, submitted
-from app.api.schemas.restamp import RestampRequest, RestampSummary
+from app.api.schemas.restamp import RestampRequest
 from app.api.services import Parts
 from app.api.signin.auth import Writer
 from app.errors import NotFoundError
 from app.jobs.restamps import check_not_archived, restamp_request
 from app.stored.jobs import Json
+from app.stored.restamps import RestampedTrace, RestampOutcome
 from app.traces.registry import checked_rules
+from model.jobs import OfJob
 
 router = APIRouter(tags=["traces"], prefix="/itc_db/restamp")
 
 
 @router.put(
     "",
-    response_model=RestampSummary,
-    responses={**WRITING, **WITH_BODY, **answers(500), **ACCEPTED},
+    **answering(
+        (RestampedTrace, RestampOutcome, OfJob),
+        {**WRITING, **WITH_BODY, **answers(500), **ACCEPTED},
+    ),
     openapi_extra=optional_body(RestampRequest),
 )
 async def restamp_trace(

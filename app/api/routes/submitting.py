@@ -10,15 +10,13 @@ from typing import Annotated, Any, NamedTuple
 
 from fastapi import Depends, Header, Request, Response
 
-from app.api.described import json_answer
+from app.api.described import answer_of, json_answer
 from app.api.openapi import LOCATION, example, link
 from app.api.parameters import waiting
 from app.api.problems import FailedJobError
 from app.api.rights import check_rights
-from app.api.schemas.jobs import Job as JobModel
 from app.api.services import Services
 from app.api.signin.auth import Writer
-from app.api.views import job_view
 from app.errors import ConflictError
 from app.jobs.requests import JobRequest
 from app.stored.jobs import ENDED, Job, JobState, Json
@@ -58,14 +56,14 @@ class Preference(NamedTuple):
 
 # For a route's ``responses``: the answer to a client that does not wait for the end.
 ACCEPTED: dict[int | str, dict[str, Any]] = {
-    202: {
-        "model": JobModel,
-        "description": "It takes longer than the client waits for.",
-        "headers": LOCATION,
-        "links": link("get_job", job_id="$response.body#/id")
+    202: answer_of(
+        Job,
+        description="It takes longer than the client waits for.",
+        headers=LOCATION,
+        links=link("get_job", job_id="$response.body#/id")
         | link("follow_job", job_id="$response.body#/id")
         | link("cancel_job", job_id="$response.body#/id"),
-    }
+    )
 }
 
 
@@ -159,4 +157,4 @@ def _result(job: Job) -> Json:
 
 
 def _accepted(job: Job) -> Response:
-    return json_answer(job_view(job), 202, {"location": f"/itc_db/jobs/{job.id}"})
+    return json_answer(job, 202, {"location": f"/itc_db/jobs/{job.id}"})

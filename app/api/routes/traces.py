@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
+import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from app.api.described import json_answer
+from app.api.described import answering, json_answer
 from app.api.openapi import READING, READING_ONE, WITH_BODY, WRITING, example
 from app.api.parameters import Name, Text
 from app.api.routes.archive import archived_through
 from app.api.routes.bodies import body_of, json_body, optional_body
 from app.api.routes.queries import OfVhost
-from app.api.schemas.participants import AliasRequest, ParticipantInfo
-from app.api.schemas.traces import PruneResult, Quarantined, Trace, TraceRequest
+from app.api.schemas.participants import AliasRequest
+from app.api.schemas.traces import TraceRequest
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
-from app.api.views import quarantined_view
 from app.errors import BadRequestError, NotFoundError
 from app.stored.participants import Participant
+from app.stored.quarantine import Quarantined
 from app.traces.status import TraceStatus
 
 router = APIRouter(tags=["traces"])
@@ -69,11 +69,11 @@ async def start_trace(vhost: Vhost, user: Writer, parts: Parts, request: Request
     return Response(status_code=201 if created else 204)
 
 
-@router.get(ONE_TRACE, response_model=Trace, responses=READING_ONE)
-async def get_trace(vhost: Vhost, user: Reader, parts: Parts) -> TraceStatus:
+@router.get(ONE_TRACE, **answering(TraceStatus, READING_ONE))
+async def get_trace(vhost: Vhost, user: Reader, parts: Parts) -> Response:
     """The state of a virtual host's trace."""
     user.must_see(vhost, "trace")
-    return await parts.traces.status(vhost)
+    return json_answer(await parts.traces.status(vhost))
 
 
 @router.delete(ONE_TRACE, status_code=204, responses=WRITING)
@@ -83,10 +83,10 @@ async def stop_trace(vhost: Vhost, user: Writer, parts: Parts) -> None:
     await parts.traces.stop(vhost)
 
 
-@router.get("/itc_db/traces", response_model=list[Trace], responses=READING)
-async def list_traces(user: Reader, parts: Parts) -> list[TraceStatus]:
+@router.get("/itc_db/traces", **answering(list[TraceStatus], READING))
+async def list_traces(user: Reader, parts: Parts) -> Response:
     """Every trace that the user may see."""
-    return await visible_traces(user, parts)
+    return json_answer(await visible_traces(user, parts))
 
 
 async def visible_traces(user: User, parts: Services) -> list[TraceStatus]:
@@ -94,7 +94,16 @@ async def visible_traces(user: User, parts: Services) -> list[TraceStatus]:
     return [status for status in await parts.traces.statuses() if user.sees(status.vhost)]
 
 
-@router.delete("/itc_db", response_model=PruneResult, responses=WRITING)
+class PruneResult(msgspec.Struct, frozen=True):
+    """What was removed, or would be; participants are those that have no events left."""
+
+    vhost: str
+    events: int
+    participants: int
+    dry_run: bool
+
+
+@router.delete("/itc_db", **answering(PruneResult, WRITING))
 async def prune_events(
     user: Writer,
     parts: Parts,
@@ -113,7 +122,7 @@ async def prune_events(
     ] = None,
     archived: Annotated[bool, Query(description="Only remove what is archived.")] = False,
     dry_run: Annotated[bool, Query(description="Only say what would be removed.")] = False,
-) -> PruneResult:
+) -> Response:
     """Remove the oldest events of a trace; without a bound, as its own retention would."""
     user.must_see(vhost, "trace")
     through = await archived_through(vhost, parts) if archived else None
@@ -124,12 +133,10 @@ async def prune_events(
         through=through,
         dry_run=dry_run,
     )
-    return PruneResult(
-        vhost=vhost, events=pruned.events, participants=pruned.participants, dry_run=dry_run
-    )
+    return json_answer(PruneResult(vhost, pruned.events, pruned.participants, dry_run))
 
 
-@router.get("/itc_db/participants", response_model=list[ParticipantInfo], responses=READING_ONE)
+@router.get("/itc_db/participants", **answering(list[Participant], READING_ONE))
 async def list_participants(
     user: Reader,
     parts: Parts,
@@ -138,10 +145,11 @@ async def list_participants(
         int | None, Query(ge=1, le=2**63 - 1, description="Only those last seen before this event.")
     ] = None,
     limit: Limit = 1_000,
-) -> Sequence[Participant]:
+) -> Response:
     """Who took part in a virtual host's trace, those with the newest events first."""
     trace_id = await trace_id_of(vhost, user, parts)
-    return await parts.store.participants.list(trace_id, before=before, limit=limit)
+    found = await parts.store.participants.list(trace_id, before=before, limit=limit)
+    return json_answer([*found])
 
 
 ONE_PARTICIPANT = "/itc_db/participants/{vhost}/{participant}"
@@ -185,7 +193,7 @@ async def trace_id_of(vhost: str, user: User, parts: Services) -> int:
     return trace.id
 
 
-@router.get("/itc_db/quarantine", response_model=list[Quarantined], responses=READING_ONE)
+@router.get("/itc_db/quarantine", **answering(list[Quarantined], READING_ONE))
 async def list_quarantine(
     user: Reader,
     parts: Parts,
@@ -199,9 +207,7 @@ async def list_quarantine(
     if vhost is not None:
         user.must_see(vhost, "trace")
     vhosts = user.vhosts if vhost is None else {vhost}
+    found = await parts.store.quarantine.newest(vhosts, before=before, limit=limit)
     return json_answer(
-        [
-            quarantined_view(one, user.content)
-            for one in await parts.store.quarantine.newest(vhosts, before=before, limit=limit)
-        ]
+        [one if user.content.cover(one.vhost) else one.without_content() for one in found]
     )

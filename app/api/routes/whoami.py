@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import msgspec
+from fastapi import APIRouter, Response
 
+from app.api.described import answering, json_answer
 from app.api.openapi import READING
-from app.api.schemas.service import Whoami
 from app.api.services import Parts
 from app.api.signin.auth import Reader
 from app.errors import OutageError
@@ -13,13 +14,20 @@ from app.errors import OutageError
 router = APIRouter(tags=["service"])
 
 
-@router.get("/itc_db/whoami", response_model=Whoami, responses=READING)
-async def whoami(user: Reader, parts: Parts) -> Whoami:
+class Whoami(msgspec.Struct, frozen=True):
+    """The signed-in user."""
+
+    name: str
+    tags: list[str]
+    vhosts: list[str]
+    may_write: bool
+
+
+@router.get("/itc_db/whoami", **answering(Whoami, READING))
+async def whoami(user: Reader, parts: Parts) -> Response:
     """The signed-in user, and the virtual hosts there are to choose from."""
     vhosts = user.vhosts if user.vhosts is not None else await _every_vhost(parts)
-    return Whoami(
-        name=user.name, tags=sorted(user.tags), vhosts=sorted(vhosts), may_write=user.may_write
-    )
+    return json_answer(Whoami(user.name, sorted(user.tags), sorted(vhosts), user.may_write))
 
 
 async def _every_vhost(parts: Parts) -> frozenset[str]:

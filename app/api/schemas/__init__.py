@@ -1,4 +1,1 @@
-"""What goes over the wire, as pydantic models: the OpenAPI document is made of these.
-
-Field names are the interface; ``docs/api.md`` shows each object with an example.
-"""
+"""What clients send in a body, as pydantic models."""

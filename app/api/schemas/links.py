@@ -1,4 +1,4 @@
-"""Rules of links: how somebody writes one down, and how it is shown."""
+"""Rules of links, as somebody writes one down."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, RootModel, WithJsonSchema
 from pydantic.config import JsonDict
 
-from app.api.schemas.common import Model, names_of
-from app.api.schemas.events import LinkWord
-from app.stored.link_rules import ListedRule, RuleState
-from app.tracker.links import Origin
+from app.api.parameters import names_of
 from app.tracker.links.rule import MOST_CONDITIONS, MOST_PARTS
 from app.tracker.links.takes import TAKES
+from model.words import LinkKind
 
 _PLACE = {"type": "string", "pattern": r"^\$message\.(header|payload|property)#/"}
 _PLACES = {"anyOf": [_PLACE, {"type": "array", "items": _PLACE, "minItems": 1}]}
@@ -41,8 +39,6 @@ Take = Annotated[Any, WithJsonSchema({"type": "string", "enum": sorted(TAKES)})]
 RuleName = Annotated[
     str, WithJsonSchema({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"})
 ]
-OriginWord = Annotated[str, names_of(Origin)]
-StateWord = Annotated[str, names_of(RuleState)]
 
 
 EXAMPLE: JsonDict = {
@@ -59,7 +55,7 @@ class LinkRule(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE]})
 
     name: RuleName = Field(default_factory=str)  # no default to be shown: it is left out
-    kind: LinkWord
+    kind: Annotated[str, names_of(LinkKind)]
     child: Places
     parent: Places = Field(default_factory=list)
     where: Conditions = Field(default_factory=list)
@@ -84,32 +80,3 @@ class JsonObject(RootModel[dict[str, Any]]):
 
 class JsonList(RootModel[list[Any]]):
     """Any array of JSON, to be read by whoever knows what is wrong with it."""
-
-
-class LinkRuleInfo(Model):
-    """A rule of a virtual host."""
-
-    name: str
-    origin: OriginWord = Field(
-        description="Built in, of the file for all virtual hosts, or this one's own."
-    )
-    state: StateWord = Field(
-        description="Whether messages are read by it: `set` is to hold, and `removed` to hold no "
-        "more, once the trace has taken it up."
-    )
-    from_event_id: int | None = Field(
-        description="The first event that was read by it; `null` while it does not hold."
-    )
-    rule: dict[str, Any] = Field(description="As one writes it.")
-
-    @classmethod
-    def of(cls, listed: ListedRule) -> LinkRuleInfo:
-        """How a rule is shown."""
-        rule, origin = listed.rule.rule, listed.rule.origin
-        return cls(
-            name=rule.name,
-            origin=origin.name,
-            state=listed.state.name,
-            from_event_id=listed.from_event_id,
-            rule=rule.to_json(),
-        )

@@ -1,4 +1,4 @@
-"""Restamping: by which rules, and what came of it."""
+"""By which rules a trace is to be restamped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.common import Model
 from app.api.schemas.traces import PolicyWord, QuietPattern
 from app.tracker.quiet import MOST
 
@@ -26,29 +25,3 @@ class RestampRequest(BaseModel):
         default=False,
         description="Read the messages again, too, by the rules of links that hold now.",
     )
-
-
-class RestampSeconds(Model):
-    """How long it took: waiting its turn, stamping while the trace ran, and the trace's pause."""
-
-    queued: float
-    replay: float
-    pause: float
-
-
-class RestampSummary(Model):
-    """A restamped trace: its rules, and how many of its participants are assumed."""
-
-    job: int
-    vhost: str
-    participant: PolicyWord
-    quiet: list[str]
-    events: int
-    participants: int
-    assumed: int
-    edges: int | None = Field(description="Links there are now; `null` where they were kept.")
-    cut: int | None = Field(
-        description="Messages of whose bodies only a part is stored, so that what looks into "
-        "bodies did not read them; `null` where none was read again."
-    )
-    seconds: RestampSeconds

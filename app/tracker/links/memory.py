@@ -10,6 +10,7 @@ to it, and a delivery stands for it only where the publish is not known.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Annotated
 
 import msgspec
 
@@ -32,36 +33,35 @@ LATEST = 16
 
 
 class LinkCount(msgspec.Struct):
-    """How often a rule's causes were found, and how often not.
-
-    Of the ``found``, ``known`` were in the publisher's past without the link, and ``hidden`` came
-    there by a way outside the broker; the rest the policy ``missed``. Those not found were never
-    seen here (``unseen``), may have been ``forgotten``, may be any of several messages
-    (``ambiguous``), or may have come before the rule held (``early``), when nobody looked for what
-    it names them by.
-    """
+    """How often messages named causes by one rule, and whether these were found."""
 
     found: int = 0
-    known: int = 0
-    unseen: int = 0
-    forgotten: int = 0
-    ambiguous: int = 0
-    early: int = 0
-    hidden: int = 0
+    known: Annotated[
+        int,
+        "Of those found, those that the publisher's participant had received or published, or had "
+        "heard of.",
+    ] = 0
+    unseen: Annotated[int, "Never seen in this virtual host while it was traced."] = 0
+    forgotten: Annotated[int, "Perhaps seen, and forgotten since."] = 0
+    ambiguous: Annotated[int, "Named by an id that several messages have."] = 0
+    early: Annotated[int, "Perhaps from before the rule held, which is not long."] = 0
+    hidden: Annotated[int, "Of those found, those that came by no way through the broker."] = 0
 
     @property
     def missed(self) -> int:
-        """Those that reached another participant of the publisher's program."""
+        """Of those found, those that reached another participant of the same program: where there
+        are any, participants are finer than programs.
+        """
         return self.found - self.known - self.hidden
 
     @property
     def coverage(self) -> float | None:
-        """Which share of the causes that messages name was found; None if they name none."""
+        """`found` of all that were named, between 0 and 1; `null` without any."""
         return share(self.found, self.unseen + self.forgotten + self.ambiguous + self.early)
 
     @property
     def fit(self) -> float | None:
-        """Which share of those found by way of the broker the policy had; None without any."""
+        """`known` of `known` and `missed`, between 0 and 1; `null` without any."""
         return share(self.known, self.missed)
 
 

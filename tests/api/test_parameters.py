@@ -8,7 +8,7 @@ from typing import Annotated
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from app.api.schemas.common import names_of
+from app.api.parameters import names_of
 
 
 class Colour(enum.IntEnum):

@@ -1,0 +1,230 @@
+"""The event object, and what the service answers of events and their causes.
+
+Lists of events are made here, and their schema comes from the same table, `model.event.SHOWN`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypedDict
+
+import msgspec
+
+from app.api.signin.permissions import ReadRights
+from app.errors import BadRequestError
+from app.stored.causality import Named, Path, Step
+from app.stored.deliveries import CopyState
+from app.stored.participants import VectorEntry
+from app.stored.spans import Handled
+from itc import Relation, encode, packed_texts
+from model.answers import Answer, said_of
+from model.event import NOTHING_LARGE, SHOWN, WITHOUT_CONTENT, Event, Large, ShownField
+from model.sound import Certainty
+from model.words import Via
+
+CLOCK_ALONE: Large = frozenset({"clock"})
+# Numbers, brackets, commas: but for these the paper's notation of a tree is JSON.
+_BRACKETS = str.maketrans("()", "[]", " ")
+
+
+def _type_of(field: ShownField) -> Any:
+    """The type of a field's value in JSON, with what it means."""
+    kinds = {"text": str, "words": list[str], "table": dict[str, Any]}
+    plain = field.type if field.kind == "text" and field.type is not bytes else None
+    kind: Any = plain or kinds.get(field.kind, field.type)
+    return Annotated[kind | None if field.nullable else kind, field.shown.meaning]
+
+
+if TYPE_CHECKING:
+    EventObject: TypeAlias = dict[str, Any]
+    EventColumns: TypeAlias = dict[str, Any]
+else:
+    _MEMBERS = {field.name: _type_of(field) for field in SHOWN.values()}
+    _LINKS = Annotated[list[Named], "What it names as its causes: with `links=true`."]
+    EventObject = TypedDict("Event", _MEMBERS)
+    EventObject.__doc__ = "A stored, stamped occurrence."
+    EventColumns = TypedDict("EventColumns", {**_MEMBERS, "links": _LINKS}, total=False)
+    EventColumns.__doc__ = "An event of which only some columns were asked for, or its links, too."
+
+Events: TypeAlias = list[EventObject] | list[EventColumns]
+
+Tree: TypeAlias = Annotated[
+    int | list[Any],
+    "The paper's tree as nested arrays: an id is 0, 1 or [left, right], an event a count or "
+    "[count, left, right].",
+]
+
+
+class ItcClock(msgspec.Struct, frozen=True):
+    """The stamp in each form: the paper's text, its trees, its bit code."""
+
+    text: str
+    id: Tree
+    event: Tree
+    code: Annotated[str, "Hexadecimal."]
+
+
+class Clocks(msgspec.Struct, frozen=True):
+    """The three clocks of one event."""
+
+    lamport: int
+    vector: list[VectorEntry]
+    itc: ItcClock
+
+
+class EventDetail(msgspec.Struct, frozen=True):
+    """One event with its clocks and its links."""
+
+    clocks: Clocks
+    handled: Annotated[
+        list[Handled],
+        "Who handled the message of a publish, or what was received here. Empty without spans, and "
+        "where they do not tell of which delivery they are.",
+    ]
+
+
+class PageItems(msgspec.Struct, frozen=True):
+    """The events of a page."""
+
+    items: Events
+
+
+class EventWalk(msgspec.Struct, frozen=True):
+    """Causes or effects of an event, nearest first."""
+
+    event: int
+    items: Events
+    truncated: bool
+    next: Annotated[
+        int | None,
+        "Where it is truncated: `after` for more effects, `before` for more causes.",
+    ]
+
+
+class CopyFate(msgspec.Struct, frozen=True):
+    """What became of the copy that one queue got."""
+
+    queue: str
+    state: CopyState
+    deliveries: Events
+    dead_letters: Events
+    dead_lettered_to: list[str]
+
+
+class Deliveries(msgspec.Struct, frozen=True):
+    """A publish's fate, queue by queue."""
+
+    event: int
+    routed_queues: int
+    handed_over: int
+    sentence: str
+    queues: list[CopyFate]
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """How two events are related."""
+
+    a: int
+    b: int
+
+
+class Related(msgspec.Struct, frozen=True):
+    """What is said of two events."""
+
+    vhost: str
+    relation: Relation
+    sentence: str
+    answer: Annotated[Answer, "Whether the earlier of the two had a part in the later."]
+    path: Annotated[
+        list[Step] | None,
+        "A shortest way of messages and links from the earlier to the later.",
+    ]
+
+
+class ChainEnds(msgspec.Struct, frozen=True):
+    """The chain between two events, as it is found at once."""
+
+    a: int = msgspec.field(name="from")
+    b: int = msgspec.field(name="to")
+    via: Via
+    start: Annotated[int, "The smaller of the two ids."]
+    end: Annotated[int, "The larger of the two ids."]
+    events: Annotated[Events, "Its events, by id."]
+
+
+class TouchedEvents(msgspec.Struct, frozen=True):
+    """Of the events since some: how many these caused, may have influenced, or did not."""
+
+    events: list[int]
+    vhost: str
+    sentence: str
+    items: Annotated[Events | None, "The events with the verdict that is asked for, by id."]
+
+
+def large_of(columns: Collection[str] | None, payload: bool) -> Large:
+    """The large fields that an answer with these columns needs."""
+    chosen = (field.large for name, field in SHOWN.items() if columns is None or name in columns)
+    large = NOTHING_LARGE.union(*chosen)
+    return large if payload else large - {"payload"}
+
+
+def event_view(
+    event: Event, content: ReadRights, columns: Collection[str] | None = None
+) -> EventObject:
+    """An event as a reader with these rights sees it, or some columns of it."""
+    fields = SHOWN if content.allow(event) else WITHOUT_CONTENT
+    return {
+        name: field.value(event)
+        for name, field in fields.items()
+        if columns is None or name in columns
+    }
+
+
+def event_detail(
+    event: Event, vector: Iterable[VectorEntry], handled: Iterable[Handled]
+) -> EventDetail:
+    """An event's three clocks, and when its message was handled."""
+    stamp = event.stamp
+    id_tree, event_tree = packed_texts(stamp.packed, event.interval)
+    itc = ItcClock(
+        f"({id_tree}, {event_tree})",
+        _json_tree(id_tree),
+        _json_tree(event_tree),
+        encode(stamp).hex(),
+    )
+    return EventDetail(Clocks(event.lamport, [*vector], itc), [*handled])
+
+
+def _json_tree(text: str) -> Any:
+    """A tree in the paper's notation, as nested arrays."""
+    return msgspec.Raw(text.translate(_BRACKETS).encode())
+
+
+def of_one_trace(a: Event, b: Event) -> int:
+    """The trace of two events; raises `BadRequestError` if they are of two."""
+    if a.trace_id != b.trace_id:
+        raise BadRequestError(
+            "these events are of two virtual hosts, whose clocks cannot be compared"
+        )
+    return a.trace_id
+
+
+def related(
+    a: Event, b: Event, relation: Relation, path: Path | None, certainty: Certainty
+) -> Related:
+    """How two events of one trace are related; ``path`` is from the earlier to the later.
+
+    A path that the clocks do not have is one all the same: then the earlier event was before.
+    """
+    steps = None if path is None else path.steps
+    if steps is not None and relation is Relation.concurrent:
+        relation = Relation.before if a.id < b.id else Relation.after
+    how = None if steps is None else _through(len(steps) - 1)
+    said = said_of(a.id, b.id, relation, how, complete=certainty.complete, sound=certainty.sound)
+    return Related(a.vhost, relation, said.sentence, said.answer, steps)
+
+
+def _through(events: int) -> str:
+    if not events:
+        return "directly"
+    return f"through {events} event{'s' * (events > 1)}"
