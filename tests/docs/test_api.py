@@ -1,4 +1,4 @@
-"""docs/api.md and the OpenAPI document name the same routes, parameters and fields."""
+"""docs/api.md and docs/api/ name the routes, parameters and fields of the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 
 from app.main import create_app
 from app.settings import load_settings
-from tests.docs.documents import CHECKOUT, blocks, prose
+from tests.docs.documents import CHECKOUT
+from tools.api_pages import FOLDER, pages
 
 API = CHECKOUT / "docs" / "api.md"
 
@@ -21,14 +22,6 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return create_app(settings).openapi()
 
 
-@pytest.fixture(scope="module")
-def words() -> set[str]:
-    """Every name that the document sets as code, which may continue on the next line."""
-    fenced = " ".join(block.text for block in blocks(API))
-    marked = " ".join(re.findall(r"`([^`]+)`", prose(API)))
-    return {word.lower() for word in re.findall(r"[A-Za-z][\w-]*", f"{fenced} {marked}")}
-
-
 def test_the_table_of_routes_is_the_services_own(described: dict[str, Any]) -> None:
     rows = re.findall(r"^\| ((?:`[A-Z]+` )+)`(/[^`]*)` \|", API.read_text(), re.MULTILINE)
     served = {
@@ -38,25 +31,19 @@ def test_the_table_of_routes_is_the_services_own(described: dict[str, Any]) -> N
     assert sorted(named) == sorted(served)
 
 
-def test_every_parameter_is_named(described: dict[str, Any], words: set[str]) -> None:
-    parameters = {
-        parameter["name"]
-        for methods in described["paths"].values()
-        for operation in methods.values()
-        for parameter in operation.get("parameters", [])
-    }
-    assert parameters
-    assert parameters <= words
+def test_the_pages_are_made_of_the_document_as_it_is(described: dict[str, Any]) -> None:
+    written = {path.name: path.read_text() for path in FOLDER.glob("*.md")}
+    assert written == pages(described), "python -m tools.api_pages writes them"
 
 
-def test_every_field_is_named(described: dict[str, Any], words: set[str]) -> None:
-    fields = {
-        f"{name}.{field}"
-        for name, schema in described["components"]["schemas"].items()
-        for field in schema["properties"]
-    }
-    assert fields
-    assert not {one for one in fields if one.partition(".")[2] not in words}
+def test_the_pages_have_every_route_parameter_and_field(described: dict[str, Any]) -> None:
+    text = "".join(path.read_text() for path in FOLDER.glob("*.md"))
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            assert f"## `{method.upper()} {path}`" in text
+            assert all(f"| `{each['name']}`" in text for each in operation.get("parameters", []))
+    for schema in described["components"]["schemas"].values():
+        assert all(f"| `{name}` |" in text for name in schema["properties"])
 
 
 def test_every_status_is_explained(described: dict[str, Any]) -> None:
