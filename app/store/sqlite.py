@@ -9,6 +9,7 @@ import operator
 import sqlite3
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -38,7 +39,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from app.errors import SettingsError
 from app.store import regex
 from app.store.inserts import inserts, upserts
-from app.store.one_trip import OneTrip, all_rows, in_its_thread
+from app.store.one_trip import all_rows, connected, in_its_thread
 from app.store.searched import Writing, keys
 from app.stored.lanes import Lane
 from model.words import LinkKind
@@ -186,13 +187,16 @@ class Sqlite:
     def _engine(self, connections: int) -> AsyncEngine:
         engine = create_async_engine(
             self._url,
-            # None: no transactions except those begun here.
-            connect_args={"isolation_level": None, "timeout": BUSY_SECONDS},
+            async_creator=partial(
+                connected,
+                self._url.database or "",
+                isolation_level=None,  # no transactions except those begun here
+                timeout=BUSY_SECONDS,
+            ),
             pool_size=connections,
             max_overflow=0,
             pool_timeout=POOL_SECONDS,
             hide_parameters=True,
-            module=OneTrip(),
         )
         event.listen(engine.sync_engine, "connect", _set_up)
         return engine

@@ -1,4 +1,4 @@
-"""Statements on SQLite take one trip to their connection's thread, and are otherwise as ever."""
+"""Transactions on SQLite take one trip to their connection's thread, and are otherwise as ever."""
 
 from __future__ import annotations
 
@@ -47,15 +47,6 @@ def trips(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(aiosqlite.Connection, "_execute", noted)
     return seen
-
-
-async def test_a_statement_takes_one_trip(engine: AsyncEngine, trips: list[str]) -> None:
-    async with engine.connect() as connection:
-        trips.clear()
-        for _ in range(3):
-            found = await connection.exec_driver_sql(NUMBERS)
-            assert [*found.scalars()] == [1, 2]
-        assert len(trips) == 1 + 3  # the first one begins
 
 
 async def test_several_statements_take_one_trip(

@@ -47,11 +47,10 @@ def test_everything_is_locked() -> None:
 
 
 # By distribution: what derives from parts of it that it does not document. Any release may change
-# those; then a bound no longer holds, or a statement takes four trips again, without an error.
+# those; then a bound no longer holds, or a transaction takes many trips, without an error.
 DERIVED = {
     "uvicorn": "app/protocol.py",
     "aiosqlite": "app/store/one_trip.py",
-    "sqlalchemy": "app/store/one_trip.py",
 }
 
 
