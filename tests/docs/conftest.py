@@ -82,7 +82,7 @@ class Installation:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=420,
         )
 
 
