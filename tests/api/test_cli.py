@@ -300,7 +300,7 @@ async def test_events_are_followed(world: World, tmp_path: Path) -> None:
         (("compare", ORDERED, "x"), Exit.usage, "unable to parse"),
         (("compare", ORDERED), Exit.usage, "Missing argument"),
         (("chain", ORDERED, ORDERED), Exit.usage, "both ids are the same"),
-        (("chain", ORDERED, INVOICED, "--file", "x.exe"), Exit.usage, "extension"),
+        (("chain", ORDERED, INVOICED, "--file", "x.exe"), Exit.usage, "ends in one of .jsonl"),
         (("chain", ORDERED, INVOICED, "--file", "../x"), Exit.usage, "name"),
         (("export", "get", ORDERED, INVOICED, "x.csv"), Exit.not_found, "no export x.csv"),
         (("jobs", "show", 99), Exit.not_found, "no job has the number 99"),

@@ -326,7 +326,16 @@ def test_zoom_pan_and_fit_change_what_is_in_view_and_the_address(
     for _ in range(6):
         page.keyboard.press("-")
     page.wait_for_function(f"n => {IN_VIEW} > n", arg=near * 3)
-    page.wait_for_function("() => /zoom=/.test(location.hash) && /at=/.test(location.hash)")
+    # Until nothing moves any more, neither the drawing nor the address that follows it.
+    page.wait_for_function(
+        f"""() => {{
+             const now = `${{location.hash}} ${{{IN_VIEW}}}`;
+             const still = now === window.before;
+             window.before = now;
+             return still && /zoom=/.test(now) && /at=/.test(now);
+           }}""",
+        polling=1000,
+    )
     address = page.url
     there = in_view(page)
     page.reload()
