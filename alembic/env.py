@@ -1,7 +1,7 @@
 """Runs the migrations: on a connection passed in, on ITC_DATABASE_URL, or as SQL text.
 
-`app.store.migrate` passes a connection. `alembic` on the command line opens its own, or with
-``--sql`` prints the statements, for those who may not connect.
+`app.store.database.migrate` passes a connection. `alembic` on the command line opens its own, or
+with ``--sql`` prints the statements, for those who may not connect.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from logging.config import fileConfig
 from alembic import context
 from sqlalchemy import Connection
 
-from app.store.engine import dialect_of
-from app.store.migrate import connected
-from app.store.searched import is_of_metadata
-from app.store.tables import metadata
+from app.store.database.engine import dialect_of
+from app.store.database.migrate import connected
+from app.store.database.searched import is_of_metadata
+from app.store.database.tables import metadata
 
 
 def _database_url() -> str:

@@ -36,9 +36,8 @@ from app.errors import (
 )
 from app.settings import Settings
 from app.store import Store, schema_state
-from app.store.engine import parse_url
-from app.stored.services import Service
-from app.stored.traces import Trace
+from app.store.database.engine import parse_url
+from app.stored.capture import Service, Trace
 from app.traces.audit import Ledger
 from app.traces.status import audit_status
 from app.version import program_version

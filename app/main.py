@@ -31,8 +31,7 @@ from app.link_rules import link_rules
 from app.settings import Settings
 from app.store.opening import open_store
 from app.store.store import Store
-from app.stored.restamps import Rules
-from app.stored.traces import Trace
+from app.stored.capture import Rules, Trace
 from app.traces.claims import LEASE_SECONDS, Claims
 from app.traces.feed import Feed
 from app.traces.opening import (

@@ -19,7 +19,7 @@ from app.errors import ItcError
 from app.garbage import tune_garbage_collection
 from app.main import open_restamping
 from app.settings import Settings
-from app.stored.restamps import RestampedTrace, Rules
+from app.stored.capture import RestampedTrace, Rules
 from app.tracker import Policy
 from app.tracker.links import Rule
 from model.described import shown

@@ -17,7 +17,7 @@ from app.children import leave_signals_to_the_service
 from app.garbage import tune_garbage_collection
 from app.main import open_capture
 from app.settings import Settings
-from app.stored.traces import Trace
+from app.stored.capture import Trace
 from app.traces.feed import Feed
 from app.traces.processes import LINE_BYTES, SERVICE, Notice, Order
 from app.traces.running import RunningTrace

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from app.store import Store
 from app.stored.conversations import ConversationFilter
-from app.stored.filters import EventFilter
+from app.stored.reading import EventFilter
 from app.tracker import Channel, Deliver, Publish, Record
 from app.tracker.links import BUILT_IN, Rules
 from bench.stores import fill

@@ -15,7 +15,7 @@ from typing import Any
 
 from app.jobs.reports import ReportKind, Reports
 from app.store import Store
-from app.stored.filters import EventFilter
+from app.stored.reading import EventFilter
 from app.tracker.links import BUILT_IN, Rules
 from bench.orders import BEGIN, SECOND, Orders
 from bench.stores import VHOST, fill_timed

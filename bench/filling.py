@@ -20,7 +20,7 @@ from pathlib import Path
 
 from app.garbage import tune_garbage_collection
 from app.store import Store, migrate
-from app.stored.batches import Batch
+from app.stored.capture import Batch
 from app.tracker import Bounds, Policy, StampedEvent, Tracker
 from bench.finding import RULES, traffic
 from bench.stores import FIRST_TIME, STEP, VHOST

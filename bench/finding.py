@@ -27,7 +27,7 @@ from pathlib import Path
 
 from app.garbage import tune_garbage_collection
 from app.store import Store
-from app.stored.filters import EventFilter
+from app.stored.reading import EventFilter
 from app.tracker import Channel, Deliver, Publish, Record
 from app.tracker.links import BUILT_IN, Rules
 from bench.stores import FIRST_TIME, STEP, VHOST, fill

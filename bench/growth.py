@@ -20,7 +20,7 @@ from pathlib import Path
 
 from app.garbage import tune_garbage_collection
 from app.store import Store, migrate
-from app.stored.batches import Batch
+from app.stored.capture import Batch
 from app.traces.retention import RetentionRule, retain
 from app.tracker import Bounds, Policy, Publish, Record, StampedEvent, Tracker
 from bench.stores import FIRST_TIME, STEP, traffic

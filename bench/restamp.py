@@ -16,7 +16,7 @@ from pathlib import Path
 
 from app.garbage import tune_garbage_collection
 from app.store import Store
-from app.stored.restamps import Rules
+from app.stored.capture import Rules
 from app.traces.restamping import Restamping
 from app.tracker import Bounds, Policy
 from bench.stores import VHOST, build

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 
 from app.garbage import tune_garbage_collection
 from app.store import Store, migrate
-from app.stored.batches import Batch
+from app.stored.capture import Batch
 from app.tracker import (
     Bounds,
     Channel,

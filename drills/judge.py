@@ -17,7 +17,7 @@ from app.broker.consumer import TRACE_QUEUE, Firehose, Reading
 from app.broker.marks import mark_of, queue_prefix
 from app.broker.trace_queue import QueueBounds
 from app.store import Store
-from app.stored.filters import EventFilter
+from app.stored.reading import EventFilter
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker, Unreadable
 from model.event import Event
 from model.words import EventType

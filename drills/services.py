@@ -27,7 +27,7 @@ from typing import NamedTuple
 from sqlalchemy import make_url
 
 from app.store import Store, migrate
-from app.stored.services import Held
+from app.stored.capture import Held
 from drills.judge import Report, judged, opened, oracle, settled
 from drills.load import Load
 from drills.service import Service

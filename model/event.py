@@ -2,7 +2,7 @@
 
 Everything else comes from this: the tables' columns, the select lists of the service and of Spark,
 the API's object and its schema, the columns of tables on the page and in a terminal, the fields of
-exports. A new field is a line here, a line in `app.store.rows`, and a migration.
+exports. A new field is a line here, a line in `app.store.capture.rows`, and a migration.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ depends_on: str | Sequence[str] | None = None
 # Only an INTEGER key is SQLite's fast rowid.
 BIG_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
-# How keys are looked up is each database's own affair (`app.store.searched`).
+# How keys are looked up is each database's own affair (`app.store.database.searched`).
 KEYS = {
     "sqlite": (
         "CREATE TABLE keys (trace_id INTEGER NOT NULL, run INTEGER NOT NULL, key BLOB NOT"

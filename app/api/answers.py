@@ -26,7 +26,7 @@ from model.described import shown
 from model.event import Event, Large
 
 if TYPE_CHECKING:
-    from app.store.queries import Events
+    from app.store.reading.queries import Events
 
 # Stored bytes of large fields that are read and sent at once. A slow client leaves in memory what
 # these become in an answer.

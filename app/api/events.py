@@ -12,9 +12,8 @@ import msgspec
 
 from app.api.signin.permissions import ReadRights
 from app.errors import BadRequestError
-from app.stored.causality import Named, Path, Step
-from app.stored.deliveries import CopyState
-from app.stored.participants import VectorEntry
+from app.stored.causality import CopyState, Named, Path, Step
+from app.stored.reading import VectorEntry
 from app.stored.spans import Handled
 from itc import Relation, encode, packed_texts
 from model.answers import Answer, said_of

@@ -7,14 +7,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from app.api.slots import Slots
-from app.stored.filters import EventFilter
-from app.stored.pages import SEARCHES, EventPage, Found, Sort, is_quick
-from app.stored.periods import Histogram
+from app.stored.reading import SEARCHES, EventFilter, EventPage, Found, Histogram, Sort, is_quick
 from model.event import Large
 from model.words import Via
 
 if TYPE_CHECKING:
-    from app.store.queries import Events
+    from app.store.reading.queries import Events
 
 # A walk beyond this many events is as much work as a search.
 SHORT_WALK = 100

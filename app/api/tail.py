@@ -19,14 +19,13 @@ from app.api.described import encode_json
 from app.api.events import large_of
 from app.api.searching import Searches
 from app.api.signin.permissions import ReadRights
-from app.stored.filters import EventFilter
-from app.stored.pages import Found, is_quick
+from app.stored.reading import EventFilter, Found, is_quick
 from app.traces.feed import Feed
 from model.event import Event
 
 if TYPE_CHECKING:
-    from app.store.causality import Causality
-    from app.store.queries import Events
+    from app.store.causality.walks import Causality
+    from app.store.reading.queries import Events
 
 # Of encoded batches for the readers who ask next.
 KEPT_BYTES = 1 << 25

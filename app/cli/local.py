@@ -52,7 +52,7 @@ def serve(
 
 
 def _tighten(configuration: Settings) -> None:
-    from app.store.engine import parse_url
+    from app.store.database.engine import parse_url
 
     data = configuration.data_dir.absolute()
     filled = (configuration.exports.absolute(), configuration.archives, data / "topologies")
@@ -81,7 +81,7 @@ def migrate() -> None:
     """Bring the database's tables up to date."""
     keep_private()
     configuration = load_settings()
-    from app.store.migrate import migrate as bring_up_to_date
+    from app.store.database.migrate import migrate as bring_up_to_date
 
     before = asyncio.run(bring_up_to_date(configuration.database.reveal()))
     if before.is_current:

@@ -4,7 +4,7 @@
 database's tables up to date before a store is opened.
 """
 
-from app.store.migrate import SchemaState, migrate, schema_state
+from app.store.database.migrate import SchemaState, migrate, schema_state
 from app.store.store import Store
 
 __all__ = ["SchemaState", "Store", "migrate", "schema_state"]

@@ -11,10 +11,10 @@ from sqlalchemy import and_, delete, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
-from app.store import tables
-from app.store.engine import Database
-from app.store.services import lives
-from app.store.subject import Subject, reads, writes
+from app.store.capture.services import lives
+from app.store.database import tables
+from app.store.database.engine import Database
+from app.store.database.subject import Subject, reads, writes
 from app.stored.jobs import ENDED, TRANSITIONS, Job, JobState, Json
 from model.jobs import Progress
 

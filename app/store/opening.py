@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.errors import SettingsError
-from app.store import sqlite
-from app.store.engine import parse_url
-from app.store.migrate import migrate
+from app.store.database import sqlite
+from app.store.database.engine import parse_url
+from app.store.database.migrate import migrate
 from app.store.store import Store
 
 if TYPE_CHECKING:

@@ -8,39 +8,40 @@ from typing import TypeVar
 from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store import keys, tables
-from app.store.aliases import Aliases
-from app.store.assertions import Assertions
-from app.store.batches import Batches, Bounds
-from app.store.causality import Causality
-from app.store.chains import Chains
-from app.store.checkpoints import Checkpoints
-from app.store.connections import Connections
-from app.store.conversations import Conversations
-from app.store.deliveries import Deliveries
-from app.store.doubts import Doubts
-from app.store.engine import Database
-from app.store.failures import Failures
-from app.store.gaps import Gaps
-from app.store.hidden import Hidden
+from app.store.capture import keys
+from app.store.capture.aliases import Aliases
+from app.store.capture.batches import Batches, Bounds
+from app.store.capture.checkpoints import Checkpoints
+from app.store.capture.connections import Connections
+from app.store.capture.doubts import Doubts
+from app.store.capture.gaps import Gaps
+from app.store.capture.leases import Leases
+from app.store.capture.link_rules import LinkRules
+from app.store.capture.quarantine import Quarantine
+from app.store.capture.restamps import Restamps
+from app.store.capture.retention import Retention
+from app.store.capture.services import Services
+from app.store.capture.traces import Traces
+from app.store.causality.chains import Chains
+from app.store.causality.deliveries import Deliveries
+from app.store.causality.hidden import Hidden
+from app.store.causality.touched import Touched
+from app.store.causality.walks import Causality
+from app.store.conversations.failures import Failures
+from app.store.conversations.lists import Conversations
+from app.store.database import tables
+from app.store.database.engine import Database
+from app.store.database.lanes import Lane
+from app.store.database.migrate import check_schema
 from app.store.jobs import Jobs
-from app.store.leases import Leases
-from app.store.link_rules import LinkRules
-from app.store.migrate import check_schema
-from app.store.participants import Participants
-from app.store.periods import Periods
-from app.store.quarantine import Quarantine
-from app.store.queries import Events
-from app.store.restamps import Restamps
-from app.store.retention import Retention
-from app.store.services import Services
-from app.store.spans import Spans
-from app.store.touched import Touched
-from app.store.traces import Traces
-from app.store.violations import Violations
-from app.store.watching import Watching
-from app.stored.lanes import Lane
-from app.stored.pages import SEARCHES
+from app.store.reading.participants import Participants
+from app.store.reading.periods import Periods
+from app.store.reading.queries import Events
+from app.store.spans.imported import Spans
+from app.store.watch.assertions import Assertions
+from app.store.watch.violations import Violations
+from app.store.watch.watching import Watching
+from app.stored.reading import SEARCHES
 from model.times import now
 
 T = TypeVar("T")
@@ -103,7 +104,7 @@ class Store:
         traceparents: bool = False,
         clock: Callable[[], int] = now,
     ) -> Store:
-        """Connect to a database whose tables are up to date (`app.store.migrate`).
+        """Connect to a database whose tables are up to date (`app.store.database.migrate`).
 
         Of each message's body ``payload_max_bytes`` are kept, of unreadable messages
         ``quarantine_max`` a trace; a list of events may take ``query_seconds``, and ``searches``

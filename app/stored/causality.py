@@ -1,14 +1,18 @@
-"""Parts of an event's causal past and future."""
+"""What led to an event and what came of it."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
 from model.described import INNER
 from model.event import Event
-from model.words import LinkKind
+from model.times import Microseconds
+from model.who import Who
+from model.words import EventType, LinkKind
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -64,7 +68,7 @@ class EventLinks(msgspec.Struct, frozen=True):
 class Walk(msgspec.Struct, frozen=True):
     """A part of an event's past or future, nearest first; ``truncated`` where there is more.
 
-    ``heavy`` is that of `app.stored.pages.Found`.
+    ``heavy`` is that of `app.stored.reading.Found`.
     """
 
     items: list[Event]
@@ -75,7 +79,7 @@ class Walk(msgspec.Struct, frozen=True):
 class Chain(msgspec.Struct, frozen=True):
     """A part of the chain between two events, by id; ``truncated`` where there is more.
 
-    ``heavy`` is that of `app.stored.pages.Found`. A chain that is too long to follow is
+    ``heavy`` is that of `app.stored.reading.Found`. A chain that is too long to follow is
     ``truncated``, and has no items.
     """
 
@@ -93,3 +97,125 @@ class Chain(msgspec.Struct, frozen=True):
     def next(self) -> int | None:
         """Where it is truncated: `after` for more; `null` if it is too long to follow."""
         return self.items[-1].id if self.truncated and self.items else None
+
+
+class CopyState(enum.StrEnum):
+    """What became of one queue's copy."""
+
+    handed_over = "handed_over"
+    waiting = "waiting"
+    dead_lettered = "dead_lettered"
+
+
+class QueueFate(msgspec.Struct):
+    """One queue's copy: handed over from it, and handed over after it died there."""
+
+    queue: str
+    deliveries: list[Event]
+    dead_letters: list[Event]
+
+    @property
+    def state(self) -> CopyState:
+        """What is known of it last."""
+        if self.dead_letters:
+            return CopyState.dead_lettered
+        return CopyState.handed_over if self.deliveries else CopyState.waiting
+
+    @property
+    def dead_lettered_to(self) -> list[str]:
+        """The queues it was handed over from after it died here."""
+        return list(dict.fromkeys(event.queue for event in self.dead_letters if event.queue))
+
+
+class Fate(msgspec.Struct, frozen=True):
+    """A publish, the number of queues it was routed to, and each one's copy.
+
+    ``heavy`` is that of `app.stored.reading.Found`.
+    """
+
+    publish: Event
+    routed_queues: int
+    queues: list[QueueFate]
+    heavy: dict[int, int] = {}
+
+    @property
+    def sentence(self) -> str:
+        """All of this in a sentence."""
+        if not self.queues:
+            return "routed to no queue: nobody was given it"
+        noun = "queue" if self.routed_queues == 1 else "queues"
+        return f"handed over for {self.handed_over} of {self.routed_queues} {noun}"
+
+    @property
+    def handed_over(self) -> int:
+        """How many of the queues' copies were handed over, directly or as dead letters."""
+        return sum(fate.state is not CopyState.waiting for fate in self.queues)
+
+
+class HiddenLink(msgspec.Struct, frozen=True, kw_only=True):
+    """A publish that names a cause which reached no participant of its program."""
+
+    effect: Annotated[int, "The publish."]
+    cause: Annotated[int, "The event that it names."]
+    rule: str
+    kind: LinkKind
+    recorded_at: Annotated[Microseconds, "When the effect was recorded."]
+    giver: Annotated[Who, "Whom the id probably came from."] = msgspec.field(name="from")
+    how: Annotated[
+        EventType,
+        "Whether they were handed the cause's message, last before the effect, or published it, "
+        "and nobody was handed it.",
+    ]
+    taker: Annotated[Who, "Who published the effect."] = msgspec.field(name="to")
+
+
+class HiddenWay(msgspec.Struct, frozen=True, kw_only=True):
+    """The links of one rule from one participant to another."""
+
+    rule: str
+    giver: Who = msgspec.field(name="from")
+    taker: Who = msgspec.field(name="to")
+    links: int
+    first_at: Microseconds
+    last_at: Microseconds
+    last_effect: Annotated[int, "The newest publish that came of it."]
+
+
+class HiddenWays(msgspec.Struct, frozen=True):
+    """Hidden ways, those used last first."""
+
+    vhost: str
+    links: Annotated[int, "How many links were counted, the newest."]
+    truncated: Annotated[bool, "Whether there are older ones."]
+    ways: list[HiddenWay]
+
+
+class Touched(NamedTuple):
+    """Of the events since some: how many these caused, may have influenced, or did not.
+
+    Those asked about are left out. ``items`` are some of one of the three, by id; ``heavy`` is that
+    of `app.stored.reading.Found`.
+    """
+
+    as_of: Annotated[int, "The newest event that was looked at."]
+    since: Annotated[int, "How many events came after the first of them."]
+    caused: Annotated[int, "To which messages and links lead."]
+    may_have: Annotated[int, "Which happened after one of them, and no more is known."]
+    caused_truncated: Annotated[
+        bool, "More were caused than could be followed; they are among the others."
+    ] = False
+    items: Annotated[Sequence[Event], INNER] = ()
+    next: Annotated[int | None, "Where it is truncated: `after` for more."] = None
+    heavy: Annotated[Mapping[int, int], INNER] = {}
+
+    @property
+    def cannot_have(self) -> int:
+        """Which happened after none of them: not influenced by any, if the answer is complete and
+        sound.
+        """
+        return self.since - self.caused - self.may_have
+
+    @property
+    def truncated(self) -> bool:
+        """Whether there are more than `items`."""
+        return self.next is not None

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from app.errors import OutageError
-from app.stored.connections import BrokerConnection
+from app.stored.capture import BrokerConnection
 from app.tracker import Tracker, Unreadable
 
 if TYPE_CHECKING:

@@ -18,11 +18,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from app.errors import ItcError, OutageError
-from app.stored.services import Held, Service
+from app.stored.capture import Held, Service
 from app.traces.elsewhere import encoded
 
 if TYPE_CHECKING:
-    from app.store.services import Services
+    from app.store.capture.services import Services
     from app.traces.here import TracesHere
 
 log = logging.getLogger(__name__)

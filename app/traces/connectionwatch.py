@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from app.errors import OutageError
-from app.stored.connections import ClosedConnection, NewConnection
+from app.stored.capture import ClosedConnection, NewConnection
 from app.tracker.clients import client_name, shown_name
 
 if TYPE_CHECKING:
     from app.broker.announced import Opened
     from app.broker.announcements import Announcements, AnnouncementStream
-    from app.store.connections import Connections
+    from app.store.capture.connections import Connections
 
 log = logging.getLogger(__name__)
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from app.errors import ConflictError
-from app.stored.services import Held, Service
-from app.stored.traces import Trace
+from app.stored.capture import Held, Service, Trace
 from app.traces.life import Standing, TraceState
 from app.traces.status import Snapshot
 
 if TYPE_CHECKING:
-    from app.store.services import Services
+    from app.store.capture.services import Services
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from model.gaps import Gap
 from model.times import now
 
 if TYPE_CHECKING:
-    from app.store.gaps import Gaps
+    from app.store.capture.gaps import Gaps
 
 # A suspected gap that begins within this many events of the last one's end makes that longer.
 NEAR = 5_000

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from app.errors import ConflictError, NotFoundError, OutageError
-from app.stored.traces import Trace
+from app.stored.capture import Trace
 from app.traces.elsewhere import Elsewhere
 from app.traces.feed import Feed
 from app.traces.status import Snapshot

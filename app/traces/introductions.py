@@ -16,12 +16,12 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from app.errors import OutageError
-from app.stored.connections import BrokerConnection
+from app.stored.capture import BrokerConnection
 from app.traces.connectionwatch import new_connections
 
 if TYPE_CHECKING:
     from app.broker.announcements import Announcements
-    from app.store.connections import Connections
+    from app.store.capture.connections import Connections
 
 POLL_SECONDS = 0.02
 # How often the management API is asked, and how often where nothing is announced.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from app.stored.traces import Trace
+from app.stored.capture import Trace
 from app.traces.connectionwatch import ConnectionWatch
 from app.traces.feed import Feed
 from app.traces.introductions import Introductions

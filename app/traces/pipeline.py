@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from app.errors import CheckpointError
-from app.stored.traces import Trace
+from app.stored.capture import Trace
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
 from app.traces.marks import Marks

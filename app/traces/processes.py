@@ -23,7 +23,7 @@ import msgspec
 
 from app.children import Child
 from app.environment import needed
-from app.stored.traces import Trace
+from app.stored.capture import Trace
 from app.traces.feed import Feed
 from app.traces.life import Life
 from app.traces.running import RunningTrace

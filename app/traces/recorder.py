@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from app.stored.batches import Batch
+from app.stored.capture import Batch
 from app.traces.audit import Audit, Ledger, Tally, comparing
 from app.traces.life import Standing
 from app.traces.marks import Point

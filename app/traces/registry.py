@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from app.errors import BadRequestError, ItcError, NotFoundError, OutageError
-from app.stored.traces import Trace
+from app.stored.capture import Trace
 from app.traces.audit import Ledger
 from app.traces.elsewhere import Elsewhere, Others
 from app.traces.feed import Feed

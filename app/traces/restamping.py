@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from app.errors import CheckpointError
-from app.stored.restamps import RestampOutcome, Rules, Standing
+from app.stored.capture import RestampOutcome, Rules, Standing
 from app.tracker import Bounds, Places, Policy, Quiet, UnreadableCheckpointError
 from app.tracker.links import Rules as LinkRules
 from app.tracker.restamp import Restamper, StoredEvent
 from model.jobs import Progress
 
 if TYPE_CHECKING:
-    from app.store.restamps import Restamps
+    from app.store.capture.restamps import Restamps
 
 CHUNK = 2_000
 CHUNK_WITH_MESSAGES = 200  # each with as much of its body as is stored

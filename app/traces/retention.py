@@ -10,7 +10,7 @@ from app.tracker import Tracker
 from model.times import now
 
 if TYPE_CHECKING:
-    from app.store.retention import Retention
+    from app.store.capture.retention import Retention
 
 # How many events one transaction removes: few enough to let other traces' batches in between.
 AT_MOST = 20_000

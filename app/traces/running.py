@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from app.errors import UndeliverableError
-from app.stored.traces import Trace
+from app.stored.capture import Trace
 from app.traces.attempt import Attempt
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch

@@ -21,7 +21,7 @@ from app.stored.spans import Outcome
 from model.times import now
 
 if TYPE_CHECKING:
-    from app.store.spans import Spans
+    from app.store.spans.imported import Spans
 
 log = logging.getLogger(__name__)
 

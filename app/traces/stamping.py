@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from app.stored.batches import Batch
+from app.stored.capture import Batch
 from app.traces.audit import Tally
 from app.traces.marks import Mark
 from app.traces.recorder import Recorder

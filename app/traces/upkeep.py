@@ -7,8 +7,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from app.errors import BadRequestError, CheckpointError, ConflictError, OutageError
-from app.stored.batches import Batch
-from app.stored.traces import Trace
+from app.stored.capture import Batch, Trace
 from app.traces.elsewhere import Elsewhere
 from app.traces.here import TracesHere
 from app.traces.pipeline import PipelineSettings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from app.errors import BadRequestError
-from app.stored.traces import Trace
+from app.stored.capture import Trace
 from app.tracker.taken import ALL, Taken, taken
 
 if TYPE_CHECKING:

@@ -25,11 +25,11 @@ from model.gaps import Gap
 from model.words import Via
 
 if TYPE_CHECKING:
-    from app.store.conversations import Conversations
-    from app.store.doubts import Doubts
-    from app.store.gaps import Gaps
-    from app.store.queries import Events
-    from app.store.watching import Watching
+    from app.store.capture.doubts import Doubts
+    from app.store.capture.gaps import Gaps
+    from app.store.conversations.lists import Conversations
+    from app.store.reading.queries import Events
+    from app.store.watch.watching import Watching
 
 # So many of the moments at which all was known to be stored are remembered of a trace.
 MOST_PROOFS = 2_000

@@ -12,8 +12,8 @@ from app.watch.subjects import Subject, subject_of
 from app.watch.waiting import Line, Settled, Wait
 
 if TYPE_CHECKING:
-    from app.store.assertions import Assertions
-    from app.store.watching import Watching
+    from app.store.watch.assertions import Assertions
+    from app.store.watch.watching import Watching
 
 log = logging.getLogger(__name__)
 

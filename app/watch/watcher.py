@@ -20,8 +20,8 @@ from app.watch.watched import Judge, WatchedTrace
 from model.times import now
 
 if TYPE_CHECKING:
-    from app.store.assertions import Assertions
-    from app.store.watching import Watching
+    from app.store.watch.assertions import Assertions
+    from app.store.watch.watching import Watching
     from app.traces.here import TracesHere
 
 log = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ from model.described import shown
 from model.times import iso_time, now
 
 if TYPE_CHECKING:
-    from app.store.violations import Violations
+    from app.store.watch.violations import Violations
 
 log = logging.getLogger(__name__)
 

@@ -35,7 +35,7 @@ from app.jobs.touched import TouchedFiles
 from app.server import Server, bind, configuration
 from app.settings import Settings
 from app.store import Store
-from app.stored.pages import SEARCHES
+from app.stored.reading import SEARCHES
 from app.traces.connectionwatch import WatchState
 from app.traces.spanwatch import SpanBounds, SpanWatch
 from app.tracker import Record

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app.store import Store, migrate
-from app.stored.batches import Batch
+from app.stored.capture import Batch
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker, Unreadable
 
 START = 1_767_323_045_000_000  # 2026-01-02T03:04:05Z

@@ -6,8 +6,7 @@ import httpx
 import pytest
 
 from app.api.events import ChainEnds, Related, TouchedEvents
-from app.stored.causality import Chain
-from app.stored.touched import Touched
+from app.stored.causality import Chain, Touched
 from model.sound import Certainty
 from tests.api.conftest import World, connected
 from tests.api.described import described

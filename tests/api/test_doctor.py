@@ -17,7 +17,7 @@ from app.broker.management import ManagementApi, Permissions
 from app.doctor import Finding, examine, missing_rights
 from app.settings import Settings
 from app.store import Store, migrate
-from app.stored.batches import Batch
+from app.stored.capture import Batch
 from app.traces.audit import AuditState, Ledger, Tally
 from app.tracker import Checkpoint, Policy
 from tests.api.story import ORDER, UNSOUND, Teller

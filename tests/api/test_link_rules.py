@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.stored.batches import Batch
+from app.stored.capture import Batch
 from app.tracker.links import BUILT_IN, Rule, merged, of_all
 from app.tracker.links.rules import MOST_RULES
 from tests.api.conftest import World

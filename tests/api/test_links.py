@@ -10,8 +10,8 @@ import httpx
 import msgspec
 import pytest
 
-from app.store import events as stored_events
-from app.stored.batches import Batch
+from app.store.reading import events as stored_events
+from app.stored.capture import Batch
 from app.tracker import Bounds, Deliver, Policy, Publish, Tracker
 from app.tracker.events import Edge, StampedEvent
 from app.tracker.links import Names, search_key
@@ -130,8 +130,8 @@ async def test_a_page_says_it_beside_the_columns_that_are_chosen(linked: httpx.A
 async def test_large_events_say_what_they_name_as_well(
     linked: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.store.events.LIGHT", 0)
-    monkeypatch.setattr("app.store.events.AT_ONCE", 0)
+    monkeypatch.setattr("app.store.reading.events.LIGHT", 0)
+    monkeypatch.setattr("app.store.reading.events.AT_ONCE", 0)
     stored_events._light_query.cache_clear()
     try:
         found = (await linked.get(f"/itc_db?before={GOT}&page_size=1&links=true")).json()

@@ -16,8 +16,7 @@ from httpx_sse import ServerSentEvent, aconnect_sse
 
 from app.api import parameters, streams
 from app.api.routes import live
-from app.stored.filters import EventFilter
-from app.stored.pages import Found
+from app.stored.reading import EventFilter, Found
 from model.event import Large
 from tests.api.conftest import World, WorldBounds, make_world, served
 from tests.api.fakes import basic

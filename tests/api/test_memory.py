@@ -17,7 +17,7 @@ from app.api.described import encode_json
 from app.api.events import event_view
 from app.api.signin.permissions import EVERYTHING_READ
 from app.store import Store
-from app.stored.filters import EventFilter
+from app.stored.reading import EventFilter
 from model.event import EVERYTHING
 from tests.api.conftest import World, WorldBounds, connected, make_world
 from tests.api.story import BILLING, SHOP, deliver, publish

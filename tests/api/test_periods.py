@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from app.api.routes.periods import PeriodCertainty
-from app.stored.periods import Histogram
+from app.stored.reading import Histogram
 from model.sound import Certainty
 from tests.api.conftest import World
 from tests.api.described import described

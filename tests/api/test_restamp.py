@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from app.stored.restamps import RestampedTrace, RestampOutcome
+from app.stored.capture import RestampedTrace, RestampOutcome
 from app.tracker import Policy, Publish
 from model.jobs import OfJob
 from tests.api.conftest import World

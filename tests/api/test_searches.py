@@ -14,7 +14,7 @@ import pytest
 from app.api.readiness import Readiness
 from app.api.slots import Slots
 from app.errors import TooManyRequestsError
-from app.store import regex
+from app.store.database import regex
 from tests.api.conftest import World, WorldBounds, make_world
 from tests.api.fakes import basic
 from tests.api.story import SHOP, publish

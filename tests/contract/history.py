@@ -6,8 +6,8 @@ import random
 from typing import Any
 
 from app.store import Store
-from app.store.tables import event_ids
-from app.stored.batches import Batch
+from app.store.database.tables import event_ids
+from app.stored.capture import Batch
 from app.tracker import Policy
 from app.tracker.events import StampedEvent
 from app.tracker.records import Channel, Deliver, Publish, Record
@@ -18,7 +18,7 @@ EXCHANGES = ("", "orders", "orders.eu", "Orders", "é-exchange", "a%b_c")
 QUEUES = ("billing", "shipping", "audit", "billing.dead", 'say "hi"', "q_1")
 KEYS = ("order.new", "order.paid", "x", "", ",", '"', "x,", ",y", "ü.ö", "a\\b")
 USERS = ("shop", "robot")
-RUN = 65_536  # ids in a run of the index of keys (`app.store.searched`)
+RUN = 65_536  # ids in a run of the index of keys (`app.store.database.searched`)
 BODIES = (b"", b"hello order", b"\x00\xff\xfe", "grüße".encode(), b"x" * 300)
 
 

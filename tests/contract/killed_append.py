@@ -6,7 +6,8 @@ import asyncio
 import os
 import sys
 
-from app.store import Store, quarantine
+from app.store import Store
+from app.store.capture import quarantine
 from tests.contract.history import History
 
 

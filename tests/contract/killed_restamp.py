@@ -10,8 +10,9 @@ import os
 import sys
 import time
 
-from app.store import Store, restamps
-from app.stored.restamps import Rules
+from app.store import Store
+from app.store.capture import restamps
+from app.stored.capture import Rules
 from app.traces import restamping
 from app.tracker import Policy
 from model.jobs import Progress

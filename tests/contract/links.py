@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from app.stored.batches import Batch
+from app.stored.capture import Batch
 from app.tracker.events import Edge, StampedEvent
 from app.tracker.links import NO_NAMES, Names, search_key
 from model.words import EventType, LinkKind

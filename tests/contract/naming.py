@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from app.stored.batches import Batch
+from app.stored.capture import Batch
 from app.tracker import Bounds, Policy, Tracker
 from app.tracker.links import BUILT_IN, Origin, Rule, Rules, TraceRule
 from app.tracker.records import Publish

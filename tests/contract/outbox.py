@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from app.store import Store
-from app.stored.batches import Batch
+from app.stored.capture import Batch
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Restored, Tracker
 from app.tracker.events import StampedEvent
 from app.tracker.links import BUILT_IN, Rules

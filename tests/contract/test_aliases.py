@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from app.errors import ConflictError, NotFoundError
-from app.store import Store, aliases
-from app.stored.connections import NewConnection
-from app.stored.filters import EventFilter
-from app.stored.participants import Participant
+from app.store import Store
+from app.store.capture import aliases
+from app.stored.capture import NewConnection
+from app.stored.reading import EventFilter, Participant
 from app.tracker import Policy
 from tests.contract.history import History
 

@@ -11,7 +11,7 @@ import pytest
 
 from app.errors import NotFoundError
 from app.store import Store
-from app.stored.filters import EventFilter
+from app.stored.reading import EventFilter
 from app.tracker.events import StampedEvent
 from app.tracker.records import Publish, Unreadable
 from itc import Stamp, pack

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from app.errors import BadRequestError, ConflictError, NotFoundError
-from app.store import Store, assertions
+from app.store import Store
+from app.store.watch import assertions
 from app.stored.assertions import (
     MINUTE,
     MOST_A_MINUTE,

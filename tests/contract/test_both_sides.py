@@ -13,8 +13,8 @@ from app.api.described import encode_json
 from app.api.events import event_view
 from app.api.signin.permissions import EVERYTHING_READ
 from app.store import Store
-from app.store.engine import dialect_of
-from app.stored.filters import EventFilter
+from app.store.database.engine import dialect_of
+from app.stored.reading import EventFilter
 from model.event import NOTHING_LARGE, SHOWN
 from model.words import Via
 from spark_jobs.columns import restore, select

@@ -8,9 +8,10 @@ from collections import Counter
 import pytest
 
 from app.errors import BadRequestError, NotFoundError
-from app.store import Store, causality
-from app.stored.deliveries import CopyState
-from app.stored.filters import EventFilter
+from app.store import Store
+from app.store.causality import walks
+from app.stored.causality import CopyState
+from app.stored.reading import EventFilter
 from app.tracker.events import StampedEvent
 from app.tracker.records import Deliver, Publish
 from itc import Relation, compare
@@ -158,17 +159,17 @@ async def test_a_walk_takes_few_round_trips(
     history = History(seed=4, channels=4)
     await _stored(store, trace_id, history, 400)
     trips: list[int] = []
-    runs = causality._runs
+    runs = walks._runs
 
     async def counted(connection, ids, forward):  # type: ignore[no-untyped-def]
         trips.append(len(ids))
         return await runs(connection, ids, forward)
 
-    monkeypatch.setattr(causality, "_runs", counted)
+    monkeypatch.setattr(walks, "_runs", counted)
     walk = await store.causality.causes(_id(history.events[-1]), limit=300)
     assert len(walk.items) == 300
     assert len(trips) <= 300 / 4  # its four participants are read side by side
-    assert max(trips) <= causality.FRONTIER + 1
+    assert max(trips) <= walks.FRONTIER + 1
 
 
 async def test_the_past_of_an_unknown_event_is_an_error(store: Store, trace_id: int) -> None:

@@ -9,7 +9,9 @@ import pytest
 from sqlalchemy import text
 
 from app.errors import BadRequestError, NotFoundError
-from app.store import Store, causality, chains, chunks, touched, ways
+from app.store import Store
+from app.store.causality import chains, touched, walks, ways
+from app.store.database import chunks
 from app.tracker.events import StampedEvent
 from itc import Relation, compare
 from model import ways as walk
@@ -40,7 +42,7 @@ async def test_a_chain_is_all_that_lies_between_by_pages(
     store: Store, trace_id: int, via: Via, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunks, "CHUNK", 40)
-    monkeypatch.setattr(causality, "FRONTIER", 8)
+    monkeypatch.setattr(walks, "FRONTIER", 8)
     history = LinkedHistory(seed, channels=(3, 6)[seed % 2])
     await _stored(store, trace_id, history)
     dice = random.Random(seed)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from app.store import Store
-from app.store.chunks import CHUNK
-from app.store.connections import LIST_AGE
-from app.stored.connections import BrokerConnection, ClosedConnection, NewConnection
+from app.store.capture.connections import LIST_AGE
+from app.store.database.chunks import CHUNK
+from app.stored.capture import BrokerConnection, ClosedConnection, NewConnection
 
 NODE = "rabbit@one"
 NAME = "10.0.0.7:4711 -> 10.0.0.1:5672"

@@ -9,9 +9,12 @@ from itertools import pairwise
 import pytest
 
 from app.errors import NotFoundError
-from app.store import Store, chunks, conversations, links
+from app.store import Store
+from app.store.causality import links
+from app.store.conversations import lists
+from app.store.database import chunks
 from app.stored.conversations import ConversationFilter, FoundConversation
-from app.stored.filters import EventFilter
+from app.stored.reading import EventFilter
 from app.tracker.events import StampedEvent
 from model.conversations import Conversation, Message
 from model.words import EventType, Match, Via
@@ -201,7 +204,7 @@ async def test_pages_are_the_whole(store: Store, trace_id: int, via: Via) -> Non
 async def test_a_list_is_of_all_publishes_that_nothing_led_to(
     store: Store, trace_id: int, together: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversations, "TOGETHER", together)
+    monkeypatch.setattr(lists, "TOGETHER", together)
     history = LinkedHistory(seed=2)
     await _stored(store, trace_id, history)
     everywhere = Everywhere(history.linked, Via.links)

@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import insert, text
 
 from app.store import Store
-from app.store.migrate import connected
-from app.store.tables import events, participants, traces
+from app.store.database.migrate import connected
+from app.store.database.tables import events, participants, traces
 from app.tracker import Policy
 from model.sound import MOST_QUIET, Assumed, Misfit
 from spark_jobs.database import Database

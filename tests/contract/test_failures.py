@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.store import Store
-from app.store.failures import TOGETHER
+from app.store.conversations.failures import TOGETHER
 from app.stored.assertions import Judged, NewViolation, ViolationKind
 from app.stored.failures import Failure, FailureFilter, FailureKind, FailurePage
 from app.tracker import Policy, Publish, Record

@@ -10,10 +10,11 @@ import msgspec
 import pytest
 
 from app.errors import BadRequestError
-from app.store import Store, queries, sqlite
-from app.store.events import by_ids
-from app.stored.filters import EventFilter
-from app.stored.pages import Sort
+from app.store import Store
+from app.store.database import sqlite
+from app.store.reading import queries
+from app.store.reading.events import by_ids
+from app.stored.reading import EventFilter, Sort
 from app.tracker.events import StampedEvent
 from app.tracker.records import Deliver, Publish
 from model.event import EVERYTHING as ALL_LARGE

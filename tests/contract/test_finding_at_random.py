@@ -16,10 +16,11 @@ from typing import NamedTuple
 import pytest
 from sqlalchemy import select
 
-from app.store import Store, tables
-from app.store.searched import searched_keys
-from app.stored.batches import Batch
-from app.stored.filters import EventFilter
+from app.store import Store
+from app.store.database import tables
+from app.store.database.searched import searched_keys
+from app.stored.capture import Batch
+from app.stored.reading import EventFilter
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker
 from app.tracker.links import BUILT_IN, Rules
 from model.words import EventType

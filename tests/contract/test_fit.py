@@ -6,10 +6,11 @@ import msgspec
 import pytest
 from sqlalchemy import text
 
-from app.store import Store, hidden
-from app.store.migrate import connected
-from app.stored.hidden import HiddenLink
-from app.stored.restamps import Rules
+from app.store import Store
+from app.store.causality import hidden
+from app.store.database.migrate import connected
+from app.stored.capture import Rules
+from app.stored.causality import HiddenLink
 from app.traces.restamping import Restamping
 from app.tracker import Policy
 from model.sound import Evidence, Missed, Soundness, doubts_of

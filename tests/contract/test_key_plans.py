@@ -13,7 +13,7 @@ from sqlalchemy import event, make_url
 
 from app.store import Store
 from app.stored.conversations import ConversationFilter
-from app.stored.filters import EventFilter
+from app.stored.reading import EventFilter
 from model.words import Via
 from tests.contract.history import RUN, number_from
 from tests.contract.links import LinkedHistory

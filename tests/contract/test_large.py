@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from app.store import Store
-from app.store.events import AT_ONCE, LIGHT
-from app.stored.filters import EventFilter
+from app.store.reading.events import AT_ONCE, LIGHT
+from app.stored.reading import EventFilter
 from model.event import EVERYTHING, NOTHING_LARGE
 from tests.api.story import SHOP, Teller, publish
 

@@ -11,8 +11,8 @@ from sqlalchemy import text
 
 from app.errors import LeaseLostError, NotFoundError, OutageError
 from app.store import Store
-from app.stored.filters import EventFilter
-from app.stored.restamps import Rules
+from app.stored.capture import Rules
+from app.stored.reading import EventFilter
 from app.tracker import Bounds, Policy, Tracker
 from app.tracker.restamp import Restamped
 from tests.contract.history import History

@@ -10,8 +10,9 @@ from sqlalchemy import Row, Select, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError, ConflictError, NotFoundError
-from app.store import Store, tables
-from app.stored.restamps import Rules as RestampRules
+from app.store import Store
+from app.store.database import tables
+from app.stored.capture import Rules as RestampRules
 from app.traces import restamping
 from app.traces.restamping import Outcome, Restamping
 from app.tracker import Bounds, Policy, Tracker
@@ -200,7 +201,7 @@ async def restamp(
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restamping, "CHUNK_WITH_MESSAGES", 7)
     monkeypatch.setattr(restamping, "FEW", 20)
-    monkeypatch.setattr("app.store.restamps.SPAN", 40)
+    monkeypatch.setattr("app.store.capture.restamps.SPAN", 40)
 
 
 async def test_messages_read_again_say_what_they_would_have_said_in_the_first_place(

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.store import Store, causality, chunks, links
-from app.stored.batches import Batch
+from app.store import Store
+from app.store.causality import links, walks
+from app.store.database import chunks
+from app.stored.capture import Batch
 from app.tracker import Bounds, Policy, Tracker
 from app.tracker.events import StampedEvent
 from app.tracker.links import BUILT_IN, Names, Rules
@@ -101,7 +103,7 @@ async def test_walks_reach_what_can_be_reached_nearest_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(links, "PAGE", page)
-    monkeypatch.setattr(causality, "FRONTIER", frontier)
+    monkeypatch.setattr(walks, "FRONTIER", frontier)
     history = LinkedHistory(seed, channels=(2, 6)[seed % 2])
     await _stored(store, trace_id, history)
     closure = Closure(history.linked, via)

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from sqlalchemy import event, select, text, update
 
-from app.store import Store, tables
-from app.store.keys import indexed as indexed_fields
-from app.store.searched import run_of, searched_keys
-from app.stored.batches import Batch
-from app.stored.filters import EventFilter
-from app.stored.pages import Sort
+from app.store import Store
+from app.store.capture.keys import indexed as indexed_fields
+from app.store.database import tables
+from app.store.database.searched import run_of, searched_keys
+from app.stored.capture import Batch
+from app.stored.reading import EventFilter, Sort
 from app.tracker import Policy, Restored
 from app.tracker.events import StampedEvent
 from app.tracker.links import BUILT_IN, NO_NAMES, Names, Rules, search_key

@@ -48,7 +48,7 @@ SCRIPT = """
     from app.api.signin.permissions import EVERYTHING_READ
     from app.cli.events import _FIELDS, _row
     from app.store import Store, migrate
-    from app.stored.filters import EventFilter
+    from app.stored.reading import EventFilter
     from history import History
     from model.event import SHOWN
     from spark_jobs.columns import restore, select
@@ -97,7 +97,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(CHECKOUT / "tests" / "contract" / "history.py", root)
     for file, before, line in (
         ("model/event.py", BEFORE, LINE),
-        ("app/store/rows.py", TAKEN_BEFORE, TAKEN),
+        ("app/store/capture/rows.py", TAKEN_BEFORE, TAKEN),
     ):
         text = (root / file).read_text()
         assert text.count(before) == 1

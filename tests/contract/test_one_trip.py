@@ -14,7 +14,7 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.store.sqlite import Sqlite
+from app.store.database.sqlite import Sqlite
 
 INSERT = "INSERT INTO numbers VALUES (?)"
 NUMBERS = "SELECT number FROM numbers ORDER BY number"

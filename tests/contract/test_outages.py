@@ -15,9 +15,10 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import IntegrityError
 
 from app.errors import OutageError, SettingsError
-from app.store import Store, migrate, postgres, sqlite
-from app.store.engine import dialect_of
-from app.stored.filters import EventFilter
+from app.store import Store, migrate
+from app.store.database import postgres, sqlite
+from app.store.database.engine import dialect_of
+from app.stored.reading import EventFilter
 from app.tracker.records import Unreadable
 from tests.contract.history import History
 from tools.servers import PostgresServer

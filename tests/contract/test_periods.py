@@ -7,10 +7,10 @@ from collections import Counter
 import pytest
 from sqlalchemy import insert
 
-from app.store import Store, over_time
-from app.store.tables import blocks
-from app.stored.filters import EventFilter
-from app.stored.periods import NO_EVENTS, Histogram
+from app.store import Store
+from app.store.database.tables import blocks
+from app.store.reading import over_time
+from app.stored.reading import NO_EVENTS, EventFilter, Histogram
 from model.blocks import BLOCK
 from model.event import NOTHING_LARGE, Event
 from model.words import EventType, Match

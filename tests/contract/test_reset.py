@@ -11,8 +11,9 @@ import pytest
 from sqlalchemy import update
 
 from app.errors import CheckpointError, ConflictError
-from app.store import Store, tables
-from app.stored.batches import Batch
+from app.store import Store
+from app.store.database import tables
+from app.stored.capture import Batch
 from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry

@@ -6,10 +6,8 @@ import pytest
 
 from app.errors import CheckpointError, ConflictError
 from app.store import Store
-from app.stored.batches import Batch
-from app.stored.connections import NewConnection
-from app.stored.filters import EventFilter
-from app.stored.restamps import RestampOutcome, Rules
+from app.stored.capture import Batch, NewConnection, RestampOutcome, Rules
+from app.stored.reading import EventFilter
 from app.traces import restamping
 from app.traces.restamping import Restamping
 from app.tracker import Bounds, Channel, Checkpoint, Places, Policy, Quiet, Tracker

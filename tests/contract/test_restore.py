@@ -4,7 +4,7 @@ import pytest
 
 from app.errors import NotFoundError
 from app.store import Store
-from app.store.chunks import CHUNK
+from app.store.database.chunks import CHUNK
 from app.tracker import Policy
 from app.tracker.events import StampedEvent
 from app.tracker.tracker import Bounds, Tracker

@@ -8,9 +8,8 @@ import pytest
 
 from app.errors import ConflictError, NotFoundError
 from app.store import Store
-from app.stored.batches import Batch
-from app.stored.filters import EventFilter
-from app.stored.retention import PrunePlan
+from app.stored.capture import Batch, PrunePlan
+from app.stored.reading import EventFilter
 from app.tracker import Policy
 from app.tracker.records import Unreadable
 from app.tracker.tracker import Bounds, Tracker

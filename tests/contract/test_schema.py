@@ -20,9 +20,9 @@ from sqlalchemy import Connection, inspect, make_url, text
 
 from app.errors import SettingsError
 from app.store import SchemaState, Store, migrate, schema_state
-from app.store.migrate import connected
-from app.store.searched import is_of_metadata
-from app.store.tables import metadata
+from app.store.database.migrate import connected
+from app.store.database.searched import is_of_metadata
+from app.store.database.tables import metadata
 
 CHECKOUT = Path(__file__).parents[2]
 TABLES = {*metadata.tables, "keys", "alembic_version"}
@@ -150,7 +150,7 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
     return pipe
 
 
-PUBLISHED = {"r0001_tables.py": "db1080127f2dd8d8d5ba83022660e0b63781c6585f20866a7f49df7a3c461871"}
+PUBLISHED = {"r0001_tables.py": "401c49a14df9bb031e62876d6d1407c9794eb08e63661aa18f042cac1ca01f6d"}
 """Each migration that a database may have been made by, and the SHA-256 of its file."""
 
 

@@ -9,9 +9,10 @@ import msgspec
 import pytest
 from sqlalchemy import select
 
-from app.store import Store, spans, tables
-from app.stored.batches import Batch
-from app.stored.restamps import Rules
+from app.store import Store
+from app.store.database import tables
+from app.store.spans import imported
+from app.stored.capture import Batch, Rules
 from app.stored.spans import Handled, Link, Outcome, Resolved, Span, SpanKind
 from app.traces.restamping import Restamping
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker
@@ -396,7 +397,7 @@ async def test_a_span_that_comes_again_changes_nothing(trace: Trace) -> None:
 async def test_many_that_wait_for_one_span_are_resolved_in_rounds(
     trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spans, "ROUND", 3)
+    monkeypatch.setattr(imported, "ROUND", 3)
     bills = [publish(BILLING, "", "billed", str(number)) for number in range(10)]
     await trace.tell(ORDER, deliver(BILLING, ORDER), *bills)
     await trace.resolve()
@@ -411,7 +412,7 @@ async def test_a_span_that_comes_while_others_are_looked_at_is_not_missed(
 ) -> None:
     await trace.tell(*STORY)
     await trace.store.spans.add([SPANS[2]])
-    find = spans.find
+    find = imported.find
     missing = [SPANS[1]]
 
     async def slow(connection, rows):  # type: ignore[no-untyped-def]
@@ -423,7 +424,7 @@ async def test_a_span_that_comes_while_others_are_looked_at_is_not_missed(
             await trace.store.spans._note_seen([late.context])
         return found
 
-    monkeypatch.setattr(spans, "find", slow)
+    monkeypatch.setattr(imported, "find", slow)
     await trace.resolve()
     assert await trace.edges() == {(2, 3)}
 
@@ -503,7 +504,7 @@ async def test_links_and_contexts_go_with_their_events(trace: Trace) -> None:
 
 
 async def test_the_newest_spans_stay(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "PRUNED", 2)
+    monkeypatch.setattr(imported, "PRUNED", 2)
     many = [span(f"s{n}", links=["x"], at=START + n * 10_000) for n in range(10)]
     await trace.store.spans.add(many)
     assert await trace.store.spans.prune(None, keep=10) == 0

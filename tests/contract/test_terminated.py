@@ -13,8 +13,8 @@ from sqlalchemy import make_url
 
 from app.errors import OutageError
 from app.store import Store, migrate
-from app.store.engine import dialect_of
-from app.stored.filters import EventFilter
+from app.store.database.engine import dialect_of
+from app.stored.reading import EventFilter
 from tests.contract.history import History
 from tools.servers import PostgresServer
 

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.store import Store, watching
+from app.store import Store
+from app.store.watch import watching
 from app.stored.assertions import Seen
-from app.stored.filters import EventFilter
+from app.stored.reading import EventFilter
 from app.tracker import Deliver, Policy, Publish, Record
 from app.watch.judging import Judges, Outcome, Proofs
 from app.watch.subjects import Subject, subject_of

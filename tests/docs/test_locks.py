@@ -50,7 +50,7 @@ def test_everything_is_locked() -> None:
 # those; then a bound no longer holds, or a transaction takes many trips, without an error.
 DERIVED = {
     "uvicorn": "app/protocol.py",
-    "aiosqlite": "app/store/one_trip.py",
+    "aiosqlite": "app/store/database/one_trip.py",
 }
 
 

@@ -18,7 +18,7 @@ from app.broker.management import ManagementApi
 from app.broker.source import TraceSource
 from app.broker.trace_queue import QueueBounds
 from app.store import Store
-from app.stored.filters import EventFilter
+from app.stored.reading import EventFilter
 from app.traces.introductions import Introductions
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry

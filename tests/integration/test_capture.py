@@ -7,7 +7,7 @@ import pytest
 
 from app.errors import ConflictError, NotFoundError
 from app.store import Store
-from app.stored.traces import Trace
+from app.stored.capture import Trace
 from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
 from itc import Relation, compare

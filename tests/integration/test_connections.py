@@ -20,7 +20,7 @@ from app.broker.announcements import EVENT_EXCHANGE, Announcements
 from app.broker.management import ManagementApi
 from app.errors import OutageError
 from app.store import Store
-from app.stored.connections import BrokerConnection
+from app.stored.capture import BrokerConnection
 from app.traces.connectionwatch import ConnectionWatch, Pace
 from app.traces.introductions import Introductions
 from tests.integration.conftest import Service, until

@@ -7,7 +7,7 @@ from typing import Any
 import aio_pika
 
 from app.stored.conversations import ConversationFilter
-from app.stored.filters import EventFilter
+from app.stored.reading import EventFilter
 from model.conversations import Conversation, Message, MessageFailure, Outcome
 from model.words import Match, Via
 from tests.integration.conftest import Service

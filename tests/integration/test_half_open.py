@@ -10,7 +10,7 @@ from sqlalchemy import make_url, text
 from yarl import URL
 
 from app.store import Store
-from app.store.postgres import DEAD_SECONDS, Postgres
+from app.store.database.postgres import DEAD_SECONDS, Postgres
 from app.traces.pipeline import PipelineSettings
 from tests.integration.conftest import Service
 from tests.integration.proxy import Proxy

@@ -9,7 +9,7 @@ import aio_pika
 import pytest
 from aio_pika import Message
 
-from app.stored.quarantine import Quarantined
+from app.stored.capture import Quarantined
 from model.words import EventType, Match
 from tests.integration.conftest import Service, until
 from tests.integration.raw_client import RawPublisher, entry, nested, table, text

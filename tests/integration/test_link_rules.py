@@ -16,7 +16,8 @@ import aio_pika
 import pytest
 from sqlalchemy import select
 
-from app.store import Store, tables
+from app.store import Store
+from app.store.database import tables
 from app.tracker import Bounds, Policy, Record, Tracker
 from app.tracker.links import BUILT_IN, Rule, Rules, merged, of_all
 from drills.judge import Key, _key, _key_of, opened, oracle, settled, stored_events

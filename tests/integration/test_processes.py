@@ -14,7 +14,7 @@ import pytest
 from app.secret_url import SecretUrl
 from app.settings import Settings
 from app.store import Store
-from app.stored.batches import Batch
+from app.stored.capture import Batch
 from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
 from app.traces.processes import TraceProcesses

@@ -16,7 +16,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from app.stored.filters import EventFilter
+from app.stored.reading import EventFilter
 from model.event import Event
 from model.words import EventType, Match
 from tests.integration import other_protocols as amqp10

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.store.ancestry import MOST_STEPS, Carrier, Walk
+from app.store.spans.ancestry import MOST_STEPS, Carrier, Walk
 from app.stored.spans import Link, Outcome, Span, SpanKind
 
 SENT = b"sent"  # what the message carries

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.stored.traces import Trace
+from app.stored.capture import Trace
 from app.traces import processes
 from app.traces.feed import Feed
 from app.traces.life import Life

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, TypeAlias
 from sqlalchemy import Connection, create_engine, insert, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.store.searched import Writing
-from app.store.tables import (
+from app.store.database.searched import Writing
+from app.store.database.tables import (
     blocks,
     channels,
     edges,

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from sqlalchemy import create_engine, insert
 
 from app.jobs.reports import ReportKind, Reports
-from app.store.tables import gaps
+from app.store.database.tables import gaps
 from model.assertions import from_json, to_json
 from model.words import Via
 from spark_jobs.kinds import run_job

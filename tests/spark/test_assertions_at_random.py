@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 from sqlalchemy import Connection, create_engine, delete, insert
 
-from app.store.tables import (
+from app.store.database.tables import (
     blocks,
     channels,
     edges,

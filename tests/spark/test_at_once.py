@@ -8,8 +8,8 @@ import random
 import pytest
 from pyspark.sql import SparkSession
 
-from app.store.chains import Chains
-from app.store.engine import Database as Engine
+from app.store.causality.chains import Chains
+from app.store.database.engine import Database as Engine
 from app.stored.causality import Chain
 from model.event import NOTHING_LARGE
 from model.words import Via

@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, insert
 
 from app.jobs.reports import ReportKind, Reports
 from app.store import Store
-from app.store.tables import gaps
+from app.store.database.tables import gaps
 from app.tracker.links import Rule, Rules
 from bench.applications import KEYS, NO_KEY, Application
 from bench.stores import VHOST, fill

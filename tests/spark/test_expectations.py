@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from app.jobs.reports import ReportKind, Reports
 from app.store import Store
-from app.stored.filters import EventFilter
+from app.stored.reading import EventFilter
 from app.tracker.links import BUILT_IN, Rules
 from bench.orders import BEGIN, SECOND, Fault, Orders
 from bench.stores import VHOST, fill_timed

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 import pytest
 
-from app.stored.connections import BrokerConnection
+from app.stored.capture import BrokerConnection
 from app.traces.acquaintance import SKEW, Acquaintance
 from app.tracker import Bounds, Channel, Policy, Record, Tracker, Unreadable
 from tests.unit.test_participants import channel, publish

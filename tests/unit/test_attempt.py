@@ -12,8 +12,7 @@ import msgspec
 import pytest
 
 from app.errors import LeaseLostError, OutageError
-from app.stored.batches import Batch
-from app.stored.traces import Trace
+from app.stored.capture import Batch, Trace
 from app.traces import linkwatch
 from app.traces.attempt import Attempt
 from app.traces.feed import Feed

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.stored.services import Held, Service
+from app.stored.capture import Held, Service
 from app.traces import claims
 from app.traces.claims import Claims, in_turn, is_free
 from app.traces.elsewhere import Others, encoded

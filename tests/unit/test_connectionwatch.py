@@ -11,7 +11,7 @@ import pytest
 from app.broker.announced import Closed, Opened
 from app.broker.announcements import Heard
 from app.errors import OutageError
-from app.stored.connections import ClosedConnection, NewConnection
+from app.stored.capture import ClosedConnection, NewConnection
 from app.traces.connectionwatch import NO_EXCHANGE, ConnectionWatch
 
 A = Opened("n", "a", "/", "u", 1, "<a>", "orders-1", {"process_id": "12"})

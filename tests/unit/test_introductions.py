@@ -9,7 +9,7 @@ import pytest
 
 from app.broker.announced import Opened
 from app.errors import OutageError
-from app.stored.connections import BrokerConnection, NewConnection
+from app.stored.capture import BrokerConnection, NewConnection
 from app.traces.introductions import (
     FORGET_SECONDS,
     SUCCESSOR_SECONDS,

@@ -7,8 +7,8 @@ from hashlib import sha256
 import pytest
 from msgspec import structs
 
-from app.store.rows import event_rows
-from app.store.tables import OF_EVENTS
+from app.store.capture.rows import event_rows
+from app.store.database.tables import OF_EVENTS
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, StampedEvent, Tracker
 from app.tracker.links import BUILT_IN, Rules
 from model.words import EventType, Match

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from app.stored.link_rules import HeldRule, RuleState, listed
+from app.stored.capture import HeldRule, RuleState, listed
 from app.tracker import Bounds, Policy, Publish, Restored, Tracker
 from app.tracker.links import (
     BUILT_IN,

@@ -14,8 +14,7 @@ import pytest
 from app.broker.deliveries import Arrival
 from app.broker.own import OTHERS, About
 from app.errors import OutageError
-from app.stored.batches import Batch
-from app.stored.traces import Trace
+from app.stored.capture import Batch, Trace
 from app.traces import linkwatch, run, stamping
 from app.traces.attempt import Attempt
 from app.traces.feed import Feed

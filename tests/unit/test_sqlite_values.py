@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-import app.store.sqlite  # noqa: F401  what it registers is tested
+import app.store.database.sqlite  # noqa: F401  what it registers is tested
 
 
 @pytest.mark.parametrize(

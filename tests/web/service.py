@@ -26,7 +26,7 @@ from app.api.application import build
 from app.errors import ConflictError, NotFoundError
 from app.settings import Settings
 from app.store import Store, migrate
-from app.stored.batches import Batch
+from app.stored.capture import Batch
 from app.traces.life import TraceState
 from app.traces.status import TraceStatus
 from app.tracker import (

@@ -17,7 +17,7 @@ from app.stored.spans import Refusal, Span
 from model.times import now
 
 if TYPE_CHECKING:
-    from app.store.spans import Spans
+    from app.store.spans.imported import Spans
 
 # Clocks differ, and a message may wait for a while before it is handled.
 SLACK = 3_600_000_000  # µs

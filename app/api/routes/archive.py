@@ -16,8 +16,8 @@ from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, Writer
 from app.errors import BadRequestError, NotFoundError
 from app.jobs.archives import Archived
-from app.stored.filters import EventFilter
 from app.stored.jobs import Json
+from app.stored.reading import EventFilter
 from model.archives import ArchiveSummary
 from model.event import NOTHING_LARGE
 from model.jobs import OfJob

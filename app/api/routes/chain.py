@@ -24,8 +24,7 @@ from app.api.routes.queries import Form, Number
 from app.api.services import Parts
 from app.api.signin.auth import Reader
 from app.errors import BadRequestError
-from app.stored.causality import Chain
-from app.stored.touched import Touched
+from app.stored.causality import Chain, Touched
 from itc import Relation, compare
 from model.answers import ORDERED, Verdict, touched_sentence
 from model.described import shown

@@ -15,7 +15,7 @@ from app.api.routes.queries import HEADERS, Moment, Number, WithHeaders
 from app.api.services import Parts
 from app.api.signin.auth import Reader, User
 from app.stored.conversations import ConversationFilter, ConversationPage, FoundConversation
-from app.stored.filters import EventFilter
+from app.stored.reading import EventFilter
 from model.conversations import Conversation, Outcome
 from model.described import shown
 from model.event import NOTHING_LARGE

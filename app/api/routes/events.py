@@ -34,9 +34,8 @@ from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User
 from app.api.tail import TailQuery, Watch
 from app.errors import NotFoundError
-from app.stored.causality import EventLinks, Walk
-from app.stored.deliveries import Fate
-from app.stored.pages import EventPage, Found, Sort
+from app.stored.causality import EventLinks, Fate, Walk
+from app.stored.reading import EventPage, Found, Sort
 from itc import compare
 from model.answers import ORDERED
 from model.described import shown
@@ -44,7 +43,7 @@ from model.event import EVERYTHING, NOTHING_LARGE, SHOWN, Event, Large, ShownFie
 from model.sound import Certainty
 
 if TYPE_CHECKING:
-    from app.store.queries import Events
+    from app.store.reading.queries import Events
 
 router = APIRouter(tags=["events"])
 

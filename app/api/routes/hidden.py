@@ -12,7 +12,7 @@ from app.api.routes.queries import OfVhost
 from app.api.routes.traces import Limit, trace_id_of
 from app.api.services import Parts
 from app.api.signin.auth import Reader
-from app.stored.hidden import HiddenLink, HiddenWays
+from app.stored.causality import HiddenLink, HiddenWays
 
 router = APIRouter(tags=["traces"], prefix="/itc_db/hidden")
 

@@ -22,7 +22,7 @@ from app.api.schemas.links import (
 from app.api.services import Parts
 from app.api.signin.auth import Reader, Writer
 from app.errors import BadRequestError
-from app.stored.link_rules import ListedRule, listed
+from app.stored.capture import ListedRule, listed
 from app.tracker.links import Rule, RuleError, merged
 from app.tracker.links.rules import MOST_RULES
 

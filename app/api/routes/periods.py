@@ -15,7 +15,7 @@ from app.api.routes.traces import trace_id_of
 from app.api.services import Parts
 from app.api.signin.auth import Reader
 from app.errors import BadRequestError
-from app.stored.periods import Histogram, Period
+from app.stored.reading import Histogram, Period
 from app.traces.status import TraceStatus
 from model.described import shown
 from model.sound import Certainty

@@ -25,8 +25,7 @@ from app.api.openapi import example
 from app.api.parameters import LONGEST_TEXT, PageSize, Text, ViaWord, Wait, WalkLimit, names_of
 from app.api.signin.auth import User
 from app.errors import BadRequestError
-from app.stored.filters import HEADER, EventFilter
-from app.stored.pages import Sort
+from app.stored.reading import HEADER, EventFilter, Sort
 from model.event import SHOWN, Large
 from model.times import microseconds_of
 from model.words import EventType, Match, Via

@@ -16,8 +16,8 @@ from app.api.services import Parts
 from app.api.signin.auth import Writer
 from app.errors import NotFoundError
 from app.jobs.restamps import check_not_archived, restamp_request
+from app.stored.capture import RestampedTrace, RestampOutcome
 from app.stored.jobs import Json
-from app.stored.restamps import RestampedTrace, RestampOutcome
 from app.traces.registry import checked_rules
 from model.jobs import OfJob
 

@@ -18,8 +18,8 @@ from app.api.schemas.traces import TraceRequest
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.errors import BadRequestError, NotFoundError
-from app.stored.participants import Participant
-from app.stored.quarantine import Quarantined
+from app.stored.capture import Quarantined
+from app.stored.reading import Participant
 from app.traces.status import TraceStatus
 
 router = APIRouter(tags=["traces"])

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from app.stored.participants import LONGEST_ALIAS, check_alias
+from app.stored.reading import LONGEST_ALIAS, check_alias
 
 
 class AliasRequest(BaseModel):

@@ -1,0 +1,1 @@
+"""What a trace and its runs write and go on from."""

@@ -1,0 +1,250 @@
+"""Storing a batch: events, checkpoint and notices in one transaction, exactly once."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from dataclasses import fields
+from operator import itemgetter
+from typing import NamedTuple
+
+import msgspec
+from sqlalchemy import Executable, bindparam, case, delete, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store.capture import keys, link_rules, quarantine, rows
+from app.store.capture.aliases import with_aliases
+from app.store.capture.leases import lock_trace
+from app.store.database import tables
+from app.store.database.chunks import chunks
+from app.store.database.engine import Database, Dialect
+from app.store.database.subject import Subject, writes
+from app.stored.capture import Batch
+from app.tracker.events import Checkpoint, StampedEvent
+from model.blocks import block_of
+from model.sound import Evidence
+
+# Statements that take long to build are built once. Only in tests has a process several dialects.
+MOST_DIALECTS = 4
+
+
+# How many events are made rows of at once: the event loop does nothing else for some 5 ms.
+TOGETHER = 2_000
+
+# Of a participant that was stored before.
+_CHANGING = (
+    *("seq", "published", "lamport", "height", "last_event_id"),
+    *(field.name for field in fields(Evidence)),
+)
+_participant_row = itemgetter(*tables.participants.columns.keys())
+
+# One statement for all: a batch may have an event of each of a thousand channels.
+_NOTE_LAST = (
+    "WITH acted(number, last) AS ({pairs}) UPDATE channels SET last_event_id = acted.last"
+    " FROM acted WHERE channels.trace_id = {trace} AND channels.number = acted.number"
+)
+
+
+class Bounds(NamedTuple):
+    """How much is kept: bytes of each message's body, and unreadable messages per trace.
+
+    And whether messages' traceparents are kept, for imported spans to tell their causes.
+    """
+
+    payload_max_bytes: int
+    quarantine_max: int
+    traceparents: bool = False
+
+
+class Batches(Subject):
+    """Batches of stamped events, each with the checkpoint behind it."""
+
+    def __init__(self, database: Database, bounds: Bounds) -> None:
+        super().__init__(database)
+        self._bounds = bounds
+
+    @writes
+    async def append(
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        batch: Batch,
+        epoch: int | None = None,
+    ) -> range:
+        """Store a batch, all or nothing; returns its events' ids, set in their references too.
+
+        After an `OutageError`, append the very same batch again: if its commit did succeed, it is
+        recognised by its token and keeps its ids. Only one caller at a time may append to a trace:
+        the one that took it last, whose ``epoch`` says so (`app.store.capture.leases`); None if
+        there can be no other. Raises `NotFoundError` if there is no such trace, and
+        `LeaseLostError`.
+        """
+        dialect = self.database.dialect
+        # Before anything else: a commit in doubt, which may still be on its way, ends first.
+        previous_id, stored = await lock_trace(
+            connection, trace_id, epoch, tables.traces.c.last_event_id, tables.traces.c.batch
+        )
+        if stored == batch.token:
+            return _dealt(batch.events, previous_id + 1 - len(batch.events))
+        ids = _dealt(batch.events, await _take_ids(connection, len(batch.events)))
+        if batch.events:
+            await self._store_events(connection, trace_id, batch)
+            await _note_times(connection, dialect, ids, batch.events)
+        await _store_checkpoint(connection, dialect, trace_id, batch)
+        await quarantine.add(connection, trace_id, batch.unreadable, self._bounds.quarantine_max)
+        if batch.link_rules is not None:
+            await link_rules.hold(connection, trace_id, batch.link_rules, ids[0] if ids else None)
+        await connection.execute(
+            update(tables.traces)
+            .where(tables.traces.c.id == trace_id)
+            .values(
+                checkpoint=batch.checkpoint.state,
+                window=batch.window,
+                batch=batch.token,
+                ledger=tables.traces.c.ledger if batch.ledger is None else batch.ledger,
+                events=tables.traces.c.events + len(ids),
+                last_event_id=ids[-1] if ids else previous_id,
+            )
+        )
+        return ids
+
+    async def _store_events(self, connection: AsyncConnection, trace_id: int, batch: Batch) -> None:
+        """Store the events, which have their ids, with what they are found by."""
+        dialect, bounds = self.database.dialect, self._bounds
+        most = bounds.payload_max_bytes if batch.bodies else 0
+        for some in chunks(batch.events, TOGETHER):
+            new = rows.event_rows(trace_id, some, most)
+            await dialect.insert_many(connection, tables.events, new)
+        # All at once: sorted, neighbours go into the same pages.
+        await keys.add(
+            connection, dialect, trace_id, batch.events, traceparents=bounds.traceparents
+        )
+
+
+async def remove_copies(connection: AsyncConnection, trace_id: int, numbers: list[int]) -> None:
+    """Remove copies that were handed over, or waited too long."""
+    its = tables.copies.c
+    for some in chunks(numbers):
+        await connection.execute(
+            delete(tables.copies).where(its.trace_id == trace_id, its.number.in_(some))
+        )
+
+
+async def _take_ids(connection: AsyncConnection, count: int) -> int:
+    """The first of `count` new ids. Other writers wait here until this transaction ends."""
+    if count == 0:
+        return 0
+    taken = await connection.execute(
+        update(tables.event_ids)
+        .values(next=tables.event_ids.c.next + count)
+        .returning(tables.event_ids.c.next)
+    )
+    return int(taken.scalar_one()) - count
+
+
+def _dealt(events: list[StampedEvent], first: int) -> range:
+    ids = range(first, first + len(events))
+    for event_id, event in zip(ids, events, strict=True):
+        event.reference.id = event_id
+    return ids
+
+
+async def _note_times(
+    connection: AsyncConnection, dialect: Dialect, ids: range, stored: list[StampedEvent]
+) -> None:
+    """Widen the time spans of the blocks that these events are in."""
+    times: defaultdict[int, list[int]] = defaultdict(list)
+    for event_id, event in zip(ids, stored, strict=True):
+        times[block_of(event_id)].append(event.recorded_at)
+    await connection.execute(
+        _widen_blocks(dialect),
+        [
+            {"number": number, "earliest": min(each), "latest": max(each)}
+            for number, each in times.items()
+        ],
+    )
+
+
+@functools.lru_cache(maxsize=MOST_DIALECTS)
+def _widen_blocks(dialect: Dialect) -> Executable:
+    insert = dialect.upsert(tables.blocks)
+    here, new = tables.blocks.c, insert.excluded
+    widened = {
+        "earliest": case((new.earliest < here.earliest, new.earliest), else_=here.earliest),
+        "latest": case((new.latest > here.latest, new.latest), else_=here.latest),
+    }
+    return insert.on_conflict_do_update(index_elements=[here.number], set_=widened)
+
+
+async def _store_checkpoint(
+    connection: AsyncConnection, dialect: Dialect, trace_id: int, batch: Batch
+) -> None:
+    changes = batch.checkpoint
+    new_channels = rows.channel_rows(trace_id, changes.channels)
+    await dialect.insert_many(connection, tables.channels, new_channels)
+    acted = changes.channel_keys_acted
+    await _note_last_of_channels(connection, dialect, trace_id, acted, batch.events)
+    await _note_replies(connection, trace_id, changes.replies)
+    await _store_participants(connection, dialect, trace_id, changes, batch.events)
+    new_copies = rows.copy_rows(trace_id, changes.copies_added)
+    await dialect.insert_many(connection, tables.copies, new_copies)
+    await remove_copies(connection, trace_id, changes.copies_removed)
+
+
+async def _note_last_of_channels(
+    connection: AsyncConnection,
+    dialect: Dialect,
+    trace_id: int,
+    acted: list[int],
+    stored: list[StampedEvent],
+) -> None:
+    last = {
+        event.channel_key: event_id
+        for event in stored
+        if (event_id := event.reference.id) is not None
+    }
+    for some in chunks(acted):
+        pairs, values = dialect.pairs([(number, last[number]) for number in some])
+        await connection.exec_driver_sql(_NOTE_LAST.format(pairs=pairs, trace=trace_id), values)
+
+
+async def _note_replies(
+    connection: AsyncConnection, trace_id: int, replies: list[tuple[int, str]]
+) -> None:
+    if not replies:
+        return
+    await connection.execute(
+        update(tables.channels)
+        .where(
+            tables.channels.c.trace_id == trace_id, tables.channels.c.number == bindparam("asked")
+        )
+        .values(replies_to=bindparam("name")),
+        [{"asked": number, "name": name} for number, name in replies],
+    )
+
+
+async def _store_participants(
+    connection: AsyncConnection,
+    dialect: Dialect,
+    trace_id: int,
+    changes: Checkpoint,
+    stored: list[StampedEvent],
+) -> None:
+    if not changes.participants:
+        return
+    # A participant that changed has an event in this batch: nothing else changes it.
+    last = {event.participant: event.reference.id for event in stored}
+    first = {event.participant: event for event in reversed(stored)}
+    values = [
+        {
+            **msgspec.structs.asdict(state),
+            "trace_id": trace_id,
+            "first_event_id": first[state.number].reference.id,
+            "last_event_id": last[state.number],
+        }
+        for state in changes.participants
+    ]
+    new = [each for each in values if first[each["number"]].seq == 1]
+    await with_aliases(connection, trace_id, new)
+    rows_of_them = [_participant_row(each) for each in values]
+    await dialect.upsert_many(connection, tables.participants, rows_of_them, _CHANGING)

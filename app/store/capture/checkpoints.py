@@ -1,0 +1,224 @@
+"""Reading a checkpoint back: everything a tracker needs to continue where it stopped."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, TypeAlias
+
+from sqlalchemy import Select, and_, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.errors import NotFoundError
+from app.store.capture import link_rules
+from app.store.database import tables
+from app.store.database.subject import Subject, reads
+from app.tracker.events import (
+    ChannelState,
+    Copy,
+    Handover,
+    NamedEvent,
+    ParticipantState,
+    Reference,
+    Restored,
+)
+from app.tracker.links.names import KEY_BYTES
+from app.tracker.records import Channel
+from app.tracker.tracker import Bounds
+from itc import Stamp, unpack
+from model.words import EventType
+
+# Rows that are read at once: in between, the event loop can do other work.
+CHUNK = 1_000
+
+# Events that later messages may name, if the caller does not say how many.
+NAMED = Bounds().named
+
+References: TypeAlias = Callable[[int, bytes, int], Reference]
+
+
+class Checkpoints(Subject):
+    """The trackers' checkpoints, each stored with its batch."""
+
+    @reads
+    async def restore(
+        self, connection: AsyncConnection, trace_id: int, handovers: int, named: int = NAMED
+    ) -> Restored:
+        """The last checkpoint of a trace, with so many of its last handovers and named events.
+
+        ``state`` is empty if there is none yet. Raises `NotFoundError` if there is no such trace.
+        """
+        query = (
+            select(
+                tables.traces.c.checkpoint,
+                tables.traces.c.window,
+                tables.traces.c.ledger,
+                tables.traces.c.last_event_id,
+                func.coalesce(tables.events.c.recorded_at, tables.traces.c.created_at),
+            )
+            .outerjoin(tables.events, tables.events.c.id == tables.traces.c.last_event_id)
+            .where(tables.traces.c.id == trace_id)
+        )
+        found = (await connection.execute(query)).one_or_none()
+        if found is None:
+            raise NotFoundError(f"no trace has the number {trace_id}")
+        state, window, ledger, last_event_id, recorded_at = found
+        references = _shared_references()
+        return Restored(
+            state=state or b"",
+            channels=await _channels(connection, trace_id),
+            participants=await _participants(connection, trace_id),
+            copies=await _copies(connection, trace_id, references),
+            handovers=await _handovers(connection, trace_id, handovers, references),
+            window=window or b"",
+            ledger=ledger,
+            last_event_id=last_event_id,
+            recorded_at=recorded_at,
+            named=await _named(connection, trace_id, named, references),
+            link_rules=tuple(each.rule for each in await link_rules.held(connection, trace_id)),
+            own_rules=tuple(await link_rules.own(connection, trace_id)),
+        )
+
+
+def _shared_references() -> References:
+    """One reference for each event, as the tracker had it: a publish may have many copies.
+
+    Their stamps stay packed: tens of thousands are restored, few are ever joined, and trees
+    unpacked one by one share nothing.
+    """
+
+    @functools.cache
+    def reference(event_id: int, packed: bytes, lamport: int) -> Reference:
+        return Reference(None, packed, lamport, event_id)
+
+    return reference
+
+
+async def _rows(connection: AsyncConnection, query: Select[Any]) -> AsyncIterator[Sequence[Any]]:
+    result = await connection.stream(query)
+    async for chunk in result.partitions(CHUNK):
+        for row in chunk:
+            yield row
+
+
+async def _channels(connection: AsyncConnection, trace_id: int) -> list[ChannelState]:
+    query = (
+        select(tables.channels)
+        .where(tables.channels.c.trace_id == trace_id)
+        .order_by(tables.channels.c.number)
+    )
+    return [
+        ChannelState(number, Channel(node, name, channel, user), participant, last, replies)
+        async for _, number, participant, node, name, channel, user, last, replies in _rows(
+            connection, query
+        )
+    ]
+
+
+async def _participants(
+    connection: AsyncConnection, trace_id: int
+) -> list[tuple[ParticipantState, Stamp, int]]:
+    last = tables.participants.join(
+        tables.events, tables.events.c.id == tables.participants.c.last_event_id
+    )
+    fields = [tables.participants.c[name] for name in ParticipantState.__struct_fields__]
+    query = (
+        select(*fields, tables.events.c.clock, tables.events.c.id)
+        .select_from(last)
+        .where(tables.participants.c.trace_id == trace_id)
+        .order_by(tables.participants.c.number)
+    )
+    restored = []
+    async for *values, clock, event_id in _rows(connection, query):
+        state = ParticipantState(*values)
+        restored.append((state, unpack(clock, state.interval), event_id))
+    return restored
+
+
+async def _copies(connection: AsyncConnection, trace_id: int, reference: References) -> list[Copy]:
+    query = (
+        select(
+            tables.copies.c.number,
+            tables.copies.c.queue,
+            tables.copies.c.fingerprint,
+            tables.copies.c.recorded_at,
+            tables.events.c.id,
+            tables.events.c.clock,
+            tables.events.c.lamport,
+        )
+        .join(tables.events, tables.events.c.id == tables.copies.c.event_id)
+        .where(tables.copies.c.trace_id == trace_id)
+        .order_by(tables.copies.c.number)
+    )
+    return [
+        Copy(number, queue, fingerprint, reference(event_id, clock, lamport), recorded_at)
+        async for number, queue, fingerprint, recorded_at, event_id, clock, lamport in _rows(
+            connection, query
+        )
+    ]
+
+
+async def _handovers(
+    connection: AsyncConnection, trace_id: int, most: int, reference: References
+) -> list[Handover]:
+    """Received events whose cause is still stored."""
+    # First the last `most`, then those among them whose cause is left: as the tracker forgets.
+    last = (
+        select(
+            tables.events.c.id,
+            tables.events.c.queue,
+            tables.events.c.fingerprint,
+            tables.events.c.cause_id,
+        )
+        .where(tables.events.c.trace_id == trace_id, tables.events.c.cause_id.is_not(None))
+        .order_by(tables.events.c.id.desc())
+        .limit(most)
+        .subquery()
+    )
+    cause = tables.events.alias("cause")
+    query = (
+        select(last.c.queue, last.c.fingerprint, cause.c.id, cause.c.clock, cause.c.lamport)
+        .join(cause, and_(cause.c.id == last.c.cause_id, cause.c.trace_id == trace_id))
+        .order_by(last.c.id.desc())
+    )
+    newest_first = [
+        Handover(queue, fingerprint, reference(event_id, clock, lamport))
+        async for queue, fingerprint, event_id, clock, lamport in _rows(connection, query)
+    ]
+    return newest_first[::-1]
+
+
+async def _named(
+    connection: AsyncConnection, trace_id: int, most: int, reference: References
+) -> list[NamedEvent]:
+    """The last events that others may name, oldest first."""
+    its = tables.events.c
+    query = (
+        select(
+            its.id,
+            its.ids,
+            its.type,
+            its.cause_id,
+            its.participant,
+            its.height,
+            its.clock,
+            its.lamport,
+        )
+        .where(its.trace_id == trace_id, its.ids.is_not(None), ~its.quiet)
+        .order_by(its.id.desc())
+        .limit(most)
+    )
+    newest_first = [
+        NamedEvent(
+            keys=tuple(ids[at : at + KEY_BYTES] for at in range(0, len(ids), KEY_BYTES)),
+            is_delivery=type_ == EventType.received,
+            participant=participant,
+            height=height,
+            reference=reference(event_id, clock, lamport),
+            message=cause if type_ == EventType.received else event_id,
+        )
+        async for event_id, ids, type_, cause, participant, height, clock, lamport in _rows(
+            connection, query
+        )
+    ]
+    return newest_first[::-1]

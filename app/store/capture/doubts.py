@@ -1,0 +1,90 @@
+"""Whether participants are those who act, and how much quiet traffic there was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store.database.subject import Subject, reads
+from app.store.reading.events import MAX_ID
+from model.sound import (
+    Assumed,
+    Client,
+    Doubt,
+    Evidence,
+    Late,
+    Missed,
+    Missing,
+    Soundness,
+    doubts_of,
+    misfit_of,
+)
+from spark_jobs.statements import (
+    PARAMETERS,
+    Question,
+    assumed_sql,
+    clients_sql,
+    late_sql,
+    missed_sql,
+    missing_sql,
+    quiet_sql,
+)
+
+_DOUBTS = (
+    assumed_sql(PARAMETERS),
+    clients_sql(PARAMETERS.trace),
+    late_sql(PARAMETERS),
+    missing_sql(PARAMETERS),
+)
+_QUIET = quiet_sql(PARAMETERS)
+_SUMS = ", ".join(
+    f"CAST(coalesce(sum({each.name}), 0) AS BIGINT) AS {each.name}" for each in fields(Evidence)
+)
+# Of the participants that have events.
+_EVIDENCE = f"SELECT {_SUMS} FROM participants WHERE trace_id = :trace"  # noqa: S608  our own words
+
+
+class Doubts(Subject):
+    """What is known of the soundness of all traces."""
+
+    @reads
+    async def between(
+        self, connection: AsyncConnection, trace_id: int, a: int, b: int
+    ) -> Soundness:
+        """That of an answer about the events from one to the other, in either order."""
+        asked = Question.between(trace_id, a, b)
+        doubts, [[(count,)]] = await self._doubts(connection, asked, _QUIET)
+        return Soundness(doubts, count)
+
+    @reads
+    async def of_trace(self, connection: AsyncConnection, trace_id: int) -> tuple[Doubt, ...]:
+        """The doubts about a whole trace."""
+        doubts, _ = await self._doubts(connection, Question.between(trace_id, 0, MAX_ID))
+        return doubts
+
+    @reads
+    async def evidence(self, connection: AsyncConnection, trace_id: int) -> Evidence:
+        """What a trace's messages say of their causes, against what its policy says."""
+        [[row]] = await self.database.dialect.rows_of(connection, [_EVIDENCE], {"trace": trace_id})
+        return Evidence(*row)
+
+    async def _doubts(
+        self, connection: AsyncConnection, asked: Question, *also: str
+    ) -> tuple[tuple[Doubt, ...], Sequence[Sequence[Any]]]:
+        """The doubts, and what the other statements find."""
+        assumed, clients, late, found, *others = await self.database.dialect.rows_of(
+            connection, (*_DOUBTS, *also), asked._asdict()
+        )
+        missing = [Missing(*row) for row in found]
+        missed = []
+        if missing:
+            query = missed_sql(int(asked.trace), missing)
+            [rows] = await self.database.dialect.rows_of(connection, [query], {})
+            missed = [Missed(*row) for row in rows]
+        misfit = misfit_of([Client(*row) for row in clients])
+        before = Late(*late[0]) if late else None
+        doubts = doubts_of([Assumed(*row) for row in assumed], misfit, missing, missed, before)
+        return doubts, others

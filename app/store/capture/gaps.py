@@ -1,0 +1,168 @@
+"""Gaps: spans in which trace messages may have been lost, or were not asked for."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.errors import NotFoundError
+from app.store.capture.leases import lock_trace
+from app.store.database import tables
+from app.store.database.subject import Subject, reads, writes
+from model.gaps import Gap
+from spark_jobs.statements import PARAMETERS, Question, spanned_sql
+
+_COLUMNS = [tables.gaps.c[each.name] for each in fields(Gap)]
+_BETWEEN = " ".join(
+    (
+        'SELECT id, after_event_id, before_event_id, since, "until", reason, suspected, declared',
+        "FROM gaps WHERE trace_id = :trace AND",
+        spanned_sql(PARAMETERS),
+        "ORDER BY after_event_id, id",
+    )
+)
+
+
+class Gaps(Subject):
+    """The gaps of all traces."""
+
+    @writes
+    async def open(
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        *,
+        after_event_id: int,
+        since: int,
+        reason: str,
+        suspected: bool = False,
+        epoch: int | None = None,
+    ) -> int:
+        """Note a gap that begins after an event (0: before the first); returns the gap's id.
+
+        Raises `LeaseLostError` if the trace was taken by another since ``epoch``.
+        """
+        await lock_trace(connection, trace_id, epoch)
+        row = {
+            "trace_id": trace_id,
+            "after_event_id": after_event_id,
+            "since": since,
+            "reason": reason,
+            "suspected": suspected,
+        }
+        made = await connection.execute(insert(tables.gaps).values(row).returning(tables.gaps.c.id))
+        return int(made.scalar_one())
+
+    @writes
+    async def close(
+        self,
+        connection: AsyncConnection,
+        gap_id: int,
+        *,
+        before_event_id: int,
+        until: int,
+        epoch: int | None = None,
+        extend: bool = False,
+    ) -> None:
+        """Note that nothing is missing from an event on; of several such notes the first counts.
+
+        ``extend`` moves the end of a gap that was closed before. Raises `NotFoundError`, and
+        `LeaseLostError` as `open`.
+        """
+        await _lock_trace_of(connection, gap_id, epoch)
+        closed = await connection.execute(
+            update(tables.gaps)
+            .where(tables.gaps.c.id == gap_id)
+            .values(
+                {"before_event_id": before_event_id, "until": until}
+                if extend
+                else {
+                    "before_event_id": func.coalesce(
+                        tables.gaps.c.before_event_id, before_event_id
+                    ),
+                    "until": func.coalesce(tables.gaps.c.until, until),
+                }
+            )
+        )
+        if closed.rowcount == 0:
+            raise NotFoundError(f"no gap has the number {gap_id}")
+
+    @writes
+    async def withdraw(
+        self, connection: AsyncConnection, gap_id: int, *, epoch: int | None = None
+    ) -> None:
+        """Remove a suspected gap: nothing is missing there. Raises `LeaseLostError` as `open`."""
+        await _lock_trace_of(connection, gap_id, epoch)
+        await connection.execute(
+            delete(tables.gaps).where(tables.gaps.c.id == gap_id, tables.gaps.c.suspected)
+        )
+
+    @reads
+    async def newest(
+        self, connection: AsyncConnection, trace_id: int, limit: int = 100
+    ) -> list[Gap]:
+        """The last gaps of a trace, oldest first."""
+        query = (
+            select(*_COLUMNS)
+            .where(tables.gaps.c.trace_id == trace_id)
+            .order_by(tables.gaps.c.after_event_id.desc(), tables.gaps.c.id.desc())
+            .limit(limit)
+        )
+        return [Gap(*row) for row in reversed((await connection.execute(query)).all())]
+
+    @reads
+    async def declared(self, connection: AsyncConnection, trace_id: int) -> list[Gap]:
+        """The gaps that are there by choice and still open, oldest first."""
+        query = (
+            select(*_COLUMNS)
+            .where(
+                tables.gaps.c.trace_id == trace_id,
+                tables.gaps.c.declared,
+                tables.gaps.c.until.is_(None),
+            )
+            .order_by(tables.gaps.c.id)
+        )
+        return [Gap(*row) for row in await connection.execute(query)]
+
+    @reads
+    async def between(
+        self, connection: AsyncConnection, trace_id: int, a: int, b: int
+    ) -> list[Gap]:
+        """Gaps in which events between two events may be missing, oldest first."""
+        asked = Question.between(trace_id, a, b)
+        rows_of = self.database.dialect.rows_of
+        [rows] = await rows_of(connection, [_BETWEEN], asked._asdict())
+        return [Gap(*row[:-2], *map(bool, row[-2:])) for row in rows]
+
+
+async def _lock_trace_of(connection: AsyncConnection, gap_id: int, epoch: int | None) -> None:
+    whose = select(tables.gaps.c.trace_id).where(tables.gaps.c.id == gap_id)
+    trace_id = (await connection.execute(whose)).scalar_one_or_none()
+    if trace_id is not None:
+        await lock_trace(connection, trace_id, epoch)
+
+
+async def forget_before(connection: AsyncConnection, trace_id: int, event_id: int) -> None:
+    """Remove gaps that are wholly before an event."""
+    await connection.execute(
+        delete(tables.gaps).where(
+            tables.gaps.c.trace_id == trace_id, tables.gaps.c.before_event_id <= event_id
+        )
+    )
+
+
+async def declare(
+    connection: AsyncConnection, trace_id: int, *, after_event_id: int, since: int, reason: str
+) -> None:
+    """Note that from an event on not everything is asked for; it stays open until that is over."""
+    row = {
+        "trace_id": trace_id,
+        "after_event_id": after_event_id,
+        "since": since,
+        "reason": reason,
+        "suspected": False,
+        "declared": True,
+    }
+    await connection.execute(insert(tables.gaps).values(row))

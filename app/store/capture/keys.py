@@ -1,0 +1,144 @@
+"""What stored messages say of themselves, and the links to the causes that they name."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import TextClause, delete, select, text, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store.capture import rows
+from app.store.database import tables
+from app.store.database.engine import Dialect
+from app.store.database.searched import Writing
+from app.stored.reading import HEADER
+from app.tracker.events import StampedEvent
+from app.tracker.fingerprint import BYTES
+from model.blocks import BLOCK
+from model.words import IS_FOUND_BY
+
+FIRST_ID = 1  # of all events
+
+_INDEXED = text(
+    "SELECT field, from_event_id, by_publish,"
+    " (SELECT coalesce(min(number), 0) * :ids FROM blocks) FROM indexed_fields"
+).bindparams(ids=BLOCK)
+
+# What deliveries that stay were found by through their publishes, which go. Of conversations they
+# have rows of their own; a publish that was read by earlier rules may have had others. Those from
+# streams, whose marks have two halves, may say something else, and have rows of their own, too.
+# SQLite keeps the order of a CROSS JOIN, and would take the index of a trace for the narrower one.
+_BEQUEATH = (
+    "{insert} FROM keys CROSS JOIN events WHERE {in_span}"
+    " AND events.cause_id = keys.event_id AND events.trace_id + 0 = keys.trace_id"
+    " AND events.id > :last"
+    " AND (keys.roles & :found_by) = :found_by AND length(events.fingerprint) = :half"
+    " ON CONFLICT DO NOTHING"
+)
+
+
+@functools.cache
+def _forgetting(writing: Writing) -> tuple[TextClause, TextClause]:
+    """What keys leave to deliveries that stay, and their removal."""
+    insert = writing.insert("events.id", "keys.key", ":found_by")
+    bequeath = _BEQUEATH.format(insert=insert, in_span=writing.in_span)
+    remove = text(f"DELETE FROM keys WHERE {writing.in_span}")  # noqa: S608  our own words
+    return text(bequeath).bindparams(found_by=IS_FOUND_BY, half=BYTES), remove
+
+
+async def add(
+    connection: AsyncConnection,
+    dialect: Dialect,
+    trace_id: int,
+    events: Sequence[StampedEvent],
+    *,
+    traceparents: bool = False,
+) -> None:
+    """Store the keys and the links of events; nothing to store takes no statement.
+
+    ``traceparents``: also what imported spans may tell the causes of.
+    """
+    await dialect.insert_many(connection, tables.keys, rows.key_rows(trace_id, events))
+    await dialect.insert_many(connection, tables.edges, rows.edge_rows(trace_id, events))
+    if traceparents:
+        new = rows.traceparent_rows(trace_id, events)
+        await dialect.insert_many(connection, tables.traceparents, new)
+
+
+async def forget_before(
+    connection: AsyncConnection, dialect: Dialect, trace_id: int, event_id: int
+) -> None:
+    """Remove the keys of events before an id, and the links of what they name.
+
+    The events themselves have gone already. What names one of them keeps the link: their archive
+    may have it.
+    """
+    of_edges = tables.edges.c
+    span = {"trace": trace_id, "first": 0, "last": event_id - 1}
+    for statement in _forgetting(dialect.keys):
+        await connection.execute(statement, span)
+    # A cause has a smaller id than its effect, and by causes there is an index.
+    await connection.execute(
+        delete(tables.edges).where(
+            of_edges.trace_id == trace_id,
+            of_edges.cause_id < event_id,
+            of_edges.effect_id < event_id,
+        )
+    )
+    of_late, of_contexts = tables.late_edges.c, tables.traceparents.c
+    await connection.execute(
+        delete(tables.late_edges).where(of_late.trace_id == trace_id, of_late.effect_id < event_id)
+    )
+    await connection.execute(
+        delete(tables.traceparents).where(
+            of_contexts.trace_id == trace_id, of_contexts.event_id < event_id
+        )
+    )
+
+
+class Indexed(NamedTuple):
+    """Since which event a field's values are among the keys; 0 where none is stored before.
+
+    ``by_publish``: a delivery may have them by its publish alone (`key_rows`).
+    """
+
+    first: int
+    by_publish: bool
+
+
+async def indexed(connection: AsyncConnection) -> dict[str, Indexed]:
+    """The fields whose values are among the keys."""
+    return {
+        field: Indexed(0 if first <= max(oldest, FIRST_ID) else first, bool(by_publish))
+        for field, first, by_publish, oldest in await connection.execute(_INDEXED)
+    }
+
+
+async def declare(
+    connection: AsyncConnection, dialect: Dialect, headers: Mapping[str, bool]
+) -> None:
+    """Note that from now on the values of just these headers are among the keys.
+
+    Each with whether deliveries have them by their publish alone. Where they once had, they are
+    looked for so ever after: some that are stored have no other.
+    """
+    wanted = {f"{HEADER}{name}": by_publish for name, by_publish in headers.items()}
+    its = tables.indexed_fields.c
+    stored = await indexed(connection)
+    known = {field for field in stored if field.startswith(HEADER)}
+    if gone := known - wanted.keys():
+        await connection.execute(delete(tables.indexed_fields).where(its.field.in_(sorted(gone))))
+    if turned := [each for each in known & wanted.keys() if wanted[each] > stored[each].by_publish]:
+        of_these = update(tables.indexed_fields).where(its.field.in_(sorted(turned)))
+        await connection.execute(of_these.values(by_publish=True))
+    if new := sorted(wanted.keys() - known):
+        first = (await connection.execute(select(tables.event_ids.c.next))).scalar_one()
+        await connection.execute(
+            dialect.upsert(tables.indexed_fields).on_conflict_do_nothing(),
+            [
+                {"field": field, "from_event_id": first, "by_publish": wanted[field]}
+                for field in new
+            ],
+        )

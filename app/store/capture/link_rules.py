@@ -1,0 +1,176 @@
+"""The rules of links: those that people set for a trace, and those that its events are read by.
+
+People write the first, and whoever runs the trace the second, in the transaction of the first batch
+that was read by them: so what is restored goes on by the rules that it was left with.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import lru_cache
+
+from sqlalchemy import delete, insert, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.errors import BadRequestError, ConflictError, NotFoundError
+from app.store.capture.leases import lock_trace
+from app.store.database import tables
+from app.store.database.subject import Subject, reads, writes
+from app.stored.capture import HeldRule
+from app.tracker.links import Origin, Rule, RuleError, TraceRule, check_own
+from app.tracker.links.origins import rule_as_text, rule_from_text
+
+log = logging.getLogger(__name__)
+
+_held = tables.link_rules.c
+_own = tables.own_link_rules.c
+
+
+class LinkRules(Subject):
+    """The rules of all traces. ``of_all`` are those that hold in every virtual host."""
+
+    @reads
+    async def own(self, connection: AsyncConnection, trace_id: int) -> list[Rule]:
+        """Those that people have set for a trace, in order."""
+        return await own(connection, trace_id)
+
+    @reads
+    async def held(self, connection: AsyncConnection, trace_id: int) -> list[HeldRule]:
+        """Those that a trace's events are read by, in order."""
+        return await held(connection, trace_id)
+
+    @writes
+    async def put(
+        self, connection: AsyncConnection, trace_id: int, rule: Rule, of_all: Sequence[TraceRule]
+    ) -> bool:
+        """Set one rule; True if it is new, False if it takes the place of its namesake.
+
+        Raises `BadRequestError` for a rule that cannot be, `ConflictError` if there are too many,
+        `NotFoundError`.
+        """
+        _check([rule], of_all)
+        await lock_trace(connection, trace_id, None)  # whoever else counts them waits
+        before = await own(connection, trace_id)
+        others = [each for each in before if each.name != rule.name]
+        try:
+            check_own([*others, rule], of_all)
+        except RuleError as error:
+            raise ConflictError(str(error)) from error
+        names = [each.name for each in before]
+        is_new = rule.name not in names
+        at = len(before) if is_new else names.index(rule.name)
+        await _replace(connection, trace_id, [*before[:at], rule, *before[at + 1 :]])
+        return is_new
+
+    @writes
+    async def set(
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        rules: Sequence[Rule],
+        of_all: Sequence[TraceRule],
+    ) -> None:
+        """Have a trace have these and no others of its own.
+
+        Raises `BadRequestError` for rules that cannot be, and for too many, `NotFoundError`.
+        """
+        _check(rules, of_all)
+        await lock_trace(connection, trace_id, None)
+        await _replace(connection, trace_id, rules)
+
+    @writes
+    async def remove(self, connection: AsyncConnection, trace_id: int, name: str) -> None:
+        """Remove one of a trace's own; raises `NotFoundError`."""
+        gone = await connection.execute(
+            delete(tables.own_link_rules).where(_own.trace_id == trace_id, _own.name == name)
+        )
+        if gone.rowcount == 0:
+            raise NotFoundError("this virtual host has no rule of its own of that name")
+
+
+async def own(connection: AsyncConnection, trace_id: int) -> list[Rule]:
+    """The rules that people have set for a trace, in order."""
+    query = select(_own.rule).where(_own.trace_id == trace_id).order_by(_own.position)
+    rules = map(_read, (await connection.execute(query)).scalars())
+    return [rule for rule in rules if rule is not None]
+
+
+async def held(connection: AsyncConnection, trace_id: int) -> list[HeldRule]:
+    """The rules that a trace's events are read by, in order."""
+    query = (
+        select(_held.rule, _held.origin, _held.from_event_id)
+        .where(_held.trace_id == trace_id)
+        .order_by(_held.position)
+    )
+    return [
+        HeldRule(TraceRule(rule, Origin(origin)), from_event_id)
+        for text, origin, from_event_id in await connection.execute(query)
+        if (rule := _read(text)) is not None
+    ]
+
+
+async def hold(
+    connection: AsyncConnection,
+    trace_id: int,
+    rules: Sequence[TraceRule],
+    from_event_id: int | None,
+    *,
+    anew: bool = False,
+) -> None:
+    """Note that events are read by these rules from an event on; None: from the next one.
+
+    Rules that are there already hold since they did, unless all of them hold ``anew``.
+    """
+    if from_event_id is None:
+        query = select(tables.event_ids.c.next)
+        from_event_id = int((await connection.execute(query)).scalar_one())
+    known = {} if anew else {each.rule.rule: each for each in await held(connection, trace_id)}
+    await connection.execute(delete(tables.link_rules).where(_held.trace_id == trace_id))
+    if rules:
+        values = [
+            {
+                "trace_id": trace_id,
+                "name": each.rule.name,
+                "position": position,
+                "origin": each.origin.value,
+                "rule": rule_as_text(each.rule),
+                "from_event_id": (
+                    known[each.rule].from_event_id if each.rule in known else from_event_id
+                ),
+            }
+            for position, each in enumerate(rules)
+        ]
+        await connection.execute(insert(tables.link_rules), values)
+
+
+async def _replace(connection: AsyncConnection, trace_id: int, rules: Sequence[Rule]) -> None:
+    await connection.execute(delete(tables.own_link_rules).where(_own.trace_id == trace_id))
+    if rules:
+        values = [
+            {
+                "trace_id": trace_id,
+                "name": rule.name,
+                "position": position,
+                "rule": rule_as_text(rule),
+            }
+            for position, rule in enumerate(rules)
+        ]
+        await connection.execute(insert(tables.own_link_rules), values)
+
+
+def _check(rules: Sequence[Rule], of_all: Sequence[TraceRule]) -> None:
+    try:
+        check_own(rules, of_all)
+    except RuleError as error:
+        raise BadRequestError(str(error)) from error
+
+
+@lru_cache(maxsize=2_000)
+def _read(text: str) -> Rule | None:
+    """A stored rule; None, and said once, for one that this version does not know."""
+    try:
+        return rule_from_text(text)
+    except RuleError as error:
+        log.warning("a stored rule of links cannot be read, and does not hold: %s", error)
+        return None

@@ -1,0 +1,81 @@
+"""Trace messages that could not be read, the newest of each trace."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlalchemy import delete, insert, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store.capture.rows import quarantine_values
+from app.store.database import tables
+from app.store.database.subject import Subject, reads
+from app.stored.capture import Quarantined
+from app.tracker.records import Unreadable
+
+
+async def add(
+    connection: AsyncConnection, trace_id: int, unreadable: list[Unreadable], most: int
+) -> None:
+    """Keep messages, the newest `most`: anybody may publish garbage."""
+    if not unreadable:
+        return
+    await connection.execute(insert(tables.quarantine), quarantine_values(trace_id, unreadable))
+    newest_to_go = (
+        select(tables.quarantine.c.id)
+        .where(tables.quarantine.c.trace_id == trace_id)
+        .order_by(tables.quarantine.c.id.desc())
+        .offset(most)
+        .limit(1)
+        .scalar_subquery()
+    )
+    await connection.execute(
+        delete(tables.quarantine).where(
+            tables.quarantine.c.trace_id == trace_id, tables.quarantine.c.id <= newest_to_go
+        )
+    )
+
+
+class Quarantine(Subject):
+    """The trace messages that could not be read, as far as they are kept."""
+
+    @reads
+    async def newest(
+        self,
+        connection: AsyncConnection,
+        vhosts: Collection[str] | None = None,
+        *,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> list[Quarantined]:
+        """The newest messages, newest first; ``before`` an id, for more."""
+        its = tables.quarantine.c
+        query = (
+            select(
+                its.id,
+                tables.traces.c.vhost,
+                its.recorded_at,
+                its.reason,
+                its.routing_key,
+                its.headers,
+                its.body,
+                its.body_bytes,
+            )
+            .join(tables.traces, tables.traces.c.id == tables.quarantine.c.trace_id)
+            .order_by(tables.quarantine.c.id.desc())
+            .limit(limit)
+        )
+        if vhosts is not None:
+            query = query.where(tables.traces.c.vhost.in_(sorted(vhosts)))
+        if before is not None:
+            query = query.where(tables.quarantine.c.id < before)
+        return [Quarantined(*row) for row in (await connection.execute(query)).all()]
+
+
+async def forget_until(connection: AsyncConnection, trace_id: int, recorded_at: int) -> None:
+    """Remove messages recorded up to a time, in µs."""
+    await connection.execute(
+        delete(tables.quarantine).where(
+            tables.quarantine.c.trace_id == trace_id, tables.quarantine.c.recorded_at <= recorded_at
+        )
+    )

@@ -1,0 +1,462 @@
+"""Restamping: new stamps beside the old ones, which take their place in one transaction.
+
+New stamps are put aside in tables of their own while the trace goes on, and what the messages say
+of their causes with them, if these are read again. Until they take their place nothing that is
+stored changes, so whatever breaks off leaves the old; what is then left in those tables is removed
+before the next restamp.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import (
+    Column,
+    Table,
+    TextClause,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    text,
+    true,
+    update,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.errors import ConflictError
+from app.store.capture import link_rules
+from app.store.capture.aliases import with_aliases
+from app.store.capture.leases import lock_trace
+from app.store.capture.retention import note_first_events
+from app.store.capture.rows import Row, roles_of
+from app.store.database import tables
+from app.store.database.chunks import chunks
+from app.store.database.searched import Writing
+from app.store.database.subject import Subject, reads, writes
+from app.store.spans.imported import Spans
+from app.stored.capture import Progress, Rules, Standing
+from app.tracker.events import Reference
+from app.tracker.links import SPANS_RULE
+from app.tracker.records import Channel
+from app.tracker.restamp import (
+    Incarnation,
+    NewStamp,
+    Restamped,
+    StoredEvent,
+    StoredLink,
+    StoredMessage,
+)
+
+# How many ids one statement goes through: PostgreSQL's have to end within a minute.
+SPAN = 50_000
+
+_new = tables.restamped.c
+_ways = tables.restamped_ways.c
+_SET = (
+    "UPDATE events SET participant = new.participant + :offset, seq = new.seq,"
+    " lamport = new.lamport, height = new.height, clock = new.clock, quiet = new.quiet"
+)
+_FROM = (
+    " FROM restamped AS new WHERE new.event_id = events.id AND new.trace_id = :trace"
+    " AND events.trace_id = :trace AND events.id BETWEEN :first AND :last"
+)
+_MOVED = text(_SET + _FROM)
+_MOVED_WITH_IDS = text(_SET + ", ids = new.ids" + _FROM)
+_EDGES_GONE = text(
+    "DELETE FROM edges WHERE trace_id = :trace AND effect_id BETWEEN :first AND :last"
+    " AND rule <> :spans"
+).bindparams(spans=SPANS_RULE)
+# Links from what retention has removed meanwhile are none.
+_EDGES_MOVED = text(
+    "INSERT INTO edges (trace_id, effect_id, cause_id, rule, kind, way)"
+    " SELECT trace_id, effect_id, cause_id, rule, kind, way FROM restamped_edges"
+    " WHERE trace_id = :trace AND effect_id BETWEEN :first AND :last AND cause_id >= :stored"
+)
+_WAYS_MOVED = text(
+    "UPDATE edges SET way = new.way FROM restamped_ways AS new"
+    " WHERE new.effect_id = edges.effect_id AND new.cause_id = edges.cause_id"
+    " AND new.rule = edges.rule AND new.trace_id = :trace"
+    " AND new.effect_id BETWEEN :first AND :last AND edges.effect_id BETWEEN :first AND :last"
+)
+# Links that spans told of since their effects were stamped anew: whether the new clocks have them
+# is to be looked at. What the new stamps have joined is put aside with its way.
+_LATE_SINCE = text(
+    "INSERT INTO late_edges (trace_id, effect_id, cause_id)"
+    " SELECT g.trace_id, g.effect_id, g.cause_id FROM edges AS g"
+    " WHERE g.trace_id = :trace AND g.effect_id BETWEEN :first AND :last AND g.rule = :spans"
+    " AND g.cause_id >= :stored AND NOT EXISTS (SELECT 1 FROM restamped_ways AS seen"
+    " WHERE seen.effect_id = g.effect_id AND seen.cause_id = g.cause_id AND seen.rule = g.rule"
+    " AND seen.trace_id = g.trace_id) ON CONFLICT DO NOTHING"
+).bindparams(spans=SPANS_RULE)
+
+
+class Restamps(Subject):
+    """New stamps for the events of a trace."""
+
+    async def clear(self, trace_id: int | None = None) -> None:
+        """Remove what is put aside, or was left over, for a trace or for all (None)."""
+        while await self._clear_some(trace_id):
+            pass
+        await self.database.write(self.database.dialect.reclaim)
+
+    @reads
+    async def standing(self, connection: AsyncConnection, trace_id: int) -> Standing:
+        """How far the trace is, and its checkpoint."""
+        first = (
+            select(func.min(tables.events.c.id))
+            .where(tables.events.c.trace_id == tables.traces.c.id)
+            .scalar_subquery()
+        )
+        query = select(
+            func.coalesce(first, 0),
+            tables.traces.c.last_event_id,
+            tables.traces.c.events,
+            tables.traces.c.checkpoint,
+        ).where(tables.traces.c.id == trace_id)
+        return Standing(*(await connection.execute(query)).one())
+
+    @reads
+    async def events(
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        *,
+        after: int,
+        limit: int,
+        messages: bool = False,
+    ) -> list[StoredEvent]:
+        """The next events of a trace, by id; with their ``messages`` where these are read again."""
+        its = tables.events.c
+        of_messages = (
+            its.routing_keys,
+            its.properties,
+            its.payload,
+            its.payload_bytes,
+        )
+        query = (
+            select(
+                its.id,
+                its.type,
+                its.channel,
+                its.recorded_at,
+                its.exchange,
+                its.queue,
+                its.routed_queues,
+                its.cause_id,
+                its.quiet,
+                *(of_messages if messages else ()),
+            )
+            .where(its.trace_id == trace_id, its.id > after)
+            .order_by(its.id)
+            .limit(limit)
+        )
+        rows = (await connection.execute(query)).all()
+        links = {}
+        if rows:
+            span = rows[0].id, rows[-1].id
+            links = await _links(connection, trace_id, *span, that_stay=messages)
+        return [
+            StoredEvent(
+                row.id,
+                row.type,
+                row.channel,
+                row.recorded_at,
+                row.exchange,
+                row.queue,
+                _texts(row.routed_queues),
+                row.cause_id,
+                row.quiet,
+                tuple(links.get(row.id, ())),
+                _message(row) if messages else None,
+            )
+            for row in rows
+        ]
+
+    @reads
+    async def channels(
+        self, connection: AsyncConnection, trace_id: int, *, after: int
+    ) -> list[tuple[int, Channel]]:
+        """The channels of a trace with a greater key, by key."""
+        its = tables.channels.c
+        query = (
+            select(its.number, its.node, its.connection, its.channel, its.user)
+            .where(its.trace_id == trace_id, its.number > after)
+            .order_by(its.number)
+        )
+        return [(key, Channel(*values)) for key, *values in await connection.execute(query)]
+
+    @reads
+    async def incarnations(
+        self, connection: AsyncConnection, names: Collection[str]
+    ) -> dict[str, list[Incarnation]]:
+        """The known connections of each of these names, the oldest first."""
+        found: dict[str, list[Incarnation]] = {name: [] for name in names}
+        its, wanted = tables.connections.c, sorted(names)
+        for some in chunks(wanted):
+            query = (
+                select(its.name, its.opened_at, its.user, its.client)
+                .where(its.name.in_(some))
+                .order_by(its.opened_at, its.id)
+            )
+            for name, *values in await connection.execute(query):
+                found[name].append(Incarnation(*values))
+        return found
+
+    @reads
+    async def clocks(
+        self, connection: AsyncConnection, trace_id: int, ids: Sequence[int]
+    ) -> dict[int, Reference]:
+        """The new clocks of those of these events that have one."""
+        found: dict[int, Reference] = {}
+        for some in chunks(ids):
+            query = select(_new.event_id, _new.clock, _new.lamport).where(
+                _new.event_id.in_(some), _new.trace_id == trace_id
+            )
+            for event_id, clock, lamport in await connection.execute(query):
+                found[event_id] = Reference(None, clock, lamport, event_id)
+        return found
+
+    @writes
+    async def put_aside(
+        self, connection: AsyncConnection, trace_id: int, stamps: Sequence[NewStamp]
+    ) -> None:
+        """Keep new stamps, those of consecutive events of a trace. May be repeated."""
+        first, last = stamps[0].event_id, stamps[-1].event_id
+        for table, event_id in _ASIDE:
+            await connection.execute(
+                delete(table).where(event_id.between(first, last), table.c.trace_id == trace_id)
+            )
+        rows = [
+            (
+                new.event_id,
+                trace_id,
+                new.participant,
+                new.seq,
+                new.lamport,
+                new.height,
+                new.clock,
+                new.quiet,
+                b"".join(new.names.ids) if new.names.ids else None,
+            )
+            for new in stamps
+        ]
+        dialect = self.database.dialect
+        await dialect.insert_many(connection, tables.restamped, rows)
+        await dialect.insert_many(connection, tables.restamped_keys, _key_rows(trace_id, stamps))
+        await dialect.insert_many(connection, tables.restamped_edges, _edge_rows(trace_id, stamps))
+        ways = [
+            (new.event_id, link.cause, link.rule, trace_id, link.way)
+            for new in stamps
+            for link in new.ways
+        ]
+        await dialect.insert_many(connection, tables.restamped_ways, ways)
+
+    @writes
+    async def swap(
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        rules: Rules,
+        standing: Standing,
+        new: Restamped,
+        report: Progress,
+        epoch: int | None = None,
+    ) -> int:
+        """Have the new stamps, all put aside, take the place of the old.
+
+        Returns how many links there are now, if the messages were read again.
+
+        Raises `ConflictError` if the trace is not as ``standing`` says any more, `LeaseLostError`
+        if it was taken by another since ``epoch``.
+        """
+        its = tables.traces.c
+        await lock_trace(connection, trace_id, epoch)
+        # Before anything is read: whoever writes to the trace now waits, and then finds it changed.
+        changed = await connection.execute(
+            update(tables.traces)
+            .where(its.id == trace_id, its.last_event_id == standing.last_id)
+            .where(
+                its.events == standing.events, its.checkpoint.is_not_distinct_from(standing.state)
+            )
+            .values(
+                policy=rules.policy,
+                quiet=msgspec.json.encode(rules.quiet).decode(),
+                checkpoint=new.state,
+            )
+        )
+        if changed.rowcount != 1:
+            raise ConflictError("the trace has gone on while its new stamps took their place")
+        moved = edges = 0
+        for first in (
+            range(standing.first_id, standing.last_id + 1, SPAN) if standing.events else ()
+        ):
+            span = {"first": first, "last": first + SPAN - 1}
+            done = await connection.execute(
+                _MOVED if rules.links is None else _MOVED_WITH_IDS,
+                {**span, "offset": new.offset, "trace": trace_id},
+            )
+            await connection.execute(_WAYS_MOVED, {**span, "trace": trace_id})
+            await connection.execute(
+                _LATE_SINCE, {**span, "trace": trace_id, "stored": standing.first_id}
+            )
+            moved += done.rowcount
+            if rules.links is not None:
+                writing = self.database.dialect.keys
+                edges += await _move_links(connection, writing, trace_id, span, standing.first_id)
+            report(moved)
+        if moved != standing.events:
+            raise ConflictError(f"{standing.events - moved} of the events have no new stamp")
+        await _replace_participants(connection, trace_id, new)
+        await _replace_channels(connection, trace_id, new)
+        await note_first_events(connection, trace_id, standing.first_id)
+        if rules.links is not None:
+            first_id = standing.first_id or None
+            await link_rules.hold(connection, trace_id, rules.links, first_id, anew=True)
+        return edges
+
+    async def settle_late(self, trace_id: int) -> int:
+        """Look again which links the new clocks do not have; returns how many."""
+        return await Spans(self.database).settle_late(trace_id)
+
+    @writes
+    async def _clear_some(self, connection: AsyncConnection, trace_id: int | None) -> bool:
+        its = true() if trace_id is None else _new.trace_id == trace_id
+        some = select(_new.event_id).where(its).order_by(_new.event_id).limit(SPAN).subquery()
+        last = (await connection.execute(select(func.max(some.c.event_id)))).scalar_one_or_none()
+        if last is None:
+            return False
+        for table, event_id in _ASIDE:
+            of_trace = true() if trace_id is None else table.c.trace_id == trace_id
+            await connection.execute(delete(table).where(of_trace, event_id <= last))
+        return True
+
+
+# What is put aside, with the last table that a look for what is left over is about.
+_ASIDE: tuple[tuple[Table, Column[Any]], ...] = (
+    (tables.restamped_keys, tables.restamped_keys.c.event_id),
+    (tables.restamped_edges, tables.restamped_edges.c.effect_id),
+    (tables.restamped_ways, _ways.effect_id),
+    (tables.restamped, _new.event_id),
+)
+
+
+@functools.cache
+def _keys_moved(writing: Writing) -> tuple[TextClause, TextClause]:
+    """The keys of some events give way to those that are put aside."""
+    return (
+        text(f"DELETE FROM keys WHERE {writing.in_span}"),  # noqa: S608  our own words
+        text(
+            writing.insert("event_id", "key", "roles") + " FROM restamped_keys"
+            " WHERE trace_id = :trace AND event_id BETWEEN :first AND :last"
+        ),
+    )
+
+
+async def _move_links(
+    connection: AsyncConnection,
+    writing: Writing,
+    trace_id: int,
+    span: dict[str, int],
+    first_id: int,
+) -> int:
+    """Replace the keys and links of some events; returns how many links there are now."""
+    for statement in (*_keys_moved(writing), _EDGES_GONE):
+        await connection.execute(statement, {**span, "trace": trace_id})
+    moved = await connection.execute(_EDGES_MOVED, {**span, "trace": trace_id, "stored": first_id})
+    return moved.rowcount
+
+
+def _key_rows(trace_id: int, stamps: Sequence[NewStamp]) -> list[Row]:
+    return [
+        (new.event_id, key, trace_id, roles)
+        for new in stamps
+        for key, roles in roles_of(new.names).items()
+    ]
+
+
+def _edge_rows(trace_id: int, stamps: Sequence[NewStamp]) -> list[Row]:
+    return [
+        (new.event_id, edge.cause.id, edge.rule, trace_id, int(edge.kind), int(edge.way))
+        for new in stamps
+        for edge in new.edges
+    ]
+
+
+async def _replace_participants(connection: AsyncConnection, trace_id: int, new: Restamped) -> None:
+    await connection.execute(
+        delete(tables.participants).where(tables.participants.c.trace_id == trace_id)
+    )
+    if not new.participants:
+        return
+    values = [
+        {
+            **msgspec.structs.asdict(each.state),
+            "trace_id": trace_id,
+            "first_event_id": each.first_event_id,
+            "last_event_id": each.last_event_id,
+        }
+        for each in new.participants
+    ]
+    await with_aliases(connection, trace_id, values)
+    await connection.execute(insert(tables.participants), values)
+
+
+async def _replace_channels(connection: AsyncConnection, trace_id: int, new: Restamped) -> None:
+    """Tell channels whose they are; those without events are forgotten."""
+    its = tables.channels.c
+    nobody = 0
+    await connection.execute(
+        update(tables.channels).where(its.trace_id == trace_id).values(participant=nobody)
+    )
+    if new.channels:
+        await connection.execute(
+            update(tables.channels)
+            .where(its.trace_id == trace_id, its.number == bindparam("of"))
+            .values(participant=bindparam("whose"), last_event_id=bindparam("last")),
+            [
+                {"of": each.key, "whose": each.participant, "last": each.last_event_id}
+                for each in new.channels
+            ],
+        )
+    await connection.execute(
+        delete(tables.channels).where(its.trace_id == trace_id, its.participant == nobody)
+    )
+
+
+async def _links(
+    connection: AsyncConnection, trace_id: int, first: int, last: int, *, that_stay: bool
+) -> dict[int, list[StoredLink]]:
+    """The causes that events name, by the event; only those ``that_stay`` if messages are read."""
+    its, cause = tables.edges.c, tables.events.c
+    query = (
+        select(its.effect_id, its.cause_id, cause.channel, its.rule, its.way)
+        .join_from(tables.edges, tables.events, cause.id == its.cause_id)
+        .where(its.trace_id == trace_id, its.effect_id.between(first, last))
+        .order_by(its.effect_id, its.cause_id, its.rule)
+    )
+    if that_stay:
+        query = query.where(its.rule == SPANS_RULE)
+    links: defaultdict[int, list[StoredLink]] = defaultdict(list)
+    for effect, *values in await connection.execute(query):
+        links[effect].append(StoredLink(*values))
+    return links
+
+
+def _message(row: Any) -> StoredMessage:
+    body = row.payload or b""
+    return StoredMessage(
+        _texts(row.routing_keys),
+        msgspec.json.decode(row.properties, type=dict[str, Any]),
+        body,
+        is_cut=len(body) < row.payload_bytes,
+    )
+
+
+def _texts(array: str | None) -> tuple[str, ...]:
+    return () if array is None else msgspec.json.decode(array, type=tuple[str, ...])

@@ -1,0 +1,214 @@
+"""Retention: removing the oldest events of a trace, always a prefix of its ids.
+
+All that happened before an event has a smaller id, so no chain between two events that stay runs
+through one that is removed.
+
+The tracker refers to stored events too: its participants own intervals, its copies wait for a
+delivery. So the tracker's owner prunes, between two batches:
+
+    while plan := await retention.plan(trace_id, keep_events=…, at_most=…):
+        tracker.forget_before(plan.before_id)
+        await retention.prune(plan, tracker.checkpoint())
+
+Each round is one transaction of bounded size, and leaves a store that a tracker can be restored
+from. A plan without a bound that is not carried out is the dry run.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import ColumnElement, Select, delete, func, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.errors import ConflictError, NotFoundError
+from app.store.capture import gaps, keys, quarantine
+from app.store.capture.batches import remove_copies
+from app.store.capture.leases import lock_trace
+from app.store.database import tables
+from app.store.database.subject import Subject, reads, writes
+from app.store.reading import times
+from app.stored.capture import PrunePlan
+from app.tracker.events import Checkpoint, ParticipantState
+
+
+class Retention(Subject):
+    """Removes the oldest events of a trace: first a plan of what to remove, then the removal."""
+
+    @reads
+    async def plan(
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        *,
+        keep_events: int | None = None,
+        older_than: int | None = None,
+        through: int | None = None,
+        at_most: int | None = None,
+    ) -> PrunePlan | None:
+        """What to remove: all but the newest ``keep_events``, and what is ``older_than`` (µs).
+
+        Nothing with an id above ``through`` is removed; without other bounds, everything up to it
+        is. ``at_most`` bounds the number of events. None if there is nothing to remove. A plan that
+        is not carried out is the dry run. Raises `NotFoundError`.
+        """
+        before_id = await _before_id(
+            connection, trace_id, keep_events, older_than, through, at_most
+        )
+        going = select(func.count(), func.max(tables.events.c.id)).where(
+            *_prefix(trace_id, before_id)
+        )
+        number, last = (await connection.execute(going)).one()
+        if not number:
+            return None
+        until = select(tables.events.c.recorded_at).where(tables.events.c.id == last)
+        ended = select(
+            *[tables.participants.c[name] for name in ParticipantState.__struct_fields__]
+        ).where(*_ended(trace_id, before_id))
+        return PrunePlan(
+            trace_id=trace_id,
+            before_id=before_id,
+            until=(await connection.execute(until)).scalar_one(),
+            events=number,
+            participants=[ParticipantState(*row) for row in await connection.execute(ended)],
+        )
+
+    async def prune(
+        self, plan: PrunePlan, checkpoint: Checkpoint, epoch: int | None = None
+    ) -> None:
+        """Carry out a plan, with the checkpoint of a tracker that has forgotten these events.
+
+        Raises `ConflictError` if the trace has moved on since the plan was made, `LeaseLostError`
+        if it was taken by another since ``epoch``. After any error the tracker has forgotten what
+        is still stored: restore it.
+        """
+        await self._remove(plan, checkpoint, epoch)
+        await self.database.write(self.database.dialect.reclaim)
+
+    @writes
+    async def _remove(
+        self,
+        connection: AsyncConnection,
+        plan: PrunePlan,
+        checkpoint: Checkpoint,
+        epoch: int | None,
+    ) -> None:
+        if checkpoint.participants or checkpoint.copies_added or checkpoint.channels:
+            raise ConflictError(
+                "retention takes its turn between batches, not with events on the way"
+            )
+        trace_id, before_id = plan.trace_id, plan.before_id
+        await lock_trace(connection, trace_id, epoch)
+        await connection.execute(
+            update(tables.traces)
+            .where(tables.traces.c.id == trace_id)
+            .values(checkpoint=checkpoint.state, events=tables.traces.c.events - plan.events)
+        )
+        await remove_copies(connection, trace_id, checkpoint.copies_removed)
+        gone = await connection.execute(delete(tables.events).where(*_prefix(trace_id, before_id)))
+        ended = await _remove_participants(connection, trace_id, before_id)
+        if (gone.rowcount, ended) != (plan.events, len(plan.participants)):
+            raise ConflictError("the trace has gone on since its retention was planned")
+        await keys.forget_before(connection, self.database.dialect, trace_id, before_id)
+        await gaps.forget_before(connection, trace_id, before_id)
+        await quarantine.forget_until(connection, trace_id, plan.until)
+        await times.forget_pruned(connection)
+
+
+async def _before_id(
+    connection: AsyncConnection,
+    trace_id: int,
+    keep_events: int | None,
+    older_than: int | None,
+    through: int | None,
+    at_most: int | None,
+) -> int:
+    """The id before which everything is removed."""
+    query = select(tables.traces.c.events, tables.traces.c.last_event_id).where(
+        tables.traces.c.id == trace_id
+    )
+    found = (await connection.execute(query)).one_or_none()
+    if found is None:
+        raise NotFoundError(f"no trace has the number {trace_id}")
+    stored, last = found
+    end: int = last + 1
+    ids = (
+        select(tables.events.c.id)
+        .where(tables.events.c.trace_id == trace_id)
+        .order_by(tables.events.c.id)
+        .limit(1)
+    )
+
+    async def first_of(query: Select[int]) -> int:
+        found = (await connection.execute(query)).scalar_one_or_none()
+        return end if found is None else int(found)
+
+    # From here on only events that may be removed are looked at: the cost is theirs alone.
+    if at_most is not None:
+        end = await first_of(ids.offset(at_most))
+    if through is not None:
+        end = min(end, through + 1)
+        if keep_events is None and older_than is None:
+            return end
+    before_id = 0
+    if keep_events is not None:
+        excess = max(0, stored - keep_events)
+        all_may_go = at_most is not None and excess >= at_most
+        before_id = end if all_may_go else await first_of(ids.offset(excess))
+    if older_than is not None:
+        young = ids.where(tables.events.c.recorded_at >= older_than, tables.events.c.id < end)
+        before_id = max(before_id, await first_of(young))
+    return min(before_id, end)
+
+
+async def _remove_participants(connection: AsyncConnection, trace_id: int, before_id: int) -> int:
+    """Remove those without events, note the others' new first event; returns how many it removed.
+
+    Channels without events are removed too, with their participant or before it.
+    """
+    ended = _ended(trace_id, before_id)
+    await connection.execute(
+        delete(tables.channels).where(
+            tables.channels.c.trace_id == trace_id,
+            or_(
+                tables.channels.c.last_event_id < before_id,
+                tables.channels.c.participant.in_(
+                    select(tables.participants.c.number).where(*ended)
+                ),
+            ),
+        )
+    )
+    gone = await connection.execute(delete(tables.participants).where(*ended))
+    await note_first_events(connection, trace_id, before_id)
+    return gone.rowcount
+
+
+async def note_first_events(connection: AsyncConnection, trace_id: int, before_id: int) -> None:
+    """Note the first events that participants still have, if theirs were before an id."""
+    first = (
+        select(tables.events.c.id)
+        .where(
+            tables.events.c.trace_id == tables.participants.c.trace_id,
+            tables.events.c.participant == tables.participants.c.number,
+        )
+        .order_by(tables.events.c.height)
+        .limit(1)
+        .scalar_subquery()
+    )
+    await connection.execute(
+        update(tables.participants)
+        .where(
+            tables.participants.c.trace_id == trace_id,
+            tables.participants.c.first_event_id < before_id,
+        )
+        .values(first_event_id=first)
+    )
+
+
+def _prefix(trace_id: int, before_id: int) -> tuple[ColumnElement[bool], ...]:
+    return tables.events.c.trace_id == trace_id, tables.events.c.id < before_id
+
+
+def _ended(trace_id: int, before_id: int) -> tuple[ColumnElement[bool], ...]:
+    return (
+        tables.participants.c.trace_id == trace_id,
+        tables.participants.c.last_event_id < before_id,
+    )

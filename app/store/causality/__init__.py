@@ -1,0 +1,1 @@
+"""What led to an event and what came of it: walks, ways, chains."""

@@ -1,0 +1,200 @@
+"""The chain between two events, at once: its first events, and what is known of the whole."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+import msgspec
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store.causality import ranges, ways
+from app.store.causality.links import Neighbours, late_between, steps_to
+from app.store.causality.walks import EVERY_ONE, nearest, neighbours_along
+from app.store.database import tables
+from app.store.database.chunks import chunks
+from app.store.database.lanes import Lane
+from app.store.database.subject import Subject
+from app.store.reading.events import by_id, found_by_ids
+from app.stored.causality import Chain, Step
+from itc import Relation, compare, packed_height_at
+from model.event import EVERYTHING, Event, Large
+from model.ranges import Dot
+from model.ways import TooFarError
+from model.words import Via
+
+# The whole chain is counted where no more participants than this may have a part in it.
+MOST_COUNTED = 1_000
+
+_CLOCK: Large = frozenset({"clock"})
+
+
+class Chains(Subject):
+    """What lies between two events."""
+
+    async def between(
+        self,
+        a: int,
+        b: int,
+        limit: int,
+        large: Large = EVERYTHING,
+        via: Via = Via.any,
+        *,
+        after: int | None = None,
+    ) -> Chain:
+        """The chain between two events of a trace: up to ``limit`` events, the smallest ids first.
+
+        Only those after the id ``after``. Raises `NotFoundError`, and `BadRequestError` if it takes
+        too long to find.
+        """
+
+        async def work(connection: AsyncConnection) -> Chain:
+            start = await by_id(connection, min(a, b), _CLOCK)
+            end = await by_id(connection, max(a, b), _CLOCK)
+            if start.trace_id != end.trace_id or start.id == end.id:
+                return Chain()
+            if via is Via.any:
+                return await _by_clocks(connection, start, end, limit, large, after)
+            return await _evident(connection, start, end, limit, large, after, via)
+
+        return await self.database.search(Lane.search, work)
+
+
+async def _evident(
+    connection: AsyncConnection,
+    start: Event,
+    end: Event,
+    limit: int,
+    large: Large,
+    after: int | None,
+    via: Via,
+) -> Chain:
+    try:
+        ids = await ways.between(connection, start.trace_id, start.id, end.id, via)
+    except TooFarError:
+        return Chain(truncated=True, count=None, participants=None)
+    first = 0 if after is None else bisect_right(ids, after)
+    shown = ids[first : first + limit]
+    acting: set[int] = set()
+    its = tables.events.c
+    for some in chunks(ids):
+        query = select(its.participant).where(its.id.in_(some)).distinct()
+        acting.update((await connection.execute(query)).scalars())
+    chain = await _shown(connection, start, shown, large, truncated=first + limit < len(ids))
+    return msgspec.structs.replace(chain, count=len(ids), participants=len(acting))
+
+
+async def _by_clocks(
+    connection: AsyncConnection,
+    start: Event,
+    end: Event,
+    limit: int,
+    large: Large,
+    after: int | None,
+) -> Chain:
+    if compare(start.stamp, end.stamp) is not Relation.before:
+        return Chain()
+    onwards = await neighbours_along(connection, start.trace_id, EVERY_ONE, Via.any, 1)
+    inside = await _within(connection, onwards, start, end)
+    begins = after is None or after < start.id
+    ids, truncated = await nearest(start.id, limit - begins, inside, 1, after)
+    chain = await _shown(
+        connection, start, [start.id, *ids] if begins else ids, large, truncated=truncated
+    )
+    counted = await _counted(connection, start, end)
+    if counted is None:
+        return msgspec.structs.replace(chain, count=None, participants=None)
+    return msgspec.structs.replace(chain, count=counted[0], participants=counted[1])
+
+
+async def _within(
+    connection: AsyncConnection, onwards: Neighbours, start: Event, end: Event
+) -> Neighbours:
+    """The steps from an event on that lead to events at or before another, by the clocks.
+
+    What comes after an event that is not at or before it is not either, so nothing is gone on from
+    there. Links that clocks do not have lead beside the chain: where there are any in the span,
+    each event is held to the first one's place too.
+    """
+    late = await late_between(connection, start.trace_id, start.id, end.id)
+    from_start = Dot(start.interval, start.height) if late else None
+    known = end.stamp
+    its, whose = tables.events.c, tables.participants.c
+    columns = [its.id, its.height, whose.interval]
+    judged: dict[int, bool] = {}
+
+    async def judge(ids: Sequence[int]) -> None:
+        query = (
+            select(*columns, *([] if from_start is None else [its.clock]))
+            .join_from(
+                tables.events,
+                tables.participants,
+                (whose.trace_id == its.trace_id) & (whose.number == its.participant),
+            )
+            .where(its.id.in_(ids))
+        )
+        for event_id, height, interval, *clock in await connection.execute(query):
+            judged[event_id] = known.height_at(interval) >= height and (
+                from_start is None or from_start.reached_by(clock[0])
+            )
+
+    async def inside(ids: list[int]) -> dict[int, list[int]]:
+        found = await onwards(ids)
+        asked = {each for following in found.values() for each in following if each <= end.id}
+        for some in chunks(sorted(asked - judged.keys())):
+            await judge(some)
+        return {
+            event_id: [each for each in following if judged.get(each, False)]
+            for event_id, following in found.items()
+        }
+
+    return inside
+
+
+async def _counted(connection: AsyncConnection, start: Event, end: Event) -> tuple[int, int] | None:
+    """How many events the whole chain has, and of how many participants; None if of too many.
+
+    A participant's part is a range of its events, whose numbers have no holes.
+    """
+    trace_id = start.trace_id
+    acting = await ranges.places(connection, trace_id, start.id, end.id, MOST_COUNTED)
+    if len(acting) > MOST_COUNTED:
+        return None
+    clock = end.clock or b""
+    asked = [
+        (each.number, height)
+        for each in acting
+        if (height := packed_height_at(clock, each.interval)) > each.base
+    ]
+    dot = Dot(start.interval, start.height)
+    tops = {
+        number: mark
+        for number, mark in (await ranges.last_at_or_below(connection, trace_id, asked)).items()
+        if mark.id >= start.id and dot.reached_by(mark.clock)
+    }
+    firsts = await ranges.first_that(
+        connection, trace_id, tops, lambda mark: dot.reached_by(mark.clock)
+    )
+    return sum(top.seq - firsts[number].seq + 1 for number, top in tops.items()), len(tops)
+
+
+async def _shown(
+    connection: AsyncConnection,
+    start: Event,
+    ids: Sequence[int],
+    large: Large,
+    *,
+    truncated: bool,
+) -> Chain:
+    found = await found_by_ids(connection, ids, large)
+    shown = set(ids)
+    steps: list[Step] = []
+    for some in chunks(ids):
+        steps += await steps_to(connection, some, start.id)
+    steps = sorted((step for step in steps if step.cause in shown), key=_order)
+    return Chain(found.items, truncated, found.heavy, steps)
+
+
+def _order(step: Step) -> tuple[int, int, str, str]:
+    return step.effect, step.cause, step.how, step.rule or ""

@@ -1,0 +1,88 @@
+"""A publish's fate: what became of its copy in each queue it was routed to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.errors import BadRequestError
+from app.store.database import tables
+from app.store.database.subject import Subject, reads
+from app.store.reading.events import AT_ONCE, by_id, by_ids, found_by_ids
+from app.stored.causality import Fate, QueueFate
+from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
+from model.words import EventType, Match
+
+# How many of a publish's events are looked at, from the first: a message that is requeued for ever
+# has no end of them.
+MOST = 1_000
+
+
+class Deliveries(Subject):
+    """What became of each publish."""
+
+    @reads
+    async def fate_of(
+        self, connection: AsyncConnection, event_id: int, large: Large = EVERYTHING
+    ) -> Fate:
+        """A publish's fate, queue by queue.
+
+        Raises `NotFoundError`, and `BadRequestError` for a received event.
+        """
+        publish = await by_id(connection, event_id, NOTHING_LARGE)
+        if publish.type is not EventType.published or publish.routed_queues is None:
+            raise BadRequestError(f"event {event_id} was received: only a publish has deliveries")
+        query = (
+            select(tables.events.c.id)
+            .where(tables.events.c.cause_id == event_id)
+            .order_by(tables.events.c.id)
+            .limit(MOST)
+        )
+        ids = [row[0] for row in await connection.execute(query)]
+        # A dead letter's headers say where it came from.
+        found = await found_by_ids(connection, ids, large | {"properties"})
+        died = {event.id: _died_in(event) for event in found.items}
+        for some in shares_of(found.heavy):
+            for event in await by_ids(connection, some, frozenset({"properties"})):
+                died[event.id] = _died_in(event)
+        fates = {queue: QueueFate(queue, [], []) for queue in publish.routed_queues}
+        for event in found.items:
+            _note(fates, event, died[event.id])
+        queues = list(fates.values())
+        return Fate(publish, len(publish.routed_queues), queues, found.heavy)
+
+
+def shares_of(heavy: Mapping[int, int]) -> Iterator[list[int]]:
+    """Ids in groups whose bytes may be in memory together."""
+    share: list[int] = []
+    held = 0
+    for event_id, size in heavy.items():
+        if share and held + size > AT_ONCE:
+            yield share
+            share, held = [], 0
+        share.append(event_id)
+        held += size
+    if share:
+        yield share
+
+
+def _note(fates: dict[str, QueueFate], event: Event, died_in: Sequence[str]) -> None:
+    if event.match is Match.dead_lettered:
+        for queue in died_in:
+            if queue in fates:
+                fates[queue].dead_letters.append(event)
+                return
+    if event.queue is not None:
+        # A queue that the publish was not routed to: a dead letter whose headers hide its path.
+        fates.setdefault(event.queue, QueueFate(event.queue, [], [])).deliveries.append(event)
+
+
+def _died_in(event: Event) -> list[str]:
+    """The queues that a dead letter died in, in order."""
+    headers = (event.properties or {}).get("headers")
+    deaths = headers.get("x-death") if isinstance(headers, dict) else None
+    newest_first = deaths if isinstance(deaths, list) else []
+    queues = [death.get("queue") for death in newest_first if isinstance(death, dict)]
+    return [queue for queue in reversed(queues) if isinstance(queue, str)]

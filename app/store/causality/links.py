@@ -1,0 +1,270 @@
+"""What leads to what by evidence: messages, the links between them, and conversations.
+
+All of it is looked up by index, for a walk that goes from the nearest event on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TypeAlias
+
+from sqlalchemy import BigInteger, bindparam, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store.database import tables
+from app.store.database.chunks import chunks
+from app.store.database.engine import Dialect
+from app.store.database.searched import (
+    is_conversation,
+    is_searched_conversation,
+    run_of,
+    searched_keys,
+)
+from app.stored.causality import EventLinks, Named, NamedBy, Naming, Path, Step
+from model.ways import MOST_REACHED, MOST_STEPS, Direction
+from model.words import EventType, LinkKind
+from spark_jobs.statements import PARAMETERS, Question, late_sql
+
+# How many events of a conversation one query reads.
+PAGE = 64
+# Of the links to one event the first so many are read.
+MOST_NAMING = 100
+
+# From some ids to their neighbours.
+Neighbours: TypeAlias = Callable[[list[int]], Awaitable[dict[int, list[int]]]]
+
+# What is received from these, and what names them; an effect may name several of these causes, and
+# is still one. In one statement, because a walk asks for it again and again.
+_LED_ON = text(
+    "SELECT * FROM (SELECT cause_id, id FROM events"
+    " WHERE cause_id IN :ids AND NOT quiet ORDER BY id LIMIT :most) AS received"
+    " UNION ALL SELECT * FROM (SELECT DISTINCT cause_id, effect_id FROM edges"
+    " WHERE trace_id = :trace AND cause_id IN :ids AND kind <> :groups AND effect_id IN ("
+    "SELECT DISTINCT effect_id FROM edges"
+    " WHERE trace_id = :trace AND cause_id IN :ids AND kind <> :groups"
+    " AND NOT EXISTS (SELECT 1 FROM events WHERE id = effect_id AND quiet)"
+    " ORDER BY effect_id LIMIT :most)) AS naming"
+).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
+_CAUSES = text(
+    "SELECT id AS effect, cause_id AS cause, NULL AS rule, NULL AS kind"
+    " FROM events WHERE id IN :ids AND cause_id >= :first AND NOT quiet"
+    " UNION ALL SELECT effect_id, cause_id, rule, kind"
+    " FROM edges WHERE effect_id IN :ids AND cause_id >= :first AND kind <> :groups"
+    " AND NOT EXISTS (SELECT 1 FROM events WHERE id = effect_id AND quiet)"
+).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
+
+_NAMED = text(
+    "SELECT cause_id, effect_id, rule, kind FROM edges WHERE effect_id IN :ids AND kind <> :groups"
+    " ORDER BY effect_id, cause_id, rule"
+).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
+# What one event names, and what names it.
+_OF_ONE = (
+    "SELECT cause_id, effect_id, rule, kind FROM edges WHERE effect_id = :id AND kind <> :groups"
+    " ORDER BY cause_id, rule",
+    "SELECT cause_id, effect_id, rule, kind FROM edges WHERE trace_id = :trace AND cause_id = :id"
+    " AND kind <> :groups ORDER BY effect_id, rule LIMIT :most",
+)
+
+_LATE = text(late_sql(PARAMETERS)).bindparams(
+    *(bindparam(name, type_=BigInteger) for name in Question._fields)
+)
+
+
+async def named_by(connection: AsyncConnection, ids: Sequence[int]) -> dict[int, list[Named]]:
+    """What these events name as their causes; those that name none are left out."""
+    found: dict[int, list[Named]] = {}
+    for some in chunks(ids):
+        for cause, effect, rule, kind in await connection.execute(_NAMED, {"ids": some}):
+            found.setdefault(effect, []).append(Named(cause, rule, LinkKind(kind)))
+    return found
+
+
+async def of_event(
+    connection: AsyncConnection, dialect: Dialect, trace_id: int, event_id: int
+) -> EventLinks:
+    """What an event names, and what names it."""
+    asked = {"trace": trace_id, "id": event_id}
+    bounds = {"groups": int(LinkKind.conversation), "most": MOST_NAMING + 1}
+    found = await dialect.rows_of(connection, _OF_ONE, asked | bounds)
+    named, naming = found
+    links = [Named(cause, rule, LinkKind(kind)) for cause, _, rule, kind in named]
+    of_others = [Naming(effect, rule, LinkKind(kind)) for _, effect, rule, kind in naming]
+    by = NamedBy(of_others[:MOST_NAMING], truncated=len(of_others) > MOST_NAMING)
+    return EventLinks(links, by)
+
+
+async def late_between(connection: AsyncConnection, trace_id: int, a: int, b: int) -> int:
+    """How many links lie between two events, in either order, that clocks do not have."""
+    asked = Question.between(trace_id, a, b)
+    found = (await connection.execute(_LATE, asked._asdict())).one_or_none()
+    return 0 if found is None else int(found.links)
+
+
+class Evident:
+    """Messages and links, in one direction.
+
+    ``first`` is the first event that is stored, ``most`` the most that are wanted of one step.
+    """
+
+    def __init__(
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        first: int,
+        most: int,
+        towards: Direction,
+    ) -> None:
+        self._connection = connection
+        self._trace_id = trace_id
+        self._first = first
+        self._most = most
+        self._towards = towards
+
+    async def neighbours(self, ids: list[int]) -> dict[int, list[int]]:
+        """What they lead to, or what leads to them."""
+        found: dict[int, list[int]] = {event_id: [] for event_id in ids}
+        if self._towards == -1:
+            for step in await steps_to(self._connection, ids, self._first):
+                found[step.effect].append(step.cause)
+            return found
+        # The limit may cut off what a walk would have reached, but only if the answer already holds
+        # that many smaller ids.
+        asked = {"trace": self._trace_id, "ids": ids, "most": self._most}
+        for cause, event in await self._connection.execute(_LED_ON, asked):
+            found[cause].append(event)
+        return found
+
+
+async def steps_to(connection: AsyncConnection, ids: Sequence[int], first: int) -> list[Step]:
+    """What leads to these events."""
+    rows = await connection.execute(_CAUSES, {"ids": ids, "first": first})
+    return [
+        Step(cause, effect, "message")
+        if rule is None
+        else Step(cause, effect, "link", rule, LinkKind(kind))
+        for effect, cause, rule, kind in rows
+    ]
+
+
+class Conversations:
+    """What is evident, and what conversations lead to: from deliveries to later publishes.
+
+    A participant's part of a conversation is read a page at a time, from the event that led there:
+    the next page when the walk has come to the end of the one before.
+    """
+
+    def __init__(
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        evident: Evident | None,
+        towards: Direction,
+    ) -> None:
+        """``evident`` is None for whoever follows that by itself."""
+        self._connection = connection
+        self._trace_id = trace_id
+        self._evident = evident
+        self._towards = towards
+        leads, follows = EventType.received, EventType.published
+        self._from, self._to = (leads, follows) if towards == 1 else (follows, leads)
+        # Of a participant and a conversation: the nearest event from which its part is read.
+        self._begun: dict[tuple[int, bytes], int] = {}
+        self._asked: set[int] = set()
+        # Parts that go on after the last event of a page: participant, conversation, up to where.
+        self._more: defaultdict[int, list[tuple[int, bytes, int | None]]] = defaultdict(list)
+
+    async def neighbours(self, ids: list[int]) -> dict[int, list[int]]:
+        """What they lead to, or what leads to them."""
+        self._asked.update(ids)
+        found: dict[int, list[int]] = {event_id: [] for event_id in ids}
+        if self._evident is not None:
+            found = await self._evident.neighbours(ids)
+        for event_id, participant, key in await self._sharing(ids):
+            begun = self._begun.get((participant, key))
+            if begun is None or self._towards * event_id < self._towards * begun:
+                self._begun[participant, key] = event_id
+                found[event_id] += await self._page(event_id, participant, key, begun)
+        for event_id in ids:
+            for part in self._more.pop(event_id, ()):
+                found[event_id] += await self._page(event_id, *part)
+        return found
+
+    async def _sharing(self, ids: list[int]) -> list[tuple[int, int, bytes]]:
+        """(event, participant, conversation) of those that conversations lead on from."""
+        keys, events = tables.keys.c, tables.events.c
+        query = (
+            select(keys.event_id, events.participant, keys.key)
+            .join_from(tables.keys, tables.events, events.id == keys.event_id)
+            .where(keys.trace_id == self._trace_id, keys.event_id.in_(ids))
+            .where(is_conversation(keys.roles))
+            .where(events.type == int(self._from), ~events.quiet)
+            .order_by(self._towards * keys.event_id)
+        )
+        return [(row[0], row[1], row[2]) for row in await self._connection.execute(query)]
+
+    async def _page(self, after: int, participant: int, key: bytes, until: int | None) -> list[int]:
+        """The next of a participant's part of a conversation, before ``until``."""
+        keys, events = searched_keys.c, tables.events.c
+        forward = self._towards == 1
+        query = (
+            select(keys.event_id)
+            .join_from(searched_keys, tables.events, events.id == keys.event_id)
+            .where(keys.trace_id == self._trace_id, keys.key == key)
+            .where(is_searched_conversation(keys.roles))
+            .where(events.participant == participant, events.type == int(self._to), ~events.quiet)
+            .where(keys.event_id > after if forward else keys.event_id < after)
+            .where(keys.run <= run_of(after) if forward else keys.run >= run_of(after))
+            .order_by(keys.turn.desc() if forward else keys.turn)
+            .order_by(keys.event_id if forward else keys.event_id.desc())
+            .limit(PAGE)
+        )
+        if until is not None:
+            query = query.where(
+                keys.event_id < until if forward else keys.event_id > until,
+                keys.run >= run_of(until) if forward else keys.run <= run_of(until),
+            )
+        found = list((await self._connection.execute(query)).scalars())
+        if len(found) < PAGE:
+            return found
+        if found[-1] in self._asked:  # the walk knows it already, and does not ask again
+            return found + await self._page(found[-1], participant, key, until)
+        self._more[found[-1]].append((participant, key, until))
+        return found
+
+
+async def path(connection: AsyncConnection, a: int, b: int) -> Path:
+    """A shortest way from an event to another, looked for from the later backwards.
+
+    It is cut where the other's past is very large. Among equally short ways, that through the
+    smallest ids.
+    """
+    if a >= b:
+        return Path(None)  # a cause has a smaller id than its effect
+    towards_b: dict[int, Step] = {}
+    level, seen = [b], 1
+    for _ in range(MOST_STEPS):
+        found: list[Step] = []
+        for ids in chunks(level):
+            found += await steps_to(connection, ids, a)
+        found.sort(key=lambda step: (step.cause, step.effect, step.how, step.rule or ""))
+        level = []
+        for step in found:
+            if step.cause not in towards_b:
+                towards_b[step.cause] = step
+                level.append(step.cause)
+        if a in towards_b:
+            return Path([*_way(towards_b, a, b)])
+        seen += len(level)
+        if not level:
+            return Path(None)
+        if seen > MOST_REACHED:
+            break
+    return Path(None, cut=True)
+
+
+def _way(towards: dict[int, Step], a: int, b: int) -> Iterator[Step]:
+    at = a
+    while at != b:
+        yield towards[at]
+        at = towards[at].effect

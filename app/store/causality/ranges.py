@@ -1,0 +1,92 @@
+"""Each participant's part of a causal past or future, by look-ups in the index on heights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sqlalchemy import BigInteger, Integer, column, func, select, values
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store.database import tables
+from app.store.database.chunks import chunks
+from model.ranges import Asked, Holds, Mark, search
+
+
+class Place(NamedTuple):
+    """A participant with events in a span of ids; ``base``: its interval's height when it came."""
+
+    number: int
+    interval: str
+    base: int
+
+
+async def places(
+    connection: AsyncConnection, trace_id: int, first_id: int, last_id: int, most: int | None = None
+) -> list[Place]:
+    """Who has events in a span of ids; of more than ``most`` one more than these."""
+    its = tables.participants.c
+    query = select(its.number, its.interval, its.base).where(
+        its.trace_id == trace_id, its.last_event_id >= first_id, its.first_event_id <= last_id
+    )
+    if most is not None:
+        query = query.limit(most + 1)
+    return [Place(*row) for row in await connection.execute(query)]
+
+
+async def last_at_or_below(
+    connection: AsyncConnection, trace_id: int, asked: Asked
+) -> dict[int, Mark]:
+    """For each (participant, height) its last event not above that height, if it has one."""
+    return await _marks(connection, trace_id, asked, forward=False)
+
+
+async def first_that(
+    connection: AsyncConnection, trace_id: int, tops: Mapping[int, Mark], holds: Holds
+) -> dict[int, Mark]:
+    """The first event of each participant for which it holds, as it does for those of ``tops``."""
+    steps = search(tops, holds)
+    try:
+        asked = next(steps)
+        while True:
+            asked = steps.send(await _marks(connection, trace_id, asked, forward=True))
+    except StopIteration as end:
+        found: dict[int, Mark] = end.value
+        return found
+
+
+async def _marks(
+    connection: AsyncConnection, trace_id: int, asked: Asked, *, forward: bool
+) -> dict[int, Mark]:
+    events = tables.events.c
+    found: dict[int, Mark] = {}
+    for some in chunks(asked):
+        wanted = (
+            values(column("number", Integer), column("bound", BigInteger), literal_binds=True)
+            .data([*some])
+            .cte("wanted")
+        )
+        there = tables.events.alias("there")
+        beyond = there.c.height >= wanted.c.bound if forward else there.c.height <= wanted.c.bound
+        nearest = (
+            select(there.c.id)
+            .where(there.c.trace_id == trace_id, there.c.participant == wanted.c.number, beyond)
+            .order_by(there.c.height if forward else there.c.height.desc())
+            .limit(1)
+            .scalar_subquery()
+        )
+        ids = select(nearest.label("id")).select_from(wanted).cte("nearest")
+        query = select(
+            events.participant, events.height, events.seq, events.id, events.clock
+        ).join_from(ids, tables.events, events.id == ids.c.id)
+        for participant, *mark in await connection.execute(query):
+            found[participant] = Mark(*mark)
+    return found
+
+
+async def newest(connection: AsyncConnection, trace_id: int) -> int:
+    """The id of a trace's newest event, 0 for none."""
+    query = select(func.coalesce(func.max(tables.events.c.id), 0)).where(
+        tables.events.c.trace_id == trace_id
+    )
+    return int((await connection.execute(query)).scalar_one())

@@ -1,0 +1,194 @@
+"""What some events touched: the future of all of them, counted by ranges of each participant.
+
+A participant's events at or after any of some events are a suffix of its events. So what may have
+been influenced is counted by a few look-ups for each participant, however much it is, and whether
+one event is among it is a comparison of two numbers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.errors import BadRequestError
+from app.store.causality import ranges
+from app.store.causality.links import late_between
+from app.store.causality.walks import nearest, neighbours_along
+from app.store.database import tables
+from app.store.database.chunks import chunks
+from app.store.database.lanes import Lane
+from app.store.database.subject import Subject
+from app.store.reading.events import MAX_ID, by_id, found_by_ids
+from app.stored.causality import Touched as Answer
+from model.answers import Verdict
+from model.event import EVERYTHING, Event, Large
+from model.ranges import Dot, Mark
+from model.words import Via
+
+# So many caused events are followed, the nearest first.
+MOST_CAUSED = 10_000
+# Of a trace's events so many are looked at for a page of a list.
+MOST_LOOKED_AT = 50_000
+
+_CLOCK: Large = frozenset({"clock"})
+_BEFORE_ALL = 0  # no event's id: all that are asked about follow it
+
+
+class _Future(NamedTuple):
+    """What came after some events: the height from which on each participant's events are after.
+
+    ``newest`` is the last event looked at, ``since`` and ``after`` count the events after the first
+    of them and those after any.
+    """
+
+    newest: int
+    since: int
+    after: int
+    heights: Mapping[int, int]
+
+    def holds(self, participant: int, height: int) -> bool:
+        """Whether an event is at or after one of them."""
+        first = self.heights.get(participant)
+        return first is not None and height >= first
+
+
+class Touched(Subject):
+    """What some events had a part in."""
+
+    async def by(
+        self,
+        ids: Sequence[int],
+        *,
+        verdict: Verdict | None = None,
+        limit: int = 100,
+        large: Large = EVERYTHING,
+        after: int | None = None,
+    ) -> Answer:
+        """What events of one trace touched; with a ``verdict``, a page of the events that have it.
+
+        The page holds those after the id ``after``. Raises `NotFoundError`, and `BadRequestError`
+        for events of two traces, and if it takes too long to find.
+        """
+
+        async def work(connection: AsyncConnection) -> Answer:
+            starts = [await by_id(connection, each, _CLOCK) for each in sorted({*ids})]
+            if len({each.trace_id for each in starts}) > 1:
+                raise BadRequestError(
+                    "these events are of two virtual hosts, whose clocks cannot be compared"
+                )
+            future = await _future(connection, starts)
+            caused, cut = await _caused(connection, starts)
+            heights = await _beside(connection, starts, caused)
+            after_too = sum(future.holds(*each) for each in heights) if heights else len(caused)
+            answer = Answer(
+                as_of=future.newest,
+                since=future.since,
+                caused=len(caused),
+                may_have=future.after - after_too,
+                caused_truncated=cut,
+            )
+            if verdict is None:
+                return answer
+            begin = starts[0].id if after is None else after
+            shown, beyond = await _listed(
+                connection, starts, future, caused, Verdict(verdict), begin, limit
+            )
+            found = await found_by_ids(connection, shown, large)
+            return answer._replace(items=found.items, heavy=found.heavy, next=beyond)
+
+        return await self.database.search(Lane.search, work)
+
+
+async def _future(connection: AsyncConnection, starts: Sequence[Event]) -> _Future:
+    trace_id, first = starts[0].trace_id, starts[0].id
+    acting = await ranges.places(connection, trace_id, first, MAX_ID)
+    asked = [(each.number, MAX_ID) for each in acting]
+    tops = await ranges.last_at_or_below(connection, trace_id, asked)
+    dots = [Dot(each.interval, each.height) for each in starts]
+
+    def is_after(mark: Mark) -> bool:
+        return any(dot.reached_by(mark.clock) for dot in dots)
+
+    reached = {number: mark for number, mark in tops.items() if is_after(mark)}
+    firsts = await ranges.first_that(connection, trace_id, reached, is_after)
+    later = {number: mark for number, mark in tops.items() if mark.id > first}
+    begins = await ranges.first_that(connection, trace_id, later, lambda mark: mark.id > first)
+    return _Future(
+        newest=max(mark.id for mark in tops.values()),
+        since=_events(later, begins) - (len(starts) - 1),
+        after=_events(reached, firsts) - len(starts),
+        heights={number: mark.height for number, mark in firsts.items()},
+    )
+
+
+def _events(tops: Mapping[int, Mark], firsts: Mapping[int, Mark]) -> int:
+    """How many there are from the first to the last of each: their numbers have no holes."""
+    return sum(top.seq - firsts[number].seq + 1 for number, top in tops.items())
+
+
+async def _caused(connection: AsyncConnection, starts: Sequence[Event]) -> tuple[list[int], bool]:
+    """What messages and links lead to, by id, and whether there is more of it."""
+    ids = [each.id for each in starts]
+    most = MOST_CAUSED + len(ids)
+    onwards = await neighbours_along(connection, starts[0].trace_id, most + 1, Via.links, 1)
+
+    async def from_all(asked: list[int]) -> dict[int, list[int]]:
+        found = await onwards([each for each in asked if each != _BEFORE_ALL])
+        return found | ({_BEFORE_ALL: ids} if _BEFORE_ALL in asked else {})
+
+    reached, cut = await nearest(_BEFORE_ALL, most, from_all, 1)
+    own = {*ids}
+    return [each for each in reached if each not in own], cut
+
+
+async def _beside(
+    connection: AsyncConnection, starts: Sequence[Event], caused: Sequence[int]
+) -> list[tuple[int, int]]:
+    """The places of what was caused, where some of it may have been by links no clock has."""
+    if not caused:
+        return []
+    first = starts[0]
+    if not await late_between(connection, first.trace_id, first.id, caused[-1]):
+        return []
+    its = tables.events.c
+    found: list[tuple[int, int]] = []
+    for some in chunks(caused):
+        query = select(its.participant, its.height).where(its.id.in_(some))
+        found += [(row[0], row[1]) for row in await connection.execute(query)]
+    return found
+
+
+async def _listed(
+    connection: AsyncConnection,
+    starts: Sequence[Event],
+    future: _Future,
+    caused: Sequence[int],
+    verdict: Verdict,
+    after: int,
+    limit: int,
+) -> tuple[list[int], int | None]:
+    """A page of the events with a verdict, and after which id the next begins."""
+    if verdict is Verdict.caused:
+        rest = caused[bisect_right(caused, after) :]
+        return [*rest[:limit]], rest[limit - 1] if len(rest) > limit else None
+    its = tables.events.c
+    left_out = {*caused, *(each.id for each in starts)}
+    query = (
+        select(its.id, its.participant, its.height)
+        .where(its.trace_id == starts[0].trace_id, its.id > after, its.id <= future.newest)
+        .order_by(its.id)
+        .limit(MOST_LOOKED_AT)
+    )
+    rows = (await connection.execute(query)).all()
+    found: list[int] = []
+    for event_id, participant, height in rows:
+        is_after = future.holds(participant, height)
+        if is_after is (verdict is Verdict.may_have) and event_id not in left_out:
+            if len(found) == limit:
+                return found, found[-1]
+            found.append(event_id)
+    return found, rows[-1].id if len(rows) == MOST_LOOKED_AT else None

@@ -1,0 +1,1 @@
+"""Conversations, and messages that failed."""

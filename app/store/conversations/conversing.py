@@ -1,0 +1,277 @@
+"""One trace's conversations: the walk through each, its events, and what they come to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import bindparam, text
+
+from app.store.causality import links
+from app.store.causality.deliveries import shares_of
+from app.store.causality.links import Neighbours
+from app.store.causality.walks import nearest, neighbours_along
+from app.store.conversations.roots import Origin, Roots
+from app.store.database.chunks import chunks
+from app.store.reading.events import by_ids, found_by_ids
+from app.store.spans.imported import handled_by
+from app.stored.conversations import MOST_OTHER_ROOTS
+from model.conversations import Conversation, conversation_of
+from model.event import Event, Large
+from model.happened import Cause, Happened, causes_of, happened
+from model.message_types import is_in_body, type_of
+from model.words import EventType, Via
+
+# The deliveries of a page's messages are read up to this many.
+MOST_DELIVERIES = 10_000
+# Messages outside a conversation whose roots are looked for.
+MOST_FOREIGN = 100
+# Of conversations that are found together: events of each, and of all in one step.
+MOST_EACH, MOST_A_STEP = 1_000, 10_000
+EVERY_ONE = 2**31 - 1
+
+# With those of quiet traffic: a copy that was handed over does not wait.
+_DELIVERIES = text(
+    "SELECT id FROM events WHERE cause_id IN :ids ORDER BY id LIMIT :most"
+).bindparams(bindparam("ids", expanding=True))
+
+
+class Page(NamedTuple):
+    """The ids of events, which of them nothing led to, and all that are known to belong there."""
+
+    ids: list[int]
+    roots: frozenset[int]
+    members: Collection[int]
+
+
+class Conversing:
+    """Conversations within a trace."""
+
+    def __init__(self, roots: Roots) -> None:
+        self._roots = roots
+        self._connection = roots.connection
+        self._id = roots.trace_id
+        self._first = roots.first
+
+    async def reached(
+        self, origin: Origin, via: Via, limit: int, after: int | None
+    ) -> tuple[Page, int | None]:
+        """The nearest events that a conversation leads to, and where the page goes on."""
+        if after is None and via is not Via.any:
+            whole = await self._whole(origin, via, limit)
+            if whole is not None:
+                return Page(sorted(whole), frozenset(origin.roots), whole), None
+        most = MOST_A_STEP if after is None else EVERY_ONE
+        far = await neighbours_along(self._connection, self._id, most, via, 1)
+        members = set(origin.roots)
+        ids, truncated = await nearest(0, limit, _from_roots(far, origin.roots, members), 1, after)
+        return Page(ids, frozenset(origin.roots), members), ids[-1] if truncated else None
+
+    async def _whole(self, origin: Origin, via: Via, limit: int) -> set[int] | None:
+        """All that a conversation leads to, found by few queries; None if that is too much."""
+        by_keys = links.Conversations(self._connection, self._id, None, 1)
+        reached: set[int] = set()
+        fresh = set(origin.roots)
+        while fresh:
+            found: set[int] = set()
+            for some in chunks(sorted(fresh)):
+                asked = {"ids": some, "trace": self._id, "most": limit + 1}
+                found.update(
+                    (await self._connection.execute(self._roots.dialect.led_to, asked)).scalars()
+                )
+                if len(reached | found) > limit:
+                    return None
+            found -= reached
+            reached |= found
+            fresh = set()
+            if via is Via.conversation:
+                for some in chunks(sorted(found)):
+                    for of_one in (await by_keys.neighbours([*some])).values():
+                        fresh.update(of_one)
+                fresh -= reached
+        return reached
+
+    async def told(
+        self, origin: Origin, page: Page, via: Via, *, truncated: bool
+    ) -> tuple[Conversation, list[int]]:
+        """A page of a conversation, and the roots of what else led there."""
+        wanted = page.ids if origin.root in page.ids else [origin.root, *page.ids]
+        events = await self._read(wanted)
+        root = events[origin.root]
+        if origin.root not in page.ids:
+            del events[origin.root]
+        events = await self._with_deliveries(events, page.roots)
+        named = await self._named(events)
+        # What names no cause begins the walk; by keys, the delivery that led to it is known.
+        begins = frozenset([origin.root]) if via is Via.conversation else page.roots
+        causes = await self._causes(events, page, via, named, begins)
+        foreign = sorted(
+            {
+                each.event
+                for message, of_one in named.items()
+                for each in of_one
+                if message not in page.roots and each.event not in page.members
+            }
+        )
+        others: list[int] = []
+        if via is not Via.any and foreign:
+            ends = await self._roots.ends_of(foreign[:MOST_FOREIGN])
+            others = sorted({*ends.values()} - page.roots)[:MOST_OTHER_ROOTS]
+        conversation = conversation_of(
+            root,
+            events.values(),
+            causes,
+            via=via,
+            origins=page.roots,
+            spans=await self._handled(events),
+            truncated=truncated,
+        )
+        return conversation, others
+
+    async def told_alone(self, root: int, via: Via) -> Conversation | None:
+        """A root's conversation; None if it begins elsewhere."""
+        origin = await self._roots.origin_of(root, None, via)
+        if origin.root != root:
+            return None
+        page, following = await self.reached(origin, via, MOST_EACH, None)
+        return (await self.told(origin, page, via, truncated=following is not None))[0]
+
+    async def told_together(self, roots: Sequence[int]) -> list[Conversation]:
+        """The conversations of roots along links, by one walk."""
+        reached, cut = await self._spread(roots)
+        events = await self._read(sorted(set().union(*reached.values())))
+        events = await self._with_deliveries(events, frozenset(roots))
+        of_message: defaultdict[int | None, list[int]] = defaultdict(list)
+        for each in events.values():
+            if each.type is EventType.received:
+                of_message[each.cause].append(each.id)
+        named = await self._named(events)
+        told = []
+        for root, ids in reached.items():
+            if root not in events:  # retention has removed it meanwhile
+                continue
+            ids.update(each for message in [*ids] for each in of_message.get(message, ()))
+            own = {each: events[each] for each in ids if each in events}
+            page = Page(sorted(ids), frozenset([root]), ids)
+            causes = await self._causes(own, page, Via.links, named, page.roots)
+            told.append(conversation_of(events[root], own.values(), causes, truncated=root in cut))
+        return told
+
+    async def _spread(self, roots: Sequence[int]) -> tuple[dict[int, set[int]], set[int]]:
+        """What each root leads to along links; and of which roots that is not all."""
+        evident = links.Evident(self._connection, self._id, self._first, MOST_A_STEP, 1)
+        reached = {root: {root} for root in roots}
+        cut: set[int] = set()
+        known: dict[int, list[int]] = {}
+        level = {root: {root} for root in roots}  # events, and the roots that lead there
+        while level:
+            for some in chunks(sorted(level.keys() - known.keys())):
+                found = await evident.neighbours([*some])
+                known |= found
+                if sum(map(len, found.values())) >= MOST_A_STEP:
+                    cut.update(root for each in some for root in level[each])
+            following: defaultdict[int, set[int]] = defaultdict(set)
+            for event_id, owners in level.items():
+                for each in known[event_id]:
+                    for root in owners:
+                        if each in reached[root]:
+                            continue
+                        if len(reached[root]) >= MOST_EACH:
+                            cut.add(root)
+                            continue
+                        reached[root].add(each)
+                        following[each].add(root)
+            level = following
+        return reached, cut
+
+    async def _read(self, ids: Sequence[int]) -> dict[int, Happened]:
+        """Events by id, in their order."""
+        read: dict[int, Happened] = {}
+        in_body: list[int] = []
+        async for event in self._events(ids, frozenset({"properties"})):
+            read[event.id] = happened(event)
+            if is_in_body(event.properties):
+                in_body.append(event.id)
+        async for event in self._events(in_body, frozenset({"properties", "payload"})):
+            said = type_of(event.properties, event.exchange, event.routing_keys, event.payload)
+            read[event.id] = read[event.id]._replace(message_type=said)
+        return dict(sorted(read.items()))
+
+    async def _events(self, ids: Sequence[int], large: Large) -> AsyncIterator[Event]:
+        """Events in any order, no more of them in memory at once than there may be."""
+        for some in chunks(ids):
+            found = await found_by_ids(self._connection, some, large)
+            for event in found.items:
+                if event.id not in found.heavy:
+                    yield event
+            for share in shares_of(found.heavy):
+                for event in await by_ids(self._connection, share, large):
+                    yield event
+
+    async def _with_deliveries(
+        self, events: Mapping[int, Happened], roots: frozenset[int]
+    ) -> dict[int, Happened]:
+        """The publishes, with all their deliveries; and roots whose publish is not stored."""
+        kept = {
+            each.id: each
+            for each in events.values()
+            if each.type is EventType.published or each.id in roots
+        }
+        publishes = [each.id for each in kept.values() if each.type is EventType.published]
+        ids: list[int] = []
+        for some in chunks(publishes):
+            asked = {"ids": some, "most": MOST_DELIVERIES - len(ids)}
+            ids += (await self._connection.execute(_DELIVERIES, asked)).scalars()
+        missing = [each for each in ids if each not in events]
+        more = await self._read(missing) if missing else {}
+        kept |= {each: events[each] if each in events else more[each] for each in ids}
+        return dict(sorted(kept.items()))
+
+    async def _named(self, events: Mapping[int, Happened]) -> dict[int, list[Cause]]:
+        """What publishes name as their causes, as far as it is stored."""
+        publishes = [each.id for each in events.values() if each.type is EventType.published]
+        return {
+            effect: [
+                Cause(link.cause, link.rule, link.kind.name)
+                for link in found
+                if link.cause >= self._first
+            ]
+            for effect, found in (await links.named_by(self._connection, publishes)).items()
+        }
+
+    async def _causes(
+        self,
+        events: Mapping[int, Happened],
+        page: Page,
+        via: Via,
+        named: Mapping[int, Sequence[Cause]],
+        begins: frozenset[int],
+    ) -> dict[int, tuple[Cause, ...]]:
+        shared = await self._roots.keys_of(events) if via is Via.conversation else {}
+        return causes_of(events, named, via, roots=begins, members=page.members, shared=shared)
+
+    async def _handled(self, events: Mapping[int, Happened]) -> dict[int, int]:
+        """How long consumers handled deliveries, as spans say (µs)."""
+        deliveries: defaultdict[int, list[int]] = defaultdict(list)
+        for each in events.values():
+            if each.type is EventType.received and each.cause is not None:
+                deliveries[each.cause].append(each.id)
+        handled = await handled_by(self._connection, self._id, deliveries)
+        return {
+            delivery: max(one.ended_at for one in found) - min(one.started_at for one in found)
+            for delivery, found in handled.items()
+        }
+
+
+def _from_roots(far: Neighbours, roots: Sequence[int], members: set[int]) -> Neighbours:
+    """From 0 to the roots, from there on as ever; ``members`` are all that are found."""
+
+    async def neighbours(ids: list[int]) -> dict[int, list[int]]:
+        others = [each for each in ids if each]
+        found = await far(others) if others else {}
+        for of_one in found.values():
+            members.update(of_one)
+        return {**found, 0: [*roots]} if len(others) < len(ids) else found
+
+    return neighbours

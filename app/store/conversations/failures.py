@@ -1,0 +1,428 @@
+"""Failures, newest first: found through the indexes of the few events that tell of one.
+
+The newest candidates of all kinds and virtual hosts are merged and looked at some at a time, until
+there are no others, or enough were counted, or it took long enough. What a dead letter tells is
+read by `app.store.conversations.deaths`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from sqlalchemy import ColumnElement, Select, bindparam, literal_column, select, text, union_all
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store.conversations import deaths
+from app.store.database import tables
+from app.store.database.chunks import chunks
+from app.store.database.lanes import Lane
+from app.store.database.subject import Subject, reads
+from app.store.reading import messages
+from app.store.reading.events import MAX_ID
+from app.store.reading.messages import Message
+from app.store.reading.times import ids_between
+from app.stored.failures import Failure, FailureFilter, FailureKind, FailurePage, found
+from model.deaths import forward_of
+from model.times import Microseconds
+from model.who import Who
+from model.words import EventType, LinkKind
+
+# How many failures are counted, and how long (s) they are looked for.
+MOST_COUNTED = 5_000
+LOOK_SECONDS = 3.0
+# How many events are looked at together.
+TOGETHER = 200
+# How many redeliveries of a copy are a failure, and up to how many they are counted.
+CAME_BACK = 3
+MOST_TIMES = 1_000
+# SQLite merges at most 500 lists. Beyond that, several virtual hosts share one.
+MOST_LISTS = 400
+
+# A queue of the broker's for direct replies, which it may route to no queue and hand over all the
+# same.
+_DIRECT_REPLY = "amq.rabbitmq.reply-to."
+
+# What makes it a failure: the third redelivery of a copy, whatever comes after it.
+_IS_THE_THIRD = (
+    "(SELECT count(*) FROM (SELECT 1 FROM events AS earlier"  # noqa: S608  our own numbers
+    " WHERE earlier.cause_id = events.cause_id AND earlier.match = 2"
+    " AND earlier.queue = events.queue AND earlier.id < events.id"
+    f" LIMIT {CAME_BACK}) AS counted) = {CAME_BACK - 1}"
+)
+
+_CONDITIONS: dict[FailureKind, str] = {
+    FailureKind.died: tables.FAILED["died"],
+    FailureKind.came_back: f"{tables.FAILED['came_back']} AND {_IS_THE_THIRD}",
+    FailureKind.unroutable: tables.FAILED["unroutable"],
+    FailureKind.error_queue: tables.FORWARDED,
+    # What is not stored any more is shown among violations only.
+    FailureKind.overdue: "kind = 'overdue'"
+    " AND EXISTS (SELECT 1 FROM events WHERE events.id = violations.event_id)",
+}
+# Where these events are found, where not among the events themselves.
+_PLACES = {
+    FailureKind.error_queue: (tables.edges.c.trace_id, tables.edges.c.effect_id),
+    FailureKind.overdue: (tables.violations.c.trace_id, tables.violations.c.event_id),
+}
+
+_CAME_BACK = text(
+    "SELECT third.id, (SELECT count(*) FROM (SELECT 1 FROM events AS each"
+    " WHERE each.cause_id = third.cause_id AND each.match = 2 AND each.queue = third.queue"
+    " LIMIT :most) AS counted) AS times,"
+    " (SELECT last.id FROM events AS last WHERE last.cause_id = third.cause_id"
+    " AND last.match = 2 AND last.queue = third.queue ORDER BY last.id DESC LIMIT 1) AS newest"
+    " FROM events AS third WHERE third.id IN :ids"
+).bindparams(bindparam("ids", expanding=True), most=MOST_TIMES)
+_FORWARDS = text(
+    "SELECT edges.effect_id, cause.id, cause.type, cause.cause_id, cause.queue"
+    " FROM edges JOIN events AS cause ON cause.id = edges.cause_id"
+    " WHERE edges.kind = :forward AND edges.effect_id IN :ids"
+    " ORDER BY edges.effect_id, cause.id"
+).bindparams(bindparam("ids", expanding=True), forward=int(LinkKind.forward))
+
+
+class Candidate(NamedTuple):
+    """An event that may tell of a failure of some kind."""
+
+    id: int
+    kind: FailureKind
+
+
+class _Scope(NamedTuple):
+    """Where to look: traces, kinds, and bounds of ids."""
+
+    traces: dict[int, str]
+    kinds: tuple[FailureKind, ...]
+    first: int | None
+    end: int | None
+
+
+class Failures(Subject):
+    """The failures of all traces."""
+
+    async def find(
+        self,
+        asked: FailureFilter,
+        *,
+        before: int | None = None,
+        limit: int = 100,
+        most: int = MOST_COUNTED,
+        seconds: float = LOOK_SECONDS,
+    ) -> FailurePage:
+        """The newest failures, only of events before an id; groups and counts begin there too.
+
+        ``most`` are counted, and they are looked for this long. Raises `BadRequestError` where the
+        database takes much longer than that.
+        """
+
+        async def work(connection: AsyncConnection) -> FailurePage:
+            until = time.monotonic() + seconds
+            scope = await _scope(connection, asked)
+            counted: list[Failure] = []
+            at = before
+            while True:
+                candidates, is_end = await _candidates(connection, scope, at)
+                told = await _told(connection, scope, candidates)
+                counted += filter(asked.lets_through, told)
+                if is_end:
+                    return found(counted, limit, None)
+                at = candidates[-1].id
+                if len(counted) >= most or time.monotonic() > until:
+                    return found(counted, limit, at)
+
+        return await self.database.search(Lane.search, work)
+
+    @reads
+    async def span(self, connection: AsyncConnection, asked: FailureFilter) -> tuple[int, int]:
+        """The ids that a period may have: the first and the last."""
+        first, end = await ids_between(connection, asked.since, asked.until)
+        return max(1, first or 1), MAX_ID if end is None else max(1, end - 1)
+
+    @reads
+    async def plan(self, connection: AsyncConnection, asked: FailureFilter) -> list[str]:
+        """How the database would look for them, for tests."""
+        query = _query(await _scope(connection, asked), None)
+        if query is None:
+            return []
+        said = query.compile(connection.sync_engine, compile_kwargs={"literal_binds": True}).string
+        explain = "EXPLAIN QUERY PLAN " if self.database.dialect.is_alone else "EXPLAIN "
+        return [str(row) for row in await connection.exec_driver_sql(explain + said)]
+
+
+async def _scope(connection: AsyncConnection, asked: FailureFilter) -> _Scope:
+    query = select(tables.traces.c.id, tables.traces.c.vhost)
+    if asked.visible is not None:
+        query = query.where(tables.traces.c.vhost.in_(sorted(asked.visible)))
+    traces = {row.id: row.vhost for row in await connection.execute(query)}
+    kinds = tuple(FailureKind) if asked.kind is None else (asked.kind,)
+    return _Scope(traces, kinds, *await ids_between(connection, asked.since, asked.until))
+
+
+async def _candidates(
+    connection: AsyncConnection, scope: _Scope, before: int | None
+) -> tuple[list[Candidate], bool]:
+    """The newest candidates before an id, and whether there are no others."""
+    query = _query(scope, before)
+    if query is None:
+        return [], True
+    rows = [
+        Candidate(event_id, FailureKind(kind)) for event_id, kind in await connection.execute(query)
+    ]
+    if len(rows) < TOGETHER:
+        return rows, True
+    # One event may be a candidate twice, and the second may have been cut off.
+    return [row for row in rows if row.id != rows[-1].id] or rows, False
+
+
+def _query(scope: _Scope, before: int | None) -> Select[Any] | None:
+    """The newest candidates; None where there can be none."""
+    lists: list[Select[Any]] = []
+    kinds, numbers = scope.kinds, [*scope.traces]
+    if not numbers:
+        return None
+    shares = min(len(numbers), MOST_LISTS // len(kinds))
+    for kind in kinds:
+        for start in range(shares):
+            lists.append(_list(kind, numbers[start::shares], scope, before))
+    merged = union_all(*(select(each.subquery()) for each in lists)).subquery()
+    return select(merged.c.id, merged.c.kind).order_by(merged.c.id.desc()).limit(TOGETHER)
+
+
+def _list(kind: FailureKind, numbers: list[int], scope: _Scope, before: int | None) -> Select[Any]:
+    """The newest candidates of one kind in some traces."""
+    event_id: ColumnElement[int]
+    trace_id, event_id = _PLACES.get(kind, (tables.events.c.trace_id, tables.events.c.id))
+    bounds = []
+    if scope.first is not None and scope.end is not None:
+        bounds += [event_id >= scope.first, event_id < scope.end]
+    if before is not None:
+        bounds.append(event_id < before)
+    query = select(event_id.label("id"), literal_column(f"'{kind}'").label("kind"))
+    if kind in _PLACES:
+        query = query.distinct()  # one that names several causes, or is overdue twice
+    its_trace = trace_id == numbers[0] if len(numbers) == 1 else trace_id.in_(numbers)
+    return (
+        query.where(its_trace, text(_CONDITIONS[kind]), *bounds)
+        .order_by(event_id.desc())
+        .limit(TOGETHER)
+    )
+
+
+class _Draft(NamedTuple):
+    """A failure before names and types are put to it; ``path`` is where it was published to.
+
+    ``path`` is None where that is what the publish says, or the event.
+    """
+
+    event: int
+    message: int | None
+    kind: FailureKind
+    queue: str | None = None
+    reason: str | None = None
+    exception: str | None = None
+    by: int | None = None
+    handed_over: int | None = None
+    times: int = 1
+    to: str | None = None
+    path: tuple[str, tuple[str, ...]] | None = None
+
+
+async def _told(
+    connection: AsyncConnection, scope: _Scope, candidates: Sequence[Candidate]
+) -> list[Failure]:
+    """What the candidates tell, in their order."""
+    ids: defaultdict[FailureKind, list[int]] = defaultdict(list)
+    for each in candidates:
+        ids[each.kind].append(each.id)
+    known = await messages.read(connection, {each.id for each in candidates})
+    forwards = await _forwards(connection, ids[FailureKind.error_queue])
+    causes = {known[each].cause for of_kind in ids.values() for each in of_kind if each in known}
+    causes.update(cause.message for cause in forwards.values())
+    wanted = {each for each in causes if each is not None and each not in known}
+    known |= await messages.read(connection, wanted)
+    drafts = [
+        *await _died(connection, ids[FailureKind.died], known),
+        *await _came_back(connection, ids[FailureKind.came_back], known),
+        *_unroutable(ids[FailureKind.unroutable], known),
+        *_in_error_queues(forwards, known),
+        *await _overdue(connection, ids[FailureKind.overdue], known),
+    ]
+    names = await _names(connection, drafts, known)
+    order = {kind: place for place, kind in enumerate(FailureKind)}
+    drafts.sort(key=lambda draft: (-draft.event, order[draft.kind]))
+    return [_failure(draft, scope, known, names) for draft in drafts]
+
+
+async def _died(
+    connection: AsyncConnection, ids: list[int], known: Mapping[int, Message]
+) -> list[_Draft]:
+    letters = [known[each] for each in ids if each in known]
+    return [
+        _Draft(
+            event=one.letter,
+            message=known[one.letter].cause,
+            kind=FailureKind.died,
+            queue=one.death.queue,
+            reason=one.death.reason,
+            by=one.by,
+            handed_over=one.handed_over,
+            times=one.death.count,
+            to=one.to,
+            path=(one.first.exchange or "", one.first.routing_keys),
+        )
+        for one in await deaths.died(connection, letters, known)
+    ]
+
+
+async def _came_back(
+    connection: AsyncConnection, ids: list[int], known: dict[int, Message]
+) -> list[_Draft]:
+    if not ids:
+        return []
+    rows = (await connection.execute(_CAME_BACK, {"ids": ids})).all()
+    newest = {row.newest for row in rows}
+    known |= await messages.read(connection, newest - known.keys())
+    return [
+        _Draft(
+            event=row.id,
+            message=known[row.id].cause,
+            kind=FailureKind.came_back,
+            queue=known[row.id].queue,
+            by=known[row.newest].participant,
+            handed_over=row.newest,
+            times=row.times,
+        )
+        for row in rows
+    ]
+
+
+def _unroutable(ids: list[int], known: Mapping[int, Message]) -> list[_Draft]:
+    publishes = [known[each] for each in ids if each in known]
+    return [
+        _Draft(event=each.id, message=each.id, kind=FailureKind.unroutable)
+        for each in publishes
+        if each.exchange or not any(key.startswith(_DIRECT_REPLY) for key in each.routing_keys)
+    ]
+
+
+async def _overdue(
+    connection: AsyncConnection, ids: list[int], known: Mapping[int, Message]
+) -> list[_Draft]:
+    """The events that did not lead to what an assertion says, once for each of these."""
+    its, drafts = tables.violations.c, []
+    query = select(its.event_id, its.assertion).where(its.event_id.in_(ids), its.kind == "overdue")
+    for event_id, assertion in await connection.execute(query.order_by(its.event_id, its.id)):
+        event = known.get(event_id)
+        if event is not None:
+            message = event_id if event.cause is None else event.cause
+            drafts.append(
+                _Draft(
+                    event=event_id,
+                    message=message,
+                    kind=FailureKind.overdue,
+                    queue=event.queue,
+                    reason=assertion,
+                )
+            )
+    return drafts
+
+
+class _Failed(NamedTuple):
+    """What a message that was published again names: its first publish, and its delivery."""
+
+    message: int | None
+    delivery: int | None
+    queue: str | None
+
+
+async def _forwards(connection: AsyncConnection, ids: list[int]) -> dict[int, _Failed]:
+    """What each of some messages is a copy of; of several, the newest."""
+    if not ids:
+        return {}
+    found = {}
+    for effect, cause, kind, published, queue in await connection.execute(_FORWARDS, {"ids": ids}):
+        is_publish = kind == EventType.published
+        found[effect] = _Failed(
+            cause if is_publish else published, None if is_publish else cause, queue
+        )
+    return found
+
+
+def _in_error_queues(forwards: Mapping[int, _Failed], known: Mapping[int, Message]) -> list[_Draft]:
+    """The forwards of messages that failed, which say so in their headers."""
+    drafts = []
+    for event_id, failed in forwards.items():
+        forward = forward_of(known[event_id].properties) if event_id in known else None
+        if forward is not None:
+            drafts.append(
+                _Draft(
+                    event=event_id,
+                    message=failed.message,
+                    kind=FailureKind.error_queue,
+                    queue=forward.queue or failed.queue,
+                    exception=forward.exception,
+                    by=known[event_id].participant,
+                    handed_over=failed.delivery,
+                    to=next(iter(known[event_id].routed_queues), None),
+                )
+            )
+    return drafts
+
+
+_Names: TypeAlias = Mapping[tuple[int, int], Who]
+
+
+async def _names(
+    connection: AsyncConnection, drafts: Sequence[_Draft], known: Mapping[int, Message]
+) -> _Names:
+    """Those who acted, by trace and number."""
+    numbers: defaultdict[int, set[int]] = defaultdict(set)
+    for draft in drafts:
+        event, message = known[draft.event], known.get(draft.message or 0)
+        numbers[event.trace_id].update(
+            each
+            for each in (draft.by, None if message is None else message.participant)
+            if each is not None
+        )
+    its, found = tables.participants.c, {}
+    for trace_id, of_trace in numbers.items():
+        for some in chunks(sorted(of_trace)):
+            query = select(its.number, its.name).where(
+                its.trace_id == trace_id, its.number.in_(some)
+            )
+            for number, name in await connection.execute(query):
+                found[trace_id, number] = Who(number, name)
+    return found
+
+
+def _failure(draft: _Draft, scope: _Scope, known: Mapping[int, Message], names: _Names) -> Failure:
+    event, message = known[draft.event], known.get(draft.message or 0)
+    published = event if message is None else message
+    exchange, keys = published.exchange, published.routing_keys
+    if message is None and draft.path is not None:
+        exchange, keys = draft.path
+
+    def who(number: int | None) -> Who | None:
+        return None if number is None else names.get((event.trace_id, number))
+
+    return Failure(
+        event=draft.event,
+        message=None if message is None else message.id,
+        vhost=scope.traces[event.trace_id],
+        kind=draft.kind,
+        queue=draft.queue,
+        reason=draft.reason,
+        type=published.type_through(exchange, keys),
+        exception=draft.exception,
+        at=Microseconds(event.recorded_at),
+        by=who(draft.by),
+        handed_over=draft.handed_over,
+        times=draft.times,
+        to=draft.to,
+        publisher=None if message is None else who(message.participant),
+        exchange=exchange,
+        routing_key=keys[0] if keys else "",
+    )

@@ -1,0 +1,321 @@
+"""Conversations: what began with a message, found by index look-ups from the nearest event on.
+
+From an event the walk goes back to the smallest cause each time, and from the root to all that it
+led to; the cost grows with the answer. In a list, the conversations of many roots are found by one
+walk together.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
+
+from sqlalchemy import ColumnElement, exists, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.errors import BadRequestError
+from app.store.conversations.conversing import Conversing
+from app.store.conversations.roots import Roots
+from app.store.database import tables
+from app.store.database.chunks import chunks
+from app.store.database.engine import Dialect
+from app.store.database.lanes import Lane
+from app.store.database.searched import (
+    is_conversation,
+    is_searched_conversation,
+    run_in_sql,
+    searched_keys,
+)
+from app.store.database.subject import Subject
+from app.store.reading.events import by_id
+from app.store.reading.queries import ids_of
+from app.stored.conversations import (
+    ConversationFilter,
+    ConversationPage,
+    FoundConversation,
+    ListedConversation,
+)
+from app.stored.reading import EventFilter
+from model.event import NOTHING_LARGE
+from model.times import Microseconds
+from model.words import EventType, LinkKind, Via
+
+# How many conversations of a list are found together.
+TOGETHER = 50
+# Of the events that fit what a message says, the newest are looked at.
+MOST_FITTING = 1_000
+# A list that is not full by then ends with what it has (s).
+PATIENCE = 4.0
+
+T = TypeVar("T")
+
+
+class Conversations(Subject):
+    """The conversations of all traces."""
+
+    async def of_event(
+        self, event_id: int, via: Via, *, limit: int = 1_000, after: int | None = None
+    ) -> FoundConversation:
+        """The conversation of an event: of the walk through it, up to ``limit`` events.
+
+        Only messages that were published after the event ``after``. Raises `NotFoundError`, and
+        `BadRequestError` if it takes too long.
+        """
+        return await self.database.search(
+            Lane.search,
+            lambda connection: _of_event(
+                connection, self.database.dialect, event_id, via, limit, after
+            ),
+        )
+
+    async def list(
+        self,
+        asked: EventFilter,
+        wanted: ConversationFilter,
+        via: Via,
+        *,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> ConversationPage:
+        """Conversations, those with the newest roots first, of roots before the event ``before``.
+
+        Where ``asked`` names virtual hosts and times alone, these are of the roots; otherwise the
+        conversations of the events that it asks for. Raises `BadRequestError` as
+        `app.store.reading.queries.Events.list`.
+        """
+        if _names_roots_alone(asked):
+            return await self._newest(asked, wanted, via, before, limit)
+        return await self._of_fitting(asked, wanted, via, before, limit)
+
+    async def _newest(
+        self,
+        asked: EventFilter,
+        wanted: ConversationFilter,
+        via: Via,
+        before: int | None,
+        limit: int,
+    ) -> ConversationPage:
+        async def work(connection: AsyncConnection) -> tuple[list[int], list[ListedConversation]]:
+            ids = await ids_of(
+                connection,
+                self.database.dialect,
+                asked,
+                before=at,
+                limit=size,
+                only=_begins(via),
+            )
+            return [*ids], await _evaluated(connection, self.database.dialect, ids, via)
+
+        listing, at = _Listing(wanted, limit), before
+        while True:
+            size = min(TOGETHER, max(limit, 1))
+            found = await self._patiently(work, listing)
+            if found is None:
+                return listing.result(at)
+            roots, evaluated = found
+            cut = listing.add(roots, evaluated)
+            if cut is not None:
+                return listing.result(cut)
+            if len(roots) < size:
+                return listing.result(None)
+            at = roots[-1]
+            if listing.is_over:
+                return listing.result(at)
+
+    async def _of_fitting(
+        self,
+        asked: EventFilter,
+        wanted: ConversationFilter,
+        via: Via,
+        before: int | None,
+        limit: int,
+    ) -> ConversationPage:
+        async def fitting(connection: AsyncConnection) -> tuple[list[int], bool]:
+            ids = await ids_of(
+                connection, self.database.dialect, asked, before=None, limit=MOST_FITTING, only=[]
+            )
+            return await _roots_of(connection, self.database.dialect, ids, via), len(
+                ids
+            ) == MOST_FITTING
+
+        roots, is_cut = await self.database.search(Lane.search, fitting)
+        left = [root for root in roots if before is None or root < before]
+        listing = _Listing(wanted, limit)
+        while left:
+            some, left = left[:TOGETHER], left[TOGETHER:]
+
+            async def work(
+                connection: AsyncConnection, some: Sequence[int] = some
+            ) -> list[ListedConversation]:
+                return await _evaluated(connection, self.database.dialect, some, via)
+
+            evaluated = await self._patiently(work, listing)
+            if evaluated is None:
+                return listing.result(some[0] + 1, is_cut=is_cut)
+            cut = listing.add(some, evaluated)
+            if cut is not None and (left or cut != some[-1]):
+                return listing.result(cut, is_cut=is_cut)
+            if listing.is_over and left:
+                return listing.result(some[-1], is_cut=is_cut)
+        return listing.result(None, is_cut=is_cut)
+
+    async def _patiently(
+        self, work: Callable[[AsyncConnection], Awaitable[T]], listing: _Listing
+    ) -> T | None:
+        """What some work comes to; None if it takes too long, and something was found before."""
+        try:
+            return await self.database.search(Lane.search, work)
+        except BadRequestError:
+            if not listing.looked_at:
+                raise
+            return None
+
+
+class _Listing:
+    """A page while it is filled."""
+
+    def __init__(self, wanted: ConversationFilter, limit: int) -> None:
+        self._wanted = wanted
+        self._limit = limit
+        self._items: list[ListedConversation] = []
+        self._since: Microseconds | None = None
+        self._ends = time.monotonic() + PATIENCE
+        self.looked_at = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has taken long enough."""
+        return time.monotonic() > self._ends
+
+    def add(self, roots: Sequence[int], evaluated: Iterable[ListedConversation]) -> int | None:
+        """Take up those that are wanted; the last root that was looked at once the page is full."""
+        by_root = {each.conversation.root: each for each in evaluated}
+        for root in roots:
+            self.looked_at += 1
+            each = by_root.get(root)
+            if each is None:
+                continue
+            self._since = each.conversation.began_at
+            if self._wanted.lets_through(each.conversation):
+                self._items.append(each)
+                if len(self._items) == self._limit:
+                    return root
+        return None
+
+    def result(self, following: int | None, *, is_cut: bool = False) -> ConversationPage:
+        """The page; it goes on before ``following``."""
+        return ConversationPage(
+            self._items, following is not None or is_cut, following, self.looked_at, self._since
+        )
+
+
+def _names_roots_alone(asked: EventFilter) -> bool:
+    """Whether a filter asks for nothing that only events have."""
+    return asked == EventFilter(
+        vhosts=asked.vhosts, vhost=asked.vhost, since=asked.since, until=asked.until
+    )
+
+
+def _begins(via: Via) -> list[ColumnElement[bool]]:
+    """The conditions on an event that begins a conversation."""
+    events, edges = tables.events.c, tables.edges.c
+    causes = tables.events.alias("causes").c
+    named = exists().where(
+        edges.effect_id == events.id,
+        edges.kind != int(LinkKind.conversation),
+        causes.id == edges.cause_id,
+    )
+    conditions = [events.type == int(EventType.published), ~events.quiet, ~named]
+    if via is Via.conversation:
+        mine, earlier = tables.keys.alias("mine").c, searched_keys.alias("earlier").c
+        others = tables.events.alias("others").c
+        shares = exists().where(
+            mine.trace_id == events.trace_id,
+            mine.event_id == events.id,
+            is_conversation(mine.roles),
+            earlier.trace_id == mine.trace_id,
+            earlier.key == mine.key,
+            earlier.event_id < mine.event_id,
+            earlier.run >= run_in_sql(mine.event_id),
+            is_searched_conversation(earlier.roles),
+            others.id == earlier.event_id,
+            ~others.quiet,
+        )
+        conditions.append(~shares)
+    return conditions
+
+
+async def _of_event(
+    connection: AsyncConnection,
+    dialect: Dialect,
+    event_id: int,
+    via: Via,
+    limit: int,
+    after: int | None,
+) -> FoundConversation:
+    start = await by_id(connection, event_id, NOTHING_LARGE)
+    roots = await Roots.of(connection, dialect, start.trace_id)
+    origin = await roots.origin_of(event_id, start.cause, via)
+    trace = Conversing(roots)
+    page, following = await trace.reached(origin, via, limit, after)
+    conversation, others = await trace.told(origin, page, via, truncated=following is not None)
+    return FoundConversation(
+        event=event_id,
+        root=origin.root,
+        trace_id=start.trace_id,
+        vhost=start.vhost,
+        via=via,
+        conversation=conversation,
+        other_roots=others,
+        last=max([origin.root, *page.ids]),
+        next=following,
+    )
+
+
+async def _roots_of(
+    connection: AsyncConnection, dialect: Dialect, ids: Sequence[int], via: Via
+) -> list[int]:
+    """The roots of some events' conversations, the newest first."""
+    found: set[int] = set()
+    for trace_id, some in (await _by_trace(connection, ids)).items():
+        roots = await Roots.of(connection, dialect, trace_id)
+        ends = set((await roots.ends_of(some)).values())
+        if via is Via.conversation:
+            ends = {(await roots.origin_of(each, None, via)).root for each in sorted(ends)}
+        found |= ends
+    return sorted(found, reverse=True)
+
+
+async def _evaluated(
+    connection: AsyncConnection, dialect: Dialect, roots: Sequence[int], via: Via
+) -> list[ListedConversation]:
+    """The conversations of roots, in any order; without what began elsewhere after all."""
+    found = []
+    by_trace = await _by_trace(connection, roots)
+    names = await _vhosts(connection, by_trace)
+    for trace_id, some in by_trace.items():
+        trace = Conversing(await Roots.of(connection, dialect, trace_id))
+        if via is Via.links:
+            evaluated = await trace.told_together(some)
+        else:
+            evaluated = [each for root in some if (each := await trace.told_alone(root, via))]
+        found += [ListedConversation.of(names[trace_id], each) for each in evaluated]
+    return found
+
+
+async def _by_trace(connection: AsyncConnection, ids: Sequence[int]) -> dict[int, list[int]]:
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    events = tables.events.c
+    for some in chunks(ids):
+        query = select(events.trace_id, events.id).where(events.id.in_(some)).order_by(events.id)
+        for trace_id, event_id in await connection.execute(query):
+            found[trace_id].append(event_id)
+    return found
+
+
+async def _vhosts(connection: AsyncConnection, numbers: Iterable[int]) -> dict[int, str]:
+    traces = tables.traces.c
+    query = select(traces.id, traces.vhost).where(traces.id.in_(sorted(numbers)))
+    return {row.id: row.vhost for row in await connection.execute(query)}

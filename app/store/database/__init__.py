@@ -1,0 +1,1 @@
+"""How a database is reached: its dialects, connections, tables and statements."""

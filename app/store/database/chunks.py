@@ -1,0 +1,36 @@
+"""Statements for many values and many rows, as both databases understand them.
+
+Both bound a statement's parameters. And SQLAlchemy makes a dictionary of each row, and takes 5 µs
+to look at one of a participant: with 1,000 of them a batch changes nearly half as many rows as it
+has events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from sqlalchemy import Table, TableClause
+
+T = TypeVar("T")
+
+CHUNK = 500
+
+
+def chunks(values: Sequence[T], most: int = CHUNK) -> Iterator[Sequence[T]]:
+    """The values in their order, as many at a time as a statement takes; none for none."""
+    for first in range(0, len(values), most):
+        yield values[first : first + most]
+
+
+def inserts(table: TableClause) -> str:
+    """The statement's beginning, for rows with a value for each column, in the table's order."""
+    names = ", ".join(f'"{column.name}"' for column in table.columns)
+    return f"INSERT INTO {table.name} ({names})"
+
+
+def upserts(table: Table, changing: tuple[str, ...]) -> str:
+    """The statement's end: where a row with the same primary key is there, these columns change."""
+    keys = ", ".join(f'"{column.name}"' for column in table.primary_key.columns)
+    values = ", ".join(f'"{name}" = excluded."{name}"' for name in changing)
+    return f" ON CONFLICT ({keys}) DO UPDATE SET {values}"

@@ -1,0 +1,273 @@
+"""Connections to the database, and the edge at which its errors are translated."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.errors import BadRequestError, OutageError, SettingsError
+from app.store.database import postgres, sqlite
+from app.store.database.lanes import Lane
+
+Dialect: TypeAlias = sqlite.Sqlite | postgres.Postgres
+
+POOL_SECONDS = 60  # how long a transaction waits for a connection
+# How long broken off transactions, and then connections, may take to end.
+LEAVING_SECONDS = 0.5
+
+GIVEN_UP = "the service ends, and did not wait for the database any longer"
+
+T = TypeVar("T")
+Work: TypeAlias = Callable[[AsyncConnection], Awaitable[T]]
+
+
+class _Shared(NamedTuple):
+    """A transaction that a task reads in, or a thread, whatever it asks."""
+
+    database: Database
+    reader: object
+    connection: AsyncConnection
+
+
+def _reader() -> object:
+    """The task that runs, or the thread that runs without one."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # a transaction in its connection's thread
+        return threading.get_ident()
+
+
+_shared: ContextVar[_Shared | None] = ContextVar("_shared", default=None)
+
+
+def parse_url(database_url: str) -> URL:
+    """The address's parts; raises `SettingsError`, which never shows it, if it is invalid."""
+    try:
+        url = make_url(database_url)
+    except (ArgumentError, ValueError):
+        # Not the library's text: it may hold a piece of the password.
+        raise SettingsError(
+            "ITC_DATABASE_URL cannot be read: expected sqlite:///file or "
+            "postgresql://user:password@host/database"
+        ) from None
+    if url.get_backend_name() not in (sqlite.NAME, postgres.NAME):
+        raise SettingsError(
+            f"ITC_DATABASE_URL: no {url.get_backend_name()} here, SQLite or PostgreSQL"
+        )
+    return url
+
+
+def dialect_of(database_url: str, service: str | None = None) -> Dialect:
+    """The dialect that an address asks for; raises `SettingsError` if there is none."""
+    url = parse_url(database_url)
+    kind = sqlite.Sqlite if url.get_backend_name() == sqlite.NAME else postgres.Postgres
+    return kind(url, service)
+
+
+class Database:
+    """Connections for reading and for writing; each use of one is a transaction.
+
+    A transaction that has begun runs to its end even if the caller is cancelled, and the caller
+    waits for it: a driver cut off in the middle leaves the file locked, or a commit in doubt.
+    """
+
+    def __init__(
+        self, database_url: str, query_seconds: float, searches: int, service: str | None = None
+    ) -> None:
+        """Connect to nothing yet: that happens with the first transaction.
+
+        ``searches`` is the number of connections for searches, ``service`` who connects.
+        """
+        self._query_seconds = query_seconds
+        self.dialect = dialect_of(database_url, service)
+        places = {**dict.fromkeys(Lane, 1), **self.dialect.readers, Lane.search: searches}
+        self._readers = {lane: _Readers(self.dialect, lane, places[lane]) for lane in Lane}
+        self._writer = self.dialect.writer()
+        self._running: set[asyncio.Task[Any]] = set()
+        self._is_given_up = False
+
+    def give_up(self) -> None:
+        """Break off all transactions, and begin no more: the service must end.
+
+        Each raises `OutageError`. A commit on its way is in doubt, as after a crash.
+        """
+        self._is_given_up = True
+        for task in self._running:
+            task.cancel()
+
+    async def close(self) -> None:
+        """Wait for running transactions to end, and close all connections.
+
+        Once it is given up, what does not end soon is left to the end of the process.
+        """
+        if self._running:
+            await asyncio.wait(self._running, timeout=self._patience)
+        engines = [self._writer, *(readers.engine for readers in self._readers.values())]
+        closing = [asyncio.create_task(engine.dispose()) for engine in engines]
+        closed, _ = await asyncio.wait(closing, timeout=self._patience)
+        for each in closed:
+            each.result()
+
+    @property
+    def _patience(self) -> float | None:
+        return LEAVING_SECONDS if self._is_given_up else None
+
+    async def read(self, work: Work[T], lane: Lane = Lane.quick) -> T:
+        """The result of ``work`` in a read-only transaction; raises `OutageError`.
+
+        Quick work waits for nothing but its connection: where that has a thread, it runs there.
+        Within `at_once`, in that one.
+        """
+        shared = _shared.get()
+        # Tasks that a sharing one has started inherit the variable, and may outlive its connection.
+        is_ours = shared is not None and shared[:2] == (self, _reader())
+        if shared is not None and is_ours and lane is Lane.quick:
+            return await work(shared.connection)
+        return await self._in_lane(lane, None, work)
+
+    async def at_once(self, work: Callable[[], Awaitable[T]]) -> T:
+        """What ``work`` comes to, all of whose quick reads are of one transaction.
+
+        They see the store as of one moment, and cost one beginning and one end. It is quick work
+        as a whole, and waits for nothing else. Raises `OutageError`.
+        """
+
+        async def reading(connection: AsyncConnection) -> T:
+            # In a context of its own, whose variable ends with it.
+            _shared.set(_Shared(self, _reader(), connection))
+            return await work()
+
+        return await self.read(reading)
+
+    async def search(self, lane: Lane, work: Work[T]) -> T:
+        """As `read`, but raises `BadRequestError` after ``query_seconds``."""
+        return await self._in_lane(lane, self._query_seconds, work)
+
+    async def write(self, work: Work[T]) -> T:
+        """The result of ``work`` in a transaction that is committed, or rolled back by an error.
+
+        Raises `OutageError`; after one during the commit, it is unknown whether that succeeded.
+        """
+        return await self._to_its_end(self._write(work))
+
+    async def _in_lane(self, lane: Lane, seconds: float | None, work: Work[T]) -> T:
+        readers = self._readers[lane]
+        async with readers.place():  # a caller cancelled while waiting for one leaves at once
+            return await self._to_its_end(self._read(lane, seconds, work))
+
+    async def _read(self, lane: Lane, seconds: float | None, work: Work[T]) -> T:
+        with translated(self.dialect, limited=seconds is not None):
+            async with self._readers[lane].engine.connect() as connection:
+
+                async def transaction() -> T:
+                    async with connection.begin():
+                        await self.dialect.limit_time(connection, seconds)
+                        return await work(connection)
+
+                if lane is Lane.quick and seconds is None:
+                    return await self.dialect.run_quickly(connection, transaction())
+                return await transaction()
+
+    async def _write(self, work: Work[T]) -> T:
+        with translated(self.dialect):
+            async with self._writer.begin() as connection:
+                return await work(connection)
+
+    async def _to_its_end(self, transaction: Coroutine[Any, Any, T]) -> T:
+        if self._is_given_up:
+            transaction.close()
+            raise OutageError(GIVEN_UP)
+        task = asyncio.create_task(transaction)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.done():
+                await asyncio.wait({task}, timeout=self._patience)
+            if task.done() and not task.cancelled():
+                task.exception()  # nobody else asks for it
+            caller = asyncio.current_task()
+            if task.cancelled() and caller is not None and not caller.cancelling():
+                raise OutageError(GIVEN_UP) from None
+            raise
+
+
+class _Readers:
+    """The connections of a lane, taken in turn."""
+
+    def __init__(self, dialect: Dialect, lane: Lane, places: int) -> None:
+        self.engine = dialect.reader(places, lane)
+        self._places = asyncio.Semaphore(places)
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Wait for a free connection; raises `OutageError` if there is none in time."""
+        try:
+            async with asyncio.timeout(POOL_SECONDS):
+                await self._places.acquire()
+        except TimeoutError:
+            raise OutageError("the database is too busy: no connection became free") from None
+        try:
+            yield
+        finally:
+            self._places.release()
+
+
+@contextmanager
+def translated(dialect: Dialect, *, limited: bool = False) -> Iterator[None]:
+    """Turn an unreachable database into `OutageError`, a wrong address into `SettingsError`.
+
+    A caller's request that is invalid becomes `BadRequestError`, and so does one that takes too
+    long if its time was ``limited``; otherwise somebody else broke it off. Anything else is a bug
+    in this program, and passes unchanged.
+    """
+    try:
+        yield
+    except PoolTimeoutError as error:
+        raise OutageError("the database is too busy: no connection became free") from error
+    except Exception as error:
+        # Each driver's errors come raw or wrapped, depending on where they happen.
+        for each in _and_causes(error):
+            if what := dialect.outage(each):
+                raise OutageError(what) from error
+            if what := dialect.misconfigured(each):
+                raise SettingsError(f"ITC_DATABASE_URL: {what}") from error
+            if dialect.is_timeout(each):
+                if not limited:
+                    raise OutageError("the database broke off a statement") from error
+                raise BadRequestError(
+                    "this takes too long to find: narrow it down by vhost, since, until or after"
+                ) from error
+            if said := dialect.misread(each):
+                raise BadRequestError(said) from error
+        raise
+
+
+def _and_causes(error: BaseException) -> Iterator[BaseException]:
+    """An error, what it wraps and what it came from, outermost first.
+
+    A connection that broke in the middle of a transaction is often seen only when that is to be
+    rolled back, in an error of the library's own.
+    """
+    seen: BaseException | None = error
+    for _ in range(8):
+        if seen is None:
+            return
+        yield seen
+        original = getattr(seen, "orig", None)
+        if isinstance(original, BaseException):
+            seen = original
+        elif isinstance(seen, SQLAlchemyError):
+            seen = seen.__cause__ or seen.__context__
+        else:
+            seen = seen.__cause__

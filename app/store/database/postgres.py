@@ -1,0 +1,353 @@
+"""PostgreSQL, as the store uses it."""
+
+from __future__ import annotations
+
+import functools
+import re
+import socket
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from asyncpg import exceptions as errors
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    ColumnElement,
+    Table,
+    TableClause,
+    TableValuedAlias,
+    Text,
+    TextClause,
+    bindparam,
+    cast,
+    column,
+    event,
+    exists,
+    func,
+    literal,
+    select,
+    table,
+    text,
+)
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects.postgresql import JSON, JSONB, Insert
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
+
+from app.store.database.chunks import inserts, upserts
+from app.store.database.lanes import Lane
+from app.store.database.searched import Writing
+from model.words import LinkKind
+
+T = TypeVar("T")
+
+NAME = "postgresql"
+
+WRITERS = 4
+READERS = {Lane.quick: 8, Lane.follow: 2, Lane.bulk: 2}
+CONNECT_SECONDS = 10
+STATEMENT_SECONDS = 60  # a server that hangs must not hang the service
+POOL_SECONDS = 60
+# A network that drops everything without a word is noticed within this time, at both ends. A server
+# that is only slow is not meant: its system answers for it.
+DEAD_SECONDS = 20
+# A writer's client that says nothing in the middle of a transaction is stopped or cut off, and what
+# it has locked holds up everybody.
+IDLE_SECONDS = 10
+ADVISORY_LOCK = 15_680  # any number, the same for all who change tables
+
+_LOST = "the connection to the database was lost"
+# By SQLSTATE, or by the first three characters, or by its class: the first two alone.
+_OUTAGES = {
+    "08": _LOST,
+    "25006": "the database only reads: a standby, perhaps, that took over",
+    "25P04": "the database broke off the transaction",
+    "53": "the database is out of memory, connections or disk space",
+    "55P03": "the database is locked",
+    "25P03": "the database broke off a transaction that stood still",
+    "40": "the database broke off the transaction",
+    "57P": _LOST,
+    "57P01": "the database is shutting down",
+    "57P02": "the database has crashed",
+    "57P03": "the database is starting up",
+    "58": "the database's disk gave an error",
+    "XX000": "the database had an internal error",
+}
+# What the driver says of itself when a connection broke at a moment that it did not expect: it has
+# classes for that, and for wrong calls too, which only the text tells apart.
+_BROKEN = re.compile(
+    "clos(ed|ing)|another operation|released back|manually started transaction|the transaction is"
+)
+_SETTINGS = {
+    "28": "the database does not accept this user and password",
+    "3D": "there is no database of this name",
+}
+
+
+_PROGRAM = "rabbitmq-itc"
+
+# The row's xmax is the transaction that has it locked.
+_BREAK_OFF = """
+SELECT pg_terminate_backend(other.pid) FROM traces
+JOIN pg_stat_activity AS other ON other.backend_xid = traces.xmax
+WHERE traces.id = :trace AND other.usename = current_user AND other.pid <> pg_backend_pid()
+"""
+
+
+# From some events along messages and links, each event once. PostgreSQL takes one recursive term.
+_LED_TO = text(
+    "WITH RECURSIVE reached(id) AS ("
+    "SELECT id FROM events WHERE id IN :ids"
+    " UNION SELECT following.id FROM reached CROSS JOIN LATERAL ("
+    "SELECT events.id FROM events WHERE events.cause_id = reached.id AND NOT events.quiet"
+    " UNION ALL SELECT edges.effect_id FROM edges"
+    " WHERE edges.trace_id = :trace AND edges.cause_id = reached.id AND edges.kind <> :groups"
+    " AND NOT EXISTS (SELECT 1 FROM events WHERE id = edges.effect_id AND quiet)"
+    ") AS following) SELECT id FROM reached LIMIT :most"
+).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
+
+
+@functools.cache
+def _with_numbers(statement: str) -> TextClause:
+    """A statement of our own with its parameters, which are numbers as large as ids."""
+    made = text(statement)
+    names = {*re.findall(r"(?<!:):(\w+)", statement)}
+    return made.bindparams(*(bindparam(name, type_=BigInteger) for name in names))
+
+
+class Postgres:
+    """What differs on PostgreSQL."""
+
+    name = NAME
+    readers = READERS
+    is_alone = False  # whether no other service can use the database
+
+    led_to = _LED_TO
+    keys = Writing(with_runs=False)
+
+    def __init__(self, url: URL, service: str | None = None) -> None:
+        """Accepts libpq's ``sslmode`` too, since Spark's driver needs it in the same address.
+
+        The server shows ``service`` with each connection.
+        """
+        self._shown = _PROGRAM if service is None else f"{_PROGRAM} {service}"
+        query = dict(url.query)
+        if "sslmode" in query:
+            query["ssl"] = query.pop("sslmode")
+        self._url = url.set(drivername="postgresql+asyncpg", query=query)
+
+    def writer(self) -> AsyncEngine:
+        """The engine of the connections that write."""
+        return self._engine(WRITERS, idle_in_transaction_session_timeout=str(IDLE_SECONDS * 1000))
+
+    def reader(self, connections: int = 1, lane: Lane = Lane.quick) -> AsyncEngine:
+        """The engine of a lane's connections, which only read."""
+        del lane  # its server remembers for all of them
+        return self._engine(
+            connections,
+            default_transaction_read_only="on",
+            # All statements of a transaction see the store as of its first, as on SQLite.
+            default_transaction_isolation="repeatable read",
+        )
+
+    def migrator(self) -> AsyncEngine:
+        """The engine of a connection that changes tables, however long it takes."""
+        return create_async_engine(
+            self._url,
+            connect_args={"timeout": CONNECT_SECONDS},
+            poolclass=NullPool,
+            hide_parameters=True,
+        )
+
+    async def lock_tables(self, connection: AsyncConnection) -> None:
+        """Keep others from changing tables until this transaction ends."""
+        await connection.execute(func.pg_advisory_xact_lock(ADVISORY_LOCK).select())
+
+    def _engine(self, connections: int, **server_settings: str) -> AsyncEngine:
+        engine = create_async_engine(
+            self._url,
+            connect_args={
+                "timeout": CONNECT_SECONDS,
+                "command_timeout": STATEMENT_SECONDS,
+                # JIT compilation pays for long queries; these are short, and many.
+                "server_settings": {
+                    "application_name": self._shown,
+                    "jit": "off",
+                    "tcp_keepalives_idle": str(DEAD_SECONDS // 2),
+                    "tcp_keepalives_interval": str(DEAD_SECONDS // 4),
+                    "tcp_keepalives_count": "2",
+                    **server_settings,
+                },
+            },
+            pool_size=connections,
+            max_overflow=0,
+            pool_timeout=POOL_SECONDS,
+            pool_pre_ping=True,  # connections from before the server's restart are dead
+            hide_parameters=True,
+        )
+        event.listen(engine.sync_engine, "connect", _watch)
+        return engine
+
+    async def insert_many(
+        self, connection: AsyncConnection, table: TableClause, rows: Sequence[tuple[Any, ...]]
+    ) -> None:
+        """Insert rows with a value for each of the table's columns, in their order.
+
+        By COPY, inside the connection's transaction, which an earlier statement must have begun.
+        """
+        if not rows:
+            return
+        driver: Any = (await connection.get_raw_connection()).driver_connection
+        names = [column.name for column in table.columns]
+        await driver.copy_records_to_table(table.name, records=rows, columns=names)
+
+    async def upsert_many(
+        self,
+        connection: AsyncConnection,
+        table: Table,
+        rows: Sequence[tuple[Any, ...]],
+        changing: tuple[str, ...],
+    ) -> None:
+        """Insert such rows, or set these columns where there is one with the same primary key."""
+        if rows:
+            columns = tuple(zip(*rows, strict=True))
+            types = [column.type.compile(connection.dialect) for column in table.columns]
+            await connection.exec_driver_sql(_upsert(table, changing, tuple(types)), columns)
+
+    def upsert(self, table: Table) -> Insert:
+        """An INSERT that can be told what to do on conflict."""
+        return postgresql.insert(table)
+
+    async def rows_of(
+        self,
+        connection: AsyncConnection,
+        statements: Sequence[str],
+        parameters: Mapping[str, int],
+    ) -> Sequence[Sequence[Any]]:
+        """What each statement finds; it may leave out parameters, which are whole numbers."""
+        if not parameters:
+            return [(await connection.exec_driver_sql(each)).all() for each in statements]
+        return [
+            (await connection.execute(_with_numbers(each), parameters)).all() for each in statements
+        ]
+
+    def pairs(self, pairs: Sequence[tuple[int, int]]) -> tuple[str, tuple[Any, ...]]:
+        """A table of pairs of whole numbers, as the driver's SQL and its parameters."""
+        return "SELECT * FROM unnest($1::BIGINT[], $2::BIGINT[])", tuple(zip(*pairs, strict=True))
+
+    async def run_quickly(self, connection: AsyncConnection, work: Coroutine[Any, Any, T]) -> T:
+        """What ``work`` comes to."""
+        return await work
+
+    async def limit_time(self, connection: AsyncConnection, seconds: float | None) -> None:
+        """Interrupt each statement of this transaction after this time."""
+        if seconds is not None:
+            limit = literal(str(round(seconds * 1000)))
+            await connection.execute(func.set_config("statement_timeout", limit, True).select())
+
+    async def limit_waiting(self, connection: AsyncConnection, seconds: float) -> None:
+        """Have each statement of this transaction wait no longer for somebody's lock."""
+        limit = literal(str(round(seconds * 1000)))
+        await connection.execute(func.set_config("lock_timeout", limit, True).select())
+
+    async def break_off(self, connection: AsyncConnection, trace_id: int) -> None:
+        """End the connection of whoever has a trace's row locked.
+
+        The server may believe in a client that is stopped or cut off for any length of time.
+        """
+        await connection.execute(text(_BREAK_OFF), {"trace": trace_id})
+
+    def is_gone(self, service: ColumnElement[str]) -> ColumnElement[bool]:
+        """Whether a service has no connection to the server."""
+        sessions = table("pg_stat_activity", column("application_name", Text))
+        name = sessions.c.application_name
+        return ~exists().where(name == literal(f"{_PROGRAM} ") + service)
+
+    def now(self, clock: Callable[[], int]) -> ColumnElement[int]:
+        """The server's time, µs: several services use it."""
+        del clock
+        seconds = func.extract("epoch", func.clock_timestamp())
+        return cast(seconds * 1_000_000, BigInteger)
+
+    async def size(self, connection: AsyncConnection) -> int:
+        """Bytes that the database takes, what its vacuum has not given back among them."""
+        size = select(func.pg_database_size(func.current_database()))
+        return int((await connection.execute(size)).scalar_one())
+
+    async def reclaim(self, connection: AsyncConnection) -> None:
+        """Nothing: the server's own vacuum does it."""
+
+    def contains_text(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
+        """Whether a text contains another, case-sensitively."""
+        return func.strpos(column, part) > 0
+
+    def contains_bytes(
+        self, column: ColumnElement[bytes | None], part: bytes
+    ) -> ColumnElement[bool]:
+        """Whether bytes contain others."""
+        return func.position(literal(part).op("IN")(column)) > 0
+
+    def property_text(self, column: ColumnElement[str], *path: str) -> ColumnElement[str | None]:
+        """A value in a JSON object, as text: under a name, or under the name of an object in it."""
+        # One NUL in any of the values, and the server refuses to read the whole.
+        readable = cast(func.replace(column, r"\u0000", r"\ufffd"), JSON)
+        return func.json_extract_path_text(readable, *path)
+
+    def elements(self, column: ColumnElement[str]) -> TableValuedAlias:
+        """The texts in a JSON array, as a table with the column ``value``."""
+        texts = func.jsonb_array_elements_text(cast(column, JSONB))
+        return texts.table_valued("value")
+
+    def outage(self, error: BaseException) -> str | None:
+        """What is unavailable, in a sentence, if this driver's error says so."""
+        if isinstance(error, errors.InvalidCachedStatementError):
+            return "the database's tables were changed"
+        if isinstance(error, errors.PostgresError):
+            return _by_state(_OUTAGES, error)
+        if isinstance(error, errors.InternalClientError):  # the driver is out of step
+            return _LOST
+        if isinstance(error, errors.InterfaceError) and _BROKEN.search(str(error)):
+            return _LOST
+        if isinstance(error, OSError):  # TimeoutError among them
+            return f"the database at {self._url.host} cannot be reached"
+        return None
+
+    def misconfigured(self, error: BaseException) -> str | None:
+        """What is wrong with the address, in a sentence, if this driver's error says so."""
+        return _by_state(_SETTINGS, error) if isinstance(error, errors.PostgresError) else None
+
+    def misread(self, error: BaseException) -> str | None:
+        """What the server says of an invalid regular expression, in a sentence."""
+        if isinstance(error, errors.InvalidRegularExpressionError):
+            return f"not one of PostgreSQL's regular expressions: {error}"
+        return None
+
+    def is_timeout(self, error: BaseException) -> bool:
+        """Whether this driver's error comes from `limit_time`."""
+        return isinstance(error, errors.QueryCanceledError)
+
+
+def _watch(connection: Any, _: object) -> None:
+    """Have our system notice a server that is gone, as the server does for us."""
+    own = connection.driver_connection._transport.get_extra_info("socket")
+    if own is None or own.family == socket.AF_UNIX or not hasattr(socket, "TCP_USER_TIMEOUT"):
+        return
+    own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        (socket.TCP_KEEPIDLE, DEAD_SECONDS // 2),
+        (socket.TCP_KEEPINTVL, DEAD_SECONDS // 4),
+        (socket.TCP_KEEPCNT, 2),
+        (socket.TCP_USER_TIMEOUT, DEAD_SECONDS * 1000),
+    ):
+        own.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+@functools.cache
+def _upsert(table: Table, changing: tuple[str, ...], types: tuple[str, ...]) -> str:
+    arrays = ", ".join(f"${place}::{each}[]" for place, each in enumerate(types, 1))
+    return f"{inserts(table)} SELECT * FROM unnest({arrays}){upserts(table, changing)}"  # noqa: S608  our own names
+
+
+def _by_state(sentences: dict[str, str], error: errors.PostgresError) -> str | None:
+    state: str = getattr(error, "sqlstate", None) or ""
+    return sentences.get(state) or sentences.get(state[:3]) or sentences.get(state[:2])

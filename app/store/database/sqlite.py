@@ -1,0 +1,439 @@
+"""SQLite, as the store uses it: one file, one writer, readers beside it (write-ahead log)."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import itertools
+import operator
+import sqlite3
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from sqlalchemy import (
+    URL,
+    ColumnElement,
+    Connection,
+    Table,
+    TableClause,
+    TableValuedAlias,
+    Text,
+    bindparam,
+    case,
+    cast,
+    event,
+    false,
+    func,
+    literal,
+    select,
+    text,
+)
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects.sqlite import Insert
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from app.errors import SettingsError
+from app.store.database import regex
+from app.store.database.chunks import inserts, upserts
+from app.store.database.lanes import Lane
+from app.store.database.one_trip import all_rows, connected, in_its_thread
+from app.store.database.searched import Writing, keys
+from model.words import LinkKind
+
+T = TypeVar("T")
+
+NAME = "sqlite"
+
+READERS = {Lane.quick: 4, Lane.follow: 2, Lane.bulk: 2}
+# What each connection remembers of the file, in KiB. Whoever looks through all of it soon has none
+# of what it needs there.
+CACHED = {Lane.quick: 65_536, Lane.probe: 64}
+CACHED_ELSE = 16_384
+BUSY_SECONDS = 10  # another process writes: one that runs traces, or migrates; never Spark
+# SQLite's own waiting checks less and less often, in the end ten times a second, and meanwhile
+# nobody uses the file.
+TURN_SECONDS = 0.001
+POOL_SECONDS = 60
+
+# Python's lock is released and taken again for each statement, while the event loop wants it too:
+# with 32 rows in each, capture is a tenth slower. So a whole batch goes in a few statements, each
+# with as many rows as fit.
+ROWS_A_STATEMENT = (250, 25, 1)
+
+# Of every value that is no number and no text Python's driver asks whether it is to be stored as
+# something else: of its type, and if nothing is registered for that, of its class and itself, which
+# formats and drops two exceptions. An event's row has nine such values, and a third of the time to
+# store it went there (17 µs to 11 with these). They stay what they are.
+_UNCHANGED: dict[type, Callable[[Any], Any]] = {
+    bytes: bytes.__bytes__,
+    bool: operator.index,
+    type(None): dict[None, None]().get,
+}
+for _type, _same in _UNCHANGED.items():
+    sqlite3.register_adapter(_type, _same)
+
+# SQLite calls Python's handler after this many instructions: about every millisecond.
+INSTRUCTIONS_BETWEEN_LOOKS = 20_000
+
+# What the file keeps, and only a writer may set. In this order: auto_vacuum can only be set
+# before the first page is written, and the switch to WAL writes it.
+_OF_FILE = ("auto_vacuum=INCREMENTAL", "journal_mode=WAL")
+
+# synchronous=FULL: a batch is acknowledged to the broker after its commit, and then exists nowhere
+# else. NORMAL does not sync the log at a commit, so a power cut would lose acknowledged batches.
+# Measured on ext4, with batches of 500 and of 2,000 events: no visible difference, about 1 ms in
+# 20 spent on anything but computing.
+_OF_CONNECTION = (
+    "synchronous=FULL",
+    "foreign_keys=ON",
+    "temp_store=MEMORY",
+    "cache_size=-65536",  # KiB
+    # Pages of the log until they go into the file (1,000 by default). Pages of an index are written
+    # anew by batch after batch, and so go there once for several: capture takes 6 % less time.
+    "wal_autocheckpoint=8000",
+    "journal_size_limit=67108864",  # the log shrinks to this after a long reader let it grow
+)
+
+# Free pages that stay in the file for the next events; only those beyond are given back, because
+# giving back and growing again costs more than keeping.
+SPARE_PAGES = 1_000
+# How many pages are given back at once, while nobody else can write; the rest next time.
+MOST_PAGES = 10_000
+
+_UNUSABLE = {
+    sqlite3.SQLITE_NOTADB: "the file is no SQLite database",
+    sqlite3.SQLITE_CORRUPT: "the SQLite file is damaged: restore it from a backup, or move it away "
+    "to begin anew",
+}
+_OUTAGES = {
+    sqlite3.SQLITE_BUSY: "the database file is locked by another process",
+    sqlite3.SQLITE_LOCKED: "the database file is locked",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_IOERR: "the disk that holds the database gave an error",
+    sqlite3.SQLITE_CANTOPEN: "the database file cannot be opened",
+    sqlite3.SQLITE_READONLY: "the database file cannot be written to",
+    sqlite3.SQLITE_PERM: "the database file may not be accessed",
+}
+
+
+# From some events along messages and links, each event once. SQLite has no lateral joins.
+_LED_TO = text(
+    "WITH RECURSIVE reached(id) AS ("
+    "SELECT id FROM events WHERE id IN :ids"
+    " UNION SELECT events.id FROM reached CROSS JOIN events"
+    " WHERE events.cause_id = reached.id AND NOT events.quiet"
+    " UNION SELECT edges.effect_id FROM reached CROSS JOIN edges"
+    " WHERE edges.trace_id = :trace AND edges.cause_id = reached.id AND edges.kind <> :groups"
+    " AND NOT EXISTS (SELECT 1 FROM events WHERE id = edges.effect_id AND quiet)"
+    ") SELECT id FROM reached LIMIT :most"
+).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
+
+
+class Sqlite:
+    """What differs on SQLite."""
+
+    name = NAME
+    readers = READERS
+    is_alone = True  # whether no other service can use the database
+
+    led_to = _LED_TO
+    keys = Writing(with_runs=True)
+
+    def __init__(self, url: URL, service: str | None = None) -> None:
+        """Refuses a database in memory: readers and the writer have separate connections."""
+        if url.host or url.username:
+            raise SettingsError("ITC_DATABASE_URL: a file has no host, sqlite:///path/to/file")
+        if not url.database or url.database == ":memory:" or "mode=memory" in url.database:
+            raise SettingsError("ITC_DATABASE_URL: SQLite needs a file, sqlite:///path/to/file")
+        self._url = url.set(drivername="sqlite+aiosqlite")
+
+    def writer(self) -> AsyncEngine:
+        """The engine of the one connection that writes."""
+        engine = self._writing_engine()
+        event.listen(engine.sync_engine, "connect", _set_up_writer)
+        return engine
+
+    def reader(self, connections: int = 1, lane: Lane = Lane.quick) -> AsyncEngine:
+        """The engine of a lane's connections, which only read."""
+        engine = self._engine(connections)
+        kept = CACHED.get(lane, CACHED_ELSE)
+
+        def set_up(connection: Any, entry: ConnectionPoolEntry) -> None:
+            _set_up_reader(connection, entry)
+            _set(connection, [f"cache_size=-{kept}"])
+
+        event.listen(engine.sync_engine, "connect", set_up)
+        event.listen(engine.sync_engine, "begin", _begin)
+        return engine
+
+    def migrator(self) -> AsyncEngine:
+        """The engine of a connection that changes tables."""
+        engine = self._writing_engine()
+        event.listen(engine.sync_engine, "connect", _set_up_file)
+        return engine
+
+    async def lock_tables(self, connection: AsyncConnection) -> None:
+        """Nothing: a writing transaction already keeps others from changing tables."""
+
+    def _writing_engine(self) -> AsyncEngine:
+        engine = self._engine(1)
+        event.listen(engine.sync_engine, "begin", _begin_to_write)
+        return engine
+
+    def _engine(self, connections: int) -> AsyncEngine:
+        engine = create_async_engine(
+            self._url,
+            async_creator=partial(
+                connected,
+                self._url.database or "",
+                isolation_level=None,  # no transactions except those begun here
+                timeout=BUSY_SECONDS,
+            ),
+            pool_size=connections,
+            max_overflow=0,
+            pool_timeout=POOL_SECONDS,
+            hide_parameters=True,
+        )
+        event.listen(engine.sync_engine, "connect", _set_up)
+        return engine
+
+    async def insert_many(
+        self, connection: AsyncConnection, table: TableClause, rows: Sequence[tuple[Any, ...]]
+    ) -> None:
+        """Insert rows with a value for each of the table's columns, in their order."""
+        await _insert(connection, table, rows)
+
+    async def upsert_many(
+        self,
+        connection: AsyncConnection,
+        table: Table,
+        rows: Sequence[tuple[Any, ...]],
+        changing: tuple[str, ...],
+    ) -> None:
+        """Insert such rows, or set these columns where there is one with the same primary key."""
+        await _insert(connection, table, rows, upserts(table, changing))
+
+    def upsert(self, table: Table) -> Insert:
+        """An INSERT that can be told what to do on conflict."""
+        return sqlite.insert(table)
+
+    async def rows_of(
+        self,
+        connection: AsyncConnection,
+        statements: Sequence[str],
+        parameters: Mapping[str, Any],
+    ) -> Sequence[Sequence[Any]]:
+        """What each statement finds; all of them in one trip to the connection's thread.
+
+        A statement may leave out parameters.
+        """
+        raw = await connection.get_raw_connection()
+        return await all_rows(raw.driver_connection, statements, parameters)
+
+    def pairs(self, pairs: Sequence[tuple[int, int]]) -> tuple[str, tuple[Any, ...]]:
+        """A table of pairs of whole numbers, as the driver's SQL and its parameters."""
+        values = ", ".join(["(?, ?)"] * len(pairs))
+        return f"VALUES {values}", tuple(itertools.chain.from_iterable(pairs))
+
+    async def run_quickly(self, connection: AsyncConnection, work: Coroutine[Any, Any, T]) -> T:
+        """What ``work`` comes to, which waits for this connection alone: in its thread."""
+        raw = await connection.get_raw_connection()
+        return await in_its_thread(raw.driver_connection, work)
+
+    async def limit_time(self, connection: AsyncConnection, seconds: float | None) -> None:
+        """Interrupt what this connection runs after this time; None for no limit."""
+        raw = await connection.get_raw_connection()
+        raw.info["deadline"].at = None if seconds is None else time.monotonic() + seconds
+
+    async def limit_waiting(self, connection: AsyncConnection, seconds: float) -> None:
+        """Nothing: a transaction that writes has waited for its turn before it begins."""
+
+    async def break_off(self, connection: AsyncConnection, trace_id: int) -> None:
+        """Nothing: a process that is killed leaves no transaction open."""
+
+    def is_gone(self, service: ColumnElement[str]) -> ColumnElement[bool]:
+        """Not known here; there is one service at a time."""
+        return false()
+
+    def now(self, clock: Callable[[], int]) -> ColumnElement[int]:
+        """The time by our clock, µs: nobody else uses the file."""
+        return literal(clock())
+
+    async def size(self, connection: AsyncConnection) -> int:
+        """Bytes that tables and indexes take; free pages do not count."""
+        pages, free, bytes_each = [
+            (await connection.exec_driver_sql(f"PRAGMA {name}")).scalar_one()
+            for name in ("page_count", "freelist_count", "page_size")
+        ]
+        return int((pages - free) * bytes_each)
+
+    async def reclaim(self, connection: AsyncConnection) -> None:
+        """Give pages that deletions have freed back to the file system, except for a reserve."""
+        free, total = [
+            (await connection.exec_driver_sql(f"PRAGMA {name}")).scalar_one()
+            for name in ("freelist_count", "page_count")
+        ]
+        spare = max(SPARE_PAGES, total // 10)
+        if free > 2 * spare:
+            # It frees one page per step, as if each were a row, and `execute` takes only the first;
+            # a script runs to its end. It commits the transaction, in which nothing was changed.
+            driver: Any = (await connection.get_raw_connection()).driver_connection
+            pages = min(free - spare, MOST_PAGES)
+            steps = (_waiting(BUSY_SECONDS), f"incremental_vacuum({pages})", _waiting(0))
+            await driver.executescript("; ".join(f"PRAGMA {step}" for step in steps))
+
+    def contains_text(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
+        """Whether a text contains another, case-sensitively (LIKE would ignore case)."""
+        return func.instr(column, part) > 0
+
+    def contains_bytes(
+        self, column: ColumnElement[bytes | None], part: bytes
+    ) -> ColumnElement[bool]:
+        """Whether bytes contain others."""
+        return func.instr(column, part) > 0
+
+    def property_text(self, column: ColumnElement[str], *path: str) -> ColumnElement[str | None]:
+        """A value in a JSON object, as text: under a name, or under the name of an object in it."""
+        # By a bound name: no path in SQLite's notation can hold every name.
+        where = "$" if len(path) == 1 else f"$.{path[0]}"
+        entries = func.json_each(column, where).table_valued("key", "value", "type")
+        words = {each: literal(each) for each in ("true", "false")}
+        value = case(words, value=entries.c.type, else_=cast(entries.c.value, Text))
+        found = select(value).where(entries.c.key == path[-1]).limit(1)
+        return found.correlate_except(entries).scalar_subquery()
+
+    def elements(self, column: ColumnElement[str]) -> TableValuedAlias:
+        """The texts in a JSON array, as a table with the column ``value``."""
+        return func.json_each(column).table_valued("value")
+
+    def outage(self, error: BaseException) -> str | None:
+        """What is unavailable, in a sentence, if this driver's error says so."""
+        if isinstance(error, sqlite3.Error):
+            return _OUTAGES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
+        return None
+
+    def misconfigured(self, error: BaseException) -> str | None:
+        """What is wrong with the address, in a sentence, if this driver's error says so."""
+        return _UNUSABLE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
+
+    def misread(self, error: BaseException) -> str | None:
+        """Nothing: `app.store.database.regex` does the matching, and has already checked them."""
+
+    def is_timeout(self, error: BaseException) -> bool:
+        """Whether this driver's error comes from `limit_time`."""
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_INTERRUPT
+
+
+class _Deadline:
+    """When to interrupt what a connection runs; called in the connection's own thread."""
+
+    __slots__ = ("at",)
+
+    def __init__(self) -> None:
+        self.at: float | None = None
+
+    def is_over(self) -> bool:
+        return self.at is not None and time.monotonic() > self.at
+
+
+def _set_up(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
+    _set(connection, _OF_CONNECTION)
+
+
+def _set_up_file(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
+    # SQLite waits its turn for everything except the switch to WAL, which fails at once if another
+    # connection is making it at the same moment.
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            return _set(connection, _OF_FILE)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+
+
+def _set(connection: DBAPIConnection, pragmas: Iterable[str]) -> None:
+    cursor = connection.cursor()
+    for pragma in pragmas:
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _set_up_writer(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
+    _set(connection, [_waiting(0)])  # `_begin_to_write` does the waiting
+
+
+def _waiting(seconds: float) -> str:
+    return f"busy_timeout={seconds * 1000:.0f}"
+
+
+def _set_up_reader(connection: Any, entry: ConnectionPoolEntry) -> None:
+    deadline = entry.info["deadline"] = _Deadline()
+    connection.run_async(
+        lambda driver: driver.set_progress_handler(deadline.is_over, INSTRUCTIONS_BETWEEN_LOOKS)
+    )
+    connection.create_function("regexp", 2, regex.found, deterministic=True)
+    _set(connection, ["query_only=ON"])
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN")
+
+
+def _begin_to_write(connection: Connection) -> None:
+    adapted: Any = connection.connection.dbapi_connection
+    adapted.run_async(_take_turn)
+
+
+async def _take_turn(driver: Any) -> None:
+    # A transaction that first reads and then writes fails at once if another process has written
+    # in between; one that begins as a writer waits its turn.
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            await driver.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            await asyncio.sleep(TURN_SECONDS)
+        else:
+            return
+
+
+async def _insert(
+    connection: AsyncConnection,
+    table: TableClause,
+    rows: Sequence[tuple[Any, ...]],
+    otherwise: str = "",
+) -> None:
+    begin = 0
+    for together in ROWS_A_STATEMENT:
+        end = len(rows) - (len(rows) - begin) % together
+        values = [
+            tuple(itertools.chain.from_iterable(rows[first : first + together]))
+            for first in range(begin, end, together)
+        ]
+        if values:
+            statement = _insert_statement(table, together, otherwise)
+            await connection.exec_driver_sql(statement, values)
+        begin = end
+
+
+@functools.cache
+def _insert_statement(table: TableClause, rows: int, otherwise: str) -> str:
+    if table is keys:
+        return _insert_keys(rows)
+    row = f"({', '.join('?' * len(table.columns))})"
+    return f"{inserts(table)} VALUES {', '.join([row] * rows)}{otherwise}"
+
+
+def _insert_keys(rows: int) -> str:
+    """With the run of each, which SQLite makes of its event's id in less time than Python."""
+    first = range(1, len(keys.columns) * rows, len(keys.columns))
+    values = (f"(?{at}, ?{at + 1}, ?{at + 2}, ?{at + 3}, -(?{at + 1} >> 16))" for at in first)
+    return f"INSERT INTO keys (trace_id, event_id, key, roles, run) VALUES {', '.join(values)}"  # noqa: S608  places

@@ -1,0 +1,55 @@
+"""A subject of the store: a class whose methods are one transaction each.
+
+A method takes the connection that it works on, and `reads` or `writes` opens a transaction around
+each call: callers never see a connection. What works inside a larger transaction is a function
+below the class.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store.database.engine import Database
+
+
+class Subject:
+    """A part of the store.
+
+    Every method may raise `OutageError`: the database is away, wait and try again. ``vhosts`` are
+    the virtual hosts that the caller may see, None for all. Times are microseconds since the epoch,
+    UTC.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+
+S = TypeVar("S", bound=Subject)
+P = ParamSpec("P")
+T = TypeVar("T")
+Inside: TypeAlias = Callable[Concatenate[S, AsyncConnection, P], Awaitable[T]]
+Method: TypeAlias = Callable[Concatenate[S, P], Coroutine[Any, Any, T]]
+
+
+def reads(work: Inside[S, P, T]) -> Method[S, P, T]:
+    """Run a method in a read-only transaction."""
+
+    @functools.wraps(work)
+    async def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.database.read(lambda connection: work(self, connection, *args, **kwargs))
+
+    return method
+
+
+def writes(work: Inside[S, P, T]) -> Method[S, P, T]:
+    """Run a method in a transaction that is committed, or rolled back by an error."""
+
+    @functools.wraps(work)
+    async def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.database.write(lambda connection: work(self, connection, *args, **kwargs))
+
+    return method

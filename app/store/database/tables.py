@@ -1,0 +1,605 @@
+"""The tables. Alembic's migrations must equal them; a test compares the two on both databases.
+
+Numbers within a trace (participants, channels, copies) are assigned by the tracker and are keys
+together with ``trace_id``. Times are microseconds since the epoch, UTC. JSON is stored as
+text: it is read by people and by Spark, and never queried into.
+
+The columns of an event are those of `model.event`. Its clock is the event component alone, packed
+by ``itc.pack``: the id component is the participant's interval, stored once in ``participants``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    false,
+    text,
+    true,
+)
+from sqlalchemy.types import TypeEngine
+
+from app.store.database import searched
+from app.store.database.searched import keys
+from model.event import FIELDS, UNREAD, Field, Kind
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# Only an INTEGER key is SQLite's fast rowid.
+BigId = BigInteger().with_variant(Integer, "sqlite")
+
+traces = Table(
+    "traces",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("vhost", Text, nullable=False, unique=True),
+    Column("policy", Text, nullable=False),  # `app.tracker.Policy`
+    Column("quiet", Text, nullable=False),  # patterns of quiet traffic, a JSON array
+    Column("wanted", Boolean, nullable=False),  # should it run when the service starts
+    Column("created_at", BigInteger, nullable=False),
+    Column("checkpoint", LargeBinary, nullable=True),  # the tracker's Checkpoint.state
+    Column("window", LargeBinary, nullable=True),  # digests of the last committed trace messages
+    Column("ledger", LargeBinary, nullable=True),  # what was seen in all, and its audit
+    # The batch stored last: an append whose commit was in doubt is recognised when repeated.
+    Column("batch", LargeBinary, nullable=True),
+    Column("events", BigInteger, nullable=False),  # how many are stored; counting them is slow
+    Column("last_event_id", BigInteger, nullable=False),  # 0: none yet
+    Column("holder", Text, nullable=True),  # the service that runs it: `services.id`
+    # Counts who took the trace: what an earlier holder still wants to write is refused. No foreign
+    # key to the holder: whoever is dead is forgotten.
+    Column("epoch", Integer, nullable=False, server_default=text("0")),
+    Column("bodies", Boolean, nullable=False, server_default=true()),  # are they stored and read
+    Column("taken", Text, nullable=True),  # `app.tracker.Taken` as JSON; null: everything is
+)
+
+# The services on this database. One that has not been heard of in time holds nothing any more.
+# Times are the database's where several services can use it.
+services = Table(
+    "services",
+    metadata,
+    Column("id", Text, primary_key=True),  # of this run of it, never used again
+    Column("name", Text, nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("seen_at", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=False),  # how long it holds what it holds
+    Column("idle_since", BigInteger, nullable=False),  # when it last took a trace, or started
+    Column("exports", Text, nullable=True),  # which folder it writes exports to
+    Column("snapshots", LargeBinary, nullable=True),  # how its traces are, JSON
+)
+
+participants = Table(
+    "participants",
+    metadata,
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("key", Text, nullable=False),  # what the policy takes as its identity
+    Column("name", Text, nullable=False),  # what people read: made from what follows, or an alias
+    Column("user", Text, nullable=False),
+    Column("place", Text, nullable=True),
+    Column("client", Text, nullable=True),
+    Column("assumed", Boolean, nullable=False),
+    Column("interval", Text, nullable=False),  # path of 0 and 1 from the seed
+    Column("seq", BigInteger, nullable=False),
+    Column("published", BigInteger, nullable=False),
+    Column("lamport", BigInteger, nullable=False),
+    Column("height", BigInteger, nullable=False),
+    Column("base", BigInteger, nullable=False),
+    Column("first_event_id", BigInteger, nullable=False),
+    Column("last_event_id", BigInteger, nullable=False),
+    # `model.sound.Evidence`
+    Column("reactions", BigInteger, nullable=False, server_default=text("0")),
+    Column("explained", BigInteger, nullable=False, server_default=text("0")),
+    Column("known", BigInteger, nullable=False, server_default=text("0")),
+    Column("missed", BigInteger, nullable=False, server_default=text("0")),
+    Column("hidden", BigInteger, nullable=False, server_default=text("0")),
+    Index(None, "trace_id", "last_event_id"),
+)
+
+# Names that people give to participants. They outlive the participants' rows: whoever comes back,
+# or is found again by a restamp, has the same key.
+aliases = Table(
+    "aliases",
+    metadata,
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("alias", Text, nullable=False),
+)
+
+channels = Table(
+    "channels",
+    metadata,
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("participant", Integer, nullable=False),
+    Column("node", Text, nullable=False),
+    Column("connection", Text, nullable=False),
+    Column("channel", Integer, nullable=False),
+    Column("user", Text, nullable=False),
+    # Only where channels may share a participant, which then outlives them; otherwise the
+    # participant's own says it.
+    Column("last_event_id", BigInteger, nullable=True),
+    Column("replies_to", Text, nullable=True),  # its name for direct replies
+)
+
+# One row: by this name our queues say whose they are.
+installation = Table("installation", metadata, Column("name", Text, primary_key=True))
+
+# One row, one column: the next event id. Its row lock makes id order commit order.
+event_ids = Table("event_ids", metadata, Column("next", BigId, primary_key=True))
+
+_NUMBERS: dict[int, type[TypeEngine[Any]]] = {32: Integer, 64: BigInteger}
+_TYPES: dict[Kind, type[TypeEngine[Any]]] = {
+    "text": Text,
+    "flag": Boolean,
+    "time": BigInteger,
+    "word": SmallInteger,
+    "words": Text,  # a JSON array
+    "table": Text,  # a JSON object
+    "bytes": LargeBinary,
+}
+# What the table of fields does not say: keys.
+_KEYS = {
+    "id": Column("id", BigId, primary_key=True, autoincrement=False),
+    "trace_id": Column("trace_id", Integer, ForeignKey("traces.id"), nullable=False),
+}
+
+OF_EVENTS: tuple[Field, ...] = tuple(
+    field for field in (*FIELDS, *UNREAD) if field.table == "events"
+)
+"""The fields that have a column in `events`, in the order of its columns."""
+
+
+def _column(field: Field) -> Column[Any]:
+    if field.column in _KEYS:
+        return _KEYS[field.column]
+    kind = _NUMBERS[field.stored.bits] if field.kind == "number" else _TYPES[field.kind]
+    return Column(field.column, kind, nullable=field.stored.null)
+
+
+FAILED = {
+    "died": "match = 3 AND NOT quiet",
+    "came_back": "match = 2 AND NOT quiet",
+    "unroutable": "routed_queues = '[]' AND NOT quiet",
+}
+"""Which events tell of a failure: an index each, which a query that says just this can use."""
+
+FORWARDED = "kind = 2"
+"""Which links are from a message that was published again (`model.words.LinkKind`)."""
+
+events = Table(
+    "events",
+    metadata,
+    *map(_column, OF_EVENTS),
+    # With what a vector clock tells of each participant, so that this is all that is read for it.
+    Index(None, "trace_id", "participant", "height", "seq", unique=True),
+    # SQLite takes the newest of several that do, and migrations make them in the order of their
+    # names: those of a few events are to come after this one of all.
+    Index("ix_events_by_id", "trace_id", "id"),
+    Index(None, "cause_id"),
+    # The few that are of quiet traffic, to count those of a span.
+    Index(
+        "ix_events_quiet",
+        "trace_id",
+        "id",
+        sqlite_where=text("quiet"),
+        postgresql_where=text("quiet"),
+    ),
+    # Those that other messages may name, the last of which a tracker remembers.
+    Index(
+        "ix_events_named",
+        "trace_id",
+        "id",
+        sqlite_where=text("ids IS NOT NULL"),
+        postgresql_where=text("ids IS NOT NULL"),
+    ),
+    # The few that tell of failures (`model.words.Match`): dead letters, messages that came back,
+    # and those that went nowhere. Three, so that many of one kind are not in another's way.
+    *(
+        Index(
+            f"ix_events_{kind}",
+            "trace_id",
+            "id",
+            sqlite_where=text(condition),
+            postgresql_where=text(condition),
+        )
+        for kind, condition in FAILED.items()
+    ),
+)
+
+# `keys` is made by statements: its order is each database's own affair.
+searched.attach(metadata)
+
+# The links that were found: from a publish to the delivery, or the publish, that it names as its
+# cause.
+edges = Table(
+    "edges",
+    metadata,
+    Column("trace_id", Integer, nullable=False),
+    Column("effect_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("cause_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("rule", Text, primary_key=True),
+    Column("kind", SmallInteger, nullable=False),  # `model.words.LinkKind`
+    Column("way", SmallInteger, nullable=False, server_default=text("0")),  # `model.words.Way`
+    Index(None, "trace_id", "cause_id"),
+    # The few that the policy had not in the publisher's past.
+    Index(
+        "ix_edges_beside",
+        "trace_id",
+        "way",
+        "effect_id",
+        sqlite_where=text("way <> 0"),
+        postgresql_where=text("way <> 0"),
+    ),
+    # Among them what programs put into an error queue.
+    Index(
+        "ix_edges_forwarded",
+        "trace_id",
+        "effect_id",
+        sqlite_where=text(FORWARDED),
+        postgresql_where=text(FORWARDED),
+    ),
+    sqlite_with_rowid=False,
+)
+
+# Imported spans (`app.stored.spans`). A context is the trace's id and the span's, 24 bytes. Those
+# that arrived since traceparents were last resolved are new.
+spans = Table(
+    "spans",
+    metadata,
+    Column("context", LargeBinary, primary_key=True),
+    Column("parent", LargeBinary, nullable=True),
+    Column("is_remote", Boolean, nullable=True),  # the parent; null where it is not known
+    Column("kind", SmallInteger, nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("ended_at", BigInteger, nullable=False),
+    Column("service", Text, nullable=True),
+    Column("delivery_id", BigInteger, nullable=True),  # what it handled, where a link told
+    Column("is_new", Boolean, nullable=False),
+    Index(None, "ended_at"),
+    # By the message that they handled; 5 is `SpanKind.consumer`.
+    Index(
+        "ix_spans_consumers",
+        "parent",
+        sqlite_where=text("kind = 5"),
+        postgresql_where=text("kind = 5"),
+    ),
+    Index("ix_spans_new", "context", sqlite_where=text("is_new"), postgresql_where=text("is_new")),
+    sqlite_with_rowid=False,
+)
+
+span_links = Table(
+    "span_links",
+    metadata,
+    Column("context", LargeBinary, primary_key=True),
+    Column("linked", LargeBinary, primary_key=True),
+    Column("is_remote", Boolean, nullable=True),
+    Index(None, "linked"),
+    sqlite_with_rowid=False,
+)
+
+# The contexts in messages' traceparents: of publishes, and of deliveries whose publish is not
+# known. A publish is new, then waits for a span or for none: then all is known that can be.
+traceparents = Table(
+    "traceparents",
+    metadata,
+    Column("trace_id", Integer, primary_key=True, autoincrement=False),
+    Column("event_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("context", LargeBinary, nullable=False),
+    Column("is_new", Boolean, nullable=False),
+    Column("waits_for", LargeBinary, nullable=True),
+    Index(None, "context", "event_id"),
+    Index(
+        "ix_traceparents_new",
+        "event_id",
+        sqlite_where=text("is_new"),
+        postgresql_where=text("is_new"),
+    ),
+    Index(
+        "ix_traceparents_waiting",
+        "waits_for",
+        sqlite_where=text("waits_for IS NOT NULL"),
+        postgresql_where=text("waits_for IS NOT NULL"),
+    ),
+    sqlite_with_rowid=False,
+)
+
+# Links that were found after their effect was stamped, and that its clock does not have.
+late_edges = Table(
+    "late_edges",
+    metadata,
+    Column("trace_id", Integer, primary_key=True, autoincrement=False),
+    Column("effect_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("cause_id", BigInteger, primary_key=True, autoincrement=False),
+    sqlite_with_rowid=False,
+)
+
+# The rules that the events of a trace are read by, in order of position, and from which event on.
+# Whoever runs the trace writes them, with the first batch that they were used for.
+link_rules = Table(
+    "link_rules",
+    metadata,
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("position", Integer, nullable=False),
+    Column("origin", Text, nullable=False),  # `app.tracker.links.Origin`
+    Column("rule", Text, nullable=False),  # JSON
+    Column("from_event_id", BigInteger, nullable=False),
+)
+
+# The rules that people have set for a trace, in order of position: whoever runs it takes them up.
+own_link_rules = Table(
+    "own_link_rules",
+    metadata,
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("position", Integer, nullable=False),
+    Column("rule", Text, nullable=False),  # JSON
+)
+
+# What must hold in a trace (`model.assertions`), in order of position. Whoever runs the trace
+# judges each of them by the events that are stored since it was set.
+assertions = Table(
+    "assertions",
+    metadata,
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("position", Integer, nullable=False),
+    Column("text", Text, nullable=False),  # JSON
+    Column("set_by", Text, nullable=False),
+    Column("set_at", BigInteger, nullable=False),
+    Column("from_event_id", BigInteger, nullable=False),
+    Column("judged_id", BigInteger, nullable=False),  # all up to here is judged
+    Column("waiting", BigInteger, nullable=False),  # how many events wait for their time
+    # How many events it held for, did not, or nobody knows.
+    Column("held", BigInteger, nullable=False),
+    Column("violated", BigInteger, nullable=False),
+    Column("unknown", BigInteger, nullable=False),
+)
+
+# What did not hold, once for each event, and whether the webhook has taken it. Ids are never used
+# again: they are in events' names for others.
+violations = Table(
+    "violations",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("trace_id", Integer, ForeignKey("traces.id"), nullable=False),
+    Column("assertion", Text, nullable=False),
+    Column("text", Text, nullable=False),  # of the assertion when it was judged, JSON
+    Column("event_id", BigInteger, nullable=False),
+    Column("last_id", BigInteger, nullable=False),  # the last event that was looked at
+    Column("root", BigInteger, nullable=True),  # of the event's conversation
+    Column("kind", Text, nullable=False),  # `app.stored.assertions.ViolationKind`
+    Column("type", Text, nullable=False),  # of the event's message
+    Column("recorded_at", BigInteger, nullable=False),
+    Column("found_at", BigInteger, nullable=False),
+    Column("sentence", Text, nullable=False),
+    Column("delivery", Text, nullable=False),  # `app.stored.assertions.Delivery`
+    Column("attempts", Integer, nullable=False),
+    Column("next_at", BigInteger, nullable=True),  # when the webhook is told, or tried again
+    Column("summary", BigInteger, nullable=True),  # the minute whose summary tells of it
+    Column("delivered_at", BigInteger, nullable=True),
+    Column("error", Text, nullable=True),
+    Index(None, "trace_id", "assertion", "event_id", unique=True),
+    Index(None, "trace_id", "kind", "event_id"),
+    Index(None, "trace_id", "id"),
+    Index(
+        "ix_violations_due",
+        "next_at",
+        sqlite_where=text("delivery = 'due'"),
+        postgresql_where=text("delivery = 'due'"),
+    ),
+    sqlite_autoincrement=True,
+)
+
+# The fields whose values are among the keys, and from which event on: values of those before, and
+# of all other fields, are looked for in the events themselves.
+indexed_fields = Table(
+    "indexed_fields",
+    metadata,
+    Column("field", Text, primary_key=True),  # message_id, correlation_id, header.NAME
+    Column("from_event_id", BigInteger, nullable=False),
+    # Whether deliveries may have it by their publish alone, or had once.
+    Column("by_publish", Boolean, nullable=False, server_default=false()),
+)
+
+# The times of each 4096 consecutive ids: they turn "since" and "until" into bounds of ids. Times
+# are only nearly in the order of ids: batches of several traces interleave, clocks are set.
+blocks = Table(
+    "blocks",
+    metadata,
+    Column("number", BigId, primary_key=True, autoincrement=False),  # event id // 4096
+    Column("earliest", BigInteger, nullable=False),  # least recorded_at of its events
+    Column("latest", BigInteger, nullable=False),
+)
+
+copies = Table(
+    "copies",
+    metadata,
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("queue", Text, nullable=False),
+    Column("fingerprint", LargeBinary, nullable=False),
+    Column("event_id", BigInteger, nullable=False),
+    Column("recorded_at", BigInteger, nullable=False),
+)
+
+# A span in which trace messages may have been lost, somewhere between two events. If only a part
+# of the broker was untraced, there are events in it.
+gaps = Table(
+    "gaps",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("trace_id", Integer, ForeignKey("traces.id"), nullable=False),
+    Column("after_event_id", BigInteger, nullable=False),  # 0: before the first event
+    Column("before_event_id", BigInteger, nullable=True),  # open while null
+    Column("since", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=True),  # open while null
+    Column("reason", Text, nullable=False),
+    Column("suspected", Boolean, nullable=False),
+    # Not a loss: what lies in it was not asked for.
+    Column("declared", Boolean, nullable=False, server_default=false()),
+    Index(None, "trace_id", "after_event_id"),
+)
+
+quarantine = Table(
+    "quarantine",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("trace_id", Integer, ForeignKey("traces.id"), nullable=False),
+    Column("recorded_at", BigInteger, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("routing_key", Text, nullable=False),
+    Column("headers", Text, nullable=False),  # JSON, cut
+    Column("body", LargeBinary, nullable=False),  # first bytes
+    Column("body_bytes", BigInteger, nullable=False),
+    Index(None, "trace_id", "id"),
+)
+
+# New stamps of a trace's events, while it is restamped; whatever else is here is left over.
+# Participants are numbered from 1: they get their numbers in the trace when they take their place.
+restamped = Table(
+    "restamped",
+    metadata,
+    Column("event_id", BigId, primary_key=True, autoincrement=False),
+    Column("trace_id", Integer, nullable=False),
+    Column("participant", Integer, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("lamport", BigInteger, nullable=False),
+    Column("height", BigInteger, nullable=False),
+    Column("clock", LargeBinary, nullable=False),
+    Column("quiet", Boolean, nullable=False),
+    Column("ids", LargeBinary, nullable=True),  # null, too, where messages are not read again
+)
+
+# The keys and links of the same events, where their messages are read again by other rules.
+restamped_keys = Table(
+    "restamped_keys",
+    metadata,
+    Column("event_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("key", LargeBinary, primary_key=True),
+    Column("trace_id", Integer, nullable=False),
+    Column("roles", SmallInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+restamped_edges = Table(
+    "restamped_edges",
+    metadata,
+    Column("effect_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("cause_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("rule", Text, primary_key=True),
+    Column("trace_id", Integer, nullable=False),
+    Column("kind", SmallInteger, nullable=False),
+    Column("way", SmallInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# How restamped events know of their causes, where that is not what `edges` says.
+restamped_ways = Table(
+    "restamped_ways",
+    metadata,
+    Column("effect_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("cause_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("rule", Text, primary_key=True),
+    Column("trace_id", Integer, nullable=False),
+    Column("way", SmallInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("kind", Text, nullable=False),  # chain | archive | topology | report | restamp
+    Column("state", Text, nullable=False),  # queued | running | succeeded | failed | cancelled
+    Column("vhost", Text, nullable=False),
+    Column("request", Text, nullable=False),  # JSON
+    Column("result", Text, nullable=True),  # JSON
+    Column("error", Text, nullable=True),  # a sentence
+    Column("stage", Text, nullable=True),
+    Column("percent", Float, nullable=False),
+    Column("rows_read", BigInteger, nullable=False),
+    Column("rows_written", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("started_at", BigInteger, nullable=True),
+    Column("finished_at", BigInteger, nullable=True),
+    Column("service", Text, nullable=True),  # which has it: `services.id`
+    Column("unwanted", Boolean, nullable=False, server_default=false()),  # to be cancelled
+    Index(None, "state"),
+    Index(None, "vhost", "id"),
+)
+
+# Connections to the broker, of all virtual hosts. One is told of at most once: by its node, its
+# name and when it was opened. Ids are never used again: participants may be named by them.
+connections = Table(
+    "connections",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("node", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("vhost", Text, nullable=False),
+    Column("user", Text, nullable=False),
+    Column("client", Text, nullable=True),  # the program's name
+    Column("given_name", Text, nullable=True),
+    Column("process", Text, nullable=True),
+    Column("pid", Text, nullable=True),  # of Erlang; the management API does not say it
+    Column("opened_at", BigInteger, nullable=False),
+    Column("closed_at", BigInteger, nullable=True),
+    Index(None, "name", "opened_at", "node", unique=True),
+    Index(None, "closed_at"),
+    sqlite_autoincrement=True,
+)
+
+__all__ = [
+    "FAILED",
+    "FORWARDED",
+    "aliases",
+    "assertions",
+    "blocks",
+    "channels",
+    "connections",
+    "copies",
+    "edges",
+    "event_ids",
+    "events",
+    "gaps",
+    "indexed_fields",
+    "installation",
+    "jobs",
+    "keys",
+    "late_edges",
+    "link_rules",
+    "metadata",
+    "own_link_rules",
+    "participants",
+    "quarantine",
+    "restamped",
+    "restamped_edges",
+    "restamped_keys",
+    "restamped_ways",
+    "services",
+    "span_links",
+    "spans",
+    "traceparents",
+    "traces",
+    "violations",
+]

@@ -1,0 +1,1 @@
+"""Events, participants and messages, found and listed."""

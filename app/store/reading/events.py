@@ -1,0 +1,159 @@
+"""Stored events as they are read: typed values, with their channel, participant and trace."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, Null, Select, and_, bindparam, case, func, null, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.errors import NotFoundError
+from app.store.database.tables import channels, events, metadata, participants, traces
+from app.stored.reading import Found
+from model.event import EVERYTHING, FIELDS, Event, Field, Kind, Large
+
+# The greatest possible id; no database stores a greater one.
+MAX_ID = 2**63 - 1
+
+# Texts and bytes up to this length come with their row, the others of an event by themselves: a
+# page of ordinary messages is one query, and one of large payloads is not in memory at once.
+LIGHT = 1_024
+# What is left to be read is read at once up to this many bytes in all.
+AT_ONCE = 1 << 20
+
+
+_JOINED = (
+    events.join(traces, traces.c.id == events.c.trace_id)
+    .join(
+        participants,
+        and_(
+            participants.c.trace_id == events.c.trace_id,
+            participants.c.number == events.c.participant,
+        ),
+    )
+    .join(
+        channels,
+        and_(channels.c.trace_id == events.c.trace_id, channels.c.number == events.c.channel),
+    )
+)
+_LONG: frozenset[Kind] = frozenset({"bytes", "table", "words"})
+
+_DECODERS: dict[Kind, Callable[[Any], Any]] = {
+    "words": msgspec.json.Decoder(tuple[str, ...]).decode,
+    "table": msgspec.json.Decoder(dict[str, Any]).decode,
+}
+
+
+def _decoder(field: Field) -> Callable[[Any], Any] | None:
+    """From a column's value to the field's; None if they are the same."""
+    return field.type if field.kind == "word" else _DECODERS.get(field.kind)
+
+
+# Fields whose value is not the column's, by position.
+_DECODED = [(place, decode) for place, each in enumerate(FIELDS) if (decode := _decoder(each))]
+# Lists that every event has: where one is None it was left out for its length.
+_NEVER_NULL = [
+    place for place, each in enumerate(FIELDS) if each.kind == "words" and not each.stored.null
+]
+
+
+async def by_ids(
+    connection: AsyncConnection, ids: Sequence[int], large: Large = EVERYTHING
+) -> list[Event]:
+    """The events with these ids, in their order; those that do not exist are left out."""
+    if not ids:
+        return []
+    found = map(_event, await connection.execute(_query(large), {"ids": ids}))
+    rows = {event.id: event for event in found}
+    return [rows[event_id] for event_id in ids if event_id in rows]
+
+
+async def found_by_ids(
+    connection: AsyncConnection, ids: Sequence[int], large: Large = EVERYTHING
+) -> Found:
+    """The events with these ids, as `by_ids`; without large fields that are too much at once.
+
+    An event that comes without them has empty lists in the place of long ones.
+    """
+    if not ids:
+        return Found([])
+    rows, heavy = {}, {}
+    for *values, weight in await connection.execute(_light_query(large), {"ids": ids}):
+        event = _event(values)
+        rows[event.id] = event
+        if weight:
+            heavy[event.id] = int(weight)
+    if heavy and sum(heavy.values()) <= AT_ONCE:
+        rows |= {event.id: event for event in await by_ids(connection, [*heavy], large)}
+        heavy = {}
+    # In the list's order too: that is in which they are wanted.
+    heavy = {event_id: heavy[event_id] for event_id in ids if event_id in heavy} if heavy else heavy
+    return Found([rows[event_id] for event_id in ids if event_id in rows], heavy)
+
+
+@functools.cache
+def _query(large: Large) -> Select[*tuple[Any, ...]]:
+    """The query for the events with some ids, its columns in the order of `Event`."""
+    return _of_ids(*(_column(field, large) for field in FIELDS))
+
+
+@functools.cache
+def _light_query(large: Large) -> Select[*tuple[Any, ...]]:
+    """As `_query`, but for long values, and behind the row how long these are together."""
+    columns, weights = [], []
+    for field in FIELDS:
+        column = _column(field, large)
+        if field.kind in _LONG and not isinstance(column, Null):
+            size = func.length(column)
+            weights.append(case((size > LIGHT, size), else_=0))
+            column = case((size <= LIGHT, column))
+        columns.append(column)
+    return _of_ids(*columns, sum(weights[1:], start=weights[0]))
+
+
+def _of_ids(*columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
+    return (
+        select(*columns)
+        .select_from(_JOINED)
+        .where(events.c.id.in_(bindparam("ids", expanding=True)))
+    )
+
+
+def _column(field: Field, large: Large) -> ColumnElement[Any]:
+    if field.stored.large and field.name not in large:
+        return null()
+    column: ColumnElement[Any] = metadata.tables[field.table].c[field.column]
+    return column
+
+
+async def by_id(connection: AsyncConnection, event_id: int, large: Large = EVERYTHING) -> Event:
+    """One event; raises `NotFoundError`."""
+    [found] = await all_by_ids(connection, [event_id], large)
+    return found
+
+
+async def all_by_ids(
+    connection: AsyncConnection, ids: Sequence[int], large: Large = EVERYTHING
+) -> list[Event]:
+    """The events with these ids, in their order; raises `NotFoundError` if one does not exist."""
+    possible = [event_id for event_id in ids if 0 < event_id <= MAX_ID]
+    found = await by_ids(connection, possible, large)
+    if len(found) < len(ids):
+        known = {event.id for event in found}
+        missing = next(event_id for event_id in ids if event_id not in known)
+        raise NotFoundError(f"no event has the id {missing}")
+    return found
+
+
+def _event(row: Iterable[Any]) -> Event:
+    values = [*row]
+    for place, decode in _DECODED:
+        if values[place] is not None:
+            values[place] = decode(values[place])
+    for place in _NEVER_NULL:
+        if values[place] is None:
+            values[place] = ()
+    return Event._make(values)

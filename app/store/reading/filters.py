@@ -1,0 +1,191 @@
+"""An event filter as conditions in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from sqlalchemy import ColumnElement, TableValuedAlias, and_, exists, func, or_, select
+
+from app.store.capture.keys import Indexed
+from app.store.database import regex, tables
+from app.store.database.engine import Dialect
+from app.store.database.searched import run_in_sql, searched_keys
+from app.store.reading.events import MAX_ID
+from app.stored.reading import CONVERSATION, HEADER, EventFilter
+from app.tracker.fingerprint import BYTES
+from app.tracker.links.rules import search_key
+
+GREATEST_NUMBER = 2**31 - 1
+
+# Made once: to make it takes as long as the rest of a look-up's conditions.
+_held = searched_keys.alias("held_keys")
+
+
+def conditions(asked: EventFilter, dialect: Dialect) -> list[ColumnElement[bool]]:
+    """The conditions on `events`, except virtual hosts and the bounds that follow from times.
+
+    Raises `BadRequestError` for an invalid regular expression.
+    """
+    return [
+        *_plain(asked),
+        *_names(asked),
+        *_channel(asked),
+        *_participant_name(asked),
+        *_routing_key(asked, dialect),
+        *_anywhere(asked, dialect),
+    ]
+
+
+class Lookup(msgspec.Struct, frozen=True):
+    """A value that the index has the events of.
+
+    ``first`` is the first event that can be in it; of those before, the ones are meant that
+    ``otherwise`` holds for, if it is not None. ``by_publish``: a delivery may be in the index
+    through its publish alone (`app.store.capture.rows.key_rows`).
+    """
+
+    key: bytes
+    first: int
+    otherwise: ColumnElement[bool] | None
+    by_publish: bool = False
+
+
+def lookups(
+    asked: EventFilter, dialect: Dialect, indexed: Mapping[str, Indexed]
+) -> tuple[list[Lookup], list[ColumnElement[bool]]]:
+    """What a filter asks of messages' own names: by the index, and by the events themselves.
+
+    ``indexed`` says of fields from which event on they are in the index, and whose events.
+    """
+    by_index, by_event = [], []
+    for field, value in asked.named:
+        key = search_key(field, value)
+        if field == CONVERSATION:  # rules say where a message has it: only the index knows
+            by_index.append(Lookup(key, 0, None))
+        elif field in indexed:
+            first, by_publish = indexed[field]
+            otherwise = _property(field, value, dialect) if first else None
+            by_index.append(Lookup(key, first, otherwise, by_publish))
+        else:
+            by_event.append(_property(field, value, dialect))
+    return by_index, by_event
+
+
+def has_key(lookup: Lookup) -> ColumnElement[bool]:
+    """Whether an event has a value."""
+    indexed = has_row(lookup, tables.events.c.id)
+    if lookup.by_publish:
+        by_publish = and_(is_as_published(), has_row(lookup, tables.events.c.cause_id))
+        indexed = or_(indexed, by_publish)
+    if lookup.otherwise is None:
+        return indexed
+    before = tables.events.c.id < lookup.first
+    return or_(and_(~before, indexed), and_(before, lookup.otherwise))
+
+
+def is_as_published() -> ColumnElement[bool]:
+    """Whether a delivery says what its publish has said.
+
+    What comes out of a stream may not, is read by itself, and has a mark of two halves.
+    """
+    return func.length(tables.events.c.fingerprint) == BYTES
+
+
+def has_row(lookup: Lookup, event_id: ColumnElement[int]) -> ColumnElement[bool]:
+    """Whether the index has a value under this id, of an event's trace."""
+    its = _held.c
+    return exists().where(
+        its.trace_id == tables.events.c.trace_id,
+        its.run == run_in_sql(event_id),
+        its.event_id == event_id,
+        its.key == lookup.key,
+    )
+
+
+def _property(field: str, value: str, dialect: Dialect) -> ColumnElement[bool]:
+    name = field.removeprefix(HEADER)
+    path = (name,) if name == field else ("headers", name)
+    return dialect.property_text(tables.events.c.properties, *path) == value
+
+
+def _plain(asked: EventFilter) -> Iterator[ColumnElement[bool]]:
+    if asked.type is not None:
+        yield tables.events.c.type == int(asked.type)
+    if asked.match is not None:
+        yield tables.events.c.match == int(asked.match)
+    if asked.redelivered is not None:
+        yield tables.events.c.redelivered.is_(asked.redelivered)
+    if asked.participant is not None:
+        yield tables.events.c.participant == within(asked.participant, GREATEST_NUMBER)
+    if asked.since is not None:
+        yield tables.events.c.recorded_at >= within(asked.since)
+    if asked.until is not None:
+        yield tables.events.c.recorded_at < within(asked.until)
+
+
+def _names(asked: EventFilter) -> Iterator[ColumnElement[bool]]:
+    if asked.exchange is not None:
+        yield _is(tables.events.c.exchange, asked.exchange, asked.use_regex)
+    if asked.queue is not None:
+        yield _is(tables.events.c.queue, asked.queue, asked.use_regex)
+
+
+def _channel(asked: EventFilter) -> Iterator[ColumnElement[bool]]:
+    met = []
+    if asked.connection is not None:
+        met.append(_is(tables.channels.c.connection, asked.connection, asked.use_regex))
+    if asked.user is not None:
+        met.append(_is(tables.channels.c.user, asked.user, asked.use_regex))
+    if asked.channel is not None:
+        met.append(tables.channels.c.channel == within(asked.channel, GREATEST_NUMBER))
+    if met:
+        its_own = and_(
+            tables.channels.c.trace_id == tables.events.c.trace_id,
+            tables.channels.c.number == tables.events.c.channel,
+        )
+        yield exists().where(its_own, *met)
+
+
+def _participant_name(asked: EventFilter) -> Iterator[ColumnElement[bool]]:
+    if asked.participant_name is not None:
+        its_own = and_(
+            tables.participants.c.trace_id == tables.events.c.trace_id,
+            tables.participants.c.number == tables.events.c.participant,
+        )
+        name = _is(tables.participants.c.name, asked.participant_name, asked.use_regex)
+        yield exists().where(its_own, name)
+
+
+def _routing_key(asked: EventFilter, dialect: Dialect) -> Iterator[ColumnElement[bool]]:
+    if asked.routing_key is not None:
+        keys = dialect.elements(tables.events.c.routing_keys)
+        yield _any(keys, _is(keys.c.value, asked.routing_key, asked.use_regex))
+
+
+def _anywhere(asked: EventFilter, dialect: Dialect) -> Iterator[ColumnElement[bool]]:
+    part = asked.q
+    if part:
+        keys = dialect.elements(tables.events.c.routing_keys)
+        yield or_(
+            dialect.contains_text(tables.events.c.exchange, part),
+            dialect.contains_text(tables.events.c.queue, part),
+            _any(keys, dialect.contains_text(keys.c.value, part)),
+            dialect.contains_bytes(tables.events.c.payload, part.encode()),
+        )
+
+
+def _is(column: ColumnElement[str], name: str, use_regex: bool) -> ColumnElement[bool]:
+    return column.regexp_match(regex.check(name)) if use_regex else column == name
+
+
+def _any(table: TableValuedAlias, condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    return select(1).select_from(table).where(condition).correlate(tables.events).exists()
+
+
+def within(number: int, greatest: int = MAX_ID) -> int:
+    """The nearest number that a column can hold, beyond every number that is stored.
+
+    A driver refuses what its type cannot hold, and a caller may ask for anything.
+    """
+    return max(-1, min(number, greatest))

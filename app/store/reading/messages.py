@@ -1,0 +1,77 @@
+"""What stored events say of their messages: type, headers, where they were published to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import case, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store.database import tables
+from app.store.database.chunks import chunks
+from model.message_types import type_of
+
+# Of a body only the beginning is read, and no longer table of properties than this: the type of a
+# message whose envelope is larger is where it was published to.
+MOST_BODY = 16_384
+MOST_PROPERTIES = 65_536
+
+words_of = msgspec.json.Decoder(tuple[str, ...]).decode
+table_of = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class Message(NamedTuple):
+    """What an event says of its message; ``recorded_at`` in µs."""
+
+    id: int
+    trace_id: int
+    participant: int
+    recorded_at: int
+    cause: int | None
+    queue: str | None
+    exchange: str
+    routing_keys: tuple[str, ...]
+    routed_queues: tuple[str, ...]
+    fingerprint: bytes
+    properties: dict[str, Any]
+    payload: bytes | None
+
+    @property
+    def type(self) -> str:
+        """Its name for people."""
+        return self.type_through(self.exchange, self.routing_keys)
+
+    def type_through(self, exchange: str, routing_keys: tuple[str, ...]) -> str:
+        """The same, where it was published elsewhere than the event says."""
+        return type_of(self.properties, exchange, routing_keys, self.payload)
+
+
+_its = tables.events.c
+_QUERY = select(
+    _its.id,
+    _its.trace_id,
+    _its.participant,
+    _its.recorded_at,
+    _its.cause_id,
+    _its.queue,
+    _its.exchange,
+    _its.routing_keys,
+    _its.routed_queues,
+    _its.fingerprint,
+    case((func.length(_its.properties) <= MOST_PROPERTIES, _its.properties)),
+    func.substr(_its.payload, 1, MOST_BODY),
+)
+
+
+async def read(connection: AsyncConnection, ids: Collection[int]) -> dict[int, Message]:
+    """What some events say, by their ids; those that do not exist are left out."""
+    found = {}
+    for some in chunks(sorted(ids)):
+        for row in await connection.execute(_QUERY.where(_its.id.in_(some))):
+            *plain, keys, queues, mark, properties, payload = row
+            routed = () if queues is None else words_of(queues)
+            said = {} if properties is None else table_of(properties)
+            found[row.id] = Message._make([*plain, words_of(keys), routed, mark, said, payload])
+    return found

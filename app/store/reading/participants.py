@@ -1,0 +1,188 @@
+"""Who took part, and the vector clock that an event's stamp amounts to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    and_,
+    select,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store.database import tables
+from app.store.database.chunks import chunks
+from app.store.database.subject import Subject, reads
+from app.stored.reading import Participant, ParticipantChannel, VectorEntry
+from app.tracker.identity import named
+from model.event import Event
+from model.sound import Evidence
+
+SEVERAL = (
+    "{} processes act here, at once or one after the other, and nothing tells them apart: "
+    "they are one participant"
+)
+
+# A table to join with, so that each is one look-up: given a list of pairs, SQLite reads all of a
+# participant's events. As text: to have the library make it took a quarter of the processor time of
+# an event's answer.
+_LAST_KNOWN = (
+    "WITH known (number, height) AS ({pairs})"
+    " SELECT known.number, events.seq FROM known"
+    " JOIN events ON events.trace_id = {trace} AND events.participant = known.number"
+    " AND events.height = known.height"
+    " ORDER BY known.number"
+)
+
+_BEGUN = (
+    "SELECT number, name, interval, base FROM participants"
+    " WHERE trace_id = :trace AND first_event_id <= :event ORDER BY number"
+)
+
+_EVIDENCE = tuple(field.name for field in fields(Evidence))
+_IDENTITY = ("name", "user", "place", "client", "assumed", "key")
+
+
+class Participants(Subject):
+    """The participants of all traces."""
+
+    @reads
+    async def vector(self, connection: AsyncConnection, event: Event) -> list[VectorEntry]:
+        """The vector clock of an event that was read with its clock, by participant's number.
+
+        A participant raises only its own interval, and all of it. So the height there identifies
+        the last of its events that this one knows of, and that event's ``seq`` counts them. A
+        participant is left out if retention has removed its every event at or before this one.
+        """
+        known = await self._known(connection, event)
+        found = []
+        for some in chunks([*known]):
+            pairs, values = self.database.dialect.pairs([(each, known[each][1]) for each in some])
+            query = _LAST_KNOWN.format(pairs=pairs, trace=event.trace_id)
+            rows: Sequence[Any] = (await connection.exec_driver_sql(query, values)).all()
+            found += [VectorEntry(number, known[number][0], seq) for number, seq in rows]
+        return found
+
+    async def _known(self, connection: AsyncConnection, event: Event) -> dict[int, tuple[str, int]]:
+        """Name and height of all participants that an event knows, by their numbers."""
+        height_at = event.stamp.height_at
+        asked = {"trace": event.trace_id, "event": event.id}
+        [rows] = await self.database.dialect.rows_of(connection, [_BEGUN], asked)
+        known = {}
+        for number, name, interval, base in rows:
+            height = height_at(interval)
+            if height > base:  # the base is the last owner's
+                known[number] = (name, height)
+        return known
+
+    @reads
+    async def list(
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        *,
+        before: int | None = None,
+        limit: int = 1_000,
+    ) -> list[Participant]:
+        """Participants of a trace, those with the newest events first.
+
+        ``before``: only those whose last event has a smaller id, for the next page.
+        """
+        first = tables.events.alias("first")
+        its = tables.participants.c
+        fields: list[ColumnElement[Any]] = [
+            tables.traces.c.vhost,
+            its.number,
+            *(its[name] for name in _IDENTITY),
+            its.published,
+            its.seq - its.published,
+            its.interval,
+            # Its events are numbered without holes, and retention removes the first ones.
+            its.seq - first.c.seq + 1,
+            its.lamport,
+            its.first_event_id,
+            its.last_event_id,
+            *(its[name] for name in _EVIDENCE),
+        ]
+        query = (
+            select(*fields)
+            .join(tables.traces, tables.traces.c.id == tables.participants.c.trace_id)
+            .join(first, first.c.id == tables.participants.c.first_event_id)
+            .where(tables.participants.c.trace_id == trace_id)
+            .order_by(tables.participants.c.last_event_id.desc())
+            .limit(limit)
+        )
+        if before is not None:
+            query = query.where(tables.participants.c.last_event_id < before)
+        rows = (await connection.execute(query)).all()
+        numbers = [row[1] for row in rows]
+        through = await _channels(connection, trace_id, numbers)
+        programs = await _programs(connection, trace_id, numbers)
+        found = []
+        for row in rows:
+            its_own, evidence = row[: -len(_EVIDENCE)], Evidence(*row[-len(_EVIDENCE) :])
+            seen = _seen(through[row.number], programs[row.number])
+            found.append(Participant(*[*its_own, evidence, *seen]))
+        return found
+
+
+async def _channels(
+    connection: AsyncConnection, trace_id: int, numbers: list[int]
+) -> defaultdict[int, list[ParticipantChannel]]:
+    found: defaultdict[int, list[ParticipantChannel]] = defaultdict(list)
+    fields = [tables.channels.c[name] for name in ParticipantChannel.__struct_fields__]
+    for some in chunks(numbers):
+        query = (
+            select(tables.channels.c.participant, *fields)
+            .where(
+                tables.channels.c.trace_id == trace_id,
+                tables.channels.c.participant.in_(some),
+            )
+            .order_by(tables.channels.c.number)
+        )
+        for number, *shown in await connection.execute(query):
+            found[number].append(ParticipantChannel(*shown))
+    return found
+
+
+async def _programs(
+    connection: AsyncConnection, trace_id: int, numbers: list[int]
+) -> defaultdict[int, set[str]]:
+    """The processes behind each participant, by what its connections' clients say."""
+    found: defaultdict[int, set[str]] = defaultdict(set)
+    who, acts, known = tables.participants.c, tables.channels.c, tables.connections.c
+    its_own = and_(acts.trace_id == who.trace_id, acts.participant == who.number)
+    behind = and_(known.name == acts.connection, known.node == acts.node, known.user == acts.user)
+    for some in chunks(numbers):
+        query = (
+            select(
+                *(who.number, who.key, who.user, who.place, who.client, known.process),
+                known.client.label("other"),
+            )
+            .join(tables.channels, its_own)
+            .join(tables.connections, behind)
+            .where(
+                who.trace_id == trace_id,
+                who.number.in_(some),
+                known.process.is_not(None),
+            )
+            .distinct()
+        )
+        for row in await connection.execute(query):
+            # A connection's name is used again: where clients' names decide, by somebody else.
+            is_by_name = row.client and row.key == named(row.client, row.user, row.place)
+            if not is_by_name or row.other == row.client:
+                found[row.number].add(row.process)
+    return found
+
+
+def _seen(
+    channels: list[ParticipantChannel], programs: set[str]
+) -> tuple[int, int, str | None, list[ParticipantChannel]]:
+    connections = len({(each.node, each.connection) for each in channels})
+    note = SEVERAL.format(len(programs)) if len(programs) > 1 else None
+    return connections, len(programs), note, channels

@@ -1,0 +1,90 @@
+"""What a trace has of a period of time: its events' ids, and its gaps."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from sqlalchemy import ColumnElement, and_, func, or_, select, text, true
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store.database import tables
+from app.store.database.subject import Subject, reads
+from app.store.reading.filters import within
+from app.store.reading.times import ids_between
+from app.stored.reading import Period
+from model.gaps import Gap
+from model.times import Microseconds
+from spark_jobs.statements import Question, spanned_sql
+
+MOST_GAPS = 100
+
+_COLUMNS = [tables.gaps.c[each.name] for each in fields(Gap)]
+
+
+class Periods(Subject):
+    """Periods of all traces, from one time up to but not including another; None is no bound."""
+
+    @reads
+    async def of(
+        self, connection: AsyncConnection, trace_id: int, since: int | None, until: int | None
+    ) -> Period:
+        """What there is of one."""
+        since = None if since is None else within(since)
+        until = None if until is None else within(until)
+        first = await _end(connection, trace_id, since, until, last=False)
+        last = None if first is None else await _end(connection, trace_id, since, until, last=True)
+        met = [tables.gaps.c.trace_id == trace_id, _overlaps(since, until, first, last)]
+        query = (
+            select(*_COLUMNS)
+            .where(*met)
+            .order_by(tables.gaps.c.after_event_id.desc(), tables.gaps.c.id.desc())
+            .limit(MOST_GAPS)
+        )
+        gaps = [Gap(*row) for row in reversed((await connection.execute(query)).all())]
+        counting = select(func.count()).select_from(tables.gaps).where(*met)
+        number = (await connection.execute(counting)).scalar_one()
+        return Period(first, last, gaps, number, await _oldest_at(connection, trace_id))
+
+
+def _overlaps(
+    since: int | None, until: int | None, first: int | None, last: int | None
+) -> ColumnElement[bool]:
+    """Whether a gap has a part in the period, by the clock or between its events.
+
+    Both, because a gap's times are the service's, and those of events the broker's.
+    """
+    its = tables.gaps.c
+    bounds = [] if until is None else [its.since < until]
+    if since is not None:
+        bounds.append(or_(its.until.is_(None), its.until > since))
+    by_clock = and_(true(), *bounds)
+    if first is None or last is None:
+        return by_clock
+    return or_(by_clock, text(spanned_sql(Question.between(0, first, last))))
+
+
+async def _end(
+    connection: AsyncConnection,
+    trace_id: int,
+    since: int | None,
+    until: int | None,
+    *,
+    last: bool,
+) -> int | None:
+    its = tables.events.c
+    query = select(its.id).where(its.trace_id == trace_id)
+    first, beyond = await ids_between(connection, since, until)
+    if first is not None and beyond is not None:
+        query = query.where(its.id >= first, its.id < beyond)
+    if since is not None:
+        query = query.where(its.recorded_at >= since)
+    if until is not None:
+        query = query.where(its.recorded_at < until)
+    query = query.order_by(its.id.desc() if last else its.id).limit(1)
+    return (await connection.execute(query)).scalar_one_or_none()
+
+
+async def _oldest_at(connection: AsyncConnection, trace_id: int) -> Microseconds | None:
+    its = tables.events.c
+    query = select(its.recorded_at).where(its.trace_id == trace_id).order_by(its.id).limit(1)
+    return (await connection.execute(query)).scalar_one_or_none()

@@ -1,0 +1,440 @@
+"""Events: one by its id, lists by keyset at any depth, lists by page, and their number.
+
+A list for several virtual hosts is merged from one list for each: every one of them is in the order
+of an index on (trace_id, id) and stops at the limit, whereas a condition on several traces at once
+would make a database either sort all their events or wade through everybody else's.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import ColumnElement, Select, func, select, union_all
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store.capture import keys
+from app.store.database import tables
+from app.store.database.engine import Dialect
+from app.store.database.lanes import Lane
+from app.store.database.searched import searched_keys
+from app.store.database.subject import Subject, reads
+from app.store.reading import over_time
+from app.store.reading.events import all_by_ids, by_id, by_ids, found_by_ids
+from app.store.reading.filters import (
+    Lookup,
+    conditions,
+    has_key,
+    has_row,
+    is_as_published,
+    lookups,
+    within,
+)
+from app.store.reading.times import ids_between
+from app.stored.reading import DEEP, EventFilter, EventPage, Found, Histogram, Sort, is_quick
+from model.event import EVERYTHING, Event, Large
+
+# SQLite merges at most 500 lists, and a virtual host may have two. Beyond that, several virtual
+# hosts share a list.
+MOST_LISTS = 200
+
+
+class _Part(NamedTuple):
+    """Some of the events that are meant, as a query without columns, and the column of their id.
+
+    ``turn`` is what those found by their keys are ordered by first (`app.store.database.searched`).
+    """
+
+    query: Select[Any]
+    id: ColumnElement[int]
+    turn: ColumnElement[int] | None = None
+
+
+class _Scope(msgspec.Struct, frozen=True):
+    """The traces to look in, and the conditions on their events.
+
+    ``lookups`` are values that the index has the events of: the first of them leads, and only its
+    events are held to everything else. ``bounds`` are conditions on ids alone.
+    """
+
+    traces: list[int]
+    total: int
+    conditions: list[ColumnElement[bool]]
+    lookups: list[Lookup]
+    bounds: list[Callable[[ColumnElement[int]], ColumnElement[bool]]]
+
+    def parts(self, numbers: list[int]) -> list[list[_Part]]:
+        """The events of some of the traces: parts to be merged, after those with lesser ids.
+
+        There are some with lesser ids if a part of the events is older than the index.
+        """
+        if not self.lookups:
+            return [[self._looked_through(numbers)]]
+        leads, *others = self.lookups
+        indexed = [self._indexed(numbers, leads, others)]
+        if leads.by_publish:
+            indexed.append(self._indexed_by_publish(numbers, leads, others))
+        if leads.otherwise is None:
+            return [indexed]
+        before = self._looked_through(
+            numbers, tables.events.c.id < leads.first, leads.otherwise, *map(has_key, others)
+        )
+        since = [each._replace(query=each.query.where(each.id >= leads.first)) for each in indexed]
+        return [[before], since]
+
+    def _indexed(self, numbers: list[int], leads: Lookup, others: list[Lookup]) -> _Part:
+        """The events that the index has a value of."""
+        its = searched_keys.c
+        query = (
+            select()
+            .join_from(searched_keys, tables.events, tables.events.c.id == its.event_id)
+            .where(_in_traces(its.trace_id, numbers), its.key == leads.key)
+            .where(*(bound(its.event_id) for bound in self.bounds))
+            .where(*self.conditions, *map(has_key, others))
+        )
+        return _Part(query, its.event_id, its.turn)
+
+    def _indexed_by_publish(self, numbers: list[int], leads: Lookup, others: list[Lookup]) -> _Part:
+        """The deliveries of which it has a value by their publishes alone."""
+        its, of_events = searched_keys.c, tables.events.c
+        # Not by an index of its trace, which SQLite would take for the narrower one.
+        is_of_trace = of_events.trace_id + 0 == its.trace_id
+        is_its_delivery = (of_events.cause_id == its.event_id) & is_of_trace
+        query = (
+            select()
+            .join_from(searched_keys, tables.events, is_its_delivery)
+            .where(_in_traces(its.trace_id, numbers), its.key == leads.key)
+            .where(*(bound(of_events.id) for bound in self.bounds))
+            .where(~has_row(leads, of_events.id), is_as_published())
+            .where(*self.conditions, *map(has_key, others))
+        )
+        return _Part(query, of_events.id)
+
+    def _looked_through(self, numbers: list[int], *more: ColumnElement[bool]) -> _Part:
+        its = tables.events.c
+        bounds = (bound(its.id) for bound in self.bounds)
+        query = select().select_from(tables.events).where(_in_traces(its.trace_id, numbers))
+        return _Part(query.where(*bounds, *self.conditions, *more), its.id)
+
+
+class Events(Subject):
+    """The events of all traces."""
+
+    @reads
+    async def get(
+        self, connection: AsyncConnection, event_id: int, large: Large = EVERYTHING
+    ) -> Event:
+        """One event; raises `NotFoundError`."""
+        return await by_id(connection, event_id, large)
+
+    @reads
+    async def get_all(
+        self, connection: AsyncConnection, ids: Sequence[int], large: Large = EVERYTHING
+    ) -> Sequence[Event]:
+        """The events with these ids, in their order; raises `NotFoundError` if there is not one."""
+        return await all_by_ids(connection, ids, large)
+
+    async def list(
+        self,
+        asked: EventFilter,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        limit: int = 100,
+        large: Large = EVERYTHING,
+    ) -> list[Event]:
+        """Up to this many events: the first after ``after``, or else the last before ``before``.
+
+        With ``after``, ids rise up to ``before``; without it they fall. Raises `BadRequestError`
+        if it takes too long, and for an invalid regular expression.
+        """
+
+        async def work(connection: AsyncConnection) -> list[Event]:
+            ids = await self._listed(connection, asked, after, before, limit)
+            return await by_ids(connection, ids, large)
+
+        return await self.database.search(_lane(asked), work)
+
+    async def find(
+        self,
+        asked: EventFilter,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        limit: int = 100,
+        large: Large = EVERYTHING,
+        follow: bool = False,
+    ) -> Found:
+        """As `list`, but without large fields that are too much to read at once.
+
+        ``follow``: for a reader who follows the store and does not wait behind other searches.
+        """
+
+        async def work(connection: AsyncConnection) -> Found:
+            ids = await self._listed(connection, asked, after, before, limit)
+            return await found_by_ids(connection, ids, large)
+
+        return await self.database.search(_lane(asked, follow=follow), work)
+
+    async def some(self, ids: Sequence[int], large: Large = EVERYTHING) -> Sequence[Event]:
+        """The events with these ids, in their order; those that do not exist are left out."""
+        return await self.database.read(
+            lambda connection: by_ids(connection, ids, large), Lane.bulk
+        )
+
+    async def page(
+        self,
+        asked: EventFilter,
+        *,
+        page: int,
+        page_size: int,
+        sort: Sort = Sort.id,
+        descending: bool = True,
+        large: Large = EVERYTHING,
+    ) -> EventPage:
+        """The page with this number, from 1, with counts; empty after the last.
+
+        Raises as `list`; large fields are left out as by `find`.
+        """
+        offset = (page - 1) * page_size
+
+        async def work(connection: AsyncConnection) -> EventPage:
+            scope = await _scope(connection, self.database.dialect, asked)
+            ids, count = await _page(connection, asked, scope, sort, descending, page_size, offset)
+            found = await found_by_ids(connection, ids, large)
+            return EventPage(found.items, scope.total, count, page, page_size, found.heavy)
+
+        return await self.database.search(_lane(asked, sort, offset), work)
+
+    async def count(self, asked: EventFilter) -> int:
+        """How many events there are; raises as `list`."""
+
+        async def work(connection: AsyncConnection) -> int:
+            scope = await _scope(connection, self.database.dialect, asked)
+            return await _count(connection, asked, scope)
+
+        return await self.database.search(_lane(asked), work)
+
+    async def over_time(self, asked: EventFilter, buckets: int) -> Histogram:
+        """How many events there were in each of at most this many parts of a period.
+
+        The period is that of the filter, else from the oldest event that is kept to the newest.
+        `NO_EVENTS` if there are none. Raises as `list`.
+        """
+
+        async def work(connection: AsyncConnection) -> Histogram:
+            scope = await _scope(connection, self.database.dialect, asked)
+            return await over_time.histogram(connection, asked, scope, buckets)
+
+        return await self.database.search(Lane.search, work)
+
+    async def _listed(
+        self,
+        connection: AsyncConnection,
+        asked: EventFilter,
+        after: int | None,
+        before: int | None,
+        limit: int,
+    ) -> Sequence[int]:
+        scope = await _scope(connection, self.database.dialect, asked, after)
+        if after is not None:
+            scope.bounds.append(lambda event_id: event_id > within(after))
+        if before is not None:
+            scope.bounds.append(lambda event_id: event_id < within(before))
+        return await _ids(connection, scope, Sort.id, after is None, limit, 0)
+
+    @reads
+    async def last_id(self, connection: AsyncConnection) -> int:
+        """The newest event's id across all virtual hosts; 0 before the first."""
+        newest = await connection.execute(select(func.max(tables.traces.c.last_event_id)))
+        return int(newest.scalar_one() or 0)
+
+
+def _lane(
+    asked: EventFilter, sort: Sort = Sort.id, offset: int = 0, *, follow: bool = False
+) -> Lane:
+    if is_quick(asked, sort, offset):
+        return Lane.bulk if follow else Lane.quick
+    return Lane.follow if follow else Lane.search
+
+
+async def _scope(
+    connection: AsyncConnection, dialect: Dialect, asked: EventFilter, after: int | None = None
+) -> _Scope:
+    query = select(tables.traces.c.id, tables.traces.c.events)
+    if asked.visible is not None:
+        query = query.where(tables.traces.c.vhost.in_(sorted(asked.visible)))
+    if after is not None:
+        query = query.where(tables.traces.c.last_event_id > within(after))
+    found = (await connection.execute(query)).all()
+    narrowed = conditions(asked, dialect)
+    indexed = await keys.indexed(connection) if asked.named else {}
+    by_index, by_event = lookups(asked, dialect, indexed)
+    first, end = await ids_between(
+        connection,
+        None if asked.since is None else within(asked.since),
+        None if asked.until is None else within(asked.until),
+    )
+    scope = _Scope(
+        [row[0] for row in found], sum(row[1] for row in found), narrowed + by_event, by_index, []
+    )
+    if first is not None and end is not None:
+        scope.bounds.append(lambda event_id: event_id >= first)
+        scope.bounds.append(lambda event_id: event_id < end)
+    return scope
+
+
+async def ids_of(
+    connection: AsyncConnection,
+    dialect: Dialect,
+    asked: EventFilter,
+    *,
+    before: int | None,
+    limit: int,
+    only: Sequence[ColumnElement[bool]],
+) -> Sequence[int]:
+    """The ids of the newest events before one that are asked for, and for which ``only`` holds."""
+    scope = await _scope(connection, dialect, asked)
+    scope.conditions.extend(only)
+    if before is not None:
+        scope.bounds.append(lambda event_id: event_id < within(before))
+    return await _ids(connection, scope, Sort.id, True, limit, 0)
+
+
+async def ids_that_fit(
+    connection: AsyncConnection, dialect: Dialect, asked: EventFilter, ids: Sequence[int]
+) -> set[int]:
+    """Which of some ids are of events that a filter asks for, whatever their virtual hosts."""
+    indexed = await keys.indexed(connection) if asked.named else {}
+    by_index, by_event = lookups(asked, dialect, indexed)
+    query = select(tables.events.c.id).where(
+        tables.events.c.id.in_(ids),
+        *conditions(asked, dialect),
+        *by_event,
+        *map(has_key, by_index),
+    )
+    return set((await connection.execute(query)).scalars())
+
+
+async def _count(connection: AsyncConnection, asked: EventFilter, scope: _Scope) -> int:
+    if asked.names_traces_alone or not scope.traces:
+        return scope.total  # kept with each trace
+    counted = 0
+    for part in itertools.chain.from_iterable(scope.parts(scope.traces)):
+        counted += (await connection.execute(part.query.add_columns(func.count()))).scalar_one()
+    return counted
+
+
+async def _page(
+    connection: AsyncConnection,
+    asked: EventFilter,
+    scope: _Scope,
+    sort: Sort,
+    descending: bool,
+    limit: int,
+    offset: int,
+) -> tuple[Sequence[int], int]:
+    """A page's ids in order, and how many there are altogether."""
+    if offset == 0 and not asked.names_traces_alone:
+        # Most searches find less than a page: nothing is left to be counted.
+        found = await _ids(connection, scope, sort, descending, limit + 1, 0)
+        count = len(found) if len(found) <= limit else await _count(connection, asked, scope)
+        return found[:limit], count
+    count = await _count(connection, asked, scope)
+    if offset >= count:
+        return [], count
+    if offset >= DEEP and sort is Sort.id and asked.names_traces_alone:
+        ids = await _ids_without_holes(connection, scope, descending, limit, offset)
+        if ids is not None:
+            return ids, count
+    return await _ids(connection, scope, sort, descending, limit, offset), count
+
+
+async def _ids_without_holes(
+    connection: AsyncConnection, scope: _Scope, descending: bool, limit: int, offset: int
+) -> range | None:
+    """Ids by position; None if others' events or removed ones are among them.
+
+    If there are as many ids from the first to the last as there are events, all are theirs.
+    """
+    oldest = select(func.min(tables.events.c.id)).where(
+        tables.events.c.trace_id == tables.traces.c.id
+    )
+    query = select(oldest.scalar_subquery(), tables.traces.c.last_event_id).where(
+        tables.traces.c.id.in_(scope.traces), tables.traces.c.events > 0
+    )
+    found = (await connection.execute(query)).all()
+    first, last = min(row[0] for row in found), max(row[1] for row in found)
+    if last - first + 1 != scope.total:
+        return None
+    ids = range(last, first - 1, -1) if descending else range(first, last + 1)
+    return ids[offset : offset + limit]
+
+
+async def _ids(
+    connection: AsyncConnection,
+    scope: _Scope,
+    sort: Sort,
+    descending: bool,
+    limit: int,
+    offset: int,
+) -> Sequence[int]:
+    """Ids in order."""
+    shares = [scope.parts(numbers) for numbers in _shares(scope.traces)]
+    if not shares:
+        return []
+    parts = [[*itertools.chain.from_iterable(each)] for each in zip(*shares, strict=True)]
+    if len(parts) == 1:
+        query = _merged(parts[0], sort, descending, limit, offset)
+        return [row[0] for row in await connection.execute(query)]
+    # Those looked through are only looked for where the others do not fill the list.
+    by_id = sort is Sort.id
+    found: list[tuple[Any, int]] = []
+    for each in reversed(parts) if descending else parts:
+        missing = limit + offset - (len(found) if by_id else 0)
+        if missing > 0:
+            query = _merged(each, sort, descending, missing, 0)
+            found += [(key, event_id) for event_id, key in await connection.execute(query)]
+    found.sort(reverse=descending)
+    return [event_id for _, event_id in found[offset : offset + limit]]
+
+
+def _merged(
+    parts: Sequence[_Part], sort: Sort, descending: bool, limit: int, offset: int
+) -> Select[Any]:
+    """A query for ids in order, and what they are ordered by."""
+    lists = []
+    for query, event_id, turn in parts:
+        key = event_id if sort is Sort.id else tables.events.c[sort]
+        columns = query.add_columns(event_id.label("id"), key.label("key"))
+        if turn is not None and key is event_id:  # so no more is read than the list takes
+            columns = columns.order_by(turn if descending else turn.desc())
+        lists.append(columns.order_by(*_order(key, event_id, descending)).limit(limit + offset))
+    if len(lists) == 1:
+        return lists[0].limit(limit).offset(offset)
+    merged = union_all(*(select(each.subquery()) for each in lists)).subquery()
+    return (
+        select(merged.c.id, merged.c.key)
+        .order_by(*_order(merged.c.key, merged.c.id, descending))
+        .limit(limit)
+        .offset(offset)
+    )
+
+
+def _order(
+    key: ColumnElement[Any], event_id: ColumnElement[int], descending: bool
+) -> Sequence[ColumnElement[Any]]:
+    by = [event_id] if key is event_id else [key, event_id]
+    return [column.desc() for column in by] if descending else by
+
+
+def _in_traces(column: ColumnElement[int], numbers: list[int]) -> ColumnElement[bool]:
+    return column == numbers[0] if len(numbers) == 1 else column.in_(numbers)
+
+
+def _shares(numbers: list[int]) -> list[list[int]]:
+    """Traces that share a list: one per list, unless there are more than the database merges."""
+    lists = min(len(numbers), MOST_LISTS)
+    return [numbers[start::lists] for start in range(lists)]

@@ -1,0 +1,1 @@
+"""Imported spans, and the links that they tell of."""

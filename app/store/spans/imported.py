@@ -1,0 +1,461 @@
+"""Imported spans, and the links that they tell of.
+
+A publish's ``traceparent`` and the spans that lead from it to a consumer are stored by different
+transactions, in any order. Whatever comes is marked new; `Spans.resolve` takes up what is new,
+looks as far as it gets, and notes which span it waits for. A round reads first, and then writes
+little: whoever stores events meanwhile hardly waits.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    Select,
+    bindparam,
+    cast,
+    delete,
+    func,
+    literal,
+    null,
+    select,
+    union_all,
+    update,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.errors import NotFoundError
+from app.store.capture.leases import lock_trace
+from app.store.causality.links import late_between
+from app.store.database import tables
+from app.store.database.chunks import chunks
+from app.store.database.lanes import Lane
+from app.store.database.subject import Subject, reads, writes
+from app.store.reading.events import by_ids
+from app.store.spans.ancestry import has_sent
+from app.store.spans.leads import (
+    ROUND,
+    Found,
+    Row,
+    find,
+    new_publishes,
+    new_spans,
+    read_spans,
+    waiting_for,
+)
+from app.stored.spans import Handled, Outcome, Resolved, Span, SpanKind
+from app.tracker.links import SPANS_RULE
+from itc import Relation, compare
+from model.event import Event
+from model.words import LinkKind
+
+# How many spans are removed in one transaction, how many of one message are shown.
+PRUNED = 5_000
+MOST_HANDLED = 64
+# How many late links one transaction looks at again.
+CHUNK = 200
+
+_spans, _links = tables.spans.c, tables.span_links.c
+_contexts, _late = tables.traceparents.c, tables.late_edges.c
+
+_CONTEXT = "SELECT context FROM traceparents WHERE trace_id = :trace AND event_id = :message"
+
+
+class Spans(Subject):
+    """The imported spans of all traces."""
+
+    @writes
+    async def add(self, connection: AsyncConnection, spans: Sequence[Span]) -> int:
+        """Store spans; returns how many of them are new. What is known by its ids stays."""
+        rows = {
+            span.context: {
+                "context": span.context,
+                "parent": span.parent,
+                "is_remote": span.is_remote,
+                "kind": int(span.kind),
+                "started_at": span.started_at,
+                "ended_at": span.ended_at,
+                "service": span.service,
+                "delivery_id": None,
+                "is_new": True,
+            }
+            for span in reversed(spans)
+        }
+        known = await self._known(connection, rows)
+        new = [row for context, row in sorted(rows.items()) if context not in known]
+        if not new:
+            return 0
+        ignoring = self.database.dialect.upsert
+        await connection.execute(ignoring(tables.spans).on_conflict_do_nothing(), new)
+        wanted = {row["context"] for row in new}
+        links = {
+            (span.context, link.context): link.is_remote
+            for span in reversed(spans)
+            if span.context in wanted
+            for link in span.links
+        }
+        if links:
+            await connection.execute(
+                ignoring(tables.span_links).on_conflict_do_nothing(),
+                [
+                    {"context": context, "linked": linked, "is_remote": is_remote}
+                    for (context, linked), is_remote in sorted(links.items())
+                ],
+            )
+        return len(new)
+
+    @reads
+    async def oldest_event(self, connection: AsyncConnection) -> int | None:
+        """About when the oldest stored event was recorded (µs), None if there is none."""
+        its = tables.blocks.c
+        query = select(its.earliest).order_by(its.number).limit(1)
+        found: int | None = (await connection.execute(query)).scalar_one_or_none()
+        return found
+
+    @reads
+    async def late_between(self, connection: AsyncConnection, trace_id: int, a: int, b: int) -> int:
+        """How many links lie between two events, in either order, that clocks do not have."""
+        return await late_between(connection, trace_id, a, b)
+
+    @reads
+    async def handled(self, connection: AsyncConnection, event: Event) -> list[Handled]:
+        """When consumers handled a message, the earliest first.
+
+        Of a received event only what is certain to be about this delivery: where the message was
+        handed over more than once, what a link has told of.
+        """
+        message = event.cause or event.id
+        asked = {"trace": event.trace_id, "message": message}
+        [rows] = await self.database.dialect.rows_of(connection, [_CONTEXT], asked)
+        if not rows:
+            return []
+        [[context]] = rows
+        alone = True
+        if event.cause is not None:
+            its = tables.events.c
+            others = select(its.id).where(its.cause_id == message).limit(2)
+            alone = len((await connection.execute(others)).all()) == 1
+        consumed = (await _consumed(connection, [context])).get(context, [])
+        return [*dict.fromkeys(one for one, whose in consumed if alone or whose == event.id)]
+
+    async def resolve(self) -> Resolved:
+        """A round: the publishes and the spans that are new, the oldest first."""
+        done = Resolved()
+        rows = await self.database.read(new_publishes, Lane.bulk)
+        done.more = len(rows) == ROUND
+        await self._settle(rows, done)
+        arrived = await self.database.read(new_spans, Lane.bulk)
+        if arrived:
+            rows = await self.database.read(
+                lambda reading: waiting_for(reading, arrived), Lane.bulk
+            )
+            await self._settle(rows[:ROUND], done)
+            if len(rows) > ROUND:
+                done.more = True
+            else:
+                await self._note_seen(arrived)
+                done.more |= len(arrived) == ROUND
+        return done
+
+    async def prune(self, older_than: int | None, keep: int) -> int:
+        """Remove spans that ended before a time (µs), and all but the newest ``keep``.
+
+        Returns how many.
+        """
+        removed = 0
+        while count := await self._prune_some(older_than, keep):
+            removed += count
+        return removed
+
+    async def settle_late(self, trace_id: int) -> int:
+        """Look again which links the clocks do not have, after new stamps; returns how many."""
+        after, left = (0, 0), 0
+        while True:
+            last, kept = await self._settle_some(trace_id, after)
+            left += kept
+            if last is None:
+                return left
+            after = last
+
+    async def _known(
+        self, connection: AsyncConnection, contexts: Collection[bytes]
+    ) -> frozenset[bytes]:
+        found: set[bytes] = set()
+        for some in chunks([*contexts]):
+            query = select(_spans.context).where(_spans.context.in_(some))
+            found |= {*(await connection.execute(query)).scalars()}
+        return frozenset(found)
+
+    async def _settle(self, rows: Sequence[Row], done: Resolved) -> None:
+        """Find what can be found of some publishes, and store it."""
+        while rows:
+            asked = rows
+            found = await self.database.read(lambda reading: find(reading, asked), Lane.bulk)  # noqa: B023
+            by_trace: defaultdict[int, list[Found]] = defaultdict(list)
+            for each in found:
+                by_trace[each.row.trace_id].append(each)
+            for trace_id, some in sorted(by_trace.items()):
+                await self._store(trace_id, some, done)
+            # A span that was stored since they were read did not find them waiting for it.
+            waiting = {each.waits_for for each in found if each.waits_for is not None}
+            here = await self.database.read(
+                lambda reading: self._known(reading, waiting),  # noqa: B023
+                Lane.bulk,
+            )
+            rows = [
+                each.row._replace(waits_for=each.waits_for)
+                for each in found
+                if each.waits_for in here
+            ]
+
+    @writes
+    async def _store(
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        found: list[Found],
+        done: Resolved,
+    ) -> None:
+        try:
+            await lock_trace(connection, trace_id, None)
+        except NotFoundError:
+            return
+        found = await _still_there(connection, trace_id, found)
+        outcomes = [each.outcome for each in found if each.outcome is not None]
+        pairs = [(each.row.event_id, cause) for each in found for cause in each.causes]
+        late = await _unknown_to_clocks(connection, pairs)
+        upsert = self.database.dialect.upsert
+        if pairs:
+            await connection.execute(
+                upsert(tables.edges).on_conflict_do_nothing(),
+                [
+                    {
+                        "trace_id": trace_id,
+                        "effect_id": effect,
+                        "cause_id": cause,
+                        "rule": SPANS_RULE,
+                        "kind": int(LinkKind.parent),
+                    }
+                    for effect, cause in pairs
+                ],
+            )
+        if late:
+            await connection.execute(
+                upsert(tables.late_edges).on_conflict_do_nothing(),
+                [
+                    {"trace_id": trace_id, "effect_id": effect, "cause_id": cause}
+                    for effect, cause in late
+                ],
+            )
+        await _note_waiting(connection, trace_id, found)
+        handled = [each.handled for each in found if each.handled is not None]
+        if handled:
+            await connection.execute(
+                update(tables.spans)
+                .where(_spans.context == bindparam("consumer"), _spans.delivery_id.is_(None))
+                .values(delivery_id=bindparam("delivery")),
+                [{"consumer": span, "delivery": event} for span, event in sorted(handled)],
+            )
+        done.add(outcomes)
+        done.links += len(pairs)
+        done.known += len(pairs) - len(late)
+
+    @writes
+    async def _note_seen(self, connection: AsyncConnection, contexts: list[bytes]) -> None:
+        await connection.execute(
+            update(tables.spans).where(_spans.context.in_(contexts)).values(is_new=False)
+        )
+
+    @writes
+    async def _prune_some(
+        self, connection: AsyncConnection, older_than: int | None, keep: int
+    ) -> int:
+        newest = select(_spans.ended_at).order_by(_spans.ended_at.desc()).offset(keep).limit(1)
+        excess = (await connection.execute(newest)).scalar_one_or_none()
+        bounds = [each for each in (older_than, excess and excess + 1) if each is not None]
+        if not bounds:
+            return 0
+        query = (
+            select(_spans.context)
+            .where(_spans.ended_at < max(bounds))
+            .order_by(_spans.ended_at)
+            .limit(PRUNED)
+        )
+        going = [*(await connection.execute(query)).scalars()]
+        for some in chunks(going):
+            await connection.execute(delete(tables.span_links).where(_links.context.in_(some)))
+            await connection.execute(delete(tables.spans).where(_spans.context.in_(some)))
+        return len(going)
+
+    @writes
+    async def _settle_some(
+        self, connection: AsyncConnection, trace_id: int, after: tuple[int, int]
+    ) -> tuple[tuple[int, int] | None, int]:
+        """(the last of some late links, how many of them stay); None if there were none."""
+        effect, cause = after
+        query = (
+            select(_late.effect_id, _late.cause_id)
+            .where(_late.trace_id == trace_id, _late.effect_id >= effect)
+            .where((_late.effect_id > effect) | (_late.cause_id > cause))
+            .order_by(_late.effect_id, _late.cause_id)
+            .limit(CHUNK)
+        )
+        pairs = [(row[0], row[1]) for row in await connection.execute(query)]
+        if not pairs:
+            return None, 0
+        late = {*await _unknown_to_clocks(connection, pairs)}
+        known = [pair for pair in pairs if pair not in late]
+        if known:
+            await connection.execute(
+                delete(tables.late_edges).where(
+                    _late.trace_id == trace_id,
+                    _late.effect_id == bindparam("effect"),
+                    _late.cause_id == bindparam("cause"),
+                ),
+                [{"effect": effect, "cause": cause} for effect, cause in known],
+            )
+        return pairs[-1], len(late)
+
+
+async def handled_by(
+    connection: AsyncConnection, trace_id: int, deliveries: Mapping[int, Sequence[int]]
+) -> dict[int, list[Handled]]:
+    """When consumers handled deliveries, as `Spans.handled`; without those nothing tells of.
+
+    ``deliveries`` are all those of each message.
+    """
+    messages: dict[bytes, int] = {}
+    copied: set[bytes] = set()
+    for some in chunks([*deliveries]):
+        query = select(_contexts.context, _contexts.event_id).where(
+            _contexts.trace_id == trace_id, _contexts.event_id.in_(some)
+        )
+        for context, event in await connection.execute(query):
+            if messages.setdefault(context, event) != event:
+                copied.add(context)
+    for context in copied:  # nothing says which of several messages was handled
+        del messages[context]
+    handled: dict[int, list[Handled]] = {}
+    for some_contexts in chunks([*messages]):
+        for context, consumed in (await _consumed(connection, some_contexts)).items():
+            its_own = deliveries[messages[context]]
+            for one, whose in consumed:
+                delivery = its_own[0] if len(its_own) == 1 else whose
+                if delivery is not None and delivery in its_own:
+                    handled.setdefault(delivery, []).append(one)
+    return handled
+
+
+async def _consumed(
+    connection: AsyncConnection, contexts: Sequence[bytes]
+) -> dict[bytes, list[tuple[Handled, int | None]]]:
+    """The spans of consumers that handled what was sent in these contexts, the earliest first.
+
+    Each with the delivery that it handled, where a link has told of it.
+    """
+    spans: dict[bytes, Span | None] = {}
+    await read_spans(connection, spans, {*contexts})
+    found: dict[bytes, list[tuple[Handled, int | None]]] = {}
+    for row in await connection.execute(_consumers_of(contexts)):
+        linked, is_remote = bool(row.linked), row.link_is_remote
+        if has_sent(
+            spans[row.sent],
+            row.service,
+            is_remote=is_remote if linked else row.is_remote,
+            linked=linked,
+        ):
+            one = Handled(row.started_at, row.ended_at, row.service)
+            found.setdefault(row.sent, []).append((one, row.delivery_id))
+    return found
+
+
+def _consumers_of(contexts: Sequence[bytes]) -> Select[Any]:
+    """The consumers' spans with one of these contexts as their parent, or with a link to it."""
+    columns = (_spans.started_at, _spans.ended_at, _spans.service, _spans.delivery_id)
+    is_consumer = _spans.kind == int(SpanKind.consumer)
+    children = select(
+        *columns,
+        _spans.is_remote,
+        _spans.parent.label("sent"),
+        literal(0).label("linked"),
+        cast(null(), Boolean).label("link_is_remote"),
+    ).where(_spans.parent.in_(contexts), is_consumer)
+    linked = (
+        select(*columns, _spans.is_remote, _links.linked, literal(1), _links.is_remote)
+        .join_from(tables.span_links, tables.spans, _spans.context == _links.context)
+        .where(_links.linked.in_(contexts), is_consumer)
+    )
+    both = union_all(children, linked).subquery()
+    most = MOST_HANDLED * len(contexts)
+    return select(both).order_by(both.c.started_at, both.c.ended_at).limit(most)
+
+
+async def _still_there(
+    connection: AsyncConnection, trace_id: int, found: list[Found]
+) -> list[Found]:
+    """Without what retention has removed since it was read; its row is locked now."""
+    ids = [each.row.event_id for each in found]
+    here = select(_contexts.event_id).where(
+        _contexts.trace_id == trace_id, _contexts.event_id.in_(ids)
+    )
+    left = {*(await connection.execute(here)).scalars()}
+    first = select(func.min(tables.events.c.id)).where(tables.events.c.trace_id == trace_id)
+    least = (await connection.execute(first)).scalar_one() or 0
+    kept = []
+    for each in found:
+        if each.row.event_id not in left:
+            continue
+        causes = tuple(cause for cause in each.causes if cause >= least)
+        if each.causes and not causes:
+            each = each._replace(causes=(), outcome=Outcome.unseen, handled=None)
+        kept.append(each._replace(causes=causes))
+    return kept
+
+
+async def _note_waiting(connection: AsyncConnection, trace_id: int, found: Iterable[Found]) -> None:
+    """Note what publishes wait for now."""
+    same: list[Found] = []
+    other: list[Found] = []
+    for each in found:
+        (same if each.waits_for == each.row.waits_for else other).append(each)
+    its = update(tables.traceparents).where(_contexts.trace_id == trace_id)
+    if same:
+        await connection.execute(
+            its.where(_contexts.event_id.in_([each.row.event_id for each in same])).values(
+                is_new=False
+            )
+        )
+    if other:
+        await connection.execute(
+            its.where(_contexts.event_id == bindparam("of")).values(
+                is_new=False, waits_for=bindparam("span")
+            ),
+            [{"of": each.row.event_id, "span": each.waits_for} for each in other],
+        )
+
+
+async def _unknown_to_clocks(
+    connection: AsyncConnection, pairs: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Those (effect, cause) of which the effect's clock does not have the cause, and should.
+
+    Of a cause that has been pruned nobody can tell, and chains go on in its archive.
+    """
+    ids = sorted({event_id for pair in pairs for event_id in pair})
+    found = await by_ids(connection, ids, frozenset({"clock"}))
+    events = {event.id: event for event in found}
+    late = []
+    for effect, cause in pairs:
+        one, other = events.get(cause), events.get(effect)
+        if other is None or other.quiet:
+            continue
+        known = one is not None and (
+            one.participant == other.participant
+            or compare(one.stamp, other.stamp) is Relation.before
+        )
+        if not known:
+            late.append((effect, cause))
+    return late

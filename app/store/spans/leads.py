@@ -1,0 +1,274 @@
+"""Where spans lead: from a publish's context to the message that its program was handling.
+
+Reads alone; `app.store.spans.imported` stores what comes of it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Select, bindparam, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store.database import tables
+from app.store.database.chunks import chunks
+from app.store.spans.ancestry import Carrier, Walk
+from app.stored.spans import Link, Outcome, Span, SpanKind
+from model.words import EventType
+
+# How many publishes, and how many new spans, a round takes up.
+ROUND = 200
+# More messages with one context than this are not looked through: nobody can say which is meant.
+MOST_ALIKE = 64
+
+_spans, _links, _contexts = tables.spans.c, tables.span_links.c, tables.traceparents.c
+
+# The deliveries of a message before an event: the newest to its participant, and to its place.
+_NEAREST = text(
+    "SELECT max(CASE WHEN e.participant = :participant THEN e.id END),"
+    " max(CASE WHEN p.place = :place THEN e.id END)"
+    " FROM events AS e JOIN participants AS p"
+    " ON p.trace_id = e.trace_id AND p.number = e.participant"
+    " WHERE e.cause_id = :message AND e.id < :before AND NOT e.quiet"
+)
+_HANDED = text(
+    "SELECT DISTINCT cause_id FROM events"
+    " WHERE cause_id IN :messages AND participant = :participant AND id < :before AND NOT quiet"
+).bindparams(bindparam("messages", expanding=True))
+
+
+class Row(NamedTuple):
+    """A publish that carries a context."""
+
+    trace_id: int
+    event_id: int
+    context: bytes
+    waits_for: bytes | None
+    participant: int
+    place: str | None
+
+
+class Found(NamedTuple):
+    """What was found of a publish: causes, or why there is none, or what it waits for."""
+
+    row: Row
+    causes: tuple[int, ...]
+    outcome: Outcome | None
+    waits_for: bytes | None
+    # The consumer's span and what it was handed, where that is certain.
+    handled: tuple[bytes, int] | None = None
+
+
+def _publishes() -> Select[Any]:
+    events, participants = tables.events.c, tables.participants.c
+    return (
+        select(
+            _contexts.trace_id,
+            _contexts.event_id,
+            _contexts.context,
+            _contexts.waits_for,
+            events.participant,
+            participants.place,
+        )
+        .join_from(tables.traceparents, tables.events, events.id == _contexts.event_id)
+        .join(
+            tables.participants,
+            (participants.trace_id == _contexts.trace_id)
+            & (participants.number == events.participant),
+        )
+        .limit(ROUND)
+    )
+
+
+async def new_publishes(connection: AsyncConnection) -> list[Row]:
+    """The publishes that nobody has followed yet, the oldest, as many as a round takes up."""
+    query = _publishes().where(_contexts.is_new).order_by(_contexts.event_id)
+    return [Row(*row) for row in await connection.execute(query)]
+
+
+async def new_spans(connection: AsyncConnection) -> list[bytes]:
+    """The contexts of spans that nobody has looked at yet, as many as a round takes up."""
+    query = select(_spans.context).where(_spans.is_new).order_by(_spans.context).limit(ROUND)
+    return [*(await connection.execute(query)).scalars()]
+
+
+async def waiting_for(connection: AsyncConnection, arrived: list[bytes]) -> list[Row]:
+    """The publishes that wait for some spans, one more than a round takes up."""
+    query = (
+        _publishes()
+        .where(_contexts.waits_for.in_(arrived))
+        .order_by(_contexts.event_id)
+        .limit(ROUND + 1)
+    )
+    return [Row(*row) for row in await connection.execute(query)]
+
+
+async def find(connection: AsyncConnection, rows: Sequence[Row]) -> list[Found]:
+    """Where the spans that are stored lead to."""
+    spans: dict[bytes, Span | None] = {}
+    carriers: defaultdict[int, dict[bytes, list[Carrier]]] = defaultdict(dict)
+    walks = [(row, Walk(row.event_id, row.participant, row.context)) for row in rows]
+    under_way = walks
+    while under_way:
+        for row, walk in under_way:
+            walk.advance(spans, carriers[row.trace_id])
+        await read_spans(connection, spans, {s for _, walk in under_way for s in walk.wants_spans})
+        await _read_carriers(
+            connection,
+            carriers,
+            {(row.trace_id, s) for row, walk in under_way for s in walk.wants_carriers},
+        )
+        under_way = [(row, walk) for row, walk in under_way if not walk.is_over]
+    await _read_carriers(
+        connection, carriers, {(row.trace_id, row.context) for row, walk in walks if walk.handled}
+    )
+    return [await _outcome(connection, row, walk, carriers[row.trace_id]) for row, walk in walks]
+
+
+async def read_spans(
+    connection: AsyncConnection, spans: dict[bytes, Span | None], wanted: set[bytes]
+) -> None:
+    """Add what is wanted and not among ``spans``: each span, None where it is not stored."""
+    for some in chunks(sorted(wanted - spans.keys())):
+        spans.update(dict.fromkeys(some))
+        links: defaultdict[bytes, list[Link]] = defaultdict(list)
+        query = select(_links.context, _links.linked, _links.is_remote).where(
+            _links.context.in_(some)
+        )
+        for context, linked, is_remote in await connection.execute(query):
+            links[context].append(Link(linked, is_remote))
+        of_spans = select(
+            _spans.context,
+            _spans.parent,
+            _spans.is_remote,
+            _spans.kind,
+            _spans.started_at,
+            _spans.ended_at,
+            _spans.service,
+        ).where(_spans.context.in_(some))
+        for row in await connection.execute(of_spans):
+            spans[row.context] = Span(
+                row.context,
+                row.parent,
+                row.is_remote,
+                SpanKind(row.kind),
+                row.started_at,
+                row.ended_at,
+                row.service,
+                tuple(links[row.context]),
+            )
+
+
+async def _read_carriers(
+    connection: AsyncConnection,
+    carriers: defaultdict[int, dict[bytes, list[Carrier]]],
+    wanted: set[tuple[int, bytes]],
+) -> None:
+    """The messages with some contexts, each context's first."""
+    its = tables.events.c
+    for trace_id, context in sorted(wanted):
+        if context in carriers[trace_id]:
+            continue
+        query = (
+            select(_contexts.event_id, its.participant, its.type == int(EventType.published))
+            .join_from(tables.traceparents, tables.events, its.id == _contexts.event_id)
+            .where(_contexts.context == context, _contexts.trace_id == trace_id)
+            .order_by(_contexts.event_id)
+            .limit(MOST_ALIKE + 1)
+        )
+        carriers[trace_id][context] = [
+            Carrier(event_id, participant, bool(is_publish))
+            for event_id, participant, is_publish in await connection.execute(query)
+        ]
+
+
+async def _outcome(
+    connection: AsyncConnection, row: Row, walk: Walk, carriers: dict[bytes, list[Carrier]]
+) -> Found:
+    if not walk.handled:
+        return Found(row, (), walk.outcome, walk.waits_for)
+    if await _is_copied(connection, row, carriers[row.context]):
+        return Found(row, (), Outcome.copied, None)
+    causes: dict[int, bool] = {}
+    outcome = None
+    for context in walk.handled:
+        cause, is_own, why = await _cause(connection, row, context, carriers[context])
+        outcome = outcome or why
+        if cause is not None:
+            causes[cause] = is_own
+    if not causes:
+        return Found(row, (), outcome, None)
+    handled = None
+    if walk.consumer is not None and len(causes) == len(walk.handled) == 1:
+        [(cause, is_own)] = causes.items()
+        handled = (walk.consumer, cause) if is_own else None
+    return Found(row, tuple(sorted(causes)), Outcome.linked, None, handled)
+
+
+async def _is_copied(connection: AsyncConnection, row: Row, alike: Sequence[Carrier]) -> bool:
+    """Whether a publish's ``traceparent`` was another message's before.
+
+    One span may send several messages. But whoever was handed a message with it, or is another
+    than who published it first, has passed it on.
+    """
+    before = [each for each in alike if each.event_id < row.event_id]
+    if len(before) > MOST_ALIKE or any(each.participant != row.participant for each in before):
+        return True
+    mine = [each.event_id for each in before if each.is_publish]
+    return bool(mine and await _handed(connection, row, mine))
+
+
+async def _handed(connection: AsyncConnection, row: Row, messages: list[int]) -> list[int]:
+    """Those of some messages that the participant of a publish had been handed before it."""
+    asked = {"messages": messages, "participant": row.participant, "before": row.event_id}
+    return [*(await connection.execute(_HANDED, asked)).scalars()]
+
+
+async def _cause(
+    connection: AsyncConnection, row: Row, context: bytes, carriers: Sequence[Carrier]
+) -> tuple[int | None, bool, Outcome | None]:
+    """(the event that is meant, whether it is the participant's own delivery, why there is none).
+
+    As `app.tracker.links.memory`: the newest delivery to the publisher itself, or to its place, or
+    else the publish. Where another virtual host has the message too, as where a shovel copied it,
+    only the publisher's own delivery tells that it was handled here.
+    """
+    before = [each for each in carriers if each.event_id < row.event_id]
+    if not before:
+        return None, False, Outcome.future
+    if len(before) > MOST_ALIKE:
+        return None, False, Outcome.ambiguous
+    messages = [each.event_id for each in before if each.is_publish]
+    if not messages:  # deliveries of messages that were published before the trace
+        own = [each.event_id for each in before if each.participant == row.participant]
+        if own:
+            return own[-1], True, None
+        if len(before) == 1 and not await _is_elsewhere(connection, row.trace_id, context):
+            return before[0].event_id, False, None
+        return None, False, Outcome.ambiguous
+    if len(messages) > 1:
+        messages = await _handed(connection, row, messages)
+    if len(messages) != 1:
+        return None, False, Outcome.ambiguous
+    asked = {
+        "participant": row.participant,
+        "place": row.place,
+        "message": messages[0],
+        "before": row.event_id,
+    }
+    own_delivery, near = (await connection.execute(_NEAREST, asked)).one()
+    if own_delivery is None and await _is_elsewhere(connection, row.trace_id, context):
+        return None, False, Outcome.ambiguous
+    return own_delivery or near or messages[0], own_delivery is not None, None
+
+
+async def _is_elsewhere(connection: AsyncConnection, trace_id: int, context: bytes) -> bool:
+    """Whether messages of other traces have a context."""
+    query = (
+        select(_contexts.event_id)
+        .where(_contexts.context == context, _contexts.trace_id != trace_id)
+        .limit(1)
+    )
+    return (await connection.execute(query)).first() is not None

@@ -1,0 +1,148 @@
+"""What whoever holds assertions against a trace reads of it: its events, and what leads to what."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import case, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store.causality import links
+from app.store.database import tables
+from app.store.database.chunks import chunks
+from app.store.database.subject import Subject, reads
+from app.store.reading import messages
+from app.store.reading.messages import MOST_PROPERTIES, table_of, words_of
+from app.stored.assertions import MOST_REACHED, Reach, Seen
+from model.message_types import is_in_body, type_of
+from model.ways import Direction
+from model.words import EventType
+
+# So many events are looked at in one step from several.
+MOST_A_STEP = 10_000
+
+_its = tables.events.c
+_QUERY = select(
+    _its.id,
+    _its.recorded_at,
+    _its.type,
+    _its.cause_id,
+    _its.exchange,
+    _its.routing_keys,
+    case((func.length(_its.properties) <= MOST_PROPERTIES, _its.properties)).label("properties"),
+).where(~_its.quiet)
+
+
+class Page(NamedTuple):
+    """Events of a trace in order, and up to where there are no others."""
+
+    events: Sequence[Seen]
+    through: int
+
+
+class Watching(Subject):
+    """The events of all traces, as they come."""
+
+    @reads
+    async def page(
+        self, connection: AsyncConnection, trace_id: int, after: int, limit: int
+    ) -> Page:
+        """The next events after an id, without those of quiet traffic."""
+        its = tables.traces.c
+        last = select(its.last_event_id).where(its.id == trace_id)
+        through = (await connection.execute(last)).scalar_one_or_none() or 0  # before the events
+        query = _QUERY.where(_its.trace_id == trace_id, _its.id > after, _its.id <= through)
+        rows = (await connection.execute(query.order_by(_its.id).limit(limit))).all()
+        events = await _read(connection, rows)
+        return Page(events, events[-1].id if len(rows) == limit else max(after, through))
+
+    @reads
+    async def reached(
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        ids: Sequence[int],
+        towards: Direction,
+    ) -> dict[int, Reach]:
+        """What some events led to (1), or what led to them (-1), along messages and links.
+
+        Those that are not stored are left out; where they led to something, it is not all.
+        """
+        found = await _spread(connection, trace_id, ids, towards)
+        known = await _seen(connection, {*ids}.union(*(reached for reached, _ in found.values())))
+        return {
+            start: Reach(
+                known[start],
+                [known[each] for each in sorted(reached) if each in known],
+                not is_cut and (towards == 1 or reached <= known.keys()),
+            )
+            for start, (reached, is_cut) in found.items()
+            if start in known
+        }
+
+
+async def _spread(
+    connection: AsyncConnection, trace_id: int, starts: Sequence[int], towards: Direction
+) -> dict[int, tuple[set[int], bool]]:
+    """What is reached along links from each of some events, by one walk; and whether it is cut."""
+    # From the very first event on, so that causes show which retention has removed.
+    evident = links.Evident(connection, trace_id, 0, MOST_A_STEP, towards)
+    reached: dict[int, set[int]] = {start: set() for start in starts}
+    cut: set[int] = set()
+    known: dict[int, list[int]] = {}
+    level = {start: {start} for start in starts}  # events, and the starts that lead there
+    while level:
+        for some in chunks(sorted(level.keys() - known.keys())):
+            found = await evident.neighbours([*some])
+            known |= found
+            if sum(map(len, found.values())) >= MOST_A_STEP:
+                cut.update(start for each in some for start in level[each])
+        following: defaultdict[int, set[int]] = defaultdict(set)
+        for event_id, owners in level.items():
+            for each in known[event_id]:
+                for start in owners:
+                    if each in reached[start]:
+                        continue
+                    if len(reached[start]) >= MOST_REACHED:
+                        cut.add(start)
+                        continue
+                    reached[start].add(each)
+                    following[each].add(start)
+        level = following
+    return {start: (reached[start], start in cut) for start in starts}
+
+
+async def _seen(connection: AsyncConnection, ids: Collection[int]) -> dict[int, Seen]:
+    found: dict[int, Seen] = {}
+    for some in chunks(sorted(ids)):
+        rows = (await connection.execute(_QUERY.where(_its.id.in_(some)))).all()
+        found |= {each.id: each for each in await _read(connection, rows)}
+    return found
+
+
+async def _read(connection: AsyncConnection, rows: Sequence[Any]) -> list[Seen]:
+    types = await _types(connection, rows)
+    return [
+        Seen(
+            row.id,
+            row.recorded_at,
+            row.type == EventType.published,
+            types[row.id],
+            row.cause_id,
+        )
+        for row in rows
+    ]
+
+
+async def _types(connection: AsyncConnection, rows: Sequence[Any]) -> dict[int, str]:
+    """The types of events' messages; a body is read where only that can say it."""
+    found, in_body = {}, []
+    for row in rows:
+        properties = {} if row.properties is None else table_of(row.properties)
+        if is_in_body(properties):
+            in_body.append(row.id)
+        found[row.id] = type_of(properties, row.exchange, words_of(row.routing_keys), None)
+    known = await messages.read(connection, in_body)
+    return found | {each: message.type for each, message in known.items()}

@@ -1,0 +1,298 @@
+"""What a trace and its runs are stored as, and what services say of each other."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from app.tracker import Policy
+from app.tracker.events import Checkpoint, ParticipantState, StampedEvent
+from app.tracker.links import Origin, TraceRule
+from app.tracker.records import Unreadable
+from app.tracker.taken import ALL, Taken
+from model.described import INNER
+from model.payloads import Encoding, payload_text
+from model.times import Microseconds
+
+
+class Trace(msgspec.Struct, frozen=True):
+    """A trace as it is stored. ``policy`` says what a participant is, ``quiet`` which
+    traffic joins no clocks, ``bodies`` whether messages' bodies are taken, ``taken`` of which
+    exchanges and queues messages are; times in µs.
+
+    ``events``, ``participants`` and ``pending_copies`` are how many are stored now;
+    ``last_event_id`` is 0 before the first; ``checkpoint`` is the tracker's state as of then,
+    ``ledger`` what the trace had seen.
+    ``holder`` is the service that runs it, None if none does.
+    """
+
+    id: int
+    vhost: str
+    policy: str
+    quiet: tuple[str, ...]
+    wanted: bool
+    created_at: Microseconds
+    checkpoint: bytes | None
+    ledger: bytes | None
+    events: int
+    last_event_id: int
+    participants: int
+    pending_copies: int
+    holder: str | None = None
+    bodies: bool = True
+    taken: Taken = ALL
+
+
+def _token() -> bytes:
+    return os.urandom(16)
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """One transaction of a trace.
+
+    ``window`` holds the digests of its trace messages and ``ledger`` what its trace has seen, both
+    opaque to the store; a ledger of None leaves the stored one as it is. ``link_rules`` are all
+    that its events were read by, None for those of the batch before. Without ``bodies`` no
+    message's body is stored. ``token`` tells this batch from every other: appended again after an
+    outage that left its commit in doubt, it is stored once.
+    """
+
+    events: list[StampedEvent]
+    checkpoint: Checkpoint
+    window: bytes
+    unreadable: list[Unreadable] = msgspec.field(default_factory=list)
+    token: bytes = msgspec.field(default_factory=_token)
+    ledger: bytes | None = None
+    link_rules: tuple[TraceRule, ...] | None = None
+    bodies: bool = True
+
+
+class Service(msgspec.Struct, frozen=True):
+    """A service as the others see it; times in µs, by the database's clock.
+
+    ``idle_since`` is when it last took a trace, or started; ``exports`` which folder its exports
+    are in; ``snapshots`` how its traces were when it was last heard of, opaque to the store.
+    """
+
+    id: str
+    name: str
+    started_at: int
+    idle_since: int
+    is_alive: bool
+    exports: str | None = None
+    snapshots: bytes | None = None
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A trace, whether it should run, and the service that holds it, alive or dead."""
+
+    trace_id: int
+    vhost: str
+    wanted: bool
+    holder: str | None
+
+
+class NewConnection(msgspec.Struct, frozen=True):
+    """A connection that somebody opened; ``opened_at`` in µs, by the broker's clock.
+
+    ``client`` names the program, None if nothing does; ``given_name`` is what the client calls the
+    connection, ``process`` its process id. ``pid`` is the broker's process behind the connection,
+    None where only the management API told of it.
+    """
+
+    node: str
+    name: str
+    vhost: str
+    user: str
+    client: str | None
+    given_name: str | None
+    process: str | None
+    opened_at: int
+    pid: str | None = None
+
+
+class ClosedConnection(msgspec.Struct, frozen=True):
+    """A connection that is gone; ``closed_at`` in µs, by the broker's clock."""
+
+    node: str
+    name: str
+    pid: str
+    closed_at: int
+
+
+class BrokerConnection(msgspec.Struct, frozen=True):
+    """A connection. Others may have had its ``name`` before it: ``id`` is this one's alone.
+
+    The name is as trace messages have it. ``client``, ``given_name`` and ``process`` as in
+    `NewConnection`. ``closed_at`` is None while it is open; otherwise it was closed by then.
+    """
+
+    id: int
+    node: str
+    name: str
+    vhost: str
+    user: str
+    client: str | None
+    given_name: str | None
+    process: str | None
+    opened_at: int
+    closed_at: int | None
+
+
+class HeldRule(msgspec.Struct, frozen=True):
+    """A rule that holds, and the first event that was read by it."""
+
+    rule: TraceRule
+    from_event_id: int
+
+
+class RuleState(enum.StrEnum):
+    """Whether messages are read by a rule.
+
+    What is set or removed holds, or does not, as soon as the trace has taken it up: after some
+    seconds where it runs.
+    """
+
+    holds = "holds"
+    set = "set"  # and does not hold yet
+    removed = "removed"  # and holds still
+
+
+class ListedRule(msgspec.Struct, frozen=True):
+    """A rule of a virtual host."""
+
+    of_trace: Annotated[TraceRule, INNER]
+    state: Annotated[
+        RuleState,
+        "Whether messages are read by it: `set` is to hold, and `removed` to hold no more, once "
+        "the trace has taken it up.",
+    ]
+    from_event_id: Annotated[
+        int | None, "The first event that was read by it; `null` while it does not hold."
+    ]
+
+    @property
+    def name(self) -> str:
+        """The rule's name."""
+        return self.of_trace.rule.name
+
+    @property
+    def origin(self) -> Origin:
+        """Built in, of the file for all virtual hosts, or this one's own."""
+        return self.of_trace.origin
+
+    @property
+    def rule(self) -> dict[str, Any]:
+        """As one writes it."""
+        return self.of_trace.rule.to_json()
+
+
+def listed(wanted: Sequence[TraceRule], held: Sequence[HeldRule]) -> list[ListedRule]:
+    """All rules of a trace in order, those behind that are to hold no more."""
+    since = {each.rule: each.from_event_id for each in held}
+    gone = [each for each in held if each.rule not in set(wanted)]
+    return [
+        *(
+            ListedRule(each, RuleState.holds if each in since else RuleState.set, since.get(each))
+            for each in wanted
+        ),
+        *(ListedRule(each.rule, RuleState.removed, each.from_event_id) for each in gone),
+    ]
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """Who counts as a participant (`app.tracker.Policy`), and which traffic is quiet.
+
+    By ``links`` all messages are read again; None keeps the links that are stored.
+    """
+
+    policy: str
+    quiet: tuple[str, ...]
+    links: tuple[TraceRule, ...] | None = None
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """A trace's first and last event (0: none), how many it has, and its checkpoint's state."""
+
+    first_id: int
+    last_id: int
+    events: int
+    state: bytes | None
+
+
+class RestampedTrace(msgspec.Struct, frozen=True):
+    """A restamped trace: its rules, and how many of its participants are assumed."""
+
+    vhost: str
+    participant: Policy
+    quiet: tuple[str, ...]
+
+
+class RestampOutcome(msgspec.Struct, frozen=True):
+    """What a restamped trace has."""
+
+    events: int
+    participants: int
+    assumed: int
+    edges: Annotated[int | None, "Links there are now; `null` where they were kept."] = None
+    cut: Annotated[
+        int | None,
+        "Messages of whose bodies only a part is stored, so that what looks into bodies did not "
+        "read them; `null` where none was read again.",
+    ] = None
+
+
+# Told how many events are done.
+Progress: TypeAlias = Callable[[int], None]
+
+
+class PrunePlan(msgspec.Struct, frozen=True):
+    """What to remove: the events of a trace before ``before_id``, recorded up to ``until`` (µs).
+
+    ``participants`` are those that lose all their events and give back their interval.
+    """
+
+    trace_id: int
+    before_id: int
+    until: int
+    events: int
+    participants: list[ParticipantState]
+
+
+class Quarantined(msgspec.Struct, frozen=True):
+    """A trace message that could not be read."""
+
+    id: int
+    vhost: str
+    recorded_at: Microseconds
+    reason: str
+    routing_key: str
+    headers: Annotated[
+        str | None,
+        "What could be shown of its header table, as JSON, cut. `null`, as `body`, for whom the "
+        "broker would not hand every message of the virtual host.",
+    ]
+    kept: Annotated[bytes | None, INNER]
+    body_bytes: int
+
+    @property
+    def body(self) -> str | None:
+        """What is kept of it, as text; see `body_encoding`."""
+        return None if self.kept is None else self._text(self.kept)[0]
+
+    @property
+    def body_encoding(self) -> Encoding:
+        """As an event's `payload_encoding`."""
+        return "withheld" if self.kept is None else self._text(self.kept)[1]
+
+    def _text(self, kept: bytes) -> tuple[str | None, Encoding]:
+        return payload_text(kept, len(kept) < self.body_bytes)
+
+    def without_content(self) -> Quarantined:
+        """For whom the broker would not hand it; of which queue it is, nobody can tell."""
+        return replace(self, headers=None, kept=None)

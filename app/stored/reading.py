@@ -1,0 +1,262 @@
+"""Which events are asked for, and what is found: pages, periods, participants."""
+
+from __future__ import annotations
+
+import enum
+import math
+from typing import Annotated
+
+import msgspec
+
+from model.described import INNER
+from model.event import Event
+from model.gaps import Gap
+from model.sound import Evidence
+from model.times import LATEST, Duration, Microseconds
+from model.words import EventType, Match
+
+CONVERSATION = "conversation"
+HEADER = "header."
+"""What the fields of `EventFilter.named` for a header's value begin with."""
+
+
+class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """What an event must be; a field that is None asks for nothing.
+
+    ``vhosts`` are those that the caller may see. ``channel`` is the AMQP channel's number,
+    ``participant`` the number within its trace. Times in µs: from ``since`` on, before ``until``.
+    ``routing_key`` asks for one of the event's keys, ``q`` for a part of the exchange's or the
+    queue's name, of a routing key or of the stored payload. With ``use_regex`` exchange, queue,
+    connection, user, participant_name and routing_key are regular expressions (RE2's), found
+    anywhere in the name. ``message_id``, ``correlation_id`` and the values of ``headers`` (name,
+    value) are the message's, whole; ``conversation`` is a value that it shares with what belongs
+    together, such as a trace id.
+    """
+
+    vhosts: frozenset[str] | None = None
+    vhost: str | None = None
+    type: EventType | None = None
+    match: Match | None = None
+    exchange: str | None = None
+    queue: str | None = None
+    connection: str | None = None
+    channel: int | None = None
+    user: str | None = None
+    routing_key: str | None = None
+    participant: int | None = None
+    participant_name: str | None = None
+    redelivered: bool | None = None
+    since: int | None = None
+    until: int | None = None
+    q: str | None = None
+    message_id: str | None = None
+    correlation_id: str | None = None
+    conversation: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    use_regex: bool = False
+
+    @property
+    def names_traces_alone(self) -> bool:
+        """Whether every event of the virtual hosts it names is asked for."""
+        return self == EventFilter(vhosts=self.vhosts, vhost=self.vhost, use_regex=self.use_regex)
+
+    @property
+    def is_of_times_alone(self) -> bool:
+        """As `names_traces_alone`, whatever the times."""
+        return msgspec.structs.replace(self, since=None, until=None).names_traces_alone
+
+    @property
+    def asks_content(self) -> bool:
+        """Whether it depends on what messages hold, so that its answers tell of it."""
+        return bool(self.q or self.named)
+
+    @property
+    def named(self) -> list[tuple[str, str]]:
+        """What it asks of a message's own names, as (field, value)."""
+        plain = {
+            "message_id": self.message_id,
+            "correlation_id": self.correlation_id,
+            CONVERSATION: self.conversation,
+        }
+        found = [(field, value) for field, value in plain.items() if value is not None]
+        return found + [(f"{HEADER}{name}", value) for name, value in self.headers]
+
+    @property
+    def visible(self) -> frozenset[str] | None:
+        """The virtual hosts that it lets through; None for all."""
+        if self.vhost is None:
+            return self.vhosts
+        only = frozenset({self.vhost})
+        return only if self.vhosts is None else only & self.vhosts
+
+
+# From this position on, a page is located by arithmetic if possible, else by counting rows: at
+# 2,500,000, counting takes three times as long as the rest of the answer.
+DEEP = 1_000
+# Lists with a filter, deep pages and long walks at a time; each has a connection to the database.
+SEARCHES = 4
+
+
+class Sort(enum.StrEnum):
+    """What a page is ordered by; equal events are ordered by id."""
+
+    id = "id"
+    recorded_at = "recorded_at"
+    lamport = "lamport"
+
+
+class Found(msgspec.Struct, frozen=True):
+    """Events in the order of their list.
+
+    Those in ``heavy`` come without their large fields; it holds the bytes of these by event.
+    Whoever wants them reads them some at a time.
+    """
+
+    items: list[Event]
+    heavy: dict[int, int] = {}
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    """RabbitMQ's page envelope.
+
+    ``heavy`` is that of `Found`.
+    """
+
+    items: Annotated[list[Event], INNER]
+    total_count: Annotated[int, "Of all events of the virtual hosts that the filter leaves."]
+    filtered_count: int
+    page: int
+    page_size: int
+    heavy: Annotated[dict[int, int], INNER] = {}
+
+    @property
+    def item_count(self) -> int:
+        """How many events are on this page."""
+        return len(self.items)
+
+    @property
+    def page_count(self) -> int:
+        """How many pages there are, at least one."""
+        return max(1, math.ceil(self.filtered_count / self.page_size))
+
+
+def is_quick(asked: EventFilter, sort: Sort = Sort.id, offset: int = 0) -> bool:
+    """Whether an index gives the answer directly, with little to search through."""
+    return asked.names_traces_alone and sort is Sort.id and offset < DEEP
+
+
+class Bucket(msgspec.Struct, frozen=True):
+    """One part of a period."""
+
+    at: Annotated[Microseconds, "When it begins."]
+    events: Annotated[int | None, "`null`: they were not counted."] = None
+    published: Annotated[int | None, "`null` where `events` is an estimate, as the next."] = None
+    received: int | None = None
+    unmatched: int | None = None
+
+
+class Histogram(msgspec.Struct, frozen=True):
+    """Events over time."""
+
+    since: Annotated[Microseconds | None, "When the first bucket begins; `null` without events."]
+    width: Annotated[Duration, "How long each bucket is."] = msgspec.field(name="seconds")
+    buckets: list[Bucket]
+    counted_since: Annotated[
+        Microseconds | None,
+        "Events before were not looked at one by one: what is said of them is an estimate, or "
+        "`null`. `null` if all were.",
+    ] = None
+
+    @property
+    def until(self) -> Microseconds | None:
+        """When the last one ends."""
+        if self.since is None:
+            return None
+        return min(Microseconds(self.since + len(self.buckets) * self.width), LATEST)
+
+    @property
+    def events(self) -> int:
+        """Those of all buckets."""
+        return sum(each.events or 0 for each in self.buckets)
+
+
+NO_EVENTS = Histogram(None, Duration(0), [])
+
+
+class Period(msgspec.Struct, frozen=True):
+    """What a trace has of a period.
+
+    ``first`` and ``last`` are the ids of its first and last event, None without any; ``gaps`` the
+    newest ones in it, oldest first, of ``gap_count``. ``oldest_at`` is when the oldest event that
+    is still kept was recorded, in the period or not; None if there is none. Times in µs.
+    """
+
+    first: int | None
+    last: int | None
+    gaps: list[Gap]
+    gap_count: int
+    oldest_at: Microseconds | None
+
+
+LONGEST_ALIAS = 100  # characters
+
+
+def check_alias(alias: str) -> str:
+    """An alias without white space around it; raises `ValueError`."""
+    alias = alias.strip()
+    if not alias:
+        raise ValueError("an alias has at least one character")
+    if len(alias) > LONGEST_ALIAS:
+        raise ValueError(f"an alias has at most {LONGEST_ALIAS} characters, not {len(alias)}")
+    if not alias.isprintable():
+        raise ValueError("an alias has no control characters, nor any that cannot be seen")
+    if alias.isdigit():
+        raise ValueError("an alias of digits alone would be taken for a participant's number")
+    return alias
+
+
+class ParticipantChannel(msgspec.Struct, frozen=True):
+    """Where on the broker a participant was seen."""
+
+    node: str
+    connection: str
+    channel: int
+    user: str
+
+
+class Participant(msgspec.Struct, frozen=True):
+    """A participant: it owns one interval of the ITC id space.
+
+    The fields from ``name`` to ``key`` are those of `app.tracker.identity`.
+    """
+
+    vhost: str
+    participant: int
+    name: Annotated[str, "What people read: client, user and place, or an alias."]
+    user: str
+    place: Annotated[str | None, "Where it acts from; null if it may be several places."]
+    client: Annotated[str | None, "How its client names itself."]
+    assumed: Annotated[bool, "Connections at a shared place without a name, or one of too many."]
+    key: Annotated[str, "What makes it this participant, within its trace."]
+    published: Annotated[int, "How many publishes it made since the trace began."]
+    received: int
+    interval: str
+    events: Annotated[int, "How many of its events are stored now."]
+    lamport: int
+    first_event_id: int
+    last_event_id: int
+    evidence: Annotated[Evidence, "What its messages say of their causes."]
+    connections: Annotated[int, "How many connections `channels` are on."]
+    programs: Annotated[
+        int, "How many processes these connections' clients named; 0 if none is known."
+    ]
+    note: Annotated[str | None, "What to know of it, in a sentence."]
+    channels: list[ParticipantChannel]
+
+
+class VectorEntry(msgspec.Struct, frozen=True):
+    """How many of a participant's events are at or before an event."""
+
+    participant: int
+    name: str
+    events: int
