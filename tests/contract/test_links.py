@@ -206,7 +206,6 @@ async def test_a_page_of_events_says_what_each_names(
     assert all(
         named == sorted(named, key=lambda each: (each.cause, each.rule)) for named in found.values()
     )
-    assert {each.effect for named in found.values() for each in named} == set(expected)
     assert await store.causality.named_by([]) == {}
 
 
