@@ -16,12 +16,11 @@ from tools.servers import RabbitNode
 # The service, which makes nobody wait: wrong credentials are among what is tried.
 PATIENT = """
 from functools import partial
-from app import main
-from app.api import parameters
-from app.cli import main as command_line
+from app.api import opening, parameters
+from app.cli import main
 parameters.WAIT_SECONDS = 0.05
-main.BrokerAuthenticator = partial(main.BrokerAuthenticator, failures=10**9)
-command_line()
+opening.BrokerAuthenticator = partial(opening.BrokerAuthenticator, failures=10**9)
+main()
 """
 
 
