@@ -162,7 +162,7 @@ def test_a_list_shows_what_holds_what_is_to_and_what_is_to_no_more() -> None:
     a, b, c = (TraceRule(own(name), Origin.own) for name in "abc")
     changed = TraceRule(own("b", "other"), Origin.own)
     found = listed([a, changed, c], [HeldRule(a, 7), HeldRule(b, 8)])
-    assert [(each.rule, each.state, each.from_event_id) for each in found] == [
+    assert [(each.of_trace, each.state, each.from_event_id) for each in found] == [
         (a, RuleState.holds, 7),
         (changed, RuleState.set, None),
         (c, RuleState.set, None),

@@ -8,6 +8,7 @@ from app.tracker import Policy
 from model.sound import (
     FINE,
     Assumed,
+    Certainty,
     Client,
     Doubt,
     Evidence,
@@ -119,12 +120,10 @@ def test_both_kinds_of_doubt_are_said() -> None:
 
 
 def test_an_answer_is_sound_without_doubts_whatever_was_quiet() -> None:
-    assert Soundness(quiet=3).to_json() == {"sound": True, "doubts": [], "quiet": 3}
-    assert Soundness((Doubt("so", "do"),)).to_json() == {
-        "sound": False,
-        "doubts": ["so; do"],
-        "quiet": 0,
-    }
+    certain = Certainty([], Soundness(quiet=3))
+    assert (certain.sound, certain.doubts, certain.quiet) == (True, [], 3)
+    doubtful = Certainty([], Soundness((Doubt("so", "do"),)))
+    assert (doubtful.sound, doubtful.doubts, doubtful.quiet) == (False, ["so; do"], 0)
 
 
 @pytest.mark.parametrize(
