@@ -9,9 +9,10 @@ retention has removed, or a trace that lagged when the time was over. What leads
 from __future__ import annotations
 
 import asyncio
+import time
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from app.errors import BadRequestError, NotFoundError
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 # So many of the moments at which all was known to be stored are remembered of a trace.
 MOST_PROOFS = 2_000
+# How long events are judged one by one before others have their turn.
+MOST_SECONDS = 0.5
 # Of a conversation so many events are looked at.
 MOST_MESSAGES = 1_000
 _CLOCK_ALONE: Large = frozenset({"clock"})
@@ -121,17 +124,22 @@ class Judges:
         events: Events,
         gaps: Gaps,
         doubts: Doubts,
+        timer: Callable[[], float] = time.monotonic,
     ) -> None:
         self._reach = reach
         self._conversations = conversations
         self._events = events
         self._gaps = gaps
         self._doubts = doubts
+        self._timer = timer
 
     async def judge(
         self, trace_id: int, subject: Subject, waits: Sequence[Wait], proofs: Proofs
     ) -> list[Outcome]:
-        """What comes of events whose time is over, in their order. Raises `OutageError`."""
+        """What comes of events whose time is over, in their order. Raises `OutageError`.
+
+        Of the first of them alone where each takes long: of one at least.
+        """
         gaps = await self._gaps.between(trace_id, 0, proofs.newest.event_id + 1)
         cases = [_Case(subject.kind, wait, proofs.of(wait.due), gaps) for wait in waits]
         what = subject.what
@@ -145,7 +153,13 @@ class Judges:
             case AtMost():
                 return await self._counted(trace_id, what, cases)
             case NeverConcurrent():
-                return [await self._compared(trace_id, what, case) for case in cases]
+                until = self._timer() + MOST_SECONDS
+                outcomes = [await self._compared(trace_id, what, cases[0])] if cases else []
+                for case in cases[1:]:
+                    if self._timer() >= until:
+                        break
+                    outcomes.append(await self._compared(trace_id, what, case))
+                return outcomes
 
     async def _reached(
         self, trace_id: int, cases: Sequence[_Case], towards: Literal[1, -1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,6 +22,9 @@ log = logging.getLogger(__name__)
 READ_TOGETHER, MOST_READS = 1_000, 20
 # How often within one look an assertion's events are judged, `waiting.MOST_TOGETHER` at a time.
 MOST_ROUNDS = 10
+# How long (s) one look judges before other traces have their turn: whoever may publish decides how
+# large the conversations are that are looked at.
+MOST_SECONDS = 1.0
 # Where none waits, the place is stored after this many events: so many are read again after a kill.
 STORE_EVERY = 5_000
 
@@ -48,6 +52,7 @@ class WatchedTrace:
         events: Watching,
         judge: Judge,
         delivery: Delivery,
+        timer: Callable[[], float] = time.monotonic,
     ) -> None:
         self._id = trace_id
         self._assertions = assertions
@@ -57,6 +62,8 @@ class WatchedTrace:
         self._watched: dict[str, WatchedAssertion] = {}
         self._unread: set[str] = set()
         self._proofs = Proofs()
+        self._timer = timer
+        self._last: str | None = None  # the assertion whose events were judged last
 
     @property
     def next_due(self) -> int | None:
@@ -92,12 +99,20 @@ class WatchedTrace:
         """
         self._proofs.add(settled)
         more = await self._read()
-        found = 0
-        for each in [*self._watched.values()]:
-            violations, goes_on = await self._judge_due(each)
+        found, until = 0, self._timer() + MOST_SECONDS
+        for each in self._in_turn():
+            violations, goes_on = await self._judge_due(each, until)
             found += violations
             more |= goes_on
+            if self._timer() >= until:
+                return found, True
         return found, more
+
+    def _in_turn(self) -> list[WatchedAssertion]:
+        """All, from the one whose turn it is: time may be over before the last."""
+        those = [*self._watched.values()]
+        at = next((n for n, each in enumerate(those, start=1) if each.name == self._last), 0)
+        return those[at:] + those[:at]
 
     async def leave(self) -> None:
         """Store how far all is judged, so that less is read again."""
@@ -118,8 +133,9 @@ class WatchedTrace:
                 return False
         return True
 
-    async def _judge_due(self, one: WatchedAssertion) -> tuple[int, bool]:
+    async def _judge_due(self, one: WatchedAssertion, until: float) -> tuple[int, bool]:
         found = 0
+        self._last = one.name
         for _ in range(MOST_ROUNDS):
             due = one.line.due(self._proofs.newest)
             if not due:
@@ -127,9 +143,11 @@ class WatchedTrace:
                     await self._store(one, [], [])
                 return found, False
             outcomes = await self._judge(self._id, one.subject, due, self._proofs)
-            if not await self._store(one, due, outcomes):
+            if not await self._store(one, due[: len(outcomes)], outcomes):
                 return found, True
             found += sum(each.violation is not None for each in outcomes)
+            if self._timer() >= until:
+                break
         return found, True
 
     async def _store(

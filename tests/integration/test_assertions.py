@@ -70,7 +70,7 @@ async def shop(rabbit: Broker, vhost: str) -> AsyncIterator[Shop]:
 def watcher_of(service: Service) -> Watcher:
     store = service.store
     judges = Judges(store.watching, store.conversations, store.events, store.gaps, store.doubts)
-    return Watcher(store.assertions, store.watching, service.registry, judges.judge)
+    return Watcher(store.assertions, store.watching, service.registry.here, judges.judge)
 
 
 @asynccontextmanager
