@@ -24,7 +24,7 @@ _DESCRIPTORS_MOST = 65_536  # no more than that: some libraries loop over all of
 _LOG_EVERY = 60.0  # seconds between two lines about refusals
 
 
-class Held(Protocol):
+class HeldConnection(Protocol):
     """A connection that can be taken from its client."""
 
     def give_up(self) -> None:
@@ -56,18 +56,18 @@ class Connections:
         self._metrics = metrics
         self._is_proxy = _matcher(proxies)
         self._clock = clock
-        self._address: dict[Held, str] = {}
-        self._of: dict[str, dict[Held, None]] = {}
+        self._address: dict[HeldConnection, str] = {}
+        self._of: dict[str, dict[HeldConnection, None]] = {}
         # Both: longest waiting first.
-        self._waiting: dict[Held, None] = {}
-        self._waiting_of: dict[str, dict[Held, None]] = {}
+        self._waiting: dict[HeldConnection, None] = {}
+        self._waiting_of: dict[str, dict[HeldConnection, None]] = {}
         self._refused_since_log = 0
         self._logged_at = -_LOG_EVERY
 
     def __len__(self) -> int:
         return len(self._address)
 
-    def admit(self, connection: Held, address: str) -> bool:
+    def admit(self, connection: HeldConnection, address: str) -> bool:
         """Admit a connection, if need be in place of a waiting one; False to refuse it."""
         network = network_of(address)
         if not self._is_proxy(address) and not self._room(
@@ -84,21 +84,21 @@ class Connections:
         self.waits(connection)
         return True
 
-    def waits(self, connection: Held) -> None:
+    def waits(self, connection: HeldConnection) -> None:
         """Note that a connection no longer has a complete request under way."""
         network = self._address.get(connection)
         if network is not None and connection not in self._waiting:
             self._waiting[connection] = None
             self._waiting_of.setdefault(network, {})[connection] = None
 
-    def works(self, connection: Held) -> None:
+    def works(self, connection: HeldConnection) -> None:
         """Note that a complete request on the connection is being answered."""
         network = self._address.get(connection)
         if network is not None:
             self._waiting.pop(connection, None)
             _discard(self._waiting_of, network, connection)
 
-    def release(self, connection: Held) -> None:
+    def release(self, connection: HeldConnection) -> None:
         """Forget a connection that has ended; a second call does no harm."""
         self.works(connection)
         network = self._address.pop(connection, None)
@@ -110,7 +110,7 @@ class Connections:
         """Count a connection that the service ended, by what it was doing."""
         self._metrics.cut.labels(state).inc()
 
-    def _room(self, count: int, most: int, waiting: dict[Held, None]) -> bool:
+    def _room(self, count: int, most: int, waiting: dict[HeldConnection, None]) -> bool:
         if count < most:
             return True
         longest = next(iter(waiting), None)
@@ -135,7 +135,9 @@ class Connections:
             self._logged_at, self._refused_since_log = now, 0
 
 
-def _discard(groups: dict[str, dict[Held, None]], network: str, connection: Held) -> None:
+def _discard(
+    groups: dict[str, dict[HeldConnection, None]], network: str, connection: HeldConnection
+) -> None:
     group = groups.get(network)
     if group is not None:
         group.pop(connection, None)
@@ -144,7 +146,7 @@ def _discard(groups: dict[str, dict[Held, None]], network: str, connection: Held
 
 
 def _matcher(proxies: tuple[str, ...]) -> Callable[[str], bool]:
-    """Whether an address is one of the proxies: addresses, networks, or ``*`` for all."""
+    """Tell whether an address is one of the proxies: addresses, networks, or ``*`` for all."""
     networks = []
     for proxy in proxies:
         try:
@@ -173,7 +175,7 @@ def raise_descriptors() -> None:
 
 
 def descriptors() -> int:
-    """How many descriptors the process may have open."""
+    """The number of descriptors that the process may have open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _DESCRIPTORS_MOST if soft == resource.RLIM_INFINITY else soft
 

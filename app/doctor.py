@@ -48,7 +48,7 @@ LEAST_FREE_BYTES = 2**30
 MOST_VHOSTS_TRIED = 5
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Diagnosis(msgspec.Struct, frozen=True):
     """One thing that was checked. ``advice`` is empty if all is well."""
 
     subject: str
@@ -57,9 +57,9 @@ class Finding(msgspec.Struct, frozen=True):
     advice: str = ""
 
 
-async def examine(settings: Settings) -> AsyncIterator[Finding]:
+async def examine(settings: Settings) -> AsyncIterator[Diagnosis]:
     """All findings, each as soon as it is made."""
-    yield Finding("program", True, f"rabbitmq-itc {program_version()}, Python {python_version()}")
+    yield Diagnosis("program", True, f"rabbitmq-itc {program_version()}, Python {python_version()}")
     management = management_api(settings)
     try:
         for subject, check in (("broker", _broker), ("account", _account), ("amqp", _amqp)):
@@ -77,7 +77,7 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
         await management.close()
 
 
-Check = Callable[[Settings, ManagementApi], Awaitable[Finding]]
+Check = Callable[[Settings, ManagementApi], Awaitable[Diagnosis]]
 
 _AWAY = {
     "amqp": "is RabbitMQ running? Is ITC_AMQP_URL right?",
@@ -91,7 +91,7 @@ _UNREADABLE = "may this user read it? The service runs as another, mostly"
 
 
 def _advice(subject: str, error: ItcError) -> str:
-    """What to do about an error: one thing, that fits it."""
+    """Advice on an error: one thing, that fits it."""
     if isinstance(error, VirtualHostError):
         return "is ITC_AMQP_URL right, and has its user rights in any virtual host?"
     if isinstance(error, RefusedError | NotAuthenticatedError):
@@ -107,45 +107,47 @@ def _advice(subject: str, error: ItcError) -> str:
 
 async def _guarded(
     subject: str, check: Check, settings: Settings, management: ManagementApi
-) -> Finding:
+) -> Diagnosis:
     try:
         return await check(settings, management)
     except ItcError as error:
-        return Finding(subject, False, str(error), _advice(subject, error))
+        return Diagnosis(subject, False, str(error), _advice(subject, error))
     except OSError as error:
         found = f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}"
-        return Finding(subject, False, found, _UNREADABLE)
+        return Diagnosis(subject, False, found, _UNREADABLE)
     except Exception as error:  # noqa: BLE001 - one check that fails stops no other
         found = f"it cannot be checked: {type(error).__name__}"
-        return Finding(subject, False, found, "this is an error in rabbitmq-itc: please report it")
+        return Diagnosis(
+            subject, False, found, "this is an error in rabbitmq-itc: please report it"
+        )
 
 
-async def _broker(settings: Settings, management: ManagementApi) -> Finding:
+async def _broker(settings: Settings, management: ManagementApi) -> Diagnosis:
     version, nodes = await management.version(), await management.nodes()
     down = sorted(node.name for node in nodes if not node.running)
     found = f"RabbitMQ {version}, {len(nodes)} node(s)"
     if down:
-        return Finding("broker", False, f"{found}, down: {', '.join(down)}", "start the node(s)")
+        return Diagnosis("broker", False, f"{found}, down: {', '.join(down)}", "start the node(s)")
     if unreachable := sorted({node.name for node in nodes} - await management.reachable_nodes()):
-        return Finding(
+        return Diagnosis(
             "broker",
             False,
             f"{found}, without a management API: {', '.join(unreachable)}",
             "tracing is switched by each node's own: enable rabbitmq_management there",
         )
-    return Finding("broker", True, found)
+    return Diagnosis("broker", True, found)
 
 
-async def _account(settings: Settings, management: ManagementApi) -> Finding:
+async def _account(settings: Settings, management: ManagementApi) -> Diagnosis:
     user = await management.own_user()
     if "administrator" in user.tags:
-        return Finding("account", True, f"{user.name} is an administrator")
+        return Diagnosis("account", True, f"{user.name} is an administrator")
     command = ("rabbitmqctl", "set_user_tags", user.name, *sorted(user.tags), "administrator")
     advice = f"only an administrator switches tracing: {shlex.join(command)}"
-    return Finding("account", False, f"{user.name} is tagged {sorted(user.tags)}", advice)
+    return Diagnosis("account", False, f"{user.name} is tagged {sorted(user.tags)}", advice)
 
 
-async def _amqp(settings: Settings, management: ManagementApi) -> Finding:
+async def _amqp(settings: Settings, management: ManagementApi) -> Diagnosis:
     """Sign in to a virtual host that lets the account in: a broker need not have ``/``."""
     user, refusal = capturing_user(settings), None
     for vhost in await _vhosts_to_try(settings, management):
@@ -154,7 +156,7 @@ async def _amqp(settings: Settings, management: ManagementApi) -> Finding:
         except VirtualHostError as error:
             refusal = refusal or error
         else:
-            return Finding("amqp", True, f"{user} can sign in, at virtual host {vhost}")
+            return Diagnosis("amqp", True, f"{user} can sign in, at virtual host {vhost}")
     assert refusal is not None  # noqa: S101  there is always one to try
     raise refusal
 
@@ -180,15 +182,15 @@ async def _vhosts_of(user: str, management: ManagementApi) -> frozenset[str]:
     return frozenset()
 
 
-async def _store(settings: Settings, management: ManagementApi) -> Finding:
+async def _store(settings: Settings, management: ManagementApi) -> Diagnosis:
     if (file := _file_to_be(settings)) is not None:
         return _without_tables(settings, f"{file} is not there yet")
     state = await schema_state(settings.database.reveal())
     if state.is_current:
-        return Finding("store", True, f"{settings.database}, tables up to date")
+        return Diagnosis("store", True, f"{settings.database}, tables up to date")
     if state.fault is not None:
         fault, remedy = state.fault
-        return Finding("store", False, f"{settings.database}: {fault}", remedy)
+        return Diagnosis("store", False, f"{settings.database}: {fault}", remedy)
     found = "no tables yet" if state.found is None else f"tables at {state.found}"
     return _without_tables(settings, f"{settings.database}: {found}")
 
@@ -207,23 +209,23 @@ def _file_to_be(settings: Settings) -> Path | None:
         return None
 
 
-def _without_tables(settings: Settings, found: str) -> Finding:
+def _without_tables(settings: Settings, found: str) -> Diagnosis:
     """A store that the service brings up to date when it starts, unless it may not."""
     if settings.database_migrate:
-        return Finding("store", True, f"{found}; the service sees to that when it starts")
-    return Finding("store", False, found, "run rabbitmq-itc migrate")
+        return Diagnosis("store", True, f"{found}; the service sees to that when it starts")
+    return Diagnosis("store", False, found, "run rabbitmq-itc migrate")
 
 
-def _services(living: Sequence[Service]) -> Finding:
+def _services(living: Sequence[Service]) -> Diagnosis:
     """Several services on one database: whether an export of one is found by all."""
     found = f"{len(living)} on this database: {', '.join(each.name for each in living)}"
     if len({each.exports for each in living}) > 1:
         advice = "an export is only found where it was made: have all share ITC_EXPORT_DIR"
-        return Finding("services", False, f"{found}, with several folders of exports", advice)
-    return Finding("services", True, found)
+        return Diagnosis("services", False, f"{found}, with several folders of exports", advice)
+    return Diagnosis("services", True, found)
 
 
-async def _traces(settings: Settings, management: ManagementApi) -> AsyncIterator[Finding]:
+async def _traces(settings: Settings, management: ManagementApi) -> AsyncIterator[Diagnosis]:
     """For each trace that should run: the account's rights, and whether tracing is on."""
     try:
         store = await Store.open(settings.database.reveal())
@@ -253,33 +255,33 @@ def capturing_user(settings: Settings) -> str:
     return settings.amqp_url.user or "guest"
 
 
-async def _trace(trace: Trace, settings: Settings, management: ManagementApi) -> Finding:
+async def _trace(trace: Trace, settings: Settings, management: ManagementApi) -> Diagnosis:
     subject = f"trace of {trace.vhost}"
     user, queue = capturing_user(settings), settings.trace_queue
     try:
         states = await management.tracing(trace.vhost)
         if lack := await _lack_of_rights(trace.vhost, user, management, queue, TRACE_EXCHANGE):
-            return Finding(subject, False, *lack)
+            return Diagnosis(subject, False, *lack)
         if lack := await _lack_of_marks(trace, user, management, queue):
-            return Finding(subject, False, *lack)
+            return Diagnosis(subject, False, *lack)
         wrong = await _wrong_queue(trace, settings, management)
     except ItcError as error:
-        return Finding(subject, False, str(error), _advice("trace", error))
+        return Diagnosis(subject, False, str(error), _advice("trace", error))
     if wrong:
-        return Finding(subject, False, *wrong)
+        return Diagnosis(subject, False, *wrong)
     off = sorted(node for node, on in states.items() if not on)
     if off:
         advice = "a running service switches it on by itself: is it running?"
-        return Finding(subject, False, f"tracing is off on {', '.join(off)}", advice)
+        return Diagnosis(subject, False, f"tracing is off on {', '.join(off)}", advice)
     partly = "" if trace.taken.is_all else f"; {trace.taken.sentence}"
-    return Finding(subject, True, f"rights are enough, tracing is on{partly}")
+    return Diagnosis(subject, True, f"rights are enough, tracing is on{partly}")
 
 
-async def _connections(settings: Settings, management: ManagementApi) -> Finding:
-    """Whether the broker announces connections, by which programs are told apart."""
+async def _connections(settings: Settings, management: ManagementApi) -> Diagnosis:
+    """Tell whether the broker announces connections, by which programs are told apart."""
     vhost = await management.event_exchange()
     if vhost is None:
-        return Finding(
+        return Diagnosis(
             "connections",
             False,
             "not announced: programs at a shared address cannot be told apart by name at once",
@@ -289,39 +291,41 @@ async def _connections(settings: Settings, management: ManagementApi) -> Finding
     announced = f"announced in the virtual host {vhost}"
     if lack := await _lack_of_rights(vhost, user, management, queue, EVENT_EXCHANGE):
         found, advice = lack
-        return Finding("connections", False, f"{announced}, but {found}", advice)
-    return Finding("connections", True, announced)
+        return Diagnosis("connections", False, f"{announced}, but {found}", advice)
+    return Diagnosis("connections", True, announced)
 
 
-def _audit(trace: Trace) -> Finding | None:
-    """What the broker's counters say of the record; None before they were first compared."""
+def _audit(trace: Trace) -> Diagnosis | None:
+    """The broker's counters against the record; None before they were first compared."""
     ledger = Ledger.load(trace.ledger)
     if ledger is None:
         return None
     subject, found = f"audit of {trace.vhost}", audit_status(ledger, trace.taken)
     missing = [f"{found.missing:,} trace messages are missing"] if found.missing else []
     said = "; ".join((found.sentence, *missing, *found.remarks()))
-    return Finding(subject, True, said)
+    return Diagnosis(subject, True, said)
 
 
-def _participants(trace: Trace, doubts: Sequence[Doubt]) -> Finding:
-    """Whether the trace's participants are those who act."""
+def _participants(trace: Trace, doubts: Sequence[Doubt]) -> Diagnosis:
+    """Tell whether the trace's participants are those who act."""
     subject = f"participants of {trace.vhost}"
     if not doubts:
-        return Finding(subject, True, f"one for each {trace.policy}, no sign that it does not fit")
+        return Diagnosis(
+            subject, True, f"one for each {trace.policy}, no sign that it does not fit"
+        )
     found = "; ".join(doubt.found for doubt in doubts)
     remedies = dict.fromkeys(doubt.remedy for doubt in doubts)
-    return Finding(subject, False, found, "; ".join(remedies))
+    return Diagnosis(subject, False, found, "; ".join(remedies))
 
 
-def _links(trace: Trace, evidence: Evidence) -> Finding:
-    """How much messages say of their causes: nothing here is wrong, but worth knowing."""
+def _links(trace: Trace, evidence: Evidence) -> Diagnosis:
+    """The share of causes that messages name: nothing here is wrong, but worth knowing."""
     subject = f"links of {trace.vhost}"
     if evidence.coverage is None:
-        return Finding(subject, True, "no message was published in answer to another yet")
+        return Diagnosis(subject, True, "no message was published in answer to another yet")
     if not evidence.explained:
         found = f"none of {evidence.reactions} publishes that may have a cause names one"
-        return Finding(subject, True, f"{found}: rules of your own may know where it stands")
+        return Diagnosis(subject, True, f"{found}: rules of your own may know where it stands")
     said = [
         f"{evidence.explained} of {evidence.reactions} publishes that may have a cause name it"
         f" ({_percent(evidence.coverage)})"
@@ -337,7 +341,7 @@ def _links(trace: Trace, evidence: Evidence) -> Finding:
         said.append(
             f"{evidence.hidden} came by ways outside the broker (rabbitmq-itc hidden {vhost})"
         )
-    return Finding(subject, True, "; ".join(said))
+    return Diagnosis(subject, True, "; ".join(said))
 
 
 def _percent(share: float) -> str:
@@ -348,7 +352,7 @@ def _percent(share: float) -> str:
 async def _wrong_queue(
     trace: Trace, settings: Settings, management: ManagementApi
 ) -> tuple[str, str] | None:
-    """What is wrong with the trace queue, and advice; None where all is well or there is none."""
+    """A fault of the trace queue, and advice; None where all is well or there is none."""
     name = settings.trace_queue
     bounds = QueueBounds(settings.trace_queue_max_bytes, settings.trace_queue_max_messages)
     try:
@@ -389,7 +393,7 @@ async def _lack_of_rights(
 async def _lack_of_marks(
     trace: Trace, user: str, management: ManagementApi, queue: str
 ) -> tuple[str, str] | None:
-    """What an account lacks to publish marks, and the command that gives it."""
+    """Rights that an account lacks to publish marks, and the command that gives it."""
     permissions = await management.permissions(trace.vhost, user)
     prefix, default = queue_prefix(queue), "amq.default"
     patterns = [permissions.configure, permissions.write, permissions.read]
@@ -436,24 +440,24 @@ def _permits(pattern: str, name: str) -> bool:
         return True  # valid in Erlang but not in Python: the broker will tell
 
 
-async def _java(settings: Settings, management: ManagementApi) -> Finding:
+async def _java(settings: Settings, management: ManagementApi) -> Diagnosis:
     from spark_jobs.errors import JobError
     from spark_jobs.java import check_java
 
     if settings.spark_remote:
-        return Finding("java", True, "not needed: Spark is remote")
+        return Diagnosis("java", True, "not needed: Spark is remote")
     try:
         await asyncio.to_thread(check_java)
     except JobError as error:
-        return Finding("java", False, str(error), _JAVA)
-    return Finding("java", True, "there is one that Spark can use")
+        return Diagnosis("java", False, str(error), _JAVA)
+    return Diagnosis("java", True, "there is one that Spark can use")
 
 
-async def _disk(folder: Path, settings: Settings, management: ManagementApi) -> Finding:
+async def _disk(folder: Path, settings: Settings, management: ManagementApi) -> Diagnosis:
     return await asyncio.to_thread(_room, folder)
 
 
-def _room(folder: Path) -> Finding:
+def _room(folder: Path) -> Diagnosis:
     subject = f"disk of {folder}"
     if folder.exists():
         next(folder.iterdir(), None)  # raises where it may not be read
@@ -461,5 +465,5 @@ def _room(folder: Path) -> Finding:
     free = shutil.disk_usage(present).free
     found = f"{free / 2**30:.1f} GiB free"
     if free < LEAST_FREE_BYTES:
-        return Finding(subject, False, found, "make room, or set ITC_RETENTION_DAYS")
-    return Finding(subject, True, found)
+        return Diagnosis(subject, False, found, "make room, or set ITC_RETENTION_DAYS")
+    return Diagnosis(subject, True, found)

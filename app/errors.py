@@ -15,7 +15,7 @@ class BadRequestError(ItcError):
 
 
 class TooLargeError(BadRequestError):
-    """What the caller sent, or what is packed in it, is larger than it may be."""
+    """The caller's message, or what is packed in it, is larger than it may be."""
 
 
 class WrongTypeError(BadRequestError):
@@ -23,7 +23,7 @@ class WrongTypeError(BadRequestError):
 
 
 class NotFoundError(ItcError):
-    """What the caller named does not exist, or the caller may not see it."""
+    """The thing that the caller named does not exist, or the caller may not see it."""
 
 
 class ConflictError(ItcError):
@@ -31,7 +31,7 @@ class ConflictError(ItcError):
 
 
 class QuotaError(ItcError):
-    """What is kept takes as much as it may; somebody has to delete some."""
+    """The space for what is kept is used up; somebody has to delete some."""
 
 
 class CheckpointError(ConflictError):

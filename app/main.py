@@ -31,7 +31,7 @@ from app.link_rules import link_rules
 from app.settings import Settings
 from app.store.opening import open_store
 from app.store.store import Store
-from app.stored.capture import Rules, Trace
+from app.stored.capture import ParticipantRules, Trace
 from app.traces.claims import LEASE_SECONDS, Claims
 from app.traces.feed import Feed
 from app.traces.opening import (
@@ -63,7 +63,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 class Closing:
-    """How long the service may still take to end, once it is asked to.
+    """The time that the service may still take to end, once it is asked to.
 
     When that is over it no longer waits for the database; and if it still does not end, it ends as
     one does that is killed, which loses nothing.
@@ -77,7 +77,7 @@ class Closing:
         self._task = asyncio.create_task(self._give_up(), name="closing")
 
     def left(self) -> float:
-        """How many seconds are left."""
+        """The seconds that are left."""
         if self._until is None:
             return self._seconds
         return max(0.0, self._until - asyncio.get_running_loop().time())
@@ -174,7 +174,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
 
 
 def _pipeline(settings: Settings) -> PipelineSettings:
-    """How traces run, by the rules of links of the file that holds them."""
+    """The settings of pipelines, with the rules of links of the file that holds them."""
     rules = link_rules(settings.link_rules, built_in=settings.links)
     return pipeline_settings(settings, rules)
 
@@ -207,7 +207,7 @@ async def open_capture(
 async def open_restamping(
     settings: Settings,
     trace_id: int,
-    rules: Rules,
+    rules: ParticipantRules,
     report: Report,
     links: tuple[Rule, ...] | None = None,
 ) -> AsyncIterator[Restamping]:

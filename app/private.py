@@ -43,7 +43,7 @@ def tighten(data: Path, others: Iterable[Path], database: str | None) -> Iterato
 
 
 def _holds_ours_alone(folder: Path) -> bool:
-    """Whether only the service uses a folder: it is not, say, /tmp or somebody's projects."""
+    """Tell whether only the service uses a folder: it is not, say, /tmp or somebody's projects."""
     is_shared = bool(folder.stat().st_mode & stat.S_ISVTX)
     visible = {entry.name for entry in folder.iterdir() if not entry.name.startswith(".")}
     return not is_shared and visible - {"lost+found"} <= OURS

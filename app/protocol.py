@@ -30,7 +30,7 @@ SEND_SECONDS = 60.0  # for `LEAST_TAKEN` of an answer, or for its end
 LEAST_TAKEN = 16_384  # bytes; less than what is left when the transport asks for more
 
 
-class State(StrEnum):
+class ConnectionPhase(StrEnum):
     """What a connection waits for. All but `answer` wait for the client, and have a deadline."""
 
     head = "head"  # a request's head: its first byte, or the rest of it
@@ -59,13 +59,13 @@ class GuardedProtocol(HttpToolsProtocol):
     waited longest is cut off at once.
     """
 
-    limits: ClassVar[dict[State, float]]  # seconds
+    limits: ClassVar[dict[ConnectionPhase, float]]  # seconds
     connected: ClassVar[Connections]
     turns: ClassVar[Turns]
     larger: ClassVar[Mapping[str, int]] = {}  # paths where bodies may be larger than elsewhere
     unread_bytes: ClassVar[int] = 256 * 1024 * 1024
     unread: ClassVar[dict[GuardedProtocol, None]] = {}  # longest waiting first
-    _seen: tuple[State, int] = (State.head, 0)
+    _seen: tuple[ConnectionPhase, int] = (ConnectionPhase.head, 0)
     _since = 0.0
     _unsent = 0  # when the client last took enough, which was at
     _taken_at = 0.0
@@ -96,18 +96,22 @@ class GuardedProtocol(HttpToolsProtocol):
     # Time
 
     @property
-    def state(self) -> State:
-        """What the connection waits for."""
+    def state(self) -> ConnectionPhase:
+        """The party that the connection waits for."""
         if self._refused or (self.transport.is_closing() and not self._unsent_bytes()):
-            return State.closing
+            return ConnectionPhase.closing
         if self._is_answering() and not self.transport.is_closing():
             # While we are not reading, an unfinished head is not the client's fault.
-            return State.head if self._in_head and not self.flow.read_paused else State.answer
+            return (
+                ConnectionPhase.head
+                if self._in_head and not self.flow.read_paused
+                else ConnectionPhase.answer
+            )
         if self._unsent_bytes():
-            return State.unread
+            return ConnectionPhase.unread
         if self._in_head:
-            return State.head
-        return State.body if self._in_body else State.idle
+            return ConnectionPhase.head
+        return ConnectionPhase.body if self._in_body else ConnectionPhase.idle
 
     def look(self) -> None:
         """End the connection if it has waited too long for the same thing."""
@@ -116,17 +120,17 @@ class GuardedProtocol(HttpToolsProtocol):
             self._look_at_sending(now)
         elif seen != self._seen:
             self._seen, self._since = seen, now
-        elif seen[0] is not State.answer and now - self._since >= self.limits[seen[0]]:
+        elif seen[0] is not ConnectionPhase.answer and now - self._since >= self.limits[seen[0]]:
             self._cut(seen[0])
 
     def _look_at_sending(self, now: float) -> None:
         # What was added meanwhile hides what was taken, but whoever adds waits for room first.
         if self._unsent_bytes() <= self._unsent - LEAST_TAKEN:
             self._unsent, self._taken_at = self._unsent_bytes(), now
-        elif now - self._taken_at >= self.limits[State.unread]:
-            self._cut(State.unread)
+        elif now - self._taken_at >= self.limits[ConnectionPhase.unread]:
+            self._cut(ConnectionPhase.unread)
 
-    def _cut(self, state: State) -> None:
+    def _cut(self, state: ConnectionPhase) -> None:
         self.connected.cut(state)
         self.transport.abort()
 
@@ -278,4 +282,4 @@ class GuardedProtocol(HttpToolsProtocol):
                 return
             too_much -= size
             del self.unread[each]
-            each._cut(State.unread)
+            each._cut(ConnectionPhase.unread)

@@ -19,7 +19,7 @@ from app.errors import ItcError
 from app.garbage import tune_garbage_collection
 from app.main import open_restamping
 from app.settings import Settings
-from app.stored.capture import RestampedTrace, Rules
+from app.stored.capture import ParticipantRules, RestampedTrace
 from app.tracker import Policy
 from app.tracker.links import Rule
 from model.described import shown
@@ -29,8 +29,8 @@ from model.jobs import Progress
 ORDER_BYTES = 1 << 24
 
 
-class Order(msgspec.Struct, frozen=True):
-    """What to restamp, and by which rules."""
+class RestampOrder(msgspec.Struct, frozen=True):
+    """An order to restamp, and by which rules."""
 
     vhost: str
     trace_id: int
@@ -46,8 +46,8 @@ class Finish(msgspec.Struct, frozen=True):
     epoch: int
 
 
-async def _restamp(order: Order, settings: Settings, paused: asyncio.Future[int]) -> None:
-    rules = Rules(order.participant, order.quiet)
+async def _restamp(order: RestampOrder, settings: Settings, paused: asyncio.Future[int]) -> None:
+    rules = ParticipantRules(order.participant, order.quiet)
     links = tuple(map(Rule.from_json, order.link_rules)) if order.links else None
     async with open_restamping(settings, order.trace_id, rules, _tell, links) as restamping:
         await restamping.catch_up()
@@ -81,7 +81,7 @@ async def _main() -> None:
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
     settings = Settings.model_validate(msgspec.json.decode(await orders.readline()))
-    order = msgspec.json.decode(await orders.readline(), type=Order)
+    order = msgspec.json.decode(await orders.readline(), type=RestampOrder)
     paused: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     watching = asyncio.create_task(_watch(orders, paused))
     try:

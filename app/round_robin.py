@@ -24,11 +24,11 @@ class RoundRobin(Generic[Item]):
             yield from items
 
     def owners(self) -> int:
-        """How many owners have something waiting."""
+        """The number of owners that have something waiting."""
         return len(self._waiting)
 
     def count_of(self, owner: str) -> int:
-        """How many items of an owner wait."""
+        """The number of an owner's items that wait."""
         return len(self._waiting.get(owner, ()))
 
     def put(self, owner: str, item: Item) -> None:

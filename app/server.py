@@ -24,7 +24,7 @@ from app.api.layers import bodies
 from app.connections import bounded, descriptors, raise_descriptors
 from app.errors import SettingsError
 from app.garbage import tune_garbage_collection
-from app.protocol import GuardedProtocol, State
+from app.protocol import ConnectionPhase, GuardedProtocol
 from app.settings import Settings
 from app.turns import Turns
 
@@ -105,11 +105,11 @@ def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
     """uvicorn's configuration, with `GuardedProtocol`."""
     own = {
         "limits": {
-            State.head: bodies.REQUEST_SECONDS,
-            State.body: protocol.KEEP_ALIVE_SECONDS,
-            State.idle: protocol.KEEP_ALIVE_SECONDS,
-            State.unread: protocol.SEND_SECONDS,
-            State.closing: protocol.KEEP_ALIVE_SECONDS,
+            ConnectionPhase.head: bodies.REQUEST_SECONDS,
+            ConnectionPhase.body: protocol.KEEP_ALIVE_SECONDS,
+            ConnectionPhase.idle: protocol.KEEP_ALIVE_SECONDS,
+            ConnectionPhase.unread: protocol.SEND_SECONDS,
+            ConnectionPhase.closing: protocol.KEEP_ALIVE_SECONDS,
         },
         "connected": bounded(settings, app.state.http_metrics, descriptors()),
         "turns": Turns(),

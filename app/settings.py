@@ -435,7 +435,7 @@ class Settings(BaseSettings):
 
     @property
     def service(self) -> str:
-        """What this service is called."""
+        """The name of this service."""
         return self.service_name or f"{socket.gethostname()}:{self.port}"
 
     def portable(self) -> dict[str, Any]:
@@ -500,7 +500,7 @@ def _portable(value: object) -> Any:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that listens on ``host``."""
+    """Tell whether only this machine can reach a server that listens on ``host``."""
     if host == "localhost":
         return True
     try:

@@ -19,7 +19,7 @@ from app.main import open_capture
 from app.settings import Settings
 from app.stored.capture import Trace
 from app.traces.feed import Feed
-from app.traces.processes import LINE_BYTES, SERVICE, Notice, Order
+from app.traces.processes import LINE_BYTES, SERVICE, Notice, TraceOrder
 from app.traces.running import RunningTrace
 
 NOTICE_SECONDS = 1.0
@@ -38,11 +38,11 @@ class Attendant:
         """Follow orders until there are no more, then end everything."""
         telling = asyncio.create_task(self._tell())
         while line := await orders.readline():
-            self._follow(msgspec.json.decode(line, type=Order))
+            self._follow(msgspec.json.decode(line, type=TraceOrder))
         telling.cancel()
         await asyncio.gather(*(self._end(trace, False, 10.0) for trace in self._running.values()))
 
-    def _follow(self, order: Order) -> None:
+    def _follow(self, order: TraceOrder) -> None:
         if order.do == "run":
             self._running[order.trace.id] = self._run(order.trace, self._feed)
         elif running := self._running.get(order.trace.id):

@@ -30,7 +30,7 @@ from bench.stores import build
 from itc import unpack
 from model.exports import FORMATS
 from spark_jobs.chain import ChainRequest, run
-from spark_jobs.database import Connection, Database
+from spark_jobs.database import Connection, DatabaseAddress
 from spark_jobs.executors import touch
 from spark_jobs.history import History
 from spark_jobs.plan import Plan, look_up, make_plan, read_span
@@ -45,7 +45,7 @@ SAMPLE_SECONDS = 0.5  # the kernel walks a process's whole memory for each sampl
 Result = TypeVar("Result")
 
 
-def stored(folder: Path, events: int) -> Database:
+def stored(folder: Path, events: int) -> DatabaseAddress:
     """The store of this many events, made if it is missing."""
     path = folder / f"{name_of(events)}.db"
     if not path.exists():
@@ -53,7 +53,7 @@ def stored(folder: Path, events: int) -> Database:
         speed = asyncio.run(build(f"sqlite:///{part}", events))
         part.rename(path)
         print(f"made {path}: {speed:,.0f} events/s", file=sys.stderr)
-    return Database.from_url(f"sqlite:///{path}")
+    return DatabaseAddress.from_url(f"sqlite:///{path}")
 
 
 def name_of(events: int) -> str:

@@ -22,7 +22,7 @@ from app.tracker import Channel, Deliver, Publish, Record
 from app.tracker.links import BUILT_IN, Rules
 from bench.stores import fill
 from model.words import Via
-from spark_jobs.database import Connection, Database
+from spark_jobs.database import Connection, DatabaseAddress
 from spark_jobs.following import chain_of
 from spark_jobs.history import History
 from spark_jobs.plan import make_plan
@@ -61,7 +61,7 @@ def traffic(events: int) -> Iterator[Record]:
             under_way.append((message, receiver, hops + 1))
 
 
-def stored(folder: Path, events: int) -> Database:
+def stored(folder: Path, events: int) -> DatabaseAddress:
     """The store of this many events, made if it is missing."""
     path = folder / f"links-{events}.db"
     if not path.exists():
@@ -69,7 +69,7 @@ def stored(folder: Path, events: int) -> Database:
             fill(f"sqlite:///{path.with_suffix('.part')}", traffic(events), Rules(BUILT_IN))
         )
         path.with_suffix(".part").rename(path)
-    return Database.from_url(f"sqlite:///{path}")
+    return DatabaseAddress.from_url(f"sqlite:///{path}")
 
 
 def requests(connection: Connection, events: int) -> list[tuple[int, int]]:

@@ -25,7 +25,7 @@ import aio_pika
 from aio_pika.abc import AbstractIncomingMessage
 
 from app.broker.firehose import TRACE_EXCHANGE
-from app.tracker.taken import ALL, Taken
+from app.tracker.taken import ALL, Selection
 from bench.backlog import fill
 from bench.drain import cpu_of
 from tools.servers import Broker, RabbitNode
@@ -85,11 +85,11 @@ def row(broker: RabbitNode, size: int, count: int, rounds: int) -> str:
     return f"| {' | '.join(cells)} |\n"
 
 
-SOME: dict[str, Taken] = {
+SOME: dict[str, Selection] = {
     "all": ALL,
-    "a tenth of the exchanges": Taken(exchanges=("bench.e0",)),
-    "a tenth of the queues": Taken(queues=("bench.q0",)),
-    "a tenth of both": Taken(("bench.e0",), ("bench.q0",)),
+    "a tenth of the exchanges": Selection(exchanges=("bench.e0",)),
+    "a tenth of the queues": Selection(queues=("bench.q0",)),
+    "a tenth of both": Selection(("bench.e0",), ("bench.q0",)),
 }
 LANES = 10
 UNREAD = "bench.some"
@@ -131,7 +131,9 @@ async def send(broker: Broker, vhost: str, count: int, payload: bytes) -> None:
         await done.wait()
 
 
-def turn(broker: RabbitNode, vhost: str, what: Taken | None, count: int, payload: bytes) -> Cost:
+def turn(
+    broker: RabbitNode, vhost: str, what: Selection | None, count: int, payload: bytes
+) -> Cost:
     """Send with tracing off (None), or into a trace queue that takes this and is drained then."""
     if what is not None:
         broker.api("PUT", "queues", vhost, UNREAD, json={"durable": True})
@@ -161,7 +163,7 @@ async def _waiting(broker: Broker, vhost: str) -> int:
 
 def some_rows(broker: RabbitNode, size: int, count: int, rounds: int) -> Iterator[str]:
     """Yield a size's rows of the second table: medians over the rounds."""
-    states: dict[str, Taken | None] = {"tracing off": None, **SOME}
+    states: dict[str, Selection | None] = {"tracing off": None, **SOME}
     seen: dict[str, list[Cost]] = {name: [] for name in states}
     with broker.fresh_vhost() as vhost:
         asyncio.run(send(broker, vhost, LANES, b"warm"))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from app.garbage import tune_garbage_collection
 from app.store import Store
-from app.stored.capture import Rules
+from app.stored.capture import ParticipantRules
 from app.traces.restamping import Restamping
 from app.tracker import Bounds, Policy
 from bench.stores import VHOST, build
@@ -41,7 +41,7 @@ async def measure(events: int, participants: int) -> None:
         work = Restamping(
             store.restamps,
             trace.id,
-            Rules(Policy.client, ()),
+            ParticipantRules(Policy.client, ()),
             _ignore,
             assumed=Bounds().assumed,
         )

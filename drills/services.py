@@ -27,7 +27,7 @@ from typing import NamedTuple
 from sqlalchemy import make_url
 
 from app.store import Store, migrate
-from app.stored.capture import Held
+from app.stored.capture import LeasedTrace
 from drills.judge import Report, judged, opened, oracle, settled
 from drills.load import Load
 from drills.service import Service
@@ -237,7 +237,7 @@ async def _all_live(store: Store, count: int) -> None:
     await _until(live, BACK_SECONDS, "all services are there")
 
 
-async def _held(store: Store, vhost: str) -> Held:
+async def _held(store: Store, vhost: str) -> LeasedTrace:
     return next(each for each in await store.services.held() if each.vhost == vhost)
 
 

@@ -16,7 +16,7 @@ S = TypeVar("S")  # a stamp, which is made of what is here
 
 
 class Core(Protocol):
-    """What is compiled."""
+    """The compiled part."""
 
     def join(self, a: bytes, b: bytes, /) -> bytes:
         """As `itc.events.join`; one of both where it is the join."""
@@ -31,7 +31,7 @@ class Core(Protocol):
         """As `itc.events.height_at`."""
 
     def is_packed(self, data: bytes, /) -> bool:
-        """Whether `pack` gives these bytes, of a tree without heights beyond 63 bits."""
+        """Tell whether `pack` gives these bytes, of a tree without heights beyond 63 bits."""
 
     def text(self, data: Buffer, /) -> str | None:
         """The tree in the paper's notation; None for bytes that it leaves to Python."""

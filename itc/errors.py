@@ -1,4 +1,4 @@
-"""What can be wrong with a clock operation, one class for each party that can be at fault."""
+"""Errors of clock operations, one class for each party that can be at fault."""
 
 
 class ClockError(ValueError):

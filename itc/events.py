@@ -41,7 +41,7 @@ def raised(ground: EventTree, height: int, path: str) -> EventTree:
 
 
 def leq(a: EventTree, b: EventTree) -> bool:
-    """Whether ``a`` is nowhere higher than ``b``."""
+    """Tell whether ``a`` is nowhere higher than ``b``."""
     pending = [(a, b)]
     while pending:
         a, b = pending.pop()

@@ -123,7 +123,7 @@ def _union(a: IdTree, b: IdTree) -> Walk[IdTree]:
 
 
 def same(a: Id, b: Id) -> bool:
-    """Whether two ids own the same."""
+    """Tell whether two ids own the same."""
     if not (isinstance(a, tuple) and isinstance(b, tuple)):
         return a == b
     pending: list[tuple[IdTree, IdTree]] = [(a, b)]

@@ -55,7 +55,7 @@ class IdPool:
 
     @property
     def alive(self) -> int:
-        """How many intervals are dealt and not given back."""
+        """The number of intervals that are dealt and not given back."""
         return self._alive
 
     def take(self) -> tuple[str, int]:
@@ -87,7 +87,7 @@ class IdPool:
         self._alive -= 1
 
     def ground(self) -> Stamp:
-        """What every clock may know without knowing any dealt interval's owner.
+        """The heights that every clock may know without knowing any dealt interval's owner.
 
         An anonymous stamp: on each free interval the height its last owners left it at, elsewhere
         0. A clock joined with it is level there, however many owners' heights it held.

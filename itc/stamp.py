@@ -18,7 +18,7 @@ from itc.trees import RelativeTree, event_from_relative, event_to_relative, text
 
 
 class Relation(enum.Enum):
-    """How two stamps are related in causal order."""
+    """The relation of two stamps in causal order."""
 
     before = "before"
     after = "after"
@@ -87,7 +87,7 @@ class Stamp:
 
     @property
     def is_anonymous(self) -> bool:
-        """Whether the stamp owns nothing: it can be compared and joined, but has no events."""
+        """Tell whether the stamp owns nothing: it can be compared and joined, but has no events."""
         return self._id is None
 
     @property
@@ -123,7 +123,7 @@ class Stamp:
         return Stamp(None, self._held)
 
     def leq(self, other: Stamp) -> bool:
-        """Whether everything in this stamp's history is in the other's."""
+        """Tell whether everything in this stamp's history is in the other's."""
         if core is not None:
             try:
                 return core.leq(self.packed, other.packed)
@@ -209,7 +209,7 @@ def _receive(stamp: Stamp, *others: Stamp) -> tuple[Stamp, int, bytes]:
 
 
 def compare(a: Stamp, b: Stamp) -> Relation:
-    """How ``a`` is related to ``b``."""
+    """The relation of ``a`` to ``b``."""
     if a.leq(b):
         return Relation.equal if b.leq(a) else Relation.before
     return Relation.after if b.leq(a) else Relation.concurrent

@@ -15,7 +15,7 @@ Answer: TypeAlias = Literal["caused", "may have", "cannot have", "unknown"]
 
 
 class Verdict(enum.StrEnum):
-    """What an event, or any of several, had to do with a later one."""
+    """The part of an event, or of any of several, in a later one."""
 
     caused = "caused"  # messages and links lead to it
     may_have = "may_have"  # it happened after one of them
@@ -52,7 +52,7 @@ _EVIDENCE = {
 }
 
 
-class Said(NamedTuple):
+class Statement(NamedTuple):
     """A word, and the sentence."""
 
     answer: Answer
@@ -61,31 +61,31 @@ class Said(NamedTuple):
 
 def said_of(
     a: int, b: int, relation: Relation, how: str | None, *, complete: bool, sound: bool
-) -> Said:
-    """Whether the earlier of two events had a part in the later.
+) -> Statement:
+    """Tell whether the earlier of two events had a part in the later.
 
     ``relation`` is that of a to b. ``how`` says how messages and links lead from one to the other,
     and is None if they do not.
     """
     if relation in ORDERED and how is not None:
-        return Said("caused", _CAUSED[relation].format(a=a, b=b, how=how))
+        return Statement("caused", _CAUSED[relation].format(a=a, b=b, how=how))
     whys = [_MISSING] * (not complete) + [_DOUBTFUL] * (not sound)
     if relation is Relation.concurrent and whys:
-        return Said("unknown", _AS_KNOWN.format(a=a, b=b, why=" and ".join(whys)))
+        return Statement("unknown", _AS_KNOWN.format(a=a, b=b, why=" and ".join(whys)))
     # Nothing causes itself, either.
     answer: Answer = "may have" if relation in ORDERED else "cannot have"
-    return Said(answer, _SENTENCES[relation].format(a=a, b=b))
+    return Statement(answer, _SENTENCES[relation].format(a=a, b=b))
 
 
 def not_evident(a: int, b: int, relation: Relation, via: Via) -> str:
-    """What is said of two ordered events where nothing evident leads from one to the other."""
+    """The sentence for two ordered events where nothing evident leads from one to the other."""
     return _NOT_EVIDENT[relation].format(a=a, b=b, what=_EVIDENCE[via])
 
 
 def touched_sentence(
     events: int, since: int, caused: int, may_have: int, *, cut: bool, complete: bool, sound: bool
 ) -> str:
-    """What is said of the events since some, of which they caused some and may have others.
+    """The sentence for the events since some, of which they caused some and may have others.
 
     ``cut``: there are more that were caused than are counted. "Cannot" is only said where the
     record is complete and sound.

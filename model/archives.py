@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSummary:
-    """What a job has archived, and up to which event everything is."""
+    """The result of an archiving job, and up to which event everything is archived."""
 
     vhost: str
     through: int

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias, cast
 
 from model.deaths import Death
 from model.described import INNER
-from model.happened import Cause, Happened
+from model.happened import Cause, ConversationEvent
 from model.slack import critical_path, slacks
 from model.times import Duration, Microseconds
 from model.who import Who
@@ -30,7 +30,7 @@ MOST_KEYS = 5
 
 
 class Outcome(enum.StrEnum):
-    """What became of a message, or of all of a conversation, as far as is known."""
+    """The outcome of a message, or of all of a conversation, as far as is known."""
 
     done = "done"
     waiting = "waiting"
@@ -38,7 +38,7 @@ class Outcome(enum.StrEnum):
 
 
 class MessageFailure(NamedTuple):
-    """How a message failed."""
+    """The way in which a message failed."""
 
     kind: FailureWord
     queue: str | None = None
@@ -57,7 +57,7 @@ class How(NamedTuple):
 class Delivery:
     """A copy that was handed over."""
 
-    it: Annotated[Happened, INNER]
+    it: Annotated[ConversationEvent, INNER]
     offset: Annotated[Duration, "Seconds since the conversation began."]
     queued: Annotated[
         Duration,
@@ -94,7 +94,7 @@ class Delivery:
 
     @property
     def redelivered(self) -> bool:
-        """Whether the broker says that it was handed over before."""
+        """Tell whether the broker says that it was handed over before."""
         return self.it.redelivered
 
     @property
@@ -105,7 +105,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What became of the copy that a queue got."""
+    """The fate of the copy that a queue got."""
 
     queue: str
     state: CopyWord
@@ -122,7 +122,7 @@ class Message:
     among the events that were read.
     """
 
-    it: Annotated[Happened, INNER]
+    it: Annotated[ConversationEvent, INNER]
     led_by: Annotated[tuple[Cause, ...], INNER]
     offset: Annotated[Duration, "Seconds since the conversation began."]
     outcome: Outcome
@@ -184,7 +184,7 @@ class Message:
 
 
 class Counts(NamedTuple):
-    """How many there are."""
+    """Numbers of a conversation's parts."""
 
     messages: int
     deliveries: int
@@ -238,8 +238,8 @@ class Conversation:
 
 
 def conversation_of(
-    root: Happened,
-    events: Iterable[Happened],
+    root: ConversationEvent,
+    events: Iterable[ConversationEvent],
     causes: Mapping[int, Sequence[Cause]],
     *,
     via: Via = Via.links,
@@ -259,8 +259,8 @@ def conversation_of(
 class _Told:
     def __init__(
         self,
-        root: Happened,
-        events: Iterable[Happened],
+        root: ConversationEvent,
+        events: Iterable[ConversationEvent],
         causes: Mapping[int, Sequence[Cause]],
         via: Via,
         origins: frozenset[int],
@@ -270,7 +270,7 @@ class _Told:
         self.origins = origins | {root.id}
         self.events = {each.id: each for each in sorted(events)}
         self.causes = causes
-        self.of_message: defaultdict[int, list[Happened]] = defaultdict(list)
+        self.of_message: defaultdict[int, list[ConversationEvent]] = defaultdict(list)
         for each in self.events.values():
             if each.type is EventType.received:
                 message = each.cause if each.cause in self.events else each.id
@@ -315,9 +315,9 @@ class _Told:
     def _ended(self) -> Microseconds:
         return max((each.at for each in self.events.values()), default=self.root.at)
 
-    def _copies_of(self, head: Happened) -> dict[str, list[Happened]]:
+    def _copies_of(self, head: ConversationEvent) -> dict[str, list[ConversationEvent]]:
         """The deliveries of each copy, by the queue that it was routed to."""
-        copies: dict[str, list[Happened]] = {queue: [] for queue in head.routed_queues}
+        copies: dict[str, list[ConversationEvent]] = {queue: [] for queue in head.routed_queues}
         for each in self.of_message.get(head.id, ()):
             queue = each.queue or ""
             if each.match is Match.dead_lettered:
@@ -327,7 +327,7 @@ class _Told:
         return copies
 
     def _before(self) -> dict[int, list[int]]:
-        """What each event had to wait for."""
+        """The events that each event had to wait for."""
         before: dict[int, list[int]] = {}
         for head in self.heads:
             if head.type is EventType.published:
@@ -342,7 +342,7 @@ class _Told:
                     last = each.id
         return before
 
-    def _message(self, head: Happened) -> Message:
+    def _message(self, head: ConversationEvent) -> Message:
         causes = tuple(self.causes.get(head.id, ()))
         copies = tuple(
             self._copy(head, queue, deliveries)
@@ -364,7 +364,9 @@ class _Told:
             elsewhere=self.via if is_elsewhere else None,
         )
 
-    def _copy(self, head: Happened, queue: str, deliveries: Sequence[Happened]) -> Copy:
+    def _copy(
+        self, head: ConversationEvent, queue: str, deliveries: Sequence[ConversationEvent]
+    ) -> Copy:
         dead = [each for each in deliveries if each.match is Match.dead_lettered]
         state: CopyWord = "dead_lettered" if dead else "handed_over" if deliveries else "waiting"
         return Copy(
@@ -375,7 +377,7 @@ class _Told:
             None if deliveries else _remark(head),
         )
 
-    def _delivery(self, it: Happened) -> Delivery:
+    def _delivery(self, it: ConversationEvent) -> Delivery:
         leads_to = tuple(self.leads_to.get(it.id, ()))
         handled: Duration | None = None
         until = None
@@ -397,7 +399,7 @@ class _Told:
             leads_to,
         )
 
-    def _put_aside(self) -> dict[int, Happened]:
+    def _put_aside(self) -> dict[int, ConversationEvent]:
         """Messages that were published again into an error queue: by message, the second one."""
         found = {}
         for head in self.heads:
@@ -413,7 +415,7 @@ class _Told:
             return cause.event
         return event.cause
 
-    def _failure(self, head: Happened) -> MessageFailure | None:
+    def _failure(self, head: ConversationEvent) -> MessageFailure | None:
         copies = self.copies[head.id]
         aside = self.put_aside.get(head.id)
         if aside is not None and aside.forward is not None:
@@ -497,8 +499,8 @@ class _Told:
         return sorted(found, key=lambda loop: loop.events)
 
 
-def _died_of(head: Happened, deliveries: Sequence[Happened]) -> Death | None:
-    """How a copy died for good, as far as is known; None if it did not.
+def _died_of(head: ConversationEvent, deliveries: Sequence[ConversationEvent]) -> Death | None:
+    """The death of a copy that died for good, as far as is known; None if it did not.
 
     One that came back to a queue that it was published to was tried again. One that waited for its
     time to run out, and only then was handed over, was put off: queues for delays are made so.
@@ -514,8 +516,8 @@ def _died_of(head: Happened, deliveries: Sequence[Happened]) -> Death | None:
     return last.deaths[0]
 
 
-def _remark(head: Happened) -> str:
-    """What may have become of a copy that was never handed over."""
+def _remark(head: ConversationEvent) -> str:
+    """A remark on what may have become of a copy that was never handed over."""
     if head.expiration is not None:
         after = f"after {head.expiration} ms"
         return f"not handed over: it waits, or has expired ({after}), or was dropped"
@@ -538,7 +540,7 @@ _FAILED = {
 
 
 def sentence_of(
-    root: Happened,
+    root: ConversationEvent,
     messages: Sequence[Message],
     counts: Counts,
     ended_at: int,

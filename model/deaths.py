@@ -1,4 +1,4 @@
-"""What a message's headers say of how it died, and of why it was put into an error queue.
+"""Headers of dead letters: how a message died, and why it was put into an error queue.
 
 The broker writes ``x-death`` when it moves a message to a dead letter exchange: one entry for each
 queue and reason, which counts up, the death that was last first. A client that publishes such a
@@ -68,7 +68,7 @@ def _death(told: object) -> Death | None:
     )
 
 
-class Told:
+class ReportedDeaths:
     """Which deaths of one message were told of already.
 
     Several dead letters may tell of one death: one that goes to several queues, that is handed over
@@ -82,7 +82,7 @@ class Told:
         self._counts: dict[tuple[str, str], int] = {}
 
     def news(self, deaths: Sequence[Death]) -> list[tuple[int, Death]]:
-        """What nobody has told of yet: each death with its place in the list, newest first."""
+        """The deaths that nobody has told of yet: each with its place in the list, newest first."""
         # A broker that counts on goes beyond what was carried; from 4.0 on it begins anew.
         if self._carried and not any(
             each.count > self._carried.get((each.queue, each.reason), 0) for each in deaths
@@ -98,7 +98,7 @@ class Told:
         return found
 
     def times(self, death: Death) -> int:
-        """How often the message itself has died so, without what it carried."""
+        """The number of times that the message itself has died so, without what it carried."""
         return death.count - self._carried.get((death.queue, death.reason), 0)
 
 

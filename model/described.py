@@ -1,4 +1,4 @@
-"""What an answer shows, described once: its members, what they mean, and its JSON.
+"""Members of answers, described once: what they mean, and their JSON.
 
 An answer is an instance of a class, a dataclass, a struct or a named tuple, whose docstring says in
 its first paragraph what it is. It shows its fields and its public properties. What a field means
@@ -49,7 +49,7 @@ _CONVERTED: dict[Any, Convert] = {Microseconds: iso_time, Duration: _seconds}
 
 
 class Member(NamedTuple):
-    """What an answer shows: its name here and in JSON, and its type with what it means."""
+    """A member of an answer: its name here and in JSON, and its type with what it means."""
 
     name: str
     shown_as: str
@@ -57,7 +57,7 @@ class Member(NamedTuple):
 
 
 def is_described(kind: Any) -> bool:
-    """Whether a class is a struct, a dataclass or a named tuple."""
+    """Tell whether a class is a struct, a dataclass or a named tuple."""
     return isinstance(kind, type) and (
         hasattr(kind, "__struct_fields__")
         or dataclasses.is_dataclass(kind)
@@ -67,7 +67,7 @@ def is_described(kind: Any) -> bool:
 
 @cache
 def members(kind: Any) -> tuple[Member, ...]:
-    """What a described class shows: its fields, then its properties."""
+    """The members of a described class: its fields, then its properties."""
     if is_typeddict(kind):
         hints = get_type_hints(kind, include_extras=True)
         return tuple(Member(name, name, hint) for name, hint in hints.items())
@@ -151,7 +151,7 @@ def _without_none(kind: Any) -> Any:
 
 @cache
 def _converter(kind: Any) -> Convert | None:
-    """How a value of a type becomes JSON; None where it is JSON."""
+    """The function that makes JSON of a value of a type; None where it is JSON."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _converter(inner[0])
@@ -174,7 +174,7 @@ def _converter(kind: Any) -> Convert | None:
 
 
 def _of_union(kinds: Sequence[Any]) -> Convert | None:
-    """How a value of one of several types, or None, becomes JSON."""
+    """The function that makes JSON of a value of one of several types, or of None."""
     converters = {_converter(each) for each in kinds}
     if converters == {None}:
         return None

@@ -30,7 +30,7 @@ from model.words import EventType, Match
 Kind: TypeAlias = Literal["number", "text", "flag", "time", "word", "words", "table", "bytes"]
 
 
-class Stored(NamedTuple):
+class Storage(NamedTuple):
     """Where a field is stored.
 
     ``column`` is its table and column. ``null``: it may be missing. ``bits`` is how large a number
@@ -43,8 +43,8 @@ class Stored(NamedTuple):
     large: bool = False
 
 
-class Shown(NamedTuple):
-    """How a field is shown: under which label, and what it means, in a sentence.
+class Display(NamedTuple):
+    """The way a field is shown: under which label, and what it means, in a sentence.
 
     ``usual``: among a table's columns by default. ``width``: how many characters its column takes
     in a terminal, if it has one there. ``content``: what the message holds, which is shown to
@@ -68,116 +68,118 @@ class Event(NamedTuple):
 
     id: Annotated[
         int,
-        Stored("events.id"),
-        Shown("Event", "Its id. Ids grow in the order of stamping.", usual=True, width=8),
+        Storage("events.id"),
+        Display("Event", "Its id. Ids grow in the order of stamping.", usual=True, width=8),
     ]
     vhost: Annotated[
         str,
-        Stored("traces.vhost"),
-        Shown("Virtual host", "The virtual host it was traced in."),
+        Storage("traces.vhost"),
+        Display("Virtual host", "The virtual host it was traced in."),
     ]
     type: Annotated[
         EventType,
-        Stored("events.type"),
-        Shown("Type", "Published, or received.", usual=True, width=9),
+        Storage("events.type"),
+        Display("Type", "Published, or received.", usual=True, width=9),
     ]
     match: Annotated[
         Match,
-        Stored("events.match"),
-        Shown("Match", "How a received event found its cause.", usual=True, width=13),
+        Storage("events.match"),
+        Display("Match", "How a received event found its cause.", usual=True, width=13),
     ]
     cause: Annotated[
         int | None,
-        Stored("events.cause_id", null=True),
-        Shown("Cause", "The publish that was received.", usual=True, width=8),
+        Storage("events.cause_id", null=True),
+        Display("Cause", "The publish that was received.", usual=True, width=8),
     ]
     participant: Annotated[
         int,
-        Stored("events.participant", bits=32),
-        Shown("Number", "Who acted: the participant's number within the trace."),
+        Storage("events.participant", bits=32),
+        Display("Number", "Who acted: the participant's number within the trace."),
     ]
     participant_name: Annotated[
         str,
-        Stored("participants.name"),
-        Shown("Participant", "Who acted: client, user and place.", usual=True, width=24),
+        Storage("participants.name"),
+        Display("Participant", "Who acted: client, user and place.", usual=True, width=24),
     ]
     seq: Annotated[
         int,
-        Stored("events.seq"),
-        Shown("Seq", "Its place among the participant's events, from 1."),
+        Storage("events.seq"),
+        Display("Seq", "Its place among the participant's events, from 1."),
     ]
     lamport: Annotated[
         int,
-        Stored("events.lamport"),
-        Shown("Lamport", "Its Lamport time.", usual=True),
+        Storage("events.lamport"),
+        Display("Lamport", "Its Lamport time.", usual=True),
     ]
     recorded_at: Annotated[
         Microseconds,
-        Stored("events.recorded_at"),
-        Shown("Time", "When its trace message reached the service.", usual=True, width=27),
+        Storage("events.recorded_at"),
+        Display("Time", "When its trace message reached the service.", usual=True, width=27),
     ]
     exchange: Annotated[
         str,
-        Stored("events.exchange"),
-        Shown("Exchange", "The exchange; empty for the default one.", usual=True, width=20),
+        Storage("events.exchange"),
+        Display("Exchange", "The exchange; empty for the default one.", usual=True, width=20),
     ]
     queue: Annotated[
         str | None,
-        Stored("events.queue", null=True),
-        Shown("Queue", "The queue it was received from.", usual=True, width=20),
+        Storage("events.queue", null=True),
+        Display("Queue", "The queue it was received from.", usual=True, width=20),
     ]
     routing_keys: Annotated[
         tuple[str, ...],
-        Stored("events.routing_keys"),
-        Shown("Routing keys", "The routing key, and those in CC and BCC.", usual=True, width=24),
+        Storage("events.routing_keys"),
+        Display("Routing keys", "The routing key, and those in CC and BCC.", usual=True, width=24),
     ]
     routed_queues: Annotated[
         tuple[str, ...] | None,
-        Stored("events.routed_queues", null=True),
-        Shown("Routed queues", "The queues that a publish was routed to."),
+        Storage("events.routed_queues", null=True),
+        Display("Routed queues", "The queues that a publish was routed to."),
     ]
     redelivered: Annotated[
         bool,
-        Stored("events.redelivered"),
-        Shown("Redelivered", "The broker's own flag: handed over before."),
+        Storage("events.redelivered"),
+        Display("Redelivered", "The broker's own flag: handed over before."),
     ]
     quiet: Annotated[
         bool,
-        Stored("events.quiet"),
-        Shown("Quiet", "Of quiet traffic: matched, and never joined into clocks."),
+        Storage("events.quiet"),
+        Display("Quiet", "Of quiet traffic: matched, and never joined into clocks."),
     ]
-    node: Annotated[str, Stored("channels.node"), Shown("Node", "The broker's node.")]
+    node: Annotated[str, Storage("channels.node"), Display("Node", "The broker's node.")]
     connection: Annotated[
-        str, Stored("channels.connection"), Shown("Connection", "The broker's name for it.")
+        str, Storage("channels.connection"), Display("Connection", "The broker's name for it.")
     ]
     channel: Annotated[
-        int, Stored("channels.channel", bits=32), Shown("Channel", "The AMQP channel's number.")
+        int, Storage("channels.channel", bits=32), Display("Channel", "The AMQP channel's number.")
     ]
-    user: Annotated[str, Stored("channels.user"), Shown("User", "The broker's user.", usual=True)]
+    user: Annotated[
+        str, Storage("channels.user"), Display("User", "The broker's user.", usual=True)
+    ]
     properties: Annotated[
         dict[str, Any] | None,
-        Stored("events.properties", large=True),
-        Shown("Properties", "The message's properties, headers among them.", content=True),
+        Storage("events.properties", large=True),
+        Display("Properties", "The message's properties, headers among them.", content=True),
     ]
     payload: Annotated[
         bytes | None,
-        Stored("events.payload", null=True, large=True),
-        Shown("Payload", "The body's beginning, as text.", content=True),
+        Storage("events.payload", null=True, large=True),
+        Display("Payload", "The body's beginning, as text.", content=True),
     ]
     payload_bytes: Annotated[
         int,
-        Stored("events.payload_bytes"),
-        Shown("Size", "How many bytes the whole body has.", usual=True),
+        Storage("events.payload_bytes"),
+        Display("Size", "How many bytes the whole body has.", usual=True),
     ]
-    payload_sha256: Annotated[bytes | None, Stored("events.payload_sha256", null=True)]
-    trace_id: Annotated[int, Stored("events.trace_id", bits=32)]
-    interval: Annotated[str, Stored("participants.interval")]
-    height: Annotated[int, Stored("events.height")]
-    clock: Annotated[bytes | None, Stored("events.clock", large=True)]
+    payload_sha256: Annotated[bytes | None, Storage("events.payload_sha256", null=True)]
+    trace_id: Annotated[int, Storage("events.trace_id", bits=32)]
+    interval: Annotated[str, Storage("participants.interval")]
+    height: Annotated[int, Storage("events.height")]
+    clock: Annotated[bytes | None, Storage("events.clock", large=True)]
 
     @property
     def payload_truncated(self) -> bool:
-        """Whether a part of the body is not stored."""
+        """Tell whether a part of the body is not stored."""
         return self.payload_sha256 is not None
 
     @property
@@ -208,8 +210,8 @@ class Field(NamedTuple):
     name: str
     type: Any
     kind: Kind
-    stored: Stored
-    shown: Shown | None = None
+    stored: Storage
+    shown: Display | None = None
 
     @property
     def table(self) -> str:
@@ -239,7 +241,7 @@ class ShownField(NamedTuple):
     type: Annotated[Any, INNER]
     kind: Kind
     nullable: Annotated[bool, INNER]
-    shown: Annotated[Shown, INNER]
+    shown: Annotated[Display, INNER]
     value: Annotated[Callable[[Event], Any], INNER]
     large: Annotated[Large, INNER] = NOTHING_LARGE
 
@@ -285,9 +287,9 @@ FIELDS: tuple[Field, ...] = tuple(_stored_fields())
 """What is read of a stored event, in the order of `Event`."""
 
 UNREAD: tuple[Field, ...] = (
-    Field("channel_key", int, "number", Stored("events.channel", bits=32)),
-    Field("fingerprint", bytes, "bytes", Stored("events.fingerprint")),
-    Field("ids", bytes, "bytes", Stored("events.ids", null=True)),
+    Field("channel_key", int, "number", Storage("events.channel", bits=32)),
+    Field("fingerprint", bytes, "bytes", Storage("events.fingerprint")),
+    Field("ids", bytes, "bytes", Storage("events.ids", null=True)),
 )
 """What else is stored of one, only to restore the tracker."""
 
@@ -301,7 +303,7 @@ _MADE: dict[str, tuple[ShownField, ...]] = {
             Encoding,
             "text",
             False,
-            Shown(
+            Display(
                 "Encoding",
                 "How the payload is shown: `string`, `base64` if not UTF-8, or `withheld`, as the "
                 "properties then are, from a user to whom the broker would not hand the message.",
@@ -317,7 +319,7 @@ _MADE: dict[str, tuple[ShownField, ...]] = {
             bool,
             "flag",
             False,
-            Shown("Truncated", "Whether a part of the body is not stored."),
+            Display("Truncated", "Whether a part of the body is not stored."),
             lambda event: event.payload_truncated,
         ),
         ShownField(
@@ -325,7 +327,7 @@ _MADE: dict[str, tuple[ShownField, ...]] = {
             str,
             "text",
             False,
-            Shown("Stamp", "Its Interval Tree Clock, in the paper's notation."),
+            Display("Stamp", "Its Interval Tree Clock, in the paper's notation."),
             lambda event: event.stamp_text,
             frozenset({"clock"}),
         ),

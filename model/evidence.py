@@ -1,4 +1,4 @@
-"""What a file of touched events and its manifest are made of.
+"""Parts of a file of touched events and of its manifest.
 
 Whoever writes one and whoever checks it share only these names and the bytes that are signed: the
 check is made again from the stamps, by code of its own (`app.cli.verifying`).

@@ -38,7 +38,7 @@ class Format:
 
     @property
     def extension(self) -> str:
-        """How its files' names end: ``.jsonl``."""
+        """The end of its files' names: ``.jsonl``."""
         return f".{self.name}"
 
 
@@ -78,7 +78,7 @@ def manifest_of(output: Path) -> Path:
 
 @dataclass(frozen=True)
 class ChainPlan:
-    """How a chain was found."""
+    """The plan by which a chain was found."""
 
     form: str
     reason: str
@@ -86,7 +86,7 @@ class ChainPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class ChainFacts(Certainty):
-    """What an export may say of its chain: what is known before the first event is read."""
+    """The facts of a chain that an export may give: known before the first event is read."""
 
     from_id: int = field(metadata={"shown_as": "from"})
     to_id: int = field(metadata={"shown_as": "to"})
@@ -118,7 +118,7 @@ class ChainSummary(ChainFacts):
 
 @dataclass(frozen=True)
 class Manifest:
-    """What the service reads of the manifest beside an export."""
+    """The part of an export's manifest that the service reads."""
 
     vhost: str
     events: int
@@ -126,7 +126,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a folder of exports holds: how many of them, and the bytes of all its files."""
+    """The content of a folder of exports: how many of them, and the bytes of all its files."""
 
     files: int
     bytes: int
@@ -153,7 +153,7 @@ class Quota:
 
 
 def usage_of(folder: Path, without: Path | None = None) -> Usage:
-    """What a folder of exports holds, leaving out the export ``without``, which is replaced."""
+    """The content of a folder of exports, leaving out the export ``without``, which is replaced."""
     left_out = () if without is None else (without, manifest_of(without))
     files = size = 0
     for entry in _files_in(folder):

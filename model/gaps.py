@@ -32,7 +32,7 @@ class Gap:
     ] = False
 
     def spanned_by(self, a: int, b: int) -> bool:
-        """Whether an answer about two events, in either order, spans this gap."""
+        """Tell whether an answer about two events, in either order, spans this gap."""
         first, last = sorted((a, b))
         return self.after_event_id < last and (
             self.before_event_id is None or self.before_event_id > first

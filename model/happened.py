@@ -1,4 +1,4 @@
-"""What a conversation needs of events, and what led to each of them."""
+"""Events as conversations need them, and what led to each of them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _KEY_HEADERS = (
 )
 
 
-class Happened(NamedTuple):
-    """What a conversation needs of an event; ``at`` in µs, ``message_type`` is `type_of`'s."""
+class ConversationEvent(NamedTuple):
+    """An event as conversations need it; ``at`` in µs, ``message_type`` is `type_of`'s."""
 
     id: int
     type: EventType
@@ -48,11 +48,11 @@ class Happened(NamedTuple):
     keys: tuple[str, ...] = ()
 
 
-def happened(event: Event) -> Happened:
-    """What is needed of an event that was read with its properties."""
+def happened(event: Event) -> ConversationEvent:
+    """The event as conversations need it, from one that was read with its properties."""
     is_publish = event.type is EventType.published
     expiration = (event.properties or {}).get("expiration")
-    return Happened(
+    return ConversationEvent(
         event.id,
         event.type,
         event.match,
@@ -74,7 +74,7 @@ def happened(event: Event) -> Happened:
 
 
 def keys_in(properties: Mapping[str, Any] | None) -> Iterable[str]:
-    """What a message may share with its conversation, and people know it by."""
+    """The keys that a message may share with its conversation, and people know it by."""
     headers = headers_of(properties)
     values = [(properties or {}).get("correlation_id"), *map(headers.get, _KEY_HEADERS)]
     return dict.fromkeys(
@@ -85,7 +85,7 @@ def keys_in(properties: Mapping[str, Any] | None) -> Iterable[str]:
 
 
 class Cause(NamedTuple):
-    """What led to a publish: an event; by a rule, or for a kind of reason that has none."""
+    """A cause of a publish: an event; by a rule, or for a kind of reason that has none."""
 
     event: int
     rule: str | None
@@ -98,7 +98,7 @@ def preferred(causes: Iterable[Cause]) -> tuple[Cause, ...]:
 
 
 def causes_of(
-    events: Mapping[int, Happened],
+    events: Mapping[int, ConversationEvent],
     named: Mapping[int, Sequence[Cause]],
     via: Via,
     *,
@@ -106,7 +106,7 @@ def causes_of(
     members: Collection[int],
     shared: Mapping[int, Collection[Any]],
 ) -> dict[int, tuple[Cause, ...]]:
-    """What led to each publish: links first, those from within the conversation before others.
+    """The causes of each publish: links first, those from within the conversation before others.
 
     Where there are none, what the conversation or the participant did last before it.
 
@@ -128,7 +128,7 @@ def causes_of(
                 causes[each] = (*preferred(inside), *preferred(outside))
     if via is Via.links:
         return causes
-    received: defaultdict[int, list[Happened]] = defaultdict(list)
+    received: defaultdict[int, list[ConversationEvent]] = defaultdict(list)
     published: dict[int, int] = {}
     for event in events.values():
         if event.type is EventType.received:
@@ -145,8 +145,8 @@ def causes_of(
 
 
 def _last_that_led(
-    publish: Happened,
-    received: Sequence[Happened],
+    publish: ConversationEvent,
+    received: Sequence[ConversationEvent],
     via: Via,
     shared: Mapping[int, Collection[Any]],
 ) -> int | None:

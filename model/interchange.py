@@ -1,4 +1,4 @@
-"""What a period can be written as for the tools that people have: formats, by extension."""
+"""Formats that a period can be written as for the tools that people have, by extension."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the service and its Spark process tell each other about a job."""
+"""Words between the service and its Spark process about a job."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Problem(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a running job has come.
+    """Progress of a running job.
 
     ``percent`` is of the whole job; the rows are those read from the store and those written.
     """

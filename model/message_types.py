@@ -40,7 +40,7 @@ def place_of(exchange: str, routing_keys: Sequence[str]) -> str:
 
 
 def is_in_body(properties: Mapping[str, Any] | None) -> bool:
-    """Whether the body may say the message's type, and nothing else of it does."""
+    """Tell whether the body may say the message's type, and nothing else of it does."""
     return _envelope(properties) is not None and _said(properties or {}) is None
 
 

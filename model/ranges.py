@@ -20,7 +20,7 @@ class Dot(NamedTuple):
     height: int
 
     def reached_by(self, clock: bytes) -> bool:
-        """Whether an event with this packed clock is the dot's event or happened after it."""
+        """Tell whether an event with this packed clock is the dot's event or happened after it."""
         return packed_height_at(clock, self.interval) >= self.height
 
 
@@ -42,7 +42,7 @@ Search: TypeAlias = Generator[Asked, Mapping[int, Mark], dict[int, Mark]]
 
 
 def first_reached(tops: Mapping[int, Mark], holds: Holds, probe: Probe) -> dict[int, Mark]:
-    """What `search` finds, where ``probe`` answers at once."""
+    """The event that `search` finds, where ``probe`` answers at once."""
     steps = search(tops, holds)
     try:
         asked = next(steps)

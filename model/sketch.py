@@ -53,7 +53,7 @@ class Sketch:
         return _middle(max(self.buckets))
 
     def above(self, value: float) -> int:
-        """How many are in buckets above the one that a number is in."""
+        """The number in buckets above the one that a number is in."""
         bucket = bucket_of(value)
         return sum(times for each, times in self.buckets.items() if each > bucket)
 
@@ -63,7 +63,7 @@ class Sketch:
 
     @classmethod
     def of_json(cls, buckets: Mapping[str, int]) -> Sketch:
-        """What `to_json` gave."""
+        """The value that `to_json` gave."""
         return cls({int(bucket): times for bucket, times in buckets.items()})
 
     @classmethod

@@ -43,7 +43,7 @@ def share(part: int, rest: int) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What messages say of their causes, against what the trace's policy says."""
+    """Messages' word on their causes, against what the trace's policy says."""
 
     reactions: Annotated[
         int,
@@ -91,23 +91,23 @@ class Missing:
     def is_within(self, a: int, b: int) -> bool:
         """Whether an answer about the events from one to the other, in either order, is about it.
 
-        As for `Assumed`: what a program hears beside its participant it hears all the time, and
-        the messages that name no cause are those of which nothing tells.
+        As for `AssumedParticipant`: what a program hears beside its participant it hears all the
+        time, and the messages that name no cause are those of which nothing tells.
         """
         first, last = sorted((a, b))
         return self.last_event_id >= first and self.first_event_id <= last
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
-    """How many links of a rule the policy missed."""
+class MissedLinks:
+    """The number of a rule's links that the policy missed."""
 
     rule: str
     links: int
 
 
 @dataclass(frozen=True, slots=True)
-class Assumed:
+class AssumedParticipant:
     """A participant that is taken for a program of its own, and may be a part of another."""
 
     number: int
@@ -175,7 +175,7 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True)
 class Soundness:
-    """What an answer says of its span beside gaps: doubts, and how many quiet events it holds."""
+    """The soundness of an answer's span: doubts, and how many quiet events it holds."""
 
     doubts: tuple[Doubt, ...] = ()
     quiet: int = 0
@@ -183,19 +183,19 @@ class Soundness:
 
 @dataclass(frozen=True, slots=True)
 class Certainty:
-    """How far an answer is to be relied on."""
+    """The certainty of an answer: how far it is to be relied on."""
 
     gaps: Sequence[Gap]
     soundness: Annotated[Soundness, INNER]
 
     @property
     def complete(self) -> bool:
-        """Whether no message of its span may be missing."""
+        """Tell whether no message of its span may be missing."""
         return not self.gaps
 
     @property
     def sound(self) -> bool:
-        """Whether participants are those who act, as far as is seen."""
+        """Tell whether participants are those who act, as far as is seen."""
         return not self.soundness.doubts
 
     @property
@@ -210,10 +210,10 @@ class Certainty:
 
 
 def doubts_of(
-    assumed: Sequence[Assumed],
+    assumed: Sequence[AssumedParticipant],
     misfit: Misfit | None,
     missing: Sequence[Missing] = (),
-    missed: Sequence[Missed] = (),
+    missed: Sequence[MissedLinks] = (),
     late: Late | None = None,
 ) -> tuple[Doubt, ...]:
     """The doubts about an answer, by its span's assumed participants and its trace's policy.
@@ -262,7 +262,7 @@ def _of_late(late: Late) -> Doubt:
     )
 
 
-def _of_assumed(assumed: Sequence[Assumed]) -> Doubt:
+def _of_assumed(assumed: Sequence[AssumedParticipant]) -> Doubt:
     listed = _listed([each.name for each in assumed])
     if len(assumed) == 1:
         said = "1 participant is a connection that gives no name, or one of too many, at a place"
@@ -277,7 +277,7 @@ def _of_assumed(assumed: Sequence[Assumed]) -> Doubt:
     )
 
 
-def _of_missing(missing: Sequence[Missing], missed: Sequence[Missed]) -> Doubt:
+def _of_missing(missing: Sequence[Missing], missed: Sequence[MissedLinks]) -> Doubt:
     one = missing[0]
     count = sum(each.missed for each in missing)
     causes = count + sum(each.known for each in missing)
@@ -304,7 +304,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def misfit_of(clients: Sequence[Client]) -> Misfit | None:
-    """How a trace's policy does not fit, None if nothing says so.
+    """The misfit of a trace's policy; None if nothing says that there is one.
 
     Of a client with a name at loopback, only participants of the same name count, and those without
     one, which may be of any; elsewhere all of its user and place are one client.
@@ -332,7 +332,7 @@ def misfit_of(clients: Sequence[Client]) -> Misfit | None:
 
 
 def _apart_at_all(clients: Sequence[Client], publishes: int) -> int:
-    """How many publishes are by participants that never received, if that is nearly all."""
+    """The number of publishes by participants that never received, if that is nearly all."""
     alone = sum(each.alone for each in clients)
     is_sign = publishes >= LEAST_PUBLISHES and publishes - alone < LEAST_SHARE * publishes
     return alone if is_sign and any(each.receives for each in clients) else 0

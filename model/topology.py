@@ -30,7 +30,7 @@ class PublishFlow:
 
 @dataclass(frozen=True, slots=True)
 class RouteFlow:
-    """What an exchange sends to a queue."""
+    """The flow from an exchange to a queue."""
 
     exchange: str
     queue: str
@@ -41,7 +41,7 @@ class RouteFlow:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryFlow:
-    """What a queue hands to whom, and who published it."""
+    """The flow from a queue to whom it hands messages, and who published them."""
 
     publisher: str | None
     exchange: str
@@ -56,7 +56,7 @@ class DeliveryFlow:
 
 @dataclass(frozen=True, slots=True)
 class DeathFlow:
-    """What died in a queue, and where it went; what is null the messages do not say."""
+    """The deaths in a queue, and where the messages went; what is null they do not say."""
 
     queue: str | None
     reason: str | None
@@ -67,7 +67,7 @@ class DeathFlow:
 
 @dataclass(frozen=True, slots=True)
 class ProgramFlow:
-    """What a receiver published because of deliveries: the time from these to the publishes."""
+    """The publishes of a receiver because of deliveries: the time from these to the publishes."""
 
     receiver: str
     queue: str
@@ -92,5 +92,5 @@ class Topology:
 
     @property
     def complete(self) -> bool:
-        """Whether no message of its span may be missing."""
+        """Tell whether no message of its span may be missing."""
         return not self.gaps

@@ -25,7 +25,7 @@ _DIGEST = 16  # characters; 64 bits
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What counts of a message by itself.
+    """The part of a message that counts by itself.
 
     ``failures`` are in words. ``waits``: a copy was not handed over. ``also_after`` are the types
     of its further causes, sorted.
@@ -52,14 +52,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What conversations of one shape have in common; they are told apart by ``digest``."""
+    """The variant that conversations of one shape are of; they are told apart by ``digest``."""
 
     digest: str
     roots: tuple[tuple[Step, int], ...] = field(compare=False)
 
     @property
     def messages(self) -> int:
-        """How many messages there are."""
+        """The number of messages."""
         return sum(step.size * count for step, count in self.roots)
 
     def flow(self) -> Flow:
@@ -88,7 +88,7 @@ class FlowStep:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What describes a variant: a tree of what led to what."""
+    """The flow that describes a variant: a tree of what led to what."""
 
     messages: int
     steps: list[FlowStep]
@@ -152,7 +152,7 @@ def _label(message: Message, parent: int | None, of_event: Mapping[int, Message]
 
 
 def failures_of(message: Message) -> tuple[str, ...]:
-    """How a message failed, in words."""
+    """The failures of a message, in words."""
     failure = message.failure
     if failure is None:
         return ()
@@ -160,7 +160,7 @@ def failures_of(message: Message) -> tuple[str, ...]:
 
 
 def waits(message: Message) -> bool:
-    """Whether a copy was not handed over, as far as is known."""
+    """Tell whether a copy was not handed over, as far as is known."""
     return any(copy.state == "waiting" for copy in message.copies)
 
 
@@ -206,7 +206,7 @@ def _described(roots: tuple[tuple[Step, int], ...], left: list[int]) -> list[Flo
 
 
 def _drained(waiting: list[Any]) -> Iterator[Any]:
-    """What is in a list, also what is put there meanwhile."""
+    """The items of a list, also those that are put there meanwhile."""
     at = 0
     while at < len(waiting):
         yield waiting[at]

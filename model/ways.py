@@ -1,4 +1,4 @@
-"""What lies on the ways from one event to another, along messages, links and conversations.
+"""Ways from one event to another, along messages, links and conversations.
 
 Both ends are gone on from, a level at a time, always on the side where fewer events were reached.
 Once one side is complete, whatever lies between is among what it reached, and is found by following
@@ -47,7 +47,7 @@ class Frontier:
 
     @property
     def arrived(self) -> bool:
-        """Whether the other end was reached."""
+        """Tell whether the other end was reached."""
         return self.bound in self.reached
 
 

@@ -14,7 +14,7 @@ class EventType(enum.IntEnum):
 
 
 class Match(enum.IntEnum):
-    """How a received event found its cause. A published event has `none`."""
+    """The way in which a received event found its cause. A published event has `none`."""
 
     none = 0
     routed = 1  # first delivery of a copy that the publish was routed to
@@ -25,7 +25,7 @@ class Match(enum.IntEnum):
 
 
 class LinkKind(enum.IntEnum):
-    """How a message refers to what led to it."""
+    """The way in which a message refers to what led to it."""
 
     parent = 0  # it names the one message that caused it
     reply = 1  # it answers a request
@@ -34,7 +34,7 @@ class LinkKind(enum.IntEnum):
 
 
 class Way(enum.IntEnum):
-    """How a cause that was found is known to the publisher that names it."""
+    """The way in which a cause that was found is known to the publisher that names it."""
 
     known = 0  # by the trace's policy: its participant had it in its past, link or no link
     missed = 1  # by another participant of its program, which the policy takes apart
@@ -42,7 +42,7 @@ class Way(enum.IntEnum):
 
 
 class Via(enum.StrEnum):
-    """What leads from one event to the next.
+    """The steps that lead from one event to the next.
 
     ``links``: messages, and links from a publish to what it names as its cause. ``conversation``:
     these, and within a participant what was received in a conversation leads to what is published

@@ -21,9 +21,9 @@ from pyspark.sql import SparkSession
 
 from model.archives import ArchiveSummary
 from model.jobs import Problem
-from spark_jobs.archived import Archive, Part
+from spark_jobs.archived import Archive, ArchiveFile
 from spark_jobs.columns import COLUMNS, arrow_schema
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.errors import JobError
 from spark_jobs.executors import rendered, tasks_at_a_time
 from spark_jobs.export import disk_explained, sync
@@ -42,7 +42,7 @@ UNFINISHED = ".part-"
 class ArchiveRequest:
     """A virtual host's events from before ``before`` (µs) that are not archived yet."""
 
-    database: Database
+    database: DatabaseAddress
     vhost: str
     before: int
     root: Path
@@ -99,7 +99,7 @@ def run(spark: SparkSession, request: ArchiveRequest, report: Report = silent) -
     return _summary(whole, parts)
 
 
-def _summary(archive: Archive, added: tuple[Part, ...]) -> ArchiveSummary:
+def _summary(archive: Archive, added: tuple[ArchiveFile, ...]) -> ArchiveSummary:
     return ArchiveSummary(
         vhost=archive.vhost,
         through=archive.through,
@@ -120,7 +120,7 @@ def _render(batch: pa.RecordBatch, chain: Chain) -> bytes:
 RAW = Renderer(ALL, _render, write_chunks)
 
 
-def _written(folder: Path, batches: Iterable[pa.RecordBatch]) -> tuple[Part, ...]:
+def _written(folder: Path, batches: Iterable[pa.RecordBatch]) -> tuple[ArchiveFile, ...]:
     """Write the batches, and move the files into place when all of them are complete."""
     with disk_explained(folder / "events"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -140,7 +140,7 @@ def _written(folder: Path, batches: Iterable[pa.RecordBatch]) -> tuple[Part, ...
     return parts
 
 
-def _files(folder: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
+def _files(folder: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[ArchiveFile]:
     """One file for each run of events of one day."""
     days = (piece for batch in batches for piece in _by_day(batch))
     waiting = next(days, None)
@@ -159,7 +159,9 @@ def _files(folder: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
         (folder / name).parent.mkdir(exist_ok=True)
         sync(part)  # what is archived may be pruned, and then exists nowhere else
         part.replace(folder / name)
-        yield Part(name, first_id, last_id, events, (folder / name).stat().st_size, links=True)
+        yield ArchiveFile(
+            name, first_id, last_id, events, (folder / name).stat().st_size, links=True
+        )
 
 
 def _by_day(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

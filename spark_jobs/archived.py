@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 
 from model.gaps import Gap
 from model.jobs import Problem
-from model.sound import MOST_LATE, Assumed, Misfit, Missing
+from model.sound import MOST_LATE, AssumedParticipant, Misfit, Missing
 from spark_jobs.columns import FLAG, arrow_schema
 from spark_jobs.errors import JobError
 from spark_jobs.export import write_file
@@ -29,7 +29,7 @@ MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)
-class Part:
+class ArchiveFile:
     """One Parquet file: its path in the archive, the span of its ids, its events, its bytes.
 
     ``links``: it has the events' links and conversations.
@@ -56,9 +56,9 @@ class Archive:
     trace: int
     through: int = 0
     until: int = 0
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ArchiveFile, ...] = ()
     gaps: tuple[Gap, ...] = ()
-    assumed: tuple[Assumed, ...] = ()
+    assumed: tuple[AssumedParticipant, ...] = ()
     misfit: Misfit | None = None
     missing: tuple[Missing, ...] = ()
 
@@ -81,9 +81,9 @@ class Archive:
             manifest["trace"],
             manifest["through"],
             manifest["until"],
-            tuple(Part(**part) for part in manifest["parts"]),
+            tuple(ArchiveFile(**part) for part in manifest["parts"]),
             tuple(Gap(**gap) for gap in manifest["gaps"]),
-            tuple(Assumed(**each) for each in manifest.get("assumed", ())),
+            tuple(AssumedParticipant(**each) for each in manifest.get("assumed", ())),
             Misfit(**manifest["misfit"]) if manifest.get("misfit") else None,
             tuple(Missing(**each) for each in manifest.get("missing", ())),
         )
@@ -97,7 +97,7 @@ class Archive:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every file is there and still as long as when it was written."""
+        """Tell whether every file is there and still as long as when it was written."""
         try:
             return all(
                 (self.folder / part.file).stat().st_size == part.bytes for part in self.parts
@@ -106,7 +106,7 @@ class Archive:
             return False
 
     def has_links(self, first_id: int, last_id: int) -> bool:
-        """Whether it has the links of all its events with ids in a span."""
+        """Tell whether it has the links of all its events with ids in a span."""
         return all(part.links for part in self._parts(first_id, last_id))
 
     def fits(self, newest: tuple[int, int] | None) -> bool:
@@ -132,7 +132,7 @@ class Archive:
         write_file(self.folder / MANIFEST, json.dumps(facts, indent=1).encode() + b"\n")
 
     def has(self, event_id: int) -> bool:
-        """Whether an event is in the archive."""
+        """Tell whether an event is in the archive."""
         return any(batch.num_rows for batch in self.read(("id",), event_id, event_id))
 
     def read(self, columns: Sequence[str], first_id: int, last_id: int) -> Iterator[pa.RecordBatch]:
@@ -170,13 +170,13 @@ class Archive:
                 found.update({row["id"]: row for row in table.to_pylist()})
         return found
 
-    def _parts(self, first_id: int, last_id: int) -> Iterator[Part]:
+    def _parts(self, first_id: int, last_id: int) -> Iterator[ArchiveFile]:
         """The files that may have events with ids in a span."""
         for part in self.parts:
             if part.first_id <= last_id and part.last_id >= first_id:
                 yield part
 
-    def _file(self, part: Part, columns: Sequence[str]) -> ds.Dataset:
+    def _file(self, part: ArchiveFile, columns: Sequence[str]) -> ds.Dataset:
         """One file, whose columns are null where it was written before they were thought of."""
         schema = arrow_schema(columns)
         return ds.dataset(str(self.folder / part.file), schema=schema, format="parquet")

@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 if __name__ == "__main__":  # spark-submit puts this file's folder on the path, not the package's
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from model.answers import ORDERED, Said, not_evident, said_of
+from model.answers import ORDERED, Statement, not_evident, said_of
 from model.described import shown, shown_as
 from model.exports import (
     FORMATS,
@@ -43,13 +43,13 @@ from model.exports import (
 from model.jobs import Problem
 from model.words import Via
 from spark_jobs.archived import Archive
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.errors import JobError
 from spark_jobs.executors import rendered, tasks_at_a_time
 from spark_jobs.export import write_file, written_aside
-from spark_jobs.finding import Found, Wanted, find_stored
+from spark_jobs.finding import ChainQuestion, ChainResult, find_stored
 from spark_jobs.finding_archived import find_archived
-from spark_jobs.formats.chain import Chain, Lane
+from spark_jobs.formats.chain import Chain, DiagramLane
 from spark_jobs.formats.renderers import RENDERERS
 from spark_jobs.history import History
 from spark_jobs.plan import Form
@@ -69,7 +69,7 @@ class ChainRequest:
     ``quota`` how much all exports beside this one may take together with it.
     """
 
-    database: Database
+    database: DatabaseAddress
     from_id: int
     to_id: int
     output: Path
@@ -115,17 +115,17 @@ class _Job:
         self._meter.expect(found.events)
         return self._written(found, chain, summary)
 
-    def _find(self, history: History) -> Found:
+    def _find(self, history: History) -> ChainResult:
         request = self._request
         ends = request.from_id, request.to_id
-        wanted = Wanted(ends, request.via, request.form)
+        wanted = ChainQuestion(ends, request.via, request.form)
         archive = request.archives and _archive_of(request.archives, history, ends)
         if archive:
             tasks = tasks_at_a_time(self._spark)
             return find_archived(archive, request.database, history, wanted, tasks, self._meter)
         return find_stored(self._spark, request.database, history, wanted, self._meter)
 
-    def _summary(self, found: Found) -> ChainSummary:
+    def _summary(self, found: ChainResult) -> ChainSummary:
         said = said_of_chain(self._request, found)
         return ChainSummary(
             vhost=found.vhost,
@@ -144,19 +144,19 @@ class _Job:
             seconds={},
         )
 
-    def _chain(self, found: Found, summary: ChainSummary) -> Chain:
-        """What the format needs to know beforehand."""
+    def _chain(self, found: ChainResult, summary: ChainSummary) -> Chain:
+        """The facts that the format needs to know beforehand."""
         facts = shown_as(ChainFacts, summary)
         if not self._renderer.lanes:
             return Chain(facts)
         names = found.names()
         lanes = {
-            number: Lane(number, *names[number], *_begins(runs))
+            number: DiagramLane(number, *names[number], *_begins(runs))
             for number, runs in groupby(found.ranges, key=lambda each: each.participant)
         }
         return Chain(facts, Ranges.of(found.ranges), lanes, self._heights(found))
 
-    def _heights(self, found: Found) -> dict[int, Longs]:
+    def _heights(self, found: ChainResult) -> dict[int, Longs]:
         if not self._renderer.heights:
             return {}
         if found.events > CLOCKED_EVENTS:
@@ -167,7 +167,7 @@ class _Job:
             )
         return found.heights()
 
-    def _written(self, found: Found, chain: Chain, summary: ChainSummary) -> ChainSummary:
+    def _written(self, found: ChainResult, chain: Chain, summary: ChainSummary) -> ChainSummary:
         output, database, meter = self._request.output, self._request.database, self._meter
         with written_aside(output, self._request.quota) as file:
             chunks = rendered(self._spark, database, self._renderer, chain, found.slices, meter)
@@ -186,8 +186,8 @@ class _Job:
         return summary
 
 
-def said_of_chain(request: ChainRequest, found: Found) -> Said:
-    """What is said of the two events that a chain was asked for between."""
+def said_of_chain(request: ChainRequest, found: ChainResult) -> Statement:
+    """The sentence for the two events that a chain was asked for between."""
     ends, relation = (request.from_id, request.to_id), found.relation
     how = "by messages and links" if found.caused else None
     said = said_of(*ends, relation, how, complete=not found.gaps, sound=not found.soundness.doubts)
@@ -244,7 +244,7 @@ class Stopwatch:
         return {**self._laps, "total": round(now - self._began, 3)}
 
 
-def check_whole(found: Found, written: int) -> None:
+def check_whole(found: ChainResult, written: int) -> None:
     """Raise JobError unless every event of the chain was still there when it was read."""
     found.check()
     if written != found.events:
@@ -326,7 +326,7 @@ def _request(options: argparse.Namespace) -> ChainRequest:
     if chosen is None:
         known = " ".join(each.extension for each in FORMATS.values())
         raise JobError(Problem.bad_request, f"No format writes that file; there are {known}.")
-    database = Database.from_url(options.database_url)
+    database = DatabaseAddress.from_url(options.database_url)
     return ChainRequest(
         database=database,
         from_id=options.from_id,

@@ -71,7 +71,7 @@ def make_in_background(folder: Path = FOLDER) -> subprocess.Popen[bytes] | None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[bool]:
-    """Whether no other process is making an archive in the folder."""
+    """Tell whether no other process is making an archive in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         try:

@@ -1,4 +1,4 @@
-"""What a job may read of an event: one table of columns, from SQL to Arrow to Spark.
+"""Columns of an event that a job may read: one table, from SQL to Arrow to Spark.
 
 Jobs name the columns they need and nothing else is read: a diagram needs no payloads, a comparison
 of clocks nothing but clocks. Most are the fields of `model.event`; from them `spark_jobs.fields`

@@ -1,4 +1,4 @@
-"""What forks Spark's Python workers on this machine: Spark's own daemon, ready in less time.
+"""The daemon that forks Spark's Python workers on this machine: Spark's own, ready in less time.
 
 Spark puts its packages on the path as a zip without compiled modules, and a jar, each of which
 every process would read again. Here the interpreter is the driver's, which has the same packages

@@ -1,9 +1,9 @@
 """The store as Spark's side sees it: one address, read through ADBC as Arrow.
 
 The service's settings hold the address in SQLAlchemy's form (``sqlite+aiosqlite:///path``,
-``postgresql+asyncpg://user:password@host/name``); `Database.from_url` is the only place that
-translates it. Executors open their own connections, so a `Database` travels to them inside pickled
-functions; neither its text form nor the errors raised here contain the password.
+``postgresql+asyncpg://user:password@host/name``); `DatabaseAddress.from_url` is the only place that
+translates it. Executors open their own connections, so a `DatabaseAddress` travels to them inside
+pickled functions; neither its text form nor the errors raised here contain the password.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SQLITE_BATCH_ROWS = "adbc.sqlite.query.batch_rows"
 
 
 @dataclass(frozen=True)
-class Database:
+class DatabaseAddress:
     """Where the events are. ``uri`` is what ADBC takes, without the password."""
 
     dialect: Dialect
@@ -54,7 +54,7 @@ class Database:
     password: str | None = field(default=None, repr=False)
 
     @classmethod
-    def from_url(cls, url: str) -> Database:
+    def from_url(cls, url: str) -> DatabaseAddress:
         """Translate a SQLAlchemy database URL.
 
         Raises `JobError` if it names neither SQLite nor PostgreSQL, or no SQLite file.
@@ -120,7 +120,7 @@ class Database:
 class Connection:
     """One open connection to the store."""
 
-    def __init__(self, database: Database, connection: Any) -> None:
+    def __init__(self, database: DatabaseAddress, connection: Any) -> None:
         self.database = database
         self._connection = connection
 
@@ -137,16 +137,16 @@ class Connection:
         return [row for batch in self.query(sql) for row in batch.to_pylist()]
 
 
-def _sqlite(url: str) -> Database:
+def _sqlite(url: str) -> DatabaseAddress:
     path = unquote(urlsplit(url).path).removeprefix("/")
     if not path or path == ":memory:":
         raise JobError(
             Problem.bad_request, "An SQLite store must be a file: sqlite+aiosqlite:///path/to.db"
         )
-    return Database("sqlite", f"file:{quote(str(Path(path).absolute()))}?mode=ro")
+    return DatabaseAddress("sqlite", f"file:{quote(str(Path(path).absolute()))}?mode=ro")
 
 
-def _postgresql(url: str) -> Database:
+def _postgresql(url: str) -> DatabaseAddress:
     parts = urlsplit(url)
     user, host = parts.username or "", parts.hostname or ""
     host = f"[{host}]" if ":" in host else host
@@ -159,11 +159,13 @@ def _postgresql(url: str) -> Database:
     query = f"?{urlencode(options)}" if options else ""
     password = unquote(parts.password) if parts.password is not None else None
     address = f"{user}@{host}" if user else host
-    return Database("postgresql", f"postgresql://{address}{port}{parts.path}{query}", password)
+    return DatabaseAddress(
+        "postgresql", f"postgresql://{address}{port}{parts.path}{query}", password
+    )
 
 
 def _sentence(text: str) -> str:
-    """What an operator can do about a driver's error."""
+    """A sentence on what an operator can do about a driver's error."""
     if TABLES.search(text):
         return f"The store's tables are missing or old; run `rabbitmq-itc migrate` on it. ({text})"
     if DAMAGED.search(text):

@@ -1,4 +1,4 @@
-"""What runs in Spark's executors: comparing clocks, and rendering events for a file.
+"""Work in Spark's executors: comparing clocks, and rendering events for a file.
 
 Both go through the slices in waves. A wave is one Spark job, whose answer the driver holds until it
 is written: waves bound the memory there whatever the chain's length, and progress is reported
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.failures import explained
 from spark_jobs.formats.chain import Chain, Renderer, write_chunks
 from spark_jobs.plan import Plan
@@ -42,13 +42,13 @@ NOTHING = Renderer((), lambda batch, chain: b"", write_chunks)
 
 
 def tasks_at_a_time(spark: SparkSession) -> int:
-    """How many tasks the session can run at once."""
+    """The number of tasks that the session can run at once."""
     if hasattr(spark, "_jsparkSession"):
         return int(spark.sparkContext.defaultParallelism)
     return CONNECT_TASKS
 
 
-def scan(spark: SparkSession, database: Database, plan: Plan, meter: Meter) -> list[Range]:
+def scan(spark: SparkSession, database: DatabaseAddress, plan: Plan, meter: Meter) -> list[Range]:
     """The chain's ranges, found by comparing the clocks of the whole span."""
     slices = spans(
         plan.start.trace,
@@ -69,7 +69,7 @@ def scan(spark: SparkSession, database: Database, plan: Plan, meter: Meter) -> l
 
 def rendered(
     spark: SparkSession,
-    database: Database,
+    database: DatabaseAddress,
     renderer: Renderer,
     chain: Chain,
     slices: Sequence[Slice],
@@ -112,7 +112,7 @@ def _one_ahead(
             raise
 
 
-def touch(spark: SparkSession, database: Database) -> None:
+def touch(spark: SparkSession, database: DatabaseAddress) -> None:
     """Do what every job does, with no events at all."""
     with explained():
         render = _renderer(NOTHING, Chain())

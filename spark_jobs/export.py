@@ -45,7 +45,7 @@ class HashedFile:
         return written
 
     def tell(self) -> int:
-        """How many bytes were written."""
+        """The number of bytes written."""
         return self.bytes
 
     def writable(self) -> bool:

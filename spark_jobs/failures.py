@@ -1,4 +1,4 @@
-"""What Spark's errors mean to whoever asked for a job."""
+"""Spark's errors, in the words of whoever asked for a job."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def job_error(error: Exception) -> JobError:
 
 
 def in_short(text: str) -> str:
-    """What one of Spark's errors says, without the stack."""
+    """The message of one of Spark's errors, without the stack."""
     lines = [line.strip(" :\t") for line in text.strip().splitlines()] or [""]
     # py4j begins with what was called, and only then says what went wrong.
     said = lines[1] if lines[0].startswith("An error occurred") and len(lines) > 1 else lines[0]

@@ -84,7 +84,7 @@ MADE: dict[str, tuple[tuple[str, ...], Callable[[Columns], list[Any]]]] = {
 
 
 def _columns(names: Iterable[str]) -> tuple[str, ...]:
-    """What fields are made of."""
+    """The columns that fields are made of."""
     needed = (MADE[name][0] if name in MADE else (name,) for name in names)
     return tuple(dict.fromkeys(chain.from_iterable(needed)))
 

@@ -19,11 +19,11 @@ from model.jobs import Problem
 from model.sound import Soundness, doubts_of
 from model.ways import TooFarError
 from model.words import Via
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.errors import JobError
 from spark_jobs.executors import scan, tasks_at_a_time
-from spark_jobs.following import Span, chain_of, leads, ranges_of
-from spark_jobs.history import Event, History
+from spark_jobs.following import SpanColumns, chain_of, leads, ranges_of
+from spark_jobs.history import ChainEnd, History
 from spark_jobs.plan import Form, ends_of, make_plan
 from spark_jobs.progress import Meter
 from spark_jobs.ranges import Longs, Range, Ranges
@@ -37,7 +37,7 @@ READ = "The span of {span} ids was read, and followed event by event."
 
 
 @dataclass(frozen=True)
-class Found:
+class ChainResult:
     """A chain, or the fact that there is none.
 
     Attributes:
@@ -69,7 +69,7 @@ class Found:
 
     @property
     def events(self) -> int:
-        """How many events it has."""
+        """The number of its events."""
         return sum(each.events for each in self.ranges)
 
     @property
@@ -78,8 +78,8 @@ class Found:
         return numbers_of(self.ranges)
 
 
-class Wanted(NamedTuple):
-    """What is asked for: the ids of both ends, along what, and how to find it."""
+class ChainQuestion(NamedTuple):
+    """A question for a chain: the ids of both ends, along what, and how to find it."""
 
     ends: tuple[int, int]
     via: Via
@@ -90,8 +90,8 @@ class _Chain(NamedTuple):
     """A chain before anything is looked up for it; ``start`` and ``end`` in causal order."""
 
     relation: Relation
-    start: Event
-    end: Event
+    start: ChainEnd
+    end: ChainEnd
     form: str
     reason: str
     caused: bool
@@ -99,8 +99,12 @@ class _Chain(NamedTuple):
 
 
 def find_stored(
-    spark: SparkSession, database: Database, history: History, wanted: Wanted, meter: Meter
-) -> Found:
+    spark: SparkSession,
+    database: DatabaseAddress,
+    history: History,
+    wanted: ChainQuestion,
+    meter: Meter,
+) -> ChainResult:
     """The chain between two events that are in the store, and so is everything between them.
 
     Raises `JobError` for ids that make no chain, and for a form that finds no such one.
@@ -112,7 +116,7 @@ def find_stored(
     start, end = chain.start, chain.end
     arrays, numbers = Ranges.of(chain.ranges), numbers_of(chain.ranges)
     tasks = tasks_at_a_time(spark)
-    return Found(
+    return ChainResult(
         vhost=start.vhost,
         relation=chain.relation,
         form=chain.form,
@@ -129,7 +133,11 @@ def find_stored(
 
 
 def _by_clocks(
-    spark: SparkSession, database: Database, history: History, wanted: Wanted, meter: Meter
+    spark: SparkSession,
+    database: DatabaseAddress,
+    history: History,
+    wanted: ChainQuestion,
+    meter: Meter,
 ) -> _Chain:
     if wanted.form == "walk":
         raise JobError(Problem.bad_request, "The form walk follows links: ask via=links for it.")
@@ -144,7 +152,9 @@ def _by_clocks(
     return _Chain(plan.relation, start, end, plan.form, plan.reason, caused, ranges)
 
 
-def _evident(database: Database, history: History, wanted: Wanted, meter: Meter) -> _Chain:
+def _evident(
+    database: DatabaseAddress, history: History, wanted: ChainQuestion, meter: Meter
+) -> _Chain:
     if wanted.form == "ranges":
         raise JobError(
             Problem.bad_request,
@@ -170,8 +180,12 @@ def _evident(database: Database, history: History, wanted: Wanted, meter: Meter)
 
 
 def _followed(
-    database: Database, history: History, wanted: Wanted, ends: tuple[Event, Event], meter: Meter
-) -> tuple[Form, str, Span | None]:
+    database: DatabaseAddress,
+    history: History,
+    wanted: ChainQuestion,
+    ends: tuple[ChainEnd, ChainEnd],
+    meter: Meter,
+) -> tuple[Form, str, SpanColumns | None]:
     """The form, why, and events among which the chain is; None if there is no chain."""
     start, end = ends
     if wanted.form != "scan":
@@ -184,7 +198,7 @@ def _followed(
     return "scan", READ.format(span=end.id - start.id + 1), span
 
 
-def _ways(history: History, start: Event, end: Event, via: Via) -> Ways:
+def _ways(history: History, start: ChainEnd, end: ChainEnd, via: Via) -> Ways:
     return Ways(history.connection, start.trace, (start.id, end.id), via)
 
 
@@ -194,7 +208,7 @@ def numbers_of(ranges: Iterable[Range]) -> list[int]:
 
 
 def soundness_of(history: History, trace: int, first_id: int, last_id: int) -> Soundness:
-    """What there is to say of the span of an answer beside its gaps."""
+    """The soundness of an answer's span."""
     missing = history.missing(trace, first_id, last_id)
     doubts = doubts_of(
         history.assumed(trace, first_id, last_id),
@@ -211,7 +225,7 @@ def by_participant(numbers: Iterable[int], participants: Longs, heights: Longs) 
     return {int(number): heights[participants == number] for number in numbers}
 
 
-def _check_not_pruned(history: History, start: Event) -> None:
+def _check_not_pruned(history: History, start: ChainEnd) -> None:
     # Retention removes the smallest ids first: if the first event is still there, all are.
     if not history.exists(start.id):
         raise JobError(

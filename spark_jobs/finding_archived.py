@@ -13,10 +13,10 @@ from model.jobs import Problem
 from model.sound import MOST_LATE, MOST_QUIET, Late, Soundness, doubts_of
 from model.words import Via
 from spark_jobs.archived import Archive
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.errors import JobError
-from spark_jobs.finding import Found, Wanted, by_participant, numbers_of
-from spark_jobs.following import Span, chain_of, leads, ranges_of
+from spark_jobs.finding import ChainQuestion, ChainResult, by_participant, numbers_of
+from spark_jobs.following import SpanColumns, chain_of, leads, ranges_of
 from spark_jobs.history import History
 from spark_jobs.progress import Meter
 from spark_jobs.ranges import Flags, Longs, Range, Ranges
@@ -29,12 +29,12 @@ REASON = "The chain begins in the archive, so it was followed event by event."
 
 def find_archived(
     archive: Archive,
-    database: Database,
+    database: DatabaseAddress,
     history: History,
-    wanted: Wanted,
+    wanted: ChainQuestion,
     tasks: int,
     meter: Meter,
-) -> Found:
+) -> ChainResult:
     """The chain between two events of one trace, the earlier of which is archived.
 
     Raises `JobError` where links are asked for that the archive does not have.
@@ -47,7 +47,7 @@ def find_archived(
     ranges = ranges_of(span, chain)
     relation = Relation.before if wanted.ends[0] == first_id else Relation.after
     gaps = {gap.id: gap for gap in (*archive.gaps, *history.gaps(archive.trace, first_id, last_id))}
-    return Found(
+    return ChainResult(
         vhost=archive.vhost,
         relation=relation if ranges or leads(span, Via.any) else Relation.concurrent,
         form="followed",
@@ -94,8 +94,8 @@ def _soundness(
 
 
 def _span(
-    archive: Archive, database: Database, first_id: int, last_id: int, via: Via
-) -> tuple[Span, int]:
+    archive: Archive, database: DatabaseAddress, first_id: int, last_id: int, via: Via
+) -> tuple[SpanColumns, int]:
     """Everything from the first event to the last, from the archive and then from the store.
 
     And how many of these events are of quiet traffic.
@@ -109,7 +109,7 @@ def _span(
 
 
 def _slices(
-    archive: Archive, span: Span, chain: Flags, ranges: Sequence[Range], tasks: int
+    archive: Archive, span: SpanColumns, chain: Flags, ranges: Sequence[Range], tasks: int
 ) -> Iterator[Slice]:
     """Slices of the chain, none of which crosses the archive's end."""
     ids = span.ids[chain]
@@ -142,7 +142,7 @@ def _names(
 
 
 def _heights(
-    archive: Archive, history: History, span: Span, chain: Flags, ranges: Sequence[Range]
+    archive: Archive, history: History, span: SpanColumns, chain: Flags, ranges: Sequence[Range]
 ) -> dict[int, Longs]:
     numbers = numbers_of(ranges)
     if len(history.names(archive.trace, numbers)) < len(numbers):

@@ -20,15 +20,15 @@ from model.words import EventType, Via
 from spark_jobs.ranges import Flags, Longs, Range
 
 
-class Pairs(NamedTuple):
-    """What leads to what: two columns of positions."""
+class LinkColumns(NamedTuple):
+    """The steps between events: two columns of positions."""
 
     sources: Longs
     targets: Longs
 
 
 @dataclass(frozen=True)
-class Span:
+class SpanColumns:
     """Events of a trace from one to another, by id, as columns.
 
     Attributes:
@@ -44,11 +44,11 @@ class Span:
     heights: Longs
     seqs: Longs
     causes: Longs
-    links: Pairs
-    shared: Pairs
+    links: LinkColumns
+    shared: LinkColumns
 
 
-def chain_of(span: Span, via: Via) -> Flags:
+def chain_of(span: SpanColumns, via: Via) -> Flags:
     """Which events are in the chain from the span's first to its last; none without a chain.
 
     All events between the two are not needed, only all that lie on a way from one to the other.
@@ -58,13 +58,13 @@ def chain_of(span: Span, via: Via) -> Flags:
     return np.frombuffer(chain, np.bool_)[: len(span.ids)]
 
 
-def leads(span: Span, via: Via) -> bool:
-    """Whether a way leads from the span's first event to its last."""
+def leads(span: SpanColumns, via: Via) -> bool:
+    """Tell whether a way leads from the span's first event to its last."""
     size, sources, targets = _steps(span, via)
     return bool(led_to(size, 0, sources.data, targets.data)[len(span.ids) - 1])
 
 
-def _steps(span: Span, via: Via) -> tuple[int, Longs, Longs]:
+def _steps(span: SpanColumns, via: Via) -> tuple[int, Longs, Longs]:
     """How many places there are, and the steps between them in their order."""
     size = len(span.ids)
     # Views and no lists of them, which would take four times the memory.
@@ -76,7 +76,9 @@ def _steps(span: Span, via: Via) -> tuple[int, Longs, Longs]:
         at, shared = span.shared
         who = span.participants[at]
         known, parts = np.unique(shared * (who.max() + 1) + who, return_inverse=True)
-        found.append(Pairs(*step_of_part(at, parts + size, span.types[at] == EventType.received)))
+        found.append(
+            LinkColumns(*step_of_part(at, parts + size, span.types[at] == EventType.received))
+        )
         events.append(at)
         size += len(known)
     order = np.argsort(np.concatenate(events), kind="stable")
@@ -84,17 +86,17 @@ def _steps(span: Span, via: Via) -> tuple[int, Longs, Longs]:
     return size, sources, targets
 
 
-def _messages(span: Span) -> Pairs:
+def _messages(span: SpanColumns) -> LinkColumns:
     at = places_of(span.ids, span.causes)
     received = np.flatnonzero(at >= 0)
-    return Pairs(at[received], received)
+    return LinkColumns(at[received], received)
 
 
-def _orders(participants: Longs) -> Pairs:
+def _orders(participants: Longs) -> LinkColumns:
     """From each event to the next of its participant."""
     order = np.argsort(participants, kind="stable")
     same = participants[order][1:] == participants[order][:-1]
-    return Pairs(order[:-1][same], order[1:][same])
+    return LinkColumns(order[:-1][same], order[1:][same])
 
 
 def places_of(ids: Longs, causes: Longs) -> Longs:
@@ -103,7 +105,7 @@ def places_of(ids: Longs, causes: Longs) -> Longs:
     return np.where(ids[at] == causes, at, -1)
 
 
-def ranges_of(span: Span, chain: Flags) -> list[Range]:
+def ranges_of(span: SpanColumns, chain: Flags) -> list[Range]:
     """The chain as ranges: of each participant the runs of its events that are in it."""
     if not chain.any():
         return []

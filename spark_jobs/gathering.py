@@ -23,11 +23,11 @@ from pyspark.sql import functions as F
 
 from model.conversations import Conversation, conversation_of
 from model.deaths import deaths_of, forward_of
-from model.happened import Cause, Happened, causes_of, keys_in
+from model.happened import Cause, ConversationEvent, causes_of, keys_in
 from model.jobs import Problem
 from model.message_types import type_of
 from model.words import IS_CONVERSATION, EventType, LinkKind, Match, Via
-from spark_jobs.database import Connection, Database
+from spark_jobs.database import Connection, DatabaseAddress
 from spark_jobs.errors import JobError
 from spark_jobs.executors import tasks_at_a_time
 from spark_jobs.history import MAX_ID, History
@@ -67,7 +67,7 @@ COLUMNS = (
 """What `told` needs of an event."""
 
 
-class Joined(NamedTuple):
+class ConversationTable(NamedTuple):
     """Events by id, and the first event of the conversation of each."""
 
     ids: Longs
@@ -75,7 +75,7 @@ class Joined(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Told:
+class ConversationRows:
     """A conversation with its events' rows, by id; ``is_cut`` if these are only the first.
 
     ``open_at`` are its publishes that name a cause which is not among them.
@@ -89,7 +89,7 @@ class Told:
 
 def gathered(
     spark: SparkSession,
-    database: Database,
+    database: DatabaseAddress,
     period: Period,
     via: Via,
     *,
@@ -132,7 +132,9 @@ def end_of(period: Period, through: int | None) -> int:
     return ids[1] if ids else 0
 
 
-def join(connection: Connection, trace: int, within: tuple[int, int], end: int, via: Via) -> Joined:
+def join(
+    connection: Connection, trace: int, within: tuple[int, int], end: int, via: Via
+) -> ConversationTable:
     """The conversations that began within a span of ids, with their events up to the id ``end``.
 
     Left out is what an event before the span led to, or shares a key with.
@@ -176,7 +178,7 @@ def join(connection: Connection, trace: int, within: tuple[int, int], end: int, 
     is_ours[labels[begun_before]] = False
     roots = ids[labels]
     wanted = is_ours[labels] & (roots <= last)
-    return Joined(ids[wanted], roots[wanted])
+    return ConversationTable(ids[wanted], roots[wanted])
 
 
 def components(count: int, a: Longs, b: Longs) -> Longs:
@@ -247,7 +249,7 @@ def _among(ids: Longs, some: Longs) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return np.isin(some, ids)
 
 
-def each(batches: Iterable[pa.RecordBatch], via: Via) -> Iterator[Told]:
+def each(batches: Iterable[pa.RecordBatch], via: Via) -> Iterator[ConversationRows]:
     """Each conversation of a partition of `gathered`."""
     rows = (row for batch in batches for row in batch.to_pylist())
     for root, its_rows in groupby(rows, key=lambda row: row["root"]):
@@ -261,7 +263,7 @@ def each(batches: Iterable[pa.RecordBatch], via: Via) -> Iterator[Told]:
         yield told(root, taken, via, is_cut=is_cut)
 
 
-def told(root: int, rows: dict[int, Row], via: Via, *, is_cut: bool = False) -> Told:
+def told(root: int, rows: dict[int, Row], via: Via, *, is_cut: bool = False) -> ConversationRows:
     """A conversation by the rows of its events, which may have more columns than `COLUMNS`."""
     for row in rows.values():
         row["properties"] = json.loads(row["properties"])
@@ -288,7 +290,7 @@ def told(root: int, rows: dict[int, Row], via: Via, *, is_cut: bool = False) -> 
     open_at = frozenset(
         event_id for event_id, found in named.items() if any(e.event not in events for e in found)
     )
-    return Told(conversation, rows, is_cut, open_at)
+    return ConversationRows(conversation, rows, is_cut, open_at)
 
 
 @lru_cache(maxsize=4096)
@@ -297,13 +299,13 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
 
 
-def happened_in(row: Row) -> Happened:
-    """An event's row, whose properties were read, as `Happened`."""
+def happened_in(row: Row) -> ConversationEvent:
+    """An event's row, whose properties were read, as `ConversationEvent`."""
     properties = row["properties"]
     routing_keys = _names(row["routing_keys"])
     is_publish = row["type"] == EventType.published
     expiration = properties.get("expiration")
-    return Happened(
+    return ConversationEvent(
         row["id"],
         EventType(row["type"]),
         Match(row["match"]),

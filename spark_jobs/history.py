@@ -1,4 +1,4 @@
-"""What the planner asks the store: single events, who took part, the first event from a height on.
+"""Questions of the planner: single events, who took part, the first event from a height on.
 
 Every question is answered from an index, and a question about many participants is one statement
 for all of them: a step of a bisection costs one round trip. Only our own numbers go into the SQL
@@ -19,7 +19,7 @@ from model.blocks import ids_of
 from model.gaps import Gap, widened
 from model.jobs import Problem
 from model.ranges import Dot, Mark
-from model.sound import Assumed, Client, Late, Misfit, Missed, Missing, misfit_of
+from model.sound import AssumedParticipant, Client, Late, Misfit, MissedLinks, Missing, misfit_of
 from spark_jobs.database import Connection
 from spark_jobs.errors import JobError
 from spark_jobs.ranges import Longs, Ranges
@@ -43,7 +43,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class Event:
+class ChainEnd:
     """One end of a chain: its place and its clock."""
 
     id: int
@@ -60,7 +60,7 @@ class Event:
         return Dot(self.interval, self.height)
 
 
-class Participant(NamedTuple):
+class SpanParticipant(NamedTuple):
     """One with events in a span of ids; ``base`` is the height at which it got its interval."""
 
     number: int
@@ -74,7 +74,7 @@ class History:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
-    def event(self, event_id: int) -> Event:
+    def event(self, event_id: int) -> ChainEnd:
         """One event; raises JobError (not_found) if there is none."""
         rows = self.connection.rows(
             "SELECT e.id, e.trace_id AS trace, t.vhost, e.participant, e.height,"
@@ -85,7 +85,7 @@ class History:
         )
         if not rows:
             raise JobError(Problem.not_found, f"There is no event {event_id} in the store.")
-        return Event(**rows[0])
+        return ChainEnd(**rows[0])
 
     def find(self, event_id: int) -> tuple[int, str] | None:
         """The trace and the virtual host of an event; None if there is no such event."""
@@ -96,13 +96,13 @@ class History:
         return (rows[0]["trace"], rows[0]["vhost"]) if rows else None
 
     def exists(self, event_id: int) -> bool:
-        """Whether the store still has an event."""
+        """Tell whether the store still has an event."""
         return bool(self.connection.rows(f"SELECT id FROM events WHERE id = {int(event_id)}"))
 
-    def participants(self, trace: int, first_id: int, last_id: int) -> list[Participant]:
+    def participants(self, trace: int, first_id: int, last_id: int) -> list[SpanParticipant]:
         """Who has events with ids in the span."""
         return [
-            Participant(*row)
+            SpanParticipant(*row)
             for batch in self.connection.query(
                 'SELECT number, "interval", base FROM participants'
                 f" WHERE trace_id = {trace} AND last_event_id >= {first_id}"
@@ -241,7 +241,7 @@ class History:
         return int(self.connection.rows(sql)[0]["id"])
 
     def is_pruned(self, trace: int) -> bool:
-        """Whether events of a trace were removed, as far as can be told from what is left.
+        """Tell whether events of a trace were removed, as far as can be told from what is left.
 
         The very first event of a trace has nothing before it, and its participant nobody.
         """
@@ -279,13 +279,13 @@ class History:
         flags = ("suspected", "declared")
         return [Gap(**{**row, **{flag: bool(row[flag]) for flag in flags}}) for row in found]
 
-    def assumed(self, trace: int, first_id: int, last_id: int) -> list[Assumed]:
+    def assumed(self, trace: int, first_id: int, last_id: int) -> list[AssumedParticipant]:
         """The assumed participants in an answer's span."""
         query = assumed_sql(Question.between(trace, first_id, last_id))
-        return [Assumed(**row) for row in self.connection.rows(query)]
+        return [AssumedParticipant(**row) for row in self.connection.rows(query)]
 
     def misfit(self, trace: int) -> Misfit | None:
-        """How a trace's policy does not fit, if it may not."""
+        """The misfit of a trace's policy, if there may be one."""
         return misfit_of([Client(**row) for row in self.connection.rows(clients_sql(trace))])
 
     def late(self, trace: int, first_id: int, last_id: int) -> Late | None:
@@ -303,14 +303,14 @@ class History:
         query = missing_sql(Question.between(trace, first_id, last_id))
         return [Missing(**row) for row in self.connection.rows(query)]
 
-    def missed(self, trace: int, missing: Sequence[Missing]) -> list[Missed]:
-        """What these participants missed, by rule."""
+    def missed(self, trace: int, missing: Sequence[Missing]) -> list[MissedLinks]:
+        """The links that these participants missed, by rule."""
         if not missing:
             return []
-        return [Missed(**row) for row in self.connection.rows(missed_sql(trace, missing))]
+        return [MissedLinks(**row) for row in self.connection.rows(missed_sql(trace, missing))]
 
     def quiet(self, trace: int, first_id: int, last_id: int) -> int:
-        """How many events of a span are of quiet traffic, counted up to `MOST_QUIET`."""
+        """The number of events of quiet traffic in a span, counted up to `MOST_QUIET`."""
         return int(
             self.connection.rows(quiet_sql(Question.between(trace, first_id, last_id)))[0]["quiet"]
         )

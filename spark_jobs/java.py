@@ -21,7 +21,7 @@ SUFFIX = ".jsa"
 
 
 def check_java() -> str:
-    """What Java says of its version; raises JobError (outage) unless Spark can run on it."""
+    """Java's word on its version; raises JobError (outage) unless Spark can run on it."""
     java = java_program()
     if java is None:
         raise JobError(
@@ -41,7 +41,7 @@ def check_java() -> str:
 
 
 def _version_text(java: str) -> str:
-    """What Java prints about itself on stderr; empty if it does not run."""
+    """The text that Java prints about itself on stderr; empty if it does not run."""
     try:
         return subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS, check=False
@@ -72,7 +72,7 @@ def archive_of(java: str, folder: Path = FOLDER) -> Path:
 
 
 def java_options(archive: Path, made: Path | None = None) -> str:
-    """What Java is told: to use an archive, if there is one, or to make one when it ends."""
+    """The options for Java: to use an archive, if there is one, or to make one when it ends."""
     quiet = "-Xlog:disable -Xlog:all=error:stderr"  # an archive that does not fit is no error
     if made is not None:
         return f'{quiet} "-XX:ArchiveClassesAtExit={made}"'

@@ -14,7 +14,7 @@ from model.exports import FORMATS, ChainSummary, Quota
 from model.jobs import Problem
 from model.words import Via
 from spark_jobs import archive, chain, interchange, reports, topology, touched
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.errors import JobError
 from spark_jobs.interchange.request import Collector, PeriodRequest
 from spark_jobs.progress import Report
@@ -22,18 +22,20 @@ from spark_jobs.reports.request import ReportRequest
 
 Json: TypeAlias = dict[str, Any]
 # A result is described, or JSON already.
-Kind: TypeAlias = Callable[[SparkSession, Database, Json, Report], Any]
+Kind: TypeAlias = Callable[[SparkSession, DatabaseAddress, Json, Report], Any]
 
 
 def run_job(spark: SparkSession, database_url: str, kind: str, request: Json, told: Report) -> Json:
     """Run one job; raises JobError."""
     if kind not in KINDS:
         raise JobError(Problem.bad_request, f"There are no {kind} jobs.")
-    result: Json = shown(KINDS[kind](spark, Database.from_url(database_url), request, told))
+    result: Json = shown(KINDS[kind](spark, DatabaseAddress.from_url(database_url), request, told))
     return result
 
 
-def _chain(spark: SparkSession, database: Database, request: Json, report: Report) -> ChainSummary:
+def _chain(
+    spark: SparkSession, database: DatabaseAddress, request: Json, report: Report
+) -> ChainSummary:
     wanted = chain.ChainRequest(
         database=database,
         from_id=request["from"],
@@ -49,7 +51,7 @@ def _chain(spark: SparkSession, database: Database, request: Json, report: Repor
 
 
 def _archive(
-    spark: SparkSession, database: Database, request: Json, report: Report
+    spark: SparkSession, database: DatabaseAddress, request: Json, report: Report
 ) -> ArchiveSummary:
     wanted = archive.ArchiveRequest(
         database=database,
@@ -60,7 +62,9 @@ def _archive(
     return archive.run(spark, wanted, report)
 
 
-def _topology(spark: SparkSession, database: Database, request: Json, report: Report) -> Json:
+def _topology(
+    spark: SparkSession, database: DatabaseAddress, request: Json, report: Report
+) -> Json:
     wanted = topology.TopologyRequest(
         database=database,
         vhost=request["vhost"],
@@ -71,7 +75,7 @@ def _topology(spark: SparkSession, database: Database, request: Json, report: Re
     return topology.run(spark, wanted, report)
 
 
-def _report(spark: SparkSession, database: Database, request: Json, report: Report) -> Json:
+def _report(spark: SparkSession, database: DatabaseAddress, request: Json, report: Report) -> Json:
     wanted = ReportRequest(
         database=database,
         report=request["report"],
@@ -85,7 +89,7 @@ def _report(spark: SparkSession, database: Database, request: Json, report: Repo
     return reports.run(spark, wanted, report)
 
 
-def _touched(spark: SparkSession, database: Database, request: Json, report: Report) -> Json:
+def _touched(spark: SparkSession, database: DatabaseAddress, request: Json, report: Report) -> Json:
     wanted = touched.TouchedRequest(
         database=database,
         event_id=request["event"],
@@ -97,7 +101,7 @@ def _touched(spark: SparkSession, database: Database, request: Json, report: Rep
     return touched.run(spark, wanted, report)
 
 
-def _period(spark: SparkSession, database: Database, request: Json, report: Report) -> Json:
+def _period(spark: SparkSession, database: DatabaseAddress, request: Json, report: Report) -> Json:
     wanted = PeriodRequest(
         database=database,
         vhost=request["vhost"],

@@ -10,7 +10,7 @@ from model.words import LinkKind
 Row: TypeAlias = tuple[int, str, int, int | None, int | None, int | None, int | None]
 
 
-class Named(NamedTuple):
+class NamedCause(NamedTuple):
     """A cause, and the rule and the kind of the link to it.
 
     Where it stands is None once the store has it no more. ``recorded_at`` in µs.
@@ -26,7 +26,7 @@ class Named(NamedTuple):
 
     @property
     def is_placed(self) -> bool:
-        """Whether it is known where it stands."""
+        """Tell whether it is known where it stands."""
         return self.participant is not None
 
     def to_json(self) -> dict[str, int | str]:
@@ -37,14 +37,14 @@ class Named(NamedTuple):
         return f"{self.cause} ({self.kind.name}, named by {self.rule})"
 
 
-def named_in(text: str | None) -> list[Named]:
+def named_in(text: str | None) -> list[NamedCause]:
     """The causes by id, and then by rule."""
     rows = parsed(text) if text else []
-    found = (Named(row[0], row[1], LinkKind(row[2]), *row[3:]) for row in rows)
+    found = (NamedCause(row[0], row[1], LinkKind(row[2]), *row[3:]) for row in rows)
     return sorted(found, key=lambda each: (each.cause, each.rule))
 
 
-def text_of(causes: list[Named]) -> str | None:
+def text_of(causes: list[NamedCause]) -> str | None:
     """The column's text."""
     return json.dumps(causes) if causes else None
 

@@ -1,4 +1,4 @@
-"""What a job on a period knows beforehand: which ids, what may be missing, what is unsound."""
+"""Knowledge of a period before its job: which ids, what may be missing, what is unsound."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from model.gaps import Gap
 from model.jobs import Problem
 from model.sound import Soundness
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.errors import JobError
 from spark_jobs.finding import soundness_of
 from spark_jobs.history import History
@@ -38,12 +38,12 @@ class Period:
     history: History = field(repr=False)
 
     def holds(self, recorded_at: int) -> bool:
-        """Whether what was recorded then is of the period."""
+        """Tell whether what was recorded then is of the period."""
         return self.since <= recorded_at < self.until
 
 
 @contextmanager
-def opened(database: Database, vhost: str, since: int, until: int) -> Iterator[Period]:
+def opened(database: DatabaseAddress, vhost: str, since: int, until: int) -> Iterator[Period]:
     """A period, to be counted while it is open.
 
     Raises `JobError`: before, if nothing was ever traced there; afterwards, if the period's first

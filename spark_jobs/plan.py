@@ -23,7 +23,7 @@ from model.exports import CONCURRENT
 from model.jobs import Problem
 from model.ranges import first_reached
 from spark_jobs.errors import JobError
-from spark_jobs.history import Event, History
+from spark_jobs.history import ChainEnd, History
 from spark_jobs.ranges import Range, Ranges, compare, merge
 
 Form: TypeAlias = Literal["ranges", "scan", "walk"]
@@ -40,15 +40,15 @@ MOST_ROWS_READ = 20_000
 
 @dataclass(frozen=True)
 class Plan:
-    """How the chain from ``start`` to ``end`` (in causal order) is found.
+    """The plan by which the chain from ``start`` to ``end`` (in causal order) is found.
 
     ``relation`` is that of the request's ``from`` to its ``to``. ``bounds`` hold the upper end of
     each participant that may take part, ``ranges`` the chain itself if the form is "ranges".
     """
 
     relation: Relation
-    start: Event
-    end: Event
+    start: ChainEnd
+    end: ChainEnd
     form: Form
     reason: str
     bounds: Ranges
@@ -56,7 +56,7 @@ class Plan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether neither event happened before the other, so that there is no chain."""
+        """Tell whether neither event happened before the other, so that there is no chain."""
         return self.relation is Relation.concurrent
 
 
@@ -77,8 +77,8 @@ def make_plan(history: History, from_id: int, to_id: int, form: Form | None = No
     return Plan(relation, start, end, form, reason, bounds, find_ranges(history, plan))
 
 
-def ends_of(history: History, from_id: int, to_id: int) -> tuple[Relation, Event, Event]:
-    """How two events are related, and both in causal order if they have one.
+def ends_of(history: History, from_id: int, to_id: int) -> tuple[Relation, ChainEnd, ChainEnd]:
+    """The relation of two events, and both in causal order if they have one.
 
     Raises as `make_plan`.
     """
@@ -96,7 +96,7 @@ def ends_of(history: History, from_id: int, to_id: int) -> tuple[Relation, Event
     return relation, start, end
 
 
-def relate(first: Event, second: Event) -> Relation:
+def relate(first: ChainEnd, second: ChainEnd) -> Relation:
     """The relation of the first of two different events of one trace to the second."""
     if first.dot.reached_by(second.clock):
         return Relation.before
@@ -105,7 +105,7 @@ def relate(first: Event, second: Event) -> Relation:
     return Relation.concurrent
 
 
-def upper_bounds(history: History, start: Event, end: Event) -> Ranges:
+def upper_bounds(history: History, start: ChainEnd, end: ChainEnd) -> Ranges:
     """For each participant with events between the two, the height up to which ``end`` knows it."""
     bounds = [
         (each.number, height)

@@ -35,7 +35,7 @@ class Range(NamedTuple):
 
     @property
     def events(self) -> int:
-        """How many events it has: a participant's sequence has no holes."""
+        """The number of its events: a participant's sequence has no holes."""
         return self.last_seq - self.first_seq + 1
 
     def joined(self, other: Range) -> Range:

@@ -53,17 +53,17 @@ class SparkSettings:
 
     @property
     def is_local(self) -> bool:
-        """Whether executors are threads of this machine's JVM."""
+        """Tell whether executors are threads of this machine's JVM."""
         return self.remote is None and self.master.startswith("local")
 
     @property
     def is_standalone(self) -> bool:
-        """Whether the executors come from a standalone cluster."""
+        """Tell whether the executors come from a standalone cluster."""
         return self.remote is None and self.master.startswith("spark://")
 
     @property
     def is_loopback(self) -> bool:
-        """Whether all of Spark is on this machine, so that nothing else may connect to it."""
+        """Tell whether all of Spark is on this machine, so that nothing else may connect to it."""
         return self.is_local or urlsplit(self.master).hostname in LOOPBACK
 
 

@@ -51,7 +51,7 @@ class Slice:
 
 
 def rows_per_slice(row_bytes: int, rows: int, tasks: int) -> int:
-    """How many rows a slice should have if ``tasks`` can run at a time."""
+    """The number of rows that a slice should have if ``tasks`` can run at a time."""
     fitting = min(max(SLICE_BYTES // max(row_bytes, 1), LEAST_ROWS), MOST_ROWS)
     return max(min(fitting, -(-rows // tasks)), LEAST_ROWS)
 

@@ -19,8 +19,8 @@ from pyspark.sql.types import StructType
 
 from spark_jobs.archived import Archive
 from spark_jobs.columns import restore, select, spark_schema
-from spark_jobs.database import Database
-from spark_jobs.named import Named, named_in, text_of
+from spark_jobs.database import DatabaseAddress
+from spark_jobs.named import NamedCause, named_in, text_of
 from spark_jobs.slices import Slice
 
 # What is read of an event's cause: the cause's own columns.
@@ -38,7 +38,7 @@ Batches: TypeAlias = Iterable[pa.RecordBatch]
 
 
 def read_slices(
-    spark: SparkSession, database: Database, columns: Sequence[str], slices: Sequence[Slice]
+    spark: SparkSession, database: DatabaseAddress, columns: Sequence[str], slices: Sequence[Slice]
 ) -> DataFrame:
     """The slices' events as a frame with the named columns, by id within each partition."""
     return map_slices(spark, database, columns, slices, iter, spark_schema(columns))
@@ -46,13 +46,13 @@ def read_slices(
 
 def map_slices(
     spark: SparkSession,
-    database: Database,
+    database: DatabaseAddress,
     columns: Sequence[str],
     slices: Sequence[Slice],
     work: Callable[[Batches], Iterator[pa.RecordBatch]],
     schema: StructType | str,
 ) -> DataFrame:
-    """What ``work`` makes of each slice's events, which are by id and have the named columns.
+    """The results of ``work`` on each slice's events, which are by id and have the named columns.
 
     It runs in the task that reads the slice, so the events themselves never leave that process.
     """
@@ -65,7 +65,9 @@ def map_slices(
     return spark.range(0, len(parts), 1, max(len(parts), 1)).mapInArrow(worked, schema)
 
 
-def read(database: Database, columns: Sequence[str], part: Slice) -> Iterator[pa.RecordBatch]:
+def read(
+    database: DatabaseAddress, columns: Sequence[str], part: Slice
+) -> Iterator[pa.RecordBatch]:
     """One slice's events in batches, by id."""
     if part.ranges is None or part.by_ranges:
         yield from _stored(database, columns, part)
@@ -79,8 +81,10 @@ def read(database: Database, columns: Sequence[str], part: Slice) -> Iterator[pa
             yield batch.filter(pa.array(held)).select(list(columns))
 
 
-def _stored(database: Database, columns: Sequence[str], part: Slice) -> Iterator[pa.RecordBatch]:
-    """What the slice's condition selects, wherever it is stored."""
+def _stored(
+    database: DatabaseAddress, columns: Sequence[str], part: Slice
+) -> Iterator[pa.RecordBatch]:
+    """The rows that the slice's condition selects, wherever they are stored."""
     archive = part.archive
     if archive is not None and part.last_id <= archive.through:
         for batch in archive.read(columns, part.first_id, part.last_id):
@@ -135,8 +139,8 @@ def _with_placed_links(batch: pa.RecordBatch, archive: Archive) -> pa.RecordBatc
     return batch.set_column(batch.schema.get_field_index(LINKS), LINKS, column)
 
 
-def _placed(link: Named, found: Mapping[int, Mapping[str, int]]) -> Named:
+def _placed(link: NamedCause, found: Mapping[int, Mapping[str, int]]) -> NamedCause:
     if link.is_placed or link.cause not in found:
         return link
     cause = found[link.cause]
-    return Named(*link[:3], *(cause[name] for name in Named._fields[3:]))
+    return NamedCause(*link[:3], *(cause[name] for name in NamedCause._fields[3:]))

@@ -12,7 +12,7 @@ from model.jobs import Problem
 from model.words import Via
 from spark_jobs.columns import arrow_schema
 from spark_jobs.errors import JobError
-from spark_jobs.following import Pairs, Span, places_of
+from spark_jobs.following import LinkColumns, SpanColumns, places_of
 from spark_jobs.named import parsed
 from spark_jobs.ranges import Longs
 
@@ -22,11 +22,11 @@ MOST_EVENTS = 20_000_000
 
 
 def columns_for(via: Via) -> tuple[str, ...]:
-    """What is read of each event."""
+    """The columns that are read of each event."""
     return (*COLUMNS, "conversations") if via is Via.conversation else COLUMNS
 
 
-def span_of(batches: Iterable[pa.RecordBatch], via: Via) -> tuple[Span, int]:
+def span_of(batches: Iterable[pa.RecordBatch], via: Via) -> tuple[SpanColumns, int]:
     """Events by id in the columns of `columns_for`, and how many of them are of quiet traffic.
 
     Raises `JobError` for more than `MOST_EVENTS`.
@@ -37,10 +37,10 @@ def span_of(batches: Iterable[pa.RecordBatch], via: Via) -> tuple[Span, int]:
     quiet = table.column("quiet")
     causes = pc.if_else(quiet, None, table.column("cause_id")).fill_null(0)
     ids: Longs = table.column("id").to_numpy()
-    shared = Pairs(_no_longs(), _no_longs())
+    shared = LinkColumns(_no_longs(), _no_longs())
     if via is Via.conversation:
         shared = _shared(pc.if_else(quiet, None, table.column("conversations")))
-    span = Span(
+    span = SpanColumns(
         ids=ids,
         types=table.column("type").to_numpy(),
         participants=table.column("participant").to_numpy(),
@@ -66,7 +66,7 @@ def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-def _links(ids: Longs, texts: pa.ChunkedArray) -> Pairs:
+def _links(ids: Longs, texts: pa.ChunkedArray) -> LinkColumns:
     """The links whose causes are among the events."""
     at: list[int] = []
     causes: list[int] = []
@@ -76,10 +76,10 @@ def _links(ids: Longs, texts: pa.ChunkedArray) -> Pairs:
             causes.append(row[0])
     places = places_of(ids, np.array(causes, dtype=np.int64)) if len(ids) else _no_longs()
     inside = np.flatnonzero(places >= 0)
-    return Pairs(places[inside], np.array(at, dtype=np.int64)[inside])
+    return LinkColumns(places[inside], np.array(at, dtype=np.int64)[inside])
 
 
-def _shared(texts: pa.ChunkedArray) -> Pairs:
+def _shared(texts: pa.ChunkedArray) -> LinkColumns:
     """The conversations of each event, numbered as they come."""
     numbers: dict[str, int] = {}
     at: list[int] = []
@@ -88,7 +88,7 @@ def _shared(texts: pa.ChunkedArray) -> Pairs:
         for key in text.split(","):
             at.append(event)
             found.append(numbers.setdefault(key, len(numbers)))
-    return Pairs(np.array(at, dtype=np.int64), np.array(found, dtype=np.int64))
+    return LinkColumns(np.array(at, dtype=np.int64), np.array(found, dtype=np.int64))
 
 
 def _said(texts: pa.ChunkedArray) -> Iterator[tuple[int, str]]:

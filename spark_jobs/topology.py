@@ -34,7 +34,7 @@ from model.topology import (
 )
 from model.words import EventType, Match
 from spark_jobs import period
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.executors import tasks_at_a_time
 from spark_jobs.export import write_file
 from spark_jobs.failures import explained
@@ -79,7 +79,7 @@ MOST_FLOWS = 5_000
 class TopologyRequest:
     """The flows of a virtual host from ``since`` to before ``until`` (µs), as a JSON file."""
 
-    database: Database
+    database: DatabaseAddress
     vhost: str
     since: int
     until: int

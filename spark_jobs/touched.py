@@ -26,13 +26,13 @@ from model.ranges import Mark, first_reached
 from model.sound import Soundness
 from model.words import EventType, LinkKind
 from spark_jobs.chain import Stopwatch, versions
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.errors import JobError
 from spark_jobs.executors import rendered, tasks_at_a_time
 from spark_jobs.export import write_file, written_aside
 from spark_jobs.finding import soundness_of
 from spark_jobs.formats.chain import Chain, Renderer, Sink, write_chunks
-from spark_jobs.history import MAX_ID, Event, History, chunks
+from spark_jobs.history import MAX_ID, ChainEnd, History, chunks
 from spark_jobs.progress import Meter, Report, silent
 from spark_jobs.ranges import Range, Ranges
 from spark_jobs.signing import signed
@@ -100,7 +100,7 @@ class By(NamedTuple):
 class TouchedRequest:
     """What an event touched, as a file of one format; ``key_file`` signs its manifest."""
 
-    database: Database
+    database: DatabaseAddress
     event_id: int
     output: Path
     format: Format
@@ -171,7 +171,7 @@ def _sentence(events: int, counts: Mapping[str, int], complete: bool, soundness:
     return touched_sentence(1, events, caused, may_have, cut=False, complete=complete, sound=sound)
 
 
-def _place(event: Event, seq: int) -> Start:
+def _place(event: ChainEnd, seq: int) -> Start:
     clock = base64.b64encode(event.clock).decode()
     return Start(event.id, event.participant, event.interval, seq, event.height, clock)
 
@@ -181,7 +181,7 @@ def _seq_of(history: History, event_id: int) -> int:
     return int(rows[0]["seq"]) if rows else 0
 
 
-def _after(history: History, start: Event) -> list[Range]:
+def _after(history: History, start: ChainEnd) -> list[Range]:
     """From which event on each participant is after the first one, if it is."""
     trace, dot = start.trace, start.dot
     acting = history.participants(trace, start.id, MAX_ID)
@@ -204,8 +204,8 @@ def _after(history: History, start: Event) -> list[Range]:
     ]
 
 
-def _caused(history: History, start: Event, as_of: int) -> dict[int, By]:
-    """What messages and links lead to, each with the step that led there first."""
+def _caused(history: History, start: ChainEnd, as_of: int) -> dict[int, By]:
+    """The events that messages and links lead to, each with the step that led there first."""
     found: dict[int, By] = {}
     level = [start.id]
     while level:
@@ -249,7 +249,7 @@ def _steps_from(trace: int, ids: Iterable[int], as_of: int) -> str:
     )
 
 
-def _slices(spark: SparkSession, history: History, start: Event, as_of: int) -> list[Slice]:
+def _slices(spark: SparkSession, history: History, start: ChainEnd, as_of: int) -> list[Slice]:
     if as_of == start.id:
         return []
     ids = as_of - start.id

@@ -1,4 +1,4 @@
-"""What is evident between two events, found by going from event to event through the index.
+"""Evidence between two events, found by going from event to event through the index.
 
 The driver goes from both ends (`model.ways`), a statement or a few for each step, whatever the
 store's size. Joins in Spark would read the whole span once for each step.
@@ -14,7 +14,7 @@ from model.ways import MOST_REACHED, Frontier, in_turns
 from model.words import IS_CONVERSATION, EventType, LinkKind, Via
 from spark_jobs.columns import restore, select
 from spark_jobs.database import Connection
-from spark_jobs.following import Span
+from spark_jobs.following import SpanColumns
 from spark_jobs.history import chunks
 from spark_jobs.spans import columns_for, span_of
 
@@ -40,7 +40,7 @@ class Ways:
         self._ends = ends
         self._via = via
 
-    def between(self, most: int | None = MOST_WALKED) -> Span | None:
+    def between(self, most: int | None = MOST_WALKED) -> SpanColumns | None:
         """Events among which are all that lie between the ends; None if no way leads there.
 
         Raises `TooFarError` where that takes more than ``most`` events.
@@ -49,7 +49,7 @@ class Ways:
         return self._span(side.reached) if side.arrived else None
 
     def lead(self, most: int | None = MOST_REACHED) -> bool:
-        """Whether a way leads from one end to the other; raises as `between`."""
+        """Tell whether a way leads from one end to the other; raises as `between`."""
         sides = self._sides()
         for side in self._moved(sides, most):
             other = sides[side is sides[0]]
@@ -73,7 +73,7 @@ class Ways:
             side.move(side.following(most))
             yield side
 
-    def _span(self, ids: Collection[int]) -> Span:
+    def _span(self, ids: Collection[int]) -> SpanColumns:
         return span_of(self._read(sorted(ids)), self._via)[0]
 
     def _read(self, ids: Iterable[int]) -> Iterator[pa.RecordBatch]:

@@ -159,11 +159,11 @@ def _import_jobs() -> None:
 
 def warm_up(spark: SparkSession, database_url: str) -> None:
     """Run an empty job: the first real one finds classes loaded and Python workers running."""
-    from spark_jobs.database import Database
+    from spark_jobs.database import DatabaseAddress
     from spark_jobs.executors import touch
 
     try:
-        touch(spark, Database.from_url(database_url))
+        touch(spark, DatabaseAddress.from_url(database_url))
     except SparkGoneError:
         raise
     except JobError:  # the store may be away now; the first job that needs it will say so
@@ -171,7 +171,7 @@ def warm_up(spark: SparkSession, database_url: str) -> None:
 
 
 def works(spark: SparkSession) -> bool:
-    """Whether Spark still does a job of nothing, Python workers included, within its time.
+    """Tell whether Spark still does a job of nothing, Python workers included, within its time.
 
     What a part of Spark that stopped by itself or was stopped makes of a job has many texts.
     """

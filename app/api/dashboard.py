@@ -64,7 +64,7 @@ class Dashboard(StaticFiles):
 
 
 def takes_gzip(accepted: str) -> bool:
-    """Whether a header ``Accept-Encoding`` lets gzip through (RFC 9110, 12.5.3).
+    """Tell whether a header ``Accept-Encoding`` lets gzip through (RFC 9110, 12.5.3).
 
     ``q=0`` forbids it, by its name or by ``*``, which stands for every coding not named.
     """

@@ -54,7 +54,7 @@ def answering(
 
 
 def answer_of(kind: Any, **more: Any) -> dict[str, Any]:
-    """What OpenAPI says of an answer; ``more`` goes into it, as its ``headers``."""
+    """The description of an answer for OpenAPI; ``more`` goes into it, as its ``headers``."""
     content = {"application/json": {"schema": schema_of(kind)}}
     return {"description": describe(kind), "content": content, **more}
 

@@ -12,9 +12,9 @@ import msgspec
 
 from app.api.signin.permissions import ReadRights
 from app.errors import BadRequestError
-from app.stored.causality import CopyState, Named, Path, Step
+from app.stored.causality import CausalPath, CopyState, Named, PathStep
 from app.stored.reading import VectorEntry
-from app.stored.spans import Handled
+from app.stored.spans import HandlingTime
 from itc import Relation, encode, packed_texts
 from model.answers import Answer, said_of
 from model.event import NOTHING_LARGE, SHOWN, WITHOUT_CONTENT, Event, Large, ShownField
@@ -76,7 +76,7 @@ class EventDetail(msgspec.Struct, frozen=True):
 
     clocks: Clocks
     handled: Annotated[
-        list[Handled],
+        list[HandlingTime],
         "Who handled the message of a publish, or what was received here. Empty without spans, and "
         "where they do not tell of which delivery they are.",
     ]
@@ -101,7 +101,7 @@ class EventWalk(msgspec.Struct, frozen=True):
 
 
 class CopyFate(msgspec.Struct, frozen=True):
-    """What became of the copy that one queue got."""
+    """The fate of the copy that one queue got."""
 
     queue: str
     state: CopyState
@@ -121,7 +121,7 @@ class Deliveries(msgspec.Struct, frozen=True):
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """How two events are related."""
+    """The relation of two events."""
 
     a: int
     b: int
@@ -135,7 +135,7 @@ class Related(msgspec.Struct, frozen=True):
     sentence: str
     answer: Annotated[Answer, "Whether the earlier of the two had a part in the later."]
     path: Annotated[
-        list[Step] | None,
+        list[PathStep] | None,
         "A shortest way of messages and links from the earlier to the later.",
     ]
 
@@ -180,7 +180,7 @@ def event_view(
 
 
 def event_detail(
-    event: Event, vector: Iterable[VectorEntry], handled: Iterable[Handled]
+    event: Event, vector: Iterable[VectorEntry], handled: Iterable[HandlingTime]
 ) -> EventDetail:
     """An event's three clocks, and when its message was handled."""
     stamp = event.stamp
@@ -209,9 +209,9 @@ def of_one_trace(a: Event, b: Event) -> int:
 
 
 def related(
-    a: Event, b: Event, relation: Relation, path: Path | None, certainty: Certainty
+    a: Event, b: Event, relation: Relation, path: CausalPath | None, certainty: Certainty
 ) -> Related:
-    """How two events of one trace are related; ``path`` is from the earlier to the later.
+    """The relation of two events of one trace; ``path`` is from the earlier to the later.
 
     A path that the clocks do not have is one all the same: then the earlier event was before.
     """

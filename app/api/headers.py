@@ -34,5 +34,5 @@ _SET_BY_PROXIES = ("forwarded", "via", "x-forwarded-for", "x-real-ip")
 
 
 def was_forwarded(headers: Container[str]) -> bool:
-    """Whether a request came through a proxy that says so."""
+    """Tell whether a request came through a proxy that says so."""
     return any(name in headers for name in _SET_BY_PROXIES)

@@ -121,5 +121,5 @@ def example(value: object) -> dict[str, Any]:
 
 
 def link(operation: str, **parameters: str) -> dict[str, Any]:
-    """What an answer leads to: another operation, with parameters taken from the answer."""
+    """A link from an answer to another operation, with parameters taken from the answer."""
     return {operation: {"operationId": operation, "parameters": parameters}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.api.otlp.intake import Intake, IntakeBounds
-from app.api.signin.auth import Authenticator, BrokerAuthenticator, NobodyAsked
+from app.api.signin.auth import Authenticator, BrokerAuthenticator, OpenAccess
 from app.settings import Settings
 from app.traces.spanwatch import SpanWatch
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def authenticator(settings: Settings, management: ManagementApi) -> Authenticator:
     """Whoever decides who may sign in."""
     if settings.auth == "none":
-        return NobodyAsked()
+        return OpenAccess()
     return BrokerAuthenticator(
         management,
         cache_seconds=settings.auth_cache_seconds,

@@ -7,7 +7,15 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from app.api.slots import Slots
-from app.stored.reading import SEARCHES, EventFilter, EventPage, Found, Histogram, Sort, is_quick
+from app.stored.reading import (
+    SEARCHES,
+    EventFilter,
+    EventList,
+    EventPage,
+    Histogram,
+    Sort,
+    is_quick,
+)
 from model.event import Large
 from model.words import Via
 
@@ -41,7 +49,7 @@ class Searches:
 
     @property
     def waiting(self) -> int:
-        """How many wait for their turn."""
+        """The number of those that wait for their turn."""
         return self._slots.waiting
 
     async def find(
@@ -54,7 +62,7 @@ class Searches:
         limit: int,
         large: Large,
         follow: bool = False,
-    ) -> Found:
+    ) -> EventList:
         """As `Events.find`, for a user."""
         async with self._turn_for(owner, is_quick(asked), follow):
             return await self._events.find(

@@ -29,7 +29,7 @@ class Slots:
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """The number of those that wait."""
         return len(self._waiting)
 
     @asynccontextmanager

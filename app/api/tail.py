@@ -19,7 +19,7 @@ from app.api.described import encode_json
 from app.api.events import large_of
 from app.api.searching import Searches
 from app.api.signin.permissions import ReadRights
-from app.stored.reading import EventFilter, Found, is_quick
+from app.stored.reading import EventFilter, EventList, is_quick
 from app.traces.feed import Feed
 from model.event import Event
 
@@ -36,7 +36,7 @@ LEAST_LOOK_SECONDS = 0.1
 
 
 class TailQuery(msgspec.Struct, frozen=True):
-    """What a reader follows, and in which form: ``frames``, or else one array."""
+    """A reader's question, and its form: ``frames``, or else one array."""
 
     filter: EventFilter
     content: ReadRights
@@ -61,7 +61,7 @@ class TailBatch(msgspec.Struct, frozen=True):
 
 
 class Watch(msgspec.Struct, frozen=True):
-    """How long a reader waits, and whether it still may: ``check`` raises if it may not."""
+    """A reader's patience, and whether it still may read: ``check`` raises if it may not."""
 
     seconds: float
     stopping: asyncio.Event
@@ -205,7 +205,7 @@ class Tail:
             return await self._as_frames(found, heavy)
         return TailBatch(ids, encode_json(heavy.views(found.items)), heavy)
 
-    async def _as_frames(self, found: Found, heavy: Heavy) -> TailBatch:
+    async def _as_frames(self, found: EventList, heavy: Heavy) -> TailBatch:
         """Server-sent events, one an event, under its id."""
         together = next(shares([*found.heavy], found.heavy, PIECE), [])
         items = found.items

@@ -1,4 +1,4 @@
-"""What the broker says of connections: on its event exchange, and in its management API.
+"""The broker's word on connections: on its event exchange, and in its management API.
 
 On the event exchange a client's own properties are Erlang terms as text, one for each property:
 ``{<<"connection_name">>,longstr,<<"orders-0">>}`` (3.10.8, 4.3.6). Whoever connects chooses their
@@ -48,7 +48,7 @@ _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "e
 _ESCAPED |= {"d": "\x7f", "s": " ", "0": "\0"}
 
 
-class Opened(msgspec.Struct, frozen=True):
+class ConnectionOpened(msgspec.Struct, frozen=True):
     """A connection that somebody opened; ``opened_at`` in µs, to the millisecond.
 
     ``pid`` is the Erlang process behind it, which tells connections of one name apart; the
@@ -65,7 +65,7 @@ class Opened(msgspec.Struct, frozen=True):
     properties: dict[str, str] = {}
 
 
-class Closed(msgspec.Struct, frozen=True):
+class ConnectionClosed(msgspec.Struct, frozen=True):
     """A connection that is gone; ``closed_at`` in µs."""
 
     node: str
@@ -74,8 +74,10 @@ class Closed(msgspec.Struct, frozen=True):
     closed_at: int
 
 
-def announcement(routing_key: str, headers: Mapping[str, Any]) -> Opened | Closed | None:
-    """What a message of the event exchange announces; None if that is no connection's."""
+def announcement(
+    routing_key: str, headers: Mapping[str, Any]
+) -> ConnectionOpened | ConnectionClosed | None:
+    """The announcement in a message of the event exchange; None if that is no connection's."""
     # The broker puts its events into the exchange itself: one that was dead-lettered into it, by
     # a queue of somebody's, is somebody's.
     if "x-death" in headers:
@@ -85,7 +87,7 @@ def announcement(routing_key: str, headers: Mapping[str, Any]) -> Opened | Close
     return _closed(headers) if routing_key == CLOSED else None
 
 
-def _opened(headers: Mapping[str, Any]) -> Opened | None:
+def _opened(headers: Mapping[str, Any]) -> ConnectionOpened | None:
     node, name = _text(headers, "node"), _text(headers, "name")
     opened_at = _time(headers.get("connected_at", headers.get("timestamp_in_ms")))
     if not node or not name or opened_at is None:
@@ -93,7 +95,7 @@ def _opened(headers: Mapping[str, Any]) -> Opened | None:
     properties = _properties(headers.get("client_properties"))
     properties |= _named(_variables(headers.get("variable_map")))
     properties |= _named({"container_id": headers.get("container_id")})
-    return Opened(
+    return ConnectionOpened(
         node,
         name,
         _text(headers, "vhost"),
@@ -105,15 +107,15 @@ def _opened(headers: Mapping[str, Any]) -> Opened | None:
     )
 
 
-def _closed(headers: Mapping[str, Any]) -> Closed | None:
+def _closed(headers: Mapping[str, Any]) -> ConnectionClosed | None:
     node, name, pid = (_text(headers, key) for key in ("node", "name", "pid"))
     closed_at = _time(headers.get("timestamp_in_ms"))
     if not node or not name or not pid or closed_at is None:
         return None
-    return Closed(node, name, pid, closed_at)
+    return ConnectionClosed(node, name, pid, closed_at)
 
 
-def listed(connection: Mapping[str, Any]) -> Opened | None:
+def listed(connection: Mapping[str, Any]) -> ConnectionOpened | None:
     """A connection as the management API lists it; None where that says too little."""
     node, name = _text(connection, "node"), _text(connection, "name")
     opened_at = _time(connection.get("connected_at"))
@@ -126,7 +128,7 @@ def listed(connection: Mapping[str, Any]) -> Opened | None:
     properties |= _named({"container_id": connection.get("container_id")})
     given = _text(connection, "user_provided_name") or properties.get("connection_name")
     vhost, user = _text(connection, "vhost"), _text(connection, "user")
-    return Opened(node, name, vhost, user, opened_at, None, given, properties)
+    return ConnectionOpened(node, name, vhost, user, opened_at, None, given, properties)
 
 
 def _time(value: Any) -> int | None:

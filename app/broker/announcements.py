@@ -22,12 +22,12 @@ from aiormq.abc import AbstractChannel as Channel
 from pamqp.common import FieldTable
 from yarl import URL
 
-from app.broker.announced import CLOSED, CREATED, Closed, Opened, announcement
+from app.broker.announced import CLOSED, CREATED, ConnectionClosed, ConnectionOpened, announcement
 from app.broker.connection import CONNECT_SECONDS, TraceConnection
 from app.broker.consumer import TRACE_QUEUE, passed_by
 from app.broker.deliveries import Arrival
 from app.broker.management import Binding, ManagementApi
-from app.broker.outages import CONNECTION_ERRORS, Place, outage, shown
+from app.broker.outages import CONNECTION_ERRORS, BrokerAddress, outage, shown
 from app.broker.trace_queue import announcements_queue
 from app.broker.wire import UnreadableTableError, decode_headers
 from app.errors import OutageError
@@ -44,14 +44,14 @@ ARGUMENTS: FieldTable = {
 PREFETCH = 1_000
 
 
-class Heard(msgspec.Struct, frozen=True):
+class AnnouncementBatch(msgspec.Struct, frozen=True):
     """Announcements, each kind in its order, and the tag that acknowledges them all.
 
     ``unread`` is how many messages were none of the broker's announcements.
     """
 
-    opened: list[Opened]
-    closed: list[Closed]
+    opened: list[ConnectionOpened]
+    closed: list[ConnectionClosed]
     tag: int
     unread: int
 
@@ -59,7 +59,7 @@ class Heard(msgspec.Struct, frozen=True):
 class AnnouncementStream:
     """The announcements, in batches, from when `consume` is called."""
 
-    def __init__(self, channel: Channel, queue: str, place: Place) -> None:
+    def __init__(self, channel: Channel, queue: str, place: BrokerAddress) -> None:
         self._channel = channel
         self._queue = queue
         self._place = place
@@ -74,7 +74,7 @@ class AnnouncementStream:
         with _outages(self._place, self._queue):
             await self._channel.basic_consume(self._queue, passed_by, exclusive=True)
 
-    async def batch(self) -> Heard:
+    async def batch(self) -> AnnouncementBatch:
         """Wait for announcements, and return all that have arrived.
 
         :raises OutageError: when the connection is gone, or the queue.
@@ -85,9 +85,9 @@ class AnnouncementStream:
         self._check()
         taken, self._waiting = self._waiting, deque()
         said = [_said(delivery) for delivery in taken]
-        return Heard(
-            opened=[each for each in said if isinstance(each, Opened)],
-            closed=[each for each in said if isinstance(each, Closed)],
+        return AnnouncementBatch(
+            opened=[each for each in said if isinstance(each, ConnectionOpened)],
+            closed=[each for each in said if isinstance(each, ConnectionClosed)],
             tag=taken[-1].tag,
             unread=said.count(None),
         )
@@ -139,17 +139,17 @@ class Announcements:
         """The virtual host of the event exchange, None where it is off; raises `OutageError`."""
         return await self._management.event_exchange()
 
-    async def present(self) -> Sequence[Opened]:
+    async def present(self) -> Sequence[ConnectionOpened]:
         """The connections there are, less those of the last 5 s; raises `OutageError`."""
         return await self._management.connections()
 
     async def is_bound(self, vhost: str) -> bool:
-        """Whether our queue gets the announcements; raises `OutageError`."""
+        """Tell whether our queue gets the announcements; raises `OutageError`."""
         return await self._management.binds(vhost, EVENT_EXCHANGE, self.bindings)
 
     @property
     def bindings(self) -> list[Binding]:
-        """How the queue is bound to the event exchange."""
+        """The bindings of the queue to the event exchange."""
         return [Binding(self.queue, "queue", key) for key in KEYS]
 
     @asynccontextmanager
@@ -158,7 +158,7 @@ class Announcements:
 
         :raises OutageError: when the broker cannot be reached, or refuses.
         """
-        place = Place.of(self._url, vhost)
+        place = BrokerAddress.of(self._url, vhost)
         with _outages(place, self.queue):
             connection = TraceConnection(
                 self._url, vhost, client_properties={"connection_name": "rabbitmq-itc"}
@@ -172,7 +172,9 @@ class Announcements:
         finally:
             await connection.leave()
 
-    async def _prepare(self, connection: TraceConnection, place: Place) -> AnnouncementStream:
+    async def _prepare(
+        self, connection: TraceConnection, place: BrokerAddress
+    ) -> AnnouncementStream:
         if not await self._exists(connection):
             declaring = await connection.channel(publisher_confirms=False)
             await declaring.declare_queue(self.queue, durable=True, arguments=ARGUMENTS)
@@ -199,7 +201,7 @@ class Announcements:
         return True
 
 
-def _said(delivery: Arrival) -> Opened | Closed | None:
+def _said(delivery: Arrival) -> ConnectionOpened | ConnectionClosed | None:
     try:
         return announcement(delivery.routing_key, decode_headers(delivery.header))
     except UnreadableTableError:
@@ -207,14 +209,14 @@ def _said(delivery: Arrival) -> Opened | Closed | None:
 
 
 @contextmanager
-def _outages(place: Place, queue: str) -> Iterator[None]:
+def _outages(place: BrokerAddress, queue: str) -> Iterator[None]:
     try:
         yield
     except CONNECTION_ERRORS as error:
         raise _outage(error, place, queue) from error
 
 
-def _outage(error: BaseException | None, place: Place, queue: str) -> OutageError:
+def _outage(error: BaseException | None, place: BrokerAddress, queue: str) -> OutageError:
     """As for the trace queue, but what is said of that one's rights and users is of this one's."""
     vhost, user = shown(place.vhost), shown(place.user)
     if isinstance(error, aiormq.exceptions.ChannelAccessRefused):

@@ -51,7 +51,7 @@ class Gate:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is open."""
+        """Tell whether it is open."""
         return self._open.is_set()
 
     def set_open(self, is_open: bool) -> None:
@@ -78,7 +78,7 @@ class DivertingReader:
         self._passed_at = 0.0
 
     def at_eof(self) -> bool:
-        """Whether nothing more can come."""
+        """Tell whether nothing more can come."""
         return not self._passed and self._reader.at_eof()
 
     async def readexactly(self, count: int) -> bytes:

@@ -29,7 +29,7 @@ from app.broker.deliveries import Arrival
 from app.broker.firehose import TRACE_EXCHANGE
 from app.broker.management import SERVICE_PROPERTY
 from app.broker.marks import MarkPublisher
-from app.broker.outages import CONNECTION_ERRORS, Place, in_use, outage, outages, shown
+from app.broker.outages import CONNECTION_ERRORS, BrokerAddress, in_use, outage, outages, shown
 from app.broker.own import Own
 from app.broker.trace_queue import QueueBounds, arguments
 from app.broker.wire import install_tolerant_names
@@ -56,7 +56,7 @@ install_tolerant_names()
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """How a trace queue is read.
+    """The manner in which a trace queue is read.
 
     ``quorum`` says what kind the queue is, or is to be: right where the broker is a cluster,
     because it outlives the node it was declared on. ``was_bound`` says whether an existing queue
@@ -82,7 +82,7 @@ class TraceStream:
         channel: Channel,
         queue: str,
         connection: TraceConnection,
-        place: Place,
+        place: BrokerAddress,
         reading: Reading,
         *,
         queue_is_new: bool,
@@ -142,7 +142,7 @@ class TraceStream:
         return ready + self._arrived_tag - self._acknowledged
 
     async def ready_messages(self) -> int:
-        """How many messages the queue still holds for us, not counting delivered ones.
+        """The number of messages that the queue still holds for us, not counting delivered ones.
 
         The answer also shows that the queue has the acknowledgements before it: ``taken`` is the
         last tag of these.
@@ -215,7 +215,7 @@ class TraceStream:
 
     @property
     def buffered(self) -> int:
-        """How many messages have arrived and are not taken yet."""
+        """The number of messages that have arrived and are not taken yet."""
         return len(self._waiting)
 
     def take_largest(self) -> int:
@@ -332,7 +332,7 @@ class Firehose:
     def marks(
         self, vhost: str, node: tuple[str, str, int] | None = None, *, through_default: bool = True
     ) -> MarkPublisher:
-        """What publishes marks, through a node's scheme, host and port or the usual address."""
+        """The publisher of marks, through a node's scheme, host and port or the usual address."""
         url = self._url
         if node is not None:
             scheme, host, port = node
@@ -415,7 +415,9 @@ class Firehose:
         finally:
             await connection.leave()
 
-    async def _count_queued(self, connection: AbstractConnection, place: Place) -> int | None:
+    async def _count_queued(
+        self, connection: AbstractConnection, place: BrokerAddress
+    ) -> int | None:
         """Return how many messages the trace queue holds, None where there is no queue.
 
         :raises QueueInUseError: if it has a consumer, and keeps it.
@@ -435,8 +437,8 @@ class Firehose:
         await probe.close()
         return declared.message_count or 0
 
-    def _place(self, vhost: str) -> Place:
-        return Place.of(self._url, vhost, self.queue)
+    def _place(self, vhost: str) -> BrokerAddress:
+        return BrokerAddress.of(self._url, vhost, self.queue)
 
 
 async def passed_by(message: DeliveredMessage) -> None:

@@ -79,7 +79,7 @@ class DeliverySplitter:
 
     @property
     def is_diverting(self) -> bool:
-        """Whether deliveries are diverted."""
+        """Tell whether deliveries are diverted."""
         return self._channel != 0
 
     def divert(self, channel: int, take: Callable[[list[Arrival]], None]) -> None:

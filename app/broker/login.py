@@ -6,7 +6,7 @@ from aio_pika.exceptions import AMQPError
 from yarl import URL
 
 from app.broker.connection import VhostConnection
-from app.broker.outages import Place, outage
+from app.broker.outages import BrokerAddress, outage
 
 
 async def sign_in(amqp_url: str, vhost: str, seconds: float) -> None:
@@ -21,4 +21,4 @@ async def sign_in(amqp_url: str, vhost: str, seconds: float) -> None:
         await connection.connect(timeout=seconds)
         await connection.leave()
     except (AMQPError, OSError, TimeoutError) as error:
-        raise outage(error, Place.of(url, vhost)) from error
+        raise outage(error, BrokerAddress.of(url, vhost)) from error

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import msgspec
 
-from app.broker.announced import Opened, listed
+from app.broker.announced import ConnectionOpened, listed
 from app.errors import (
     NotAuthenticatedError,
     NotAuthorisedError,
@@ -98,7 +98,7 @@ class QueueInfo(msgspec.Struct, frozen=True):
 
     @property
     def policy_definition(self) -> dict[str, Any]:
-        """What the broker's policies say of it, operators' ones too."""
+        """The broker's policies for it, operators' ones too."""
         found = self.effective_policy_definition
         return found if isinstance(found, dict) else {}
 
@@ -134,7 +134,7 @@ class _Permitted(msgspec.Struct):
 
 
 class Binding(msgspec.Struct, frozen=True):
-    """What an exchange hands to a queue or another exchange."""
+    """A binding of an exchange to a queue or another exchange."""
 
     destination: str
     destination_type: str = "queue"
@@ -307,7 +307,7 @@ class ManagementApi:
             await self._request("DELETE", self._base_url + path)
 
     async def trace_bindings(self, vhost: str) -> list[Binding]:
-        """What is bound to the virtual host's trace exchange, our queue and others'."""
+        """The bindings of the virtual host's trace exchange, to our queue and others'."""
         exchange = _segment("amq.rabbitmq.trace")
         path = f"/api/exchanges/{_segment(vhost)}/{exchange}/bindings/source"
         return await self._as_service("GET", path, list[Binding])
@@ -342,7 +342,7 @@ class ManagementApi:
         return next((found.vhost for found in page.items if found.name == name), None)
 
     async def binds(self, vhost: str, exchange: str, bindings: Iterable[Binding]) -> bool:
-        """Whether an exchange has all these bindings; not if there is no such exchange."""
+        """Tell whether an exchange has all these bindings; not if there is no such exchange."""
         path = f"/api/exchanges/{_segment(vhost)}/{_segment(exchange)}/bindings/source"
         try:
             present = await self._as_service("GET", path, list[Binding])
@@ -350,7 +350,7 @@ class ManagementApi:
             return False
         return all(binding in present for binding in bindings)
 
-    async def connections(self) -> list[Opened]:
+    async def connections(self) -> list[ConnectionOpened]:
         """The connections to the broker, of all virtual hosts and nodes.
 
         A new one appears only with its first statistics, after the broker's interval of 5 s.
@@ -377,7 +377,7 @@ class ManagementApi:
         return frozenset((permitted.vhost, permitted.read) for permitted in found)
 
     async def tracing(self, vhost: str) -> dict[str, bool]:
-        """Whether tracing is on, for each running node by name.
+        """Tell whether tracing is on, for each running node by name.
 
         Each node has its own setting, and answers for itself alone. Raises `NotFoundError` for
         an unknown virtual host.

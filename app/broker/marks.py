@@ -27,10 +27,10 @@ from pamqp.common import FieldTable
 from yarl import URL
 
 from app.broker.connection import VhostConnection
-from app.broker.outages import Place, outages, shown
+from app.broker.outages import BrokerAddress, outages, shown
 from app.errors import OutageError
 from app.tracker import Publish, Record, Unreadable
-from app.tracker.taken import Taken, Takes
+from app.tracker.taken import Selection, Takes
 
 CONNECT_SECONDS = 10.0
 # How long the broker may take to confirm a mark. It takes longer while it blocks publishers.
@@ -45,17 +45,17 @@ _DROPS_EVERYTHING: FieldTable = {"x-max-length": 0}
 
 
 def queue_prefix(trace_queue: str) -> str:
-    """How the names of the queues begin that marks go to."""
+    """The beginning of the names of the queues that marks go to."""
     return f"{trace_queue}.marks."
 
 
-def takes_default(taken: Taken) -> bool:
-    """Whether a trace takes what is published to the default exchange, marks among it."""
+def takes_default(taken: Selection) -> bool:
+    """Tell whether a trace takes what is published to the default exchange, marks among it."""
     return Takes(taken).publishes("")
 
 
-def keys(trace_queue: str, taken: Taken) -> tuple[str, ...]:
-    """What the trace queue is bound with for a trace that takes this: marks come in any case."""
+def keys(trace_queue: str, taken: Selection) -> tuple[str, ...]:
+    """The binding keys of the trace queue for a trace that takes this: marks come in any case."""
     if takes_default(taken):
         return taken.keys
     return (*taken.keys, f"publish.{queue_prefix(trace_queue)}*")
@@ -82,7 +82,7 @@ class MarkPublisher:
         self._url = url
         self._vhost = vhost
         self._prefix = queue_prefix(trace_queue)
-        self._place = Place.of(url, vhost)
+        self._place = BrokerAddress.of(url, vhost)
         self._connection: VhostConnection | None = None
         self._exchange: AbstractExchange | None = None
         self._queue = ""
@@ -132,7 +132,7 @@ class MarkPublisher:
 
 
 @contextmanager
-def _outages(place: Place, rights: str) -> Iterator[None]:
+def _outages(place: BrokerAddress, rights: str) -> Iterator[None]:
     with outages(place):
         try:
             yield

@@ -1,4 +1,4 @@
-"""What went wrong between us and the broker over AMQP, as a sentence for whoever can fix it.
+"""Faults between us and the broker over AMQP, as a sentence for whoever can fix it.
 
 The client library's own texts never leave this module: they are about frames and states, and we
 cannot check what they quote. The broker's reply texts name only users, virtual hosts and queues;
@@ -34,7 +34,7 @@ class VirtualHostError(OutageError):
     """The broker accepts the account, but does not let it into this virtual host."""
 
 
-class Place(NamedTuple):
+class BrokerAddress(NamedTuple):
     """Where we connect to, and as whom; there is no password in it."""
 
     address: str  # host:port
@@ -43,7 +43,7 @@ class Place(NamedTuple):
     queue: str = "itc.trace"
 
     @classmethod
-    def of(cls, url: URL, vhost: str, queue: str = "itc.trace") -> Place:
+    def of(cls, url: URL, vhost: str, queue: str = "itc.trace") -> BrokerAddress:
         """The place that an AMQP URL names; its path is ignored. ``queue`` is the trace queue."""
         port = url.port or (5671 if url.scheme == "amqps" else 5672)
         return cls(f"{url.host_subcomponent}:{port}", url.user or "guest", vhost, queue)
@@ -140,7 +140,7 @@ _KINDS: list[tuple[type[BaseException], str]] = [
 ]  # fmt: skip
 
 
-def outage(error: BaseException | None, place: Place) -> OutageError:
+def outage(error: BaseException | None, place: BrokerAddress) -> OutageError:
     """The outage that an error of the client library means; None for an end without an error."""
     if isinstance(error, exceptions.ConnectionInternalError):
         return UndeliverableError("the broker broke the connection off: internal error")
@@ -154,7 +154,7 @@ def outage(error: BaseException | None, place: Place) -> OutageError:
 
 
 @contextmanager
-def outages(place: Place) -> Iterator[None]:
+def outages(place: BrokerAddress) -> Iterator[None]:
     """Turn what goes wrong between us and the broker into an `OutageError`."""
     try:
         yield
@@ -162,7 +162,7 @@ def outages(place: Place) -> Iterator[None]:
         raise outage(error, place) from error
 
 
-def in_use(place: Place) -> QueueInUseError:
+def in_use(place: BrokerAddress) -> QueueInUseError:
     """The outage of a trace queue that has a consumer already."""
     return QueueInUseError(_filled(_IN_USE, place))
 
@@ -177,7 +177,7 @@ def in_use_by_another(vhost: str, queue: str) -> str:
 
 
 def _is_not_let_in(error: BaseException | None) -> bool:
-    """Whether the broker answered the opening of a virtual host by closing the connection.
+    """Tell whether the broker answered the opening of a virtual host by closing the connection.
 
     aiormq then drops the broker's reason, and reports the frame that it had expected.
     """
@@ -186,7 +186,7 @@ def _is_not_let_in(error: BaseException | None) -> bool:
     return error is not None and bool(re.search(_NO_ENTRY, _reply_text(error)))
 
 
-def _sentence(error: BaseException | None, place: Place) -> str:
+def _sentence(error: BaseException | None, place: BrokerAddress) -> str:
     if error is None:
         return _filled("the connection to the broker at {address} was closed", place)
     reply = _reply_text(error)
@@ -222,7 +222,7 @@ def _named(error: BaseException) -> str:
     return type(error).__name__
 
 
-def _filled(sentence: str, place: Place) -> str:
+def _filled(sentence: str, place: BrokerAddress) -> str:
     parts = {**place._asdict(), "rights": place.rights}
     return sentence.format_map({name: shown(part) for name, part in parts.items()})
 

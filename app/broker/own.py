@@ -19,7 +19,7 @@ from app.tracker.replies import PREFIX
 
 
 class About(NamedTuple):
-    """What a trace message is about.
+    """The subject of a trace message.
 
     ``is_own``: about what the service itself did. ``is_counted``: the broker's counters have it.
     ``mark`` is the series and number of one of our marks, ``sentinel`` the token of a sentinel that
@@ -37,7 +37,7 @@ OWN, OWN_UNCOUNTED = About(is_own=True, is_counted=True), About(is_own=True, is_
 
 
 class Own:
-    """How one stream's trace messages are told apart."""
+    """Recognition of our own among one stream's trace messages."""
 
     def __init__(self, queue: str, user: str) -> None:
         """``queue`` is the trace queue, ``user`` ours."""
@@ -48,7 +48,7 @@ class Own:
         self._marks = queue_prefix(queue)
 
     def about(self, message: Record | Unreadable) -> About:
-        """What a trace message is about.
+        """The subject of a trace message.
 
         Deliveries from the trace exchange are not traced, but those of messages that others put
         into our queue are, and those of announcements, perhaps to another process of ours.

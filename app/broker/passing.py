@@ -39,7 +39,7 @@ SILENCE_SECONDS = 0.2
 
 
 class Guide(msgspec.Struct):
-    """What is known of a queue, kept from one connection to the next."""
+    """Knowledge of a queue, kept from one connection to the next."""
 
     looks: bool = True  # whether many messages can be looked at at once
     look: int = FIRST_LOOK
@@ -49,8 +49,8 @@ class Guide(msgspec.Struct):
     passed: int = 0
 
 
-class Shown(msgspec.Struct):
-    """What the management API shows of the queue's head, and the size of its answer."""
+class QueueHead(msgspec.Struct):
+    """The queue's head as the management API shows it, and the size of its answer."""
 
     messages: list[Waiting]
     size: int
@@ -64,7 +64,7 @@ class PassingStream:
         stream: TraceStream,
         guide: Guide,
         prefetch: int,
-        show: Callable[[int], Awaitable[Shown]],
+        show: Callable[[int], Awaitable[QueueHead]],
         remove: Callable[[int], Awaitable[list[Waiting]]],
     ) -> None:
         """Read from ``stream``, which was opened without a consumer."""
@@ -100,7 +100,7 @@ class PassingStream:
 
     @property
     def remark(self) -> str:
-        """What is going on, for whoever looks at the trace."""
+        """A sentence on what is going on, for whoever looks at the trace."""
         return (
             "trace messages that the broker cannot hand to a consumer, because of names of more "
             f"than 247 bytes, to be passed: {self._guide.passed} so far"
@@ -108,13 +108,13 @@ class PassingStream:
 
     @property
     def waits(self) -> bool:
-        """Whether nothing more is returned before the last batch is acknowledged."""
+        """Tell whether nothing more is returned before the last batch is acknowledged."""
         is_before_bad = not self._is_consuming and not self._good and bool(self._bad)
         return bool(self._given) or (bool(self._outstanding) and is_before_bad)
 
     @property
     def buffered(self) -> int:
-        """How many messages have arrived and are not taken yet."""
+        """The number of messages that have arrived and are not taken yet."""
         return self._stream.buffered
 
     async def queued(self) -> int:
@@ -122,7 +122,7 @@ class PassingStream:
         return await self._stream.queued() + self._portion
 
     async def ready_messages(self) -> int:
-        """How many messages the queue still holds for us."""
+        """The number of messages that the queue still holds for us."""
         return await self._stream.ready_messages() + self._portion
 
     async def batch(self, most: int, linger: float) -> list[Arrival]:

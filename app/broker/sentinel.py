@@ -34,7 +34,7 @@ def token_of(message: Unreadable, queue: str) -> str | None:
 
 
 def is_about(message: Record, queue: str, user: str) -> bool:
-    """Whether a trace message tells that a sentinel of ours was published."""
+    """Tell whether a trace message tells that a sentinel of ours was published."""
     return (
         isinstance(message, Publish)
         and not message.exchange

@@ -17,11 +17,11 @@ from app.broker.firehose import QUARANTINED_BODY
 from app.broker.management import ManagementApi, Node, QueueInfo
 from app.broker.marks import MarkPublisher, keys, takes_default
 from app.broker.outages import VirtualHostError, in_use_by_another, shown
-from app.broker.passing import Guide, PassingStream, Shown
+from app.broker.passing import Guide, PassingStream, QueueHead
 from app.broker.trace_queue import QueueState, bound, fault, guarding, is_others, state
 from app.broker.undeliverable import Waiting, waiting
 from app.errors import ForeignQueueError, NotFoundError, OutageError, QueueTakenError
-from app.tracker.taken import ALL, Taken, covers
+from app.tracker.taken import ALL, Selection, covers
 
 Stream: TypeAlias = TraceStream | PassingStream
 """One virtual host's trace messages."""
@@ -37,8 +37,8 @@ CUT_OFF_SECONDS = 1.5
 HANDED_OVER = ("deliver", "deliver_no_ack", "get", "get_no_ack")
 
 
-class Counts(msgspec.Struct, frozen=True):
-    """What the broker counted in a virtual host, without what trace queues handed over.
+class BrokerCounts(msgspec.Struct, frozen=True):
+    """The broker's counters of a virtual host, without what trace queues handed over.
 
     That is counted apart, a moment earlier or later: so the rest is known within bounds.
     ``started`` is about when each running node did (s since the epoch), and names the trace queues:
@@ -71,8 +71,8 @@ class TraceSource:
         vhost: str,
         prefetch: int,
         sentinel: str | None = None,
-        taken: Taken = ALL,
-        before: Taken = ALL,
+        taken: Selection = ALL,
+        before: Selection = ALL,
     ) -> AsyncIterator[TraceStream]:
         """Consume the trace queue of a virtual host, created if it is missing.
 
@@ -92,8 +92,8 @@ class TraceSource:
         vhost: str,
         prefetch: int,
         sentinel: str | None = None,
-        taken: Taken = ALL,
-        before: Taken = ALL,
+        taken: Selection = ALL,
+        before: Selection = ALL,
     ) -> AsyncIterator[PassingStream]:
         """Read the trace queue past messages that the broker cannot hand over. As `open`.
 
@@ -116,7 +116,7 @@ class TraceSource:
             self._guides.pop(vhost, None)
 
     async def has_vhost(self, vhost: str) -> bool:
-        """Whether the broker has this virtual host."""
+        """Tell whether the broker has this virtual host."""
         return vhost in await self._management.vhosts()
 
     async def switch_on(self, vhost: str) -> list[str]:
@@ -137,7 +137,7 @@ class TraceSource:
             if await self._management.trace_queues(vhost) <= {self._firehose.queue}:
                 await self._management.set_tracing(vhost, False)
 
-    async def unknown(self, vhost: str, taken: Taken) -> list[str]:
+    async def unknown(self, vhost: str, taken: Selection) -> list[str]:
         """Of what is to be taken, what covers no exchange or queue that there is now, in words.
 
         Raises `OutageError`.
@@ -162,7 +162,7 @@ class TraceSource:
             raise _no_vhost(vhost) from error
         return [f"{kind.removesuffix('s')} {each!r}" for each in left]
 
-    async def look(self, vhost: str, taken: Taken = ALL) -> QueueState:
+    async def look(self, vhost: str, taken: Selection = ALL) -> QueueState:
         """Look at the trace queue: whether it is as we declared it, bound, and how full."""
         queue = await self._queue(vhost)
         if queue is None:  # a lost stream is the consumer's to report
@@ -179,8 +179,8 @@ class TraceSource:
             )
         return found
 
-    async def counts(self, vhost: str) -> Counts | None:
-        """What the channels of a virtual host did, apart from handing over its trace messages.
+    async def counts(self, vhost: str) -> BrokerCounts | None:
+        """The counters of a virtual host's channels, apart from handing over its trace messages.
 
         None where the broker keeps no statistics, or has none yet. Raises `OutageError`.
         """
@@ -194,7 +194,7 @@ class TraceSource:
         if stats is None:
             return None
         deliveries = _sum(stats, HANDED_OVER)
-        return Counts(
+        return BrokerCounts(
             publishes=_sum(stats, ("publish",)),
             deliveries_at_least=deliveries - after,
             deliveries_at_most=deliveries - before,
@@ -202,7 +202,7 @@ class TraceSource:
             started=_started(await self._management.nodes()) | dict.fromkeys(queues, 0),
         )
 
-    async def mark_publishers(self, vhost: str, taken: Taken = ALL) -> list[MarkPublisher]:
+    async def mark_publishers(self, vhost: str, taken: Selection = ALL) -> list[MarkPublisher]:
         """What publishes marks: one for each running node, because each has a tracing of its own.
 
         Raises `OutageError`.
@@ -214,12 +214,12 @@ class TraceSource:
         return [marks(node) for node in nodes.values()]
 
     async def _handed_over(self, vhost: str, queues: Iterable[str]) -> int:
-        """How many trace messages were handed over, to us and to others: these are not traced."""
+        """The number of trace messages handed over, to us and to others: these are not traced."""
         found = [await self._management.queue(vhost, name) for name in queues]
         return sum(_sum(queue.message_stats or {}, HANDED_OVER) for queue in found)
 
     async def _reading(
-        self, vhost: str, prefetch: int, sentinel: str | None, taken: Taken, before: Taken
+        self, vhost: str, prefetch: int, sentinel: str | None, taken: Selection, before: Selection
     ) -> Reading:
         nodes = await self._management.nodes()
         queue = await self._queue(vhost)
@@ -271,9 +271,9 @@ class TraceSource:
             "message whose queue or exchange has a name of more than 247 bytes, and is made anew"
         )
 
-    async def _show(self, vhost: str, count: int) -> Shown:
+    async def _show(self, vhost: str, count: int) -> QueueHead:
         found = await self._get(vhost, count, remove=False)
-        return Shown(_waiting(found), len(found))
+        return QueueHead(_waiting(found), len(found))
 
     async def _remove(self, vhost: str, count: int) -> list[Waiting]:
         return _waiting(await self._get(vhost, count, remove=True))
@@ -300,7 +300,7 @@ class TraceSource:
         found = await self._management.trace_bindings(vhost)
         return bound(found, self._firehose.queue)
 
-    def _keys(self, taken: Taken) -> tuple[str, ...]:
+    def _keys(self, taken: Selection) -> tuple[str, ...]:
         return keys(self._firehose.queue, taken)
 
     def _refuse_foreign(self, vhost: str, queue: QueueInfo) -> None:

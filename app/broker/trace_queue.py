@@ -1,4 +1,4 @@
-"""What our queue should be like, and what is wrong with the one that exists.
+"""Our queue as it should be, and what is wrong with the one that exists.
 
 A user who may configure our queue's name can declare it before us, with a bound that drops nearly
 everything into that user's own queue; one who may write to it can unbind it; and a broker policy
@@ -50,7 +50,7 @@ def announcements_queue(trace_queue: str) -> str:
 
 
 class QueueBounds(msgspec.Struct, frozen=True):
-    """How much our queue may hold: bytes of bodies, and messages, since headers take room too."""
+    """Bounds on our queue: bytes of bodies, and messages, since headers take room too."""
 
     bytes: int = 1 << 30
     messages: int = 500_000
@@ -125,7 +125,7 @@ def guarding(queue: str, bounds: QueueBounds) -> dict[str, Any]:
 
 
 def is_others(queue: QueueInfo, owner: str | None) -> bool:
-    """Whether another service's store gets what comes to this queue."""
+    """Tell whether another service's store gets what comes to this queue."""
     return owner is not None and queue.arguments.get(OWNER, owner) != owner
 
 
@@ -164,7 +164,7 @@ def _least(bounds: QueueBounds) -> dict[str, int]:
 
 
 def _harm(queue: QueueInfo, bounds: QueueBounds) -> str | None:
-    """What a policy or operator policy may make us lose."""
+    """The harm that a policy or operator policy may do us."""
     for name, value in sorted(queue.policy_definition.items()):
         if name in ("message-ttl", "expires"):
             return f"{_policy(queue)} removes what waits in the trace queue ({name} {value})"
@@ -188,7 +188,7 @@ def _policy(queue: QueueInfo) -> str:
 
 
 def _remarks(queue: QueueInfo) -> Iterator[str]:
-    """What an operator should know of, though nothing is lost by it."""
+    """Remarks that an operator should know of, though nothing is lost by it."""
     if "dead-letter-exchange" in queue.policy_definition:
         exchange = str(queue.policy_definition["dead-letter-exchange"])[:100]
         yield (

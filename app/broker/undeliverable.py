@@ -37,11 +37,11 @@ class Waiting(msgspec.Struct, frozen=True):
 
     @property
     def is_deliverable(self) -> bool:
-        """Whether the broker can hand it to a consumer."""
+        """Tell whether the broker can hand it to a consumer."""
         return len(self.routing_key.encode()) <= LONGEST_ROUTING_KEY
 
     def told(self, now: int) -> Unreadable:
-        """What is kept of it; ``now`` in µs."""
+        """The record of it; ``now`` in µs."""
         length = len(self.routing_key.encode())
         return Unreadable(
             reason=f"{REASON}: its routing key has {length} bytes, and AMQP allows "
@@ -55,7 +55,7 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 def unseen(now: int) -> Unreadable:
-    """What is kept of one that the management API does not show either."""
+    """The record of one that the management API does not show either."""
     reason = f"{REASON}, and the management API cannot show it"
     return Unreadable(reason, routing_key="", headers="", body=b"", body_bytes=0, recorded_at=now)
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import typer
 
-from app.cli.client import Client
+from app.cli.client import ServiceClient
 from app.cli.conversations import tree
 from app.cli.exits import CommandError, Exit
 from app.cli.following import report
@@ -26,7 +26,7 @@ _EXITS = {"holds": Exit.ok, "violated": Exit.failure, "unknown": Exit.undecided}
 
 
 def assert_(
-    client: Client,
+    client: ServiceClient,
     period: TimeRange,
     vhost: Vhost,
     file: Input,
@@ -58,7 +58,7 @@ def _write(file: Path, data: bytes) -> None:
         raise CommandError(Exit.failure, f"{file}: {error.strerror}") from None
 
 
-def _show(client: Client, found: dict[str, Any], via: str) -> None:
+def _show(client: ServiceClient, found: dict[str, Any], via: str) -> None:
     say(f"{period_of(found)}: {found['verdict']}")
     for result in found["results"]:
         name = printable(result["assertion"]["name"])
@@ -72,7 +72,7 @@ def _show(client: Client, found: dict[str, Any], via: str) -> None:
             _show_conversation(client, violated[0]["event"], via)
 
 
-def _show_conversation(client: Client, event: int, via: str) -> None:
+def _show_conversation(client: ServiceClient, event: int, via: str) -> None:
     """The conversation of a counter-example; its events may be gone, or archived, by now."""
     say(f"{_INDENT}see it: rabbitmq-itc conversation {event} --via {via}")
     try:

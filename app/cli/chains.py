@@ -11,7 +11,7 @@ from typing import Annotated, Any, BinaryIO
 import httpx
 import typer
 
-from app.cli.client import PAGE, Client, segment
+from app.cli.client import PAGE, ServiceClient, segment
 from app.cli.commands import family
 from app.cli.events import show_events
 from app.cli.exits import CommandError, Exit
@@ -33,7 +33,7 @@ def export_path(from_: int, to: int, file: str) -> str:
 
 
 def chain(
-    client: Client,
+    client: ServiceClient,
     requirements: Requirements,
     from_: From,
     to: To,
@@ -81,9 +81,9 @@ def chain(
 
 
 def _at_once(
-    client: Client, from_: int, to: int, via: Via, limit: int, json: bool
+    client: ServiceClient, from_: int, to: int, via: Via, limit: int, json: bool
 ) -> dict[str, Any]:
-    """What the service finds by its index alone; what is shown is in one answer."""
+    """The answer that the service finds by its index alone; it is shown in one."""
     asked = {"via": via.value, "payload": None if json else "none"}
     path = f"/itc_db/chain/{from_}/{to}"
     answer: dict[str, Any] = client.get(path, limit=min(limit, PAGE), **asked)
@@ -137,18 +137,18 @@ def _say_summary(summary: dict[str, Any], say: Callable[[str], None]) -> None:
     return say_caveats(summary, say)
 
 
-def exports(client: Client, json: Json = False) -> None:
+def exports(client: ServiceClient, json: Json = False) -> None:
     """Every export."""
     columns = ("from", "to", "file", "vhost", "events", "bytes", "created_at")
     listed(client.get("/itc_db/exports"), json, columns)
 
 
-def get(client: Client, from_: From, to: To, file: FileName, output: Output = None) -> None:
+def get(client: ServiceClient, from_: From, to: To, file: FileName, output: Output = None) -> None:
     """Download an export."""
     download(client, export_path(from_, to, file), output or Path(file))
 
 
-def delete(client: Client, from_: From, to: To, file: FileName) -> None:
+def delete(client: ServiceClient, from_: From, to: To, file: FileName) -> None:
     """Remove an export."""
     client.send("DELETE", export_path(from_, to, file))
     say(f"{file}: removed")
@@ -159,7 +159,7 @@ export = family(
 )
 
 
-def download(client: Client, path: str, target: Path) -> None:
+def download(client: ServiceClient, path: str, target: Path) -> None:
     """Save what is there to a file, or write it to stdout."""
     with client.stream(path) as response:
         if target == STDOUT:

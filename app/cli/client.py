@@ -43,7 +43,7 @@ def trace_path(vhost: str) -> str:
     return f"/itc_db/{segment(vhost)}/undefined/undefined/undefined"
 
 
-class Client:
+class ServiceClient:
     """Asks the service; every failure is a `CommandError` with the exit code for it."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Client:
         self._auth = auth
 
     @classmethod
-    def from_environment(cls, url: Url = None, user: User = None) -> Client:
+    def from_environment(cls, url: Url = None, user: User = None) -> ServiceClient:
         """By ``ITC_URL``, ``ITC_USER`` and ``ITC_PASSWORD``; arguments override them.
 
         A user and password inside the URL are removed from it, so that no message shows them.

@@ -1,7 +1,7 @@
 """Commands of functions: what many of them share is a parameter of one name.
 
-A parameter that is a `Client`, or a dataclass of options, stands for the options that make it, and
-typer sees those. A command's own come first in its help, a client's last.
+A parameter that is a `ServiceClient`, or a dataclass of options, stands for the options that make
+it, and typer sees those. A command's own come first in its help, a client's last.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 
 import typer
 
-from app.cli.client import Client
+from app.cli.client import ServiceClient
 
 Command = Callable[..., Any]
 
@@ -43,8 +43,8 @@ def unfolded(function: Command) -> Command:
     of_client: list[inspect.Parameter] = []
     makers: dict[str, tuple[Command, list[str]]] = {}
     for parameter in _parameters(function):
-        if parameter.annotation is Client:
-            maker: Command = Client.from_environment
+        if parameter.annotation is ServiceClient:
+            maker: Command = ServiceClient.from_environment
             of_client = _parameters(maker)
             makers[parameter.name] = maker, [each.name for each in of_client]
         elif dataclasses.is_dataclass(maker := parameter.annotation):

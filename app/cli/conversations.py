@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.client import Client
+from app.cli.client import ServiceClient
 from app.cli.options import (
     Along,
     EventId,
@@ -29,7 +29,7 @@ _PAGE = 200  # conversations in an answer
 
 
 def conversation(
-    client: Client,
+    client: ServiceClient,
     requirements: Requirements,
     event: EventId,
     via: Along = "links",
@@ -55,7 +55,7 @@ def conversation(
 
 
 def conversations(
-    client: Client,
+    client: ServiceClient,
     filters: Filters,
     messages: MessageFilters,
     vhost: Vhost,

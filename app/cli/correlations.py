@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.client import Client, segment
+from app.cli.client import ServiceClient, segment
 from app.cli.exits import CommandError, Exit
 from app.cli.following import followed, report, submit
 from app.cli.options import Json, TimeRange, Vhost
@@ -18,7 +18,7 @@ _COLUMNS = ("N", "KIND", "DELIVERY", "PUBLISH", "SUPPORT", "AMBIGUITY", "CHANCE"
 
 
 def correlate(
-    client: Client,
+    client: ServiceClient,
     period: TimeRange,
     vhost: Vhost,
     adopt: Annotated[
@@ -101,7 +101,7 @@ def _refused(found: dict[str, Any]) -> Iterator[tuple[object, ...]]:
         yield (one["place"], one["place"], "", one["why"])
 
 
-def _adopt(client: Client, vhost: str, number: int, *, past: bool) -> None:
+def _adopt(client: ServiceClient, vhost: str, number: int, *, past: bool) -> None:
     reports = client.get("/itc_db/reports")
     mine = (each for each in reports if (each["report"], each["vhost"]) == ("correlations", vhost))
     newest = next(mine, None)

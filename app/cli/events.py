@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.client import PAGE, Client, trace_path
+from app.cli.client import PAGE, ServiceClient, trace_path
 from app.cli.options import (
     Along,
     AnyVhost,
@@ -37,7 +37,7 @@ _WAIT_SECONDS = 20
 
 
 def events(
-    client: Client,
+    client: ServiceClient,
     filters: Filters,
     messages: MessageFilters,
     vhost: AnyVhost = None,
@@ -87,7 +87,7 @@ def show_events(found: Iterable[dict[str, Any]]) -> None:
 
 
 def _new_events(
-    client: Client, last: int | None, asked: dict[str, Any]
+    client: ServiceClient, last: int | None, asked: dict[str, Any]
 ) -> Iterator[list[dict[str, Any]]]:
     """Long polling: each answer is what is new, or empty after a while."""
     if last is None:
@@ -130,13 +130,13 @@ def _print_lines(events: list[dict[str, Any]]) -> None:
 
 
 def compare(
-    client: Client,
+    client: ServiceClient,
     requirements: Requirements,
     a: Annotated[int, typer.Argument(min=1, help="An event's id.")],
     b: Annotated[int, typer.Argument(min=1, help="Another's.")],
     json: Json = False,
 ) -> None:
-    """How two events are related. Exits with 0 if one is before the other, 3 if concurrent."""
+    """Compare two events. Exits with 0 if one is before the other, 3 if concurrent."""
     answer = client.get(f"/itc_db/compare/{a}/{b}")
     if json:
         as_json(answer)
@@ -155,7 +155,7 @@ def _by(step: dict[str, Any]) -> str:
 
 
 def causes(
-    client: Client,
+    client: ServiceClient,
     filters: Filters,
     requirements: Requirements,
     event: EventId,
@@ -171,7 +171,7 @@ def causes(
 
 
 def effects(
-    client: Client,
+    client: ServiceClient,
     filters: Filters,
     requirements: Requirements,
     event: EventId,
@@ -187,7 +187,7 @@ def effects(
 
 
 def _walk(
-    client: Client,
+    client: ServiceClient,
     requirements: Requirements,
     where: str,
     cursor: str,

@@ -6,7 +6,7 @@ import enum
 
 
 class Exit(enum.IntEnum):
-    """What the process's exit status says. ``docs/cli.md`` has the same table."""
+    """The process's exit status. ``docs/cli.md`` has the same table."""
 
     ok = 0  # done; for compare and chain: the events are ordered
     failure = 1  # it went wrong; stderr says why

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from app.cli.client import Client
+from app.cli.client import ServiceClient
 from app.cli.exits import CommandError, Exit
 from app.cli.output import as_json, complain, err, printable, say
 
@@ -15,7 +15,7 @@ _ENDED = ("succeeded", "failed", "cancelled")
 
 
 def submit(
-    client: Client,
+    client: ServiceClient,
     path: str,
     body: dict[str, Any] | None = None,
     content: bytes | None = None,
@@ -32,7 +32,7 @@ def submit(
     return job
 
 
-def report(client: Client, path: str, **asked: Any) -> dict[str, Any]:
+def report(client: ServiceClient, path: str, **asked: Any) -> dict[str, Any]:
     """A report, made anew by a job whose result names it."""
     made = followed(client, submit(client, path, **asked))
     found: dict[str, Any] = client.get(f"/itc_db/reports/{made['id']}")
@@ -44,7 +44,7 @@ def say_job(job: dict[str, Any], json: bool) -> None:
     as_json(job) if json else say(str(job["id"]))
 
 
-def followed(client: Client, job: dict[str, Any]) -> dict[str, Any]:
+def followed(client: ServiceClient, job: dict[str, Any]) -> dict[str, Any]:
     """Wait for a job's end and show its progress; returns its result."""
     job = _with_progress(client, job["id"])
     if job["state"] == "succeeded":
@@ -55,7 +55,7 @@ def followed(client: Client, job: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _with_progress(client: Client, job_id: int) -> dict[str, Any]:
+def _with_progress(client: ServiceClient, job_id: int) -> dict[str, Any]:
     if not err.is_terminal:
         return _watch(client, job_id, _LineProgress())
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"))
@@ -86,7 +86,9 @@ class _BarProgress:
         self._progress.update(self._task, completed=job["percent"], description=stage)
 
 
-def _watch(client: Client, job_id: int, progress: _LineProgress | _BarProgress) -> dict[str, Any]:
+def _watch(
+    client: ServiceClient, job_id: int, progress: _LineProgress | _BarProgress
+) -> dict[str, Any]:
     while True:
         job: dict[str, Any] = client.get(f"/itc_db/jobs/{job_id}", wait=_POLL_SECONDS)
         progress.show(job)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.client import Client
+from app.cli.client import ServiceClient
 from app.cli.following import report
 from app.cli.options import Joined, Json, TimeRange, Vhost
 from app.cli.output import as_json, period_of, say, table
@@ -22,7 +22,7 @@ Cases = Annotated[int | None, typer.Option(help="Claim nothing of fewer cases.")
 
 
 def expectations(
-    client: Client,
+    client: ServiceClient,
     period: TimeRange,
     vhost: Vhost,
     via: Joined = "links",
@@ -39,7 +39,7 @@ def expectations(
     ] = False,
     json: Json = False,
 ) -> None:
-    """What messages normally lead to, and what was otherwise; by default in the last hour."""
+    """Show what messages normally lead to, and what was otherwise; by default in the last hour."""
     asked = {"vhost": vhost, "via": via, "wait": wait, "cases": cases, **asdict(period)}
     asked |= {"share": share, "rare": rare}
     found = report(client, "/itc_db/reports/expectations", **asked)
@@ -53,7 +53,7 @@ def expectations(
 
 
 def compare_periods(
-    client: Client,
+    client: ServiceClient,
     period: TimeRange,
     vhost: Vhost,
     before_since: Annotated[
@@ -68,7 +68,7 @@ def compare_periods(
     cases: Cases = None,
     json: Json = False,
 ) -> None:
-    """What appeared, vanished or changed since another period; by default the hour before."""
+    """Show what appeared, vanished or changed since another period; by default the hour before."""
     asked = {"vhost": vhost, "via": via, "wait": wait, "cases": cases, **asdict(period)}
     asked |= {"before_since": before_since, "before_until": before_until}
     found = report(client, "/itc_db/reports/comparison", **asked)

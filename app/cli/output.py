@@ -1,4 +1,4 @@
-"""What the commands print: tables for people, JSON for machines.
+"""Output of the commands: tables for people, JSON for machines.
 
 Names and payloads come from whoever uses the broker, so none of it reaches a terminal as a
 control sequence.
@@ -89,5 +89,5 @@ def period_of(found: dict[str, Any]) -> str:
 
 
 def gaps_of(found: dict[str, Any]) -> str:
-    """Whether a report spans a gap."""
+    """Tell whether a report spans a gap."""
     return "complete" if found["complete"] else "INCOMPLETE: it spans a gap"

@@ -6,13 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.client import Client, segment
+from app.cli.client import ServiceClient, segment
 from app.cli.exits import CommandError, Exit
 from app.cli.options import Json, Listed, Vhost
 from app.cli.output import listed, printable, say
 
 
-def participants(client: Client, vhost: Vhost, limit: Listed = 100, json: Json = False) -> None:
+def participants(
+    client: ServiceClient, vhost: Vhost, limit: Listed = 100, json: Json = False
+) -> None:
     """Who took part in a virtual host's trace, those that were active last first."""
     found = client.get("/itc_db/participants", vhost=vhost, limit=limit)
     columns = ("NO.", "PARTICIPANT", "PUBLISHED", "RECEIVED", "CONNECTIONS", "REMARK")
@@ -27,13 +29,13 @@ def _row(who: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _misses(evidence: dict[str, Any]) -> str:
-    """What the policy keeps from it, by what its messages name."""
+    """The causes that the policy keeps from it, by what its messages name."""
     missed, known = evidence["missed"], evidence["known"]
     return f"misses {missed} of {known + missed} causes that its messages name" if missed else ""
 
 
 def alias(
-    client: Client,
+    client: ServiceClient,
     vhost: Vhost,
     participant: Annotated[int, typer.Argument(min=1, help="Its number.")],
     name: Annotated[str | None, typer.Argument(help="What to call it.")] = None,
@@ -54,7 +56,7 @@ def alias(
 
 
 def hidden(
-    client: Client,
+    client: ServiceClient,
     vhost: Vhost,
     links: Annotated[
         bool, typer.Option("--links", help="Each message by itself, newest first.")

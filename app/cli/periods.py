@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.chains import STDOUT, download
-from app.cli.client import Client, segment
+from app.cli.client import ServiceClient, segment
 from app.cli.commands import family
 from app.cli.exits import CommandError, Exit
 from app.cli.following import followed, say_job, submit
@@ -31,7 +31,7 @@ from model.interchange import PERIOD_FORMATS, period_format_of
 
 
 class As(enum.StrEnum):
-    """What to write."""
+    """The form to write."""
 
     ocel = "ocel"
     otlp = "otlp"
@@ -52,7 +52,7 @@ def period_path(vhost: str, file: str) -> str:
 
 
 def export(
-    client: Client,
+    client: ServiceClient,
     period: TimeRange,
     requirements: Requirements,
     vhost: Vhost,
@@ -80,7 +80,7 @@ def export(
 
 
 def send(
-    client: Client,
+    client: ServiceClient,
     period: TimeRange,
     requirements: Requirements,
     vhost: Vhost,
@@ -100,18 +100,18 @@ def send(
     return requirements.check(summary)
 
 
-def periods(client: Client, json: Json = False) -> None:
+def periods(client: ServiceClient, json: Json = False) -> None:
     """Every file of a period that the service keeps."""
     columns = ("vhost", "file", "since", "until", "via", "events", "bytes")
     listed(client.get("/itc_db/periods"), json, columns)
 
 
-def get(client: Client, vhost: Vhost, file: FileName, output: Output = None) -> None:
+def get(client: ServiceClient, vhost: Vhost, file: FileName, output: Output = None) -> None:
     """Download such a file."""
     download(client, period_path(vhost, file), output or Path(file))
 
 
-def delete(client: Client, vhost: Vhost, file: FileName) -> None:
+def delete(client: ServiceClient, vhost: Vhost, file: FileName) -> None:
     """Remove such a file from the service."""
     client.send("DELETE", period_path(vhost, file))
     say(f"{file}: removed")
@@ -129,7 +129,7 @@ period = family(
 
 
 def _name(file: Path, form: As | None) -> str:
-    """What the file is called at the service."""
+    """The name of the file at the service."""
     found = period_format_of(file.name)
     if form is None and found is not None:
         return file.name

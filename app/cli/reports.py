@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.client import Client
+from app.cli.client import ServiceClient
 from app.cli.commands import family
 from app.cli.following import report as made
 from app.cli.options import Json, Listed, TimeRange, Vhost
@@ -16,7 +16,7 @@ from app.cli.output import gaps_of, listed, period_of, say, table
 
 
 def failures(
-    client: Client,
+    client: ServiceClient,
     period: TimeRange,
     vhost: Vhost,
     kind: Annotated[
@@ -78,7 +78,7 @@ Key = Annotated[
 
 
 def races(
-    client: Client, period: TimeRange, vhost: Vhost, key: Key = None, json: Json = False
+    client: ServiceClient, period: TimeRange, vhost: Vhost, key: Key = None, json: Json = False
 ) -> None:
     """Messages in one queue that nothing puts into an order; by default of the last hour."""
     found = made(client, "/itc_db/reports/races", vhost=vhost, key=key, **asdict(period))
@@ -86,7 +86,7 @@ def races(
 
 
 def inversions(
-    client: Client, period: TimeRange, vhost: Vhost, key: Key = None, json: Json = False
+    client: ServiceClient, period: TimeRange, vhost: Vhost, key: Key = None, json: Json = False
 ) -> None:
     """Messages that led to others in a queue and were handed over after them."""
     found = made(client, "/itc_db/reports/inversions", vhost=vhost, key=key, **asdict(period))

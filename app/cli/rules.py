@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.client import Client, segment
+from app.cli.client import ServiceClient, segment
 from app.cli.commands import family
 from app.cli.exits import CommandError, Exit
 from app.cli.options import AnyVhost, Input, Json, Listed, TimeRange, Vhost, content_of
@@ -21,7 +21,7 @@ Name = Annotated[str, typer.Argument(help="Its name.")]
 
 
 def show_links(
-    client: Client,
+    client: ServiceClient,
     vhost: Vhost,
     own: Annotated[bool, typer.Option("--own", help="Only the virtual host's own.")] = False,
     json: Json = False,
@@ -33,7 +33,7 @@ def show_links(
     listed(found, json, columns, _rule_row)
 
 
-def set_links(client: Client, vhost: Vhost, file: Input) -> None:
+def set_links(client: ServiceClient, vhost: Vhost, file: Input) -> None:
     """Have a virtual host have the rules of a file, a JSON list, and no others of its own."""
     rules = _read(file)
     if not isinstance(rules, list):
@@ -42,7 +42,7 @@ def set_links(client: Client, vhost: Vhost, file: Input) -> None:
     say(f"{printable(vhost)}: {len(rules)} rules of its own")
 
 
-def add_link(client: Client, vhost: Vhost, file: Input) -> None:
+def add_link(client: ServiceClient, vhost: Vhost, file: Input) -> None:
     """Add one rule to a virtual host's own, or have it take the place of its namesake."""
     rule = _read(file)
     if not isinstance(rule, Mapping) or not isinstance(rule.get("name"), str):
@@ -52,7 +52,7 @@ def add_link(client: Client, vhost: Vhost, file: Input) -> None:
     say(f"{printable(vhost)}: rule {printable(rule['name'])} {done}")
 
 
-def remove_link(client: Client, vhost: Vhost, name: Name) -> None:
+def remove_link(client: ServiceClient, vhost: Vhost, name: Name) -> None:
     """Remove one of a virtual host's own rules; links that are stored stay."""
     client.send("DELETE", f"{_LINKS}/{segment(vhost)}/{segment(name)}")
     say(f"{printable(vhost)}: rule {printable(name)} removed")
@@ -68,19 +68,19 @@ links = family(
 )
 
 
-def show_assertions(client: Client, vhost: AnyVhost = None, json: Json = False) -> None:
-    """What must hold, and for how many events it did, did not, or nobody knows."""
+def show_assertions(client: ServiceClient, vhost: AnyVhost = None, json: Json = False) -> None:
+    """Show what must hold, and for how many events it did, did not, or nobody knows."""
     columns = ("VHOST", "ASSERTION", "HELD", "VIOLATED", "UNKNOWN", "WAITING", "SAYS")
     listed(client.get(_ASSERTIONS, vhost=vhost), json, columns, _assertion_row)
 
 
-def set_assertions(client: Client, vhost: Vhost, file: Input) -> None:
+def set_assertions(client: ServiceClient, vhost: Vhost, file: Input) -> None:
     """Hold the assertions of a file against a virtual host from now on, and no others."""
     client.send("PUT", f"{_ASSERTIONS}/{segment(vhost)}", content=content_of(file))
     say(f"{printable(vhost)}: {len(client.get(_ASSERTIONS, vhost=vhost))} assertions")
 
 
-def remove_assertion(client: Client, vhost: Vhost, name: Name) -> None:
+def remove_assertion(client: ServiceClient, vhost: Vhost, name: Name) -> None:
     """Remove one assertion; what it found stays."""
     client.send("DELETE", f"{_ASSERTIONS}/{segment(vhost)}/{segment(name)}")
     say(f"{printable(vhost)}: assertion {printable(name)} removed")
@@ -96,7 +96,7 @@ assertions = family(
 
 
 def violations(
-    client: Client,
+    client: ServiceClient,
     period: TimeRange,
     vhost: AnyVhost = None,
     assertion: Annotated[str | None, typer.Option(help="Of this assertion.")] = None,
@@ -104,7 +104,7 @@ def violations(
     limit: Listed = 100,
     json: Json = False,
 ) -> None:
-    """What did not hold, newest first."""
+    """List what did not hold, newest first."""
     asked = {"vhost": vhost, "assertion": assertion, "kind": kind, "limit": limit, **asdict(period)}
     found = client.get("/itc_db/violations", **asked)
     columns = ("FOUND", "VHOST", "ASSERTION", "EVENT", "COMPLETE", "WEBHOOK", "SAYS")

@@ -10,7 +10,7 @@ import msgspec
 import typer
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.cli.client import Client, trace_path
+from app.cli.client import ServiceClient, trace_path
 from app.cli.exits import CommandError, Exit
 from app.cli.options import Json, Vhost
 from app.cli.output import as_json, printable, say
@@ -21,7 +21,7 @@ LOOK_SECONDS = 1.0
 ENOUGH = 1_000
 
 
-class Look(msgspec.Struct, frozen=True):
+class ServiceSample(msgspec.Struct, frozen=True):
     """The service at one moment: ``at`` and ``processor`` in seconds, sizes in bytes.
 
     ``events`` are those of the trace, ``all_events`` of all traces in the database.
@@ -36,7 +36,7 @@ class Look(msgspec.Struct, frozen=True):
 
 
 class Size(msgspec.Struct, frozen=True):
-    """What was seen in some seconds, and what a day of the same would come to.
+    """The traffic of some seconds, and what a day of the same would come to.
 
     ``rate`` is in events/s, between ``rate_least`` and ``rate_most`` from look to look;
     ``bytes_an_event`` are those by which the database grew or, where it was not by enough events,
@@ -60,14 +60,14 @@ class Size(msgspec.Struct, frozen=True):
 
 
 def size(
-    client: Client,
+    client: ServiceClient,
     vhost: Vhost,
     seconds: Annotated[
         float, typer.Option("--seconds", min=1, max=3_600, help="How long to look.")
     ] = 60,
     json: Json = False,
 ) -> None:
-    """What a day of a trace will take: look for a minute, and reckon.
+    """Reckon what a day of a trace will take, from a look of a minute.
 
     A day has busy hours and quiet ones: look in a busy one, or for longer.
     """
@@ -83,8 +83,8 @@ def size(
         _show(found)
 
 
-def reckoned(vhost: str, looks: list[Look]) -> Size:
-    """What looks at a trace come to; raises `CommandError` where nothing was stored."""
+def reckoned(vhost: str, looks: list[ServiceSample]) -> Size:
+    """The result of looks at a trace; raises `CommandError` where nothing was stored."""
     first, last = looks[0], looks[-1]
     seconds, events = last.at - first.at, last.events - first.events
     if events <= 0:
@@ -116,7 +116,7 @@ def reckoned(vhost: str, looks: list[Look]) -> Size:
     )
 
 
-def _look(client: Client, vhost: str) -> Look:
+def _look(client: ServiceClient, vhost: str) -> ServiceSample:
     trace: dict[str, Any] = client.get(trace_path(vhost))
     if trace["state"] != "running":
         raise CommandError(Exit.failure, f"{vhost}: the trace is {trace['state']}")
@@ -125,7 +125,7 @@ def _look(client: Client, vhost: str) -> Look:
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             values[sample.name] = values.get(sample.name, 0.0) + sample.value
-    return Look(
+    return ServiceSample(
         at=time.monotonic(),
         events=trace["events"],
         all_events=round(values["itc_events_stored"]),

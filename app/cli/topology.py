@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.client import Client
+from app.cli.client import ServiceClient
 from app.cli.following import followed, submit
 from app.cli.options import Json, TimeRange, Vhost
 from app.cli.output import as_json, gaps_of, period_of, say, table
@@ -22,7 +22,7 @@ _PROGRAMS = ("RECEIVER", "QUEUE", "EXCHANGE", "MESSAGES", "P50 S", "P95 S", "P99
 
 
 def topology(
-    client: Client,
+    client: ServiceClient,
     period: TimeRange,
     vhost: Vhost,
     count: Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.client import Client, trace_path
+from app.cli.client import ServiceClient, trace_path
 from app.cli.commands import family
 from app.cli.exits import CommandError, Exit
 from app.cli.options import ActingRules, Json, Vhost
@@ -22,7 +22,7 @@ LOOK_SECONDS = 0.2
 
 
 def start(
-    client: Client,
+    client: ServiceClient,
     rules: ActingRules,
     vhost: Vhost,
     bodies: Annotated[
@@ -79,7 +79,7 @@ def start(
 def _taking(
     exchanges: list[str] | None, queues: list[str] | None, *, later: bool, everything: bool
 ) -> dict[str, Any]:
-    """What a request says of exchanges and queues."""
+    """The part of a request about exchanges and queues."""
     if everything:
         if exchanges or queues:
             raise CommandError(Exit.usage, "--everything goes with no --exchange and no --queue")
@@ -92,7 +92,7 @@ def _taking(
     return {**found, "later": True} if later else found
 
 
-def _settled(client: Client, vhost: str) -> dict[str, Any]:
+def _settled(client: ServiceClient, vhost: str) -> dict[str, Any]:
     """A trace once it is no longer starting, or when that has taken long."""
     until = time.monotonic() + START_SECONDS
     while True:
@@ -102,19 +102,19 @@ def _settled(client: Client, vhost: str) -> dict[str, Any]:
         time.sleep(LOOK_SECONDS)
 
 
-def stop(client: Client, vhost: Vhost) -> None:
+def stop(client: ServiceClient, vhost: Vhost) -> None:
     """Stop capturing a virtual host; its events stay."""
     client.send("DELETE", trace_path(vhost))
     say(f"{printable(vhost)}: stopped")
 
 
-def reset(client: Client, vhost: Vhost) -> None:
+def reset(client: ServiceClient, vhost: Vhost) -> None:
     """Make a checkpoint that cannot be read anew; a gap says what is lost. Its events stay."""
     client.send("PUT", trace_path(vhost), json={"reset": True})
     say(f"{printable(vhost)}: reset")
 
 
-def traces(client: Client, json: Json = False) -> None:
+def traces(client: ServiceClient, json: Json = False) -> None:
     """Every trace with its state. Exits with 1 if one has failed."""
     found = client.get("/itc_db/traces")
     listed(found, json, _COLUMNS, _row)
@@ -140,7 +140,7 @@ def _remark(one: dict[str, Any]) -> str:
 
 
 def _missing(one: dict[str, Any]) -> str:
-    """What the audit found missing, or suspects; a dash while nobody knows."""
+    """The number that the audit found missing, or suspects; a dash while nobody knows."""
     audit = one["audit"]
     if audit and audit["suspected"]:
         return f"{audit['missing']} ({audit['suspected']}?)"

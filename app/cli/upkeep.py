@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.client import Client
+from app.cli.client import ServiceClient
 from app.cli.commands import family
 from app.cli.exits import CommandError, Exit
 from app.cli.following import followed, say_job, submit
@@ -18,19 +18,19 @@ _MOST_JOBS = 1_000
 JobId = Annotated[int, typer.Argument(min=1, help="The job's number.")]
 
 
-def list_jobs(client: Client, json: Json = False) -> None:
+def list_jobs(client: ServiceClient, json: Json = False) -> None:
     """The jobs that are kept, newest first."""
     found = client.get("/itc_db/jobs", limit=_MOST_JOBS)
     columns = ("id", "kind", "state", "percent", "stage", "vhost", "created_at", "error")
     listed(found, json, columns, limit=_MOST_JOBS)
 
 
-def show(client: Client, number: JobId) -> None:
+def show(client: ServiceClient, number: JobId) -> None:
     """One job, as JSON."""
     as_json(client.get(f"/itc_db/jobs/{number}"))
 
 
-def cancel(client: Client, number: JobId) -> None:
+def cancel(client: ServiceClient, number: JobId) -> None:
     """Cancel a job that has not ended."""
     client.send("DELETE", f"/itc_db/jobs/{number}")
     say(f"job {number}: cancelled")
@@ -40,7 +40,7 @@ jobs = family("jobs", "Jobs of the service.", list=list_jobs, show=show, cancel=
 
 
 def restamp(
-    client: Client,
+    client: ServiceClient,
     rules: ActingRules,
     vhost: Vhost,
     links: Annotated[
@@ -80,7 +80,7 @@ def restamp(
 
 
 def archive(
-    client: Client,
+    client: ServiceClient,
     vhost: Vhost,
     keep_days: Annotated[
         float | None, typer.Option(help="Archive what is older than this many days.")
@@ -110,7 +110,7 @@ def archive(
 
 
 def prune(
-    client: Client,
+    client: ServiceClient,
     vhost: Vhost,
     keep_events: Annotated[
         int | None, typer.Option(min=1, help="How many of the newest events stay.")

@@ -13,7 +13,7 @@ from typing import Annotated, Any, BinaryIO
 import typer
 
 from app.cli.chains import download
-from app.cli.client import Client, segment
+from app.cli.client import ServiceClient, segment
 from app.cli.events import show_events
 from app.cli.exits import CommandError, Exit
 from app.cli.following import followed, submit
@@ -48,7 +48,7 @@ Chosen = Annotated[
 
 
 def touched(
-    client: Client,
+    client: ServiceClient,
     requirements: Requirements,
     events: Events,
     verdict: Chosen = None,
@@ -56,7 +56,7 @@ def touched(
     output: Output = None,
     json: Json = False,
 ) -> None:
-    """What came since some events: what they caused, may have, and cannot have.
+    """List what came since some events: what they caused, may have, and cannot have.
 
     With -o (.jsonl or .parquet) all that came since one, with the evidence, and its manifest.
     """
@@ -79,7 +79,7 @@ def touched(
     requirements.check(answer)
 
 
-def _written(client: Client, events: list[int], output: Path) -> dict[str, Any]:
+def _written(client: ServiceClient, events: list[int], output: Path) -> dict[str, Any]:
     if len(events) != 1:
         raise CommandError(Exit.usage, "-o writes what one event touched: name one")
     path = f"/itc_db/touched/{events[0]}/{segment(output.name)}"
@@ -201,7 +201,7 @@ def _parquet_rows(content: BinaryIO) -> Iterator[Any]:
 
 
 def _sentence(manifest: dict[str, Any]) -> str:
-    """What a manifest's counts say, once they are known to be right."""
+    """The sentence that a manifest's counts make, once they are known to be right."""
     counts = {name: manifest[name] for name in VERDICTS}
     return sentence_of(counts, complete=manifest["complete"], sound=manifest["sound"])
 

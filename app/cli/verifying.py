@@ -42,7 +42,7 @@ _BROKEN = (
 )
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """An event by what its row says of it."""
 
     id: int
@@ -52,8 +52,8 @@ class Place(NamedTuple):
     height: int
     stamp: Stamp
 
-    def is_at_or_before(self, other: Place) -> bool:
-        """Whether the other event is this one or happened after it."""
+    def is_at_or_before(self, other: RowPlace) -> bool:
+        """Tell whether the other event is this one or happened after it."""
         return other.stamp.height_at(self.interval) >= self.height
 
 
@@ -104,7 +104,7 @@ def _refused(word: str) -> None:
 
 
 def _octets(text: Any) -> bytes:
-    """What base64 stands for, in the one way in which it is written."""
+    """The bytes of base64, in the one way in which it is written."""
     octets = base64.b64decode(text, validate=True)
     if base64.b64encode(octets).decode() != text:
         raise ValueError("its base64 is not as anybody writes it")
@@ -112,13 +112,13 @@ def _octets(text: Any) -> bytes:
 
 
 def sentence_of(counts: Mapping[str, int], *, complete: bool, sound: bool) -> str:
-    """What the service says where it counts so many events of each verdict."""
+    """The service's sentence where it counts so many events of each verdict."""
     events, caused, may_have = sum(counts.values()), counts["caused"], counts["may_have"]
     return touched_sentence(1, events, caused, may_have, cut=False, complete=complete, sound=sound)
 
 
 def faults(manifest: Json, rows: Iterable[Json | ValueError]) -> Iterator[str]:
-    """What is wrong with the rows of a file, by its manifest, a sentence each.
+    """Faults of the rows of a file, by its manifest, a sentence each.
 
     A row that could not be read is given as the reason.
     """
@@ -142,7 +142,7 @@ def _said(error: Exception) -> str:
     return str(error) if isinstance(error, ValueError) else f"{type(error).__name__} {error}"
 
 
-def place_of(row: Json) -> Place:
+def place_of(row: Json) -> RowPlace:
     """An event's place, from a row or from the manifest."""
     clock = row["clock"]
     packed = clock if isinstance(clock, bytes) else _octets(clock)
@@ -151,7 +151,7 @@ def place_of(row: Json) -> Place:
         raise ValueError("its numbers are no numbers")
     event_id, participant, seq, height = numbers
     interval = row["interval"]
-    return Place(event_id, participant, interval, seq, height, unpack(packed, interval))
+    return RowPlace(event_id, participant, interval, seq, height, unpack(packed, interval))
 
 
 class _Check:
@@ -176,7 +176,7 @@ class _Check:
         self._last_id = min(each.id for each in self._starts)
 
     def of_manifest(self) -> Iterator[str]:
-        """What is wrong with the manifest by itself."""
+        """Faults of the manifest by itself."""
         said = self._manifest
         if said["event"] != self._starts[0].id:
             yield (
@@ -192,7 +192,7 @@ class _Check:
                 yield f"event {each.id}, which is asked about, has another height in its clock"
 
     def of_row(self, row: Json) -> Iterator[str]:
-        """What is wrong with the next row."""
+        """Faults of the next row."""
         if row.keys() != COLUMNS.keys():
             raise ValueError("its fields are not those of a row")
         place, verdict = place_of(row), row["verdict"]
@@ -220,7 +220,7 @@ class _Check:
         if verdict != expected:
             yield f"event {place.id} is said to be {verdict}, and by its stamp it is {expected}"
 
-    def _of_place(self, place: Place) -> Iterator[str]:
+    def _of_place(self, place: RowPlace) -> Iterator[str]:
         if place.id <= self._last_id:
             yield f"event {place.id} comes after event {self._last_id}"
         self._last_id = max(self._last_id, place.id)
@@ -248,7 +248,7 @@ class _Check:
                     f"event {place.id} knows more of participant {start.participant} than there was"
                 )
 
-    def _of_step(self, place: Place, by: Json) -> Iterator[str]:
+    def _of_step(self, place: RowPlace, by: Json) -> Iterator[str]:
         if by.keys() != BY.keys() or type(by["cause"]) is not int or type(by["late"]) is not bool:
             raise ValueError("what it has for its cause is no step")
         cause = self._caused.get(by["cause"])
@@ -268,7 +268,7 @@ class _Check:
             yield f"event {place.id} is not after event {cause.id}, which is said to have caused it"
 
     def of_totals(self) -> Iterator[str]:
-        """What is wrong with the manifest's counts, and with what it says of them."""
+        """Faults of the manifest's counts, and of what it says of them."""
         for verdict, count in self._counts.items():
             if self._manifest.get(verdict) != count:
                 yield (
@@ -314,7 +314,7 @@ def _list_of(manifest: Json, name: str) -> list[Any]:
 
 
 def signature_faults(manifest: Json, trusted: bytes | None) -> Iterator[str]:
-    """What is wrong with a manifest's signature; ``trusted`` is the public key that it must be by.
+    """Faults of a manifest's signature; ``trusted`` is the public key that it must be by.
 
     A manifest without one is only wrong where a key is given.
     """

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from spark_jobs.archived import Archive
 
 
-class Archived(msgspec.Struct, frozen=True):
-    """What of a virtual host is archived: every event up to ``through``, recorded at ``until``."""
+class ArchiveState(msgspec.Struct, frozen=True):
+    """The archived part of a virtual host: every event up to ``through``, recorded at ``until``."""
 
     vhost: str
     through: int
@@ -52,10 +52,10 @@ class Archives:
             work={**shown, "archives": str(self._folder)},
         )
 
-    def get(self, vhost: str) -> Archived:
-        """What is archived of a virtual host; raises `NotFoundError` if nothing is."""
+    def get(self, vhost: str) -> ArchiveState:
+        """The archived part of a virtual host; raises `NotFoundError` if there is none."""
         archive = self._archive(vhost)
-        return Archived(
+        return ArchiveState(
             vhost=vhost,
             through=archive.through,
             until=Microseconds(archive.until),

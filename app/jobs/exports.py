@@ -138,7 +138,7 @@ class Exports:
         )
 
     def usage(self) -> Usage:
-        """What all exports take."""
+        """The space that all exports take."""
         return self._files.usage()
 
     def check_room(self, from_id: int, to_id: int, file: str) -> None:

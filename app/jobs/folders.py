@@ -26,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
 
 def is_plain(file: str) -> bool:
-    """Whether a file may have this name."""
+    """Tell whether a file may have this name."""
     return _NAME.fullmatch(file) is not None
 
 
@@ -45,7 +45,7 @@ def folder_of(vhost: str) -> str:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """What is in a folder: nothing where it is not there, or where somebody just removed it."""
+    """The files of a folder: none where it is not there, or where somebody just removed it."""
     try:
         return list(folder.iterdir())
     except OSError:
@@ -73,7 +73,7 @@ class ManifestedFiles:
         return {"files": self._quota.files, "bytes": self._quota.bytes}
 
     def usage(self) -> Usage:
-        """What all exports take."""
+        """The space that all exports take."""
         return usage_of(self.folder)
 
     def make_room(self, path: Path) -> None:
@@ -83,7 +83,7 @@ class ManifestedFiles:
             raise QuotaError(self._quota.refusal(used))
 
     def manifest(self, path: Path) -> Manifest | None:
-        """What is said of a file; None unless both are there."""
+        """The manifest of a file; None unless both are there."""
         try:
             path.stat()
             return msgspec.json.decode(manifest_of(path).read_bytes(), type=Manifest)
@@ -141,7 +141,7 @@ class Documents:
         return (path for _, path in sorted(found, reverse=True))
 
     def read(self, paths: Iterable[Path]) -> Iterator[Json]:
-        """What documents say; those that were removed just now are left out."""
+        """The content of documents; those that were removed just now are left out."""
         for path in paths:
             with contextlib.suppress(FileNotFoundError):
                 yield msgspec.json.decode(path.read_bytes())

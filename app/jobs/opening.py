@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Folders(NamedTuple):
-    """What jobs have written."""
+    """The folders that jobs write to."""
 
     exports: Exports
     touched: TouchedFiles

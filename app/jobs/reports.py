@@ -19,7 +19,7 @@ KEYS = ("message_id", "correlation_id", "routing_key")
 
 
 class ReportKind(enum.StrEnum):
-    """What a report is about."""
+    """The subject of a report."""
 
     races = "races"
     inversions = "inversions"
@@ -72,7 +72,7 @@ class Reports:
         raise NotFoundError("no such report")
 
     def newest(self) -> list[Json]:
-        """What there is to say of each report but its lists, the one made last first."""
+        """The facts of each report, without its lists, the one made last first."""
         return [*self._documents.read(self._documents.newest_first("*.facts"))]
 
     def forget_old(self, vhost: str) -> None:

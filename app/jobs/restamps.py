@@ -130,7 +130,7 @@ def check_not_archived(archives: Archives, vhost: str) -> None:
 
 
 async def _until(say: str, child: Child[Answer], report: Report, otherwise: str) -> Answer:
-    """What the process says then; ``otherwise`` is how the trace is if the process dies before."""
+    """The process's last word; ``otherwise`` is how the trace is if the process dies before."""
     while (answer := await child.read()) is not None:
         if answer.say == "error":
             raise error_of(answer)

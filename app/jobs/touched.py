@@ -79,7 +79,7 @@ class TouchedFiles:
         self._files.remove(self.get(event_id, file).path)
 
     def manifest(self, event_id: int, file: str) -> Json:
-        """What a file's manifest says; raises as `get`."""
+        """The content of a file's manifest; raises as `get`."""
         found: Json = msgspec.json.decode(self.get(event_id, f"{file}{MANIFEST}").path.read_bytes())
         return found
 

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.capture import keys
 from app.store.capture.aliases import Aliases
-from app.store.capture.batches import Batches, Bounds
+from app.store.capture.batches import Batches, StorageBounds
 from app.store.capture.checkpoints import Checkpoints
 from app.store.capture.connections import Connections
 from app.store.capture.doubts import Doubts
@@ -54,7 +54,7 @@ class Store:
         self,
         database: Database,
         name: str,
-        bounds: Bounds,
+        bounds: StorageBounds,
         clock: Callable[[], int],
         service: str | None = None,
     ) -> None:
@@ -126,12 +126,12 @@ class Store:
         except BaseException:
             await database.close()
             raise
-        bounds = Bounds(payload_max_bytes, quarantine_max, traceparents)
+        bounds = StorageBounds(payload_max_bytes, quarantine_max, traceparents)
         return cls(database, name, bounds, clock, service)
 
     @property
     def is_alone(self) -> bool:
-        """Whether no other service can use the database."""
+        """Tell whether no other service can use the database."""
         return self._database.dialect.is_alone
 
     async def close(self) -> None:
@@ -143,7 +143,7 @@ class Store:
         self._database.give_up()
 
     async def at_once(self, work: Callable[[], Awaitable[T]]) -> T:
-        """What ``work`` comes to; all that it looks up quickly is as of one moment.
+        """The result of ``work``; all that it looks up quickly is as of one moment.
 
         Lists and searches are not among it. Raises `OutageError`.
         """

@@ -1,1 +1,1 @@
-"""What the store takes and returns: values alone, without SQLAlchemy and without I/O."""
+"""Values that the store takes and returns: without SQLAlchemy and without I/O."""

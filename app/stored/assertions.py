@@ -13,7 +13,7 @@ from model.assertions import (
     After,
     Assertion,
     AtMost,
-    Evidence,
+    Basis,
     InvalidAssertionError,
     LeadsTo,
     NeverConcurrent,
@@ -38,7 +38,7 @@ MINUTE = 60_000_000
 
 
 class ViolationKind(enum.StrEnum):
-    """What did not hold."""
+    """The kind of a violation."""
 
     overdue = "overdue"  # it never led to what it should lead to in time
     unpreceded = "unpreceded"  # what should have come before is not in its past
@@ -46,7 +46,7 @@ class ViolationKind(enum.StrEnum):
     storm = "storm"  # it caused more than it may
 
 
-class Delivery(enum.StrEnum):
+class WebhookState(enum.StrEnum):
     """Whether the webhook has taken a violation."""
 
     none = "none"  # there was no webhook when it was found
@@ -55,8 +55,8 @@ class Delivery(enum.StrEnum):
     given_up = "given_up"
 
 
-class Seen(NamedTuple):
-    """What is read of an event: its id, when it was recorded (µs), and its message's type.
+class WatchedEvent(NamedTuple):
+    """An event as it is read for assertions: its id, when it was recorded (µs), its message's type.
 
     ``message`` is the publish of one that was received; None where that was not seen.
     """
@@ -71,8 +71,8 @@ class Seen(NamedTuple):
 class Reach(NamedTuple):
     """An event, and those that it led to, or that led to it, in order; and whether that is all."""
 
-    event: Seen
-    events: Sequence[Seen]
+    event: WatchedEvent
+    events: Sequence[WatchedEvent]
     is_whole: bool
 
 
@@ -122,7 +122,7 @@ def unwatched(assertion: Assertion) -> str | None:
     match what:
         case LeadsTo(within=None):
             return "it says no time: `within` does"
-        case After(evidence=Evidence.may_have):
+        case After(evidence=Basis.may_have):
             return "what clocks allow is looked for by rabbitmq-itc assert"
         case NeverConcurrent() if what.per != "conversation":
             return f"what shares {what.per} is looked for by rabbitmq-itc assert"
@@ -147,8 +147,8 @@ class NewViolation(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of looking at an assertion's events from ``before`` up to ``judged_id``.
+class JudgingStep(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of judging an assertion's events from ``before`` up to ``judged_id``.
 
     ``name`` and ``text`` say by which assertion they were judged.
     """
@@ -187,7 +187,7 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     recorded_at: Annotated[Microseconds, "When the event was recorded."] = msgspec.field(name="at")
     found_at: Microseconds
     sentence: str | None
-    delivery: Annotated[Delivery, "Whether the webhook has taken it."]
+    delivery: Annotated[WebhookState, "Whether the webhook has taken it."]
     attempts: Annotated[int, "How often the webhook was tried."]
     delivered_at: Microseconds | None
     error: Annotated[str | None, "Why the webhook did not take it, the last time."]
@@ -212,7 +212,7 @@ class ViolationPage(msgspec.Struct, frozen=True):
 
 
 class Telling(msgspec.Struct, frozen=True):
-    """What the webhook is told in one request: a violation, or all of a summary.
+    """A request to the webhook: a violation, or all of a summary.
 
     Those are ``count`` of its assertion, from the ``first`` to the one with the id ``last``.
     """

@@ -14,7 +14,7 @@ from app.tracker import Policy
 from app.tracker.events import Checkpoint, ParticipantState, StampedEvent
 from app.tracker.links import Origin, TraceRule
 from app.tracker.records import Unreadable
-from app.tracker.taken import ALL, Taken
+from app.tracker.taken import ALL, Selection
 from model.described import INNER
 from model.payloads import Encoding, payload_text
 from model.times import Microseconds
@@ -45,7 +45,7 @@ class Trace(msgspec.Struct, frozen=True):
     pending_copies: int
     holder: str | None = None
     bodies: bool = True
-    taken: Taken = ALL
+    taken: Selection = ALL
 
 
 def _token() -> bytes:
@@ -88,7 +88,7 @@ class Service(msgspec.Struct, frozen=True):
     snapshots: bytes | None = None
 
 
-class Held(msgspec.Struct, frozen=True):
+class LeasedTrace(msgspec.Struct, frozen=True):
     """A trace, whether it should run, and the service that holds it, alive or dead."""
 
     trace_id: int
@@ -205,7 +205,7 @@ def listed(wanted: Sequence[TraceRule], held: Sequence[HeldRule]) -> list[Listed
     ]
 
 
-class Rules(msgspec.Struct, frozen=True):
+class ParticipantRules(msgspec.Struct, frozen=True):
     """Who counts as a participant (`app.tracker.Policy`), and which traffic is quiet.
 
     By ``links`` all messages are read again; None keeps the links that are stored.
@@ -216,7 +216,7 @@ class Rules(msgspec.Struct, frozen=True):
     links: tuple[TraceRule, ...] | None = None
 
 
-class Standing(msgspec.Struct, frozen=True):
+class TraceExtent(msgspec.Struct, frozen=True):
     """A trace's first and last event (0: none), how many it has, and its checkpoint's state."""
 
     first_id: int

@@ -15,7 +15,7 @@ from model.who import Who
 from model.words import EventType, LinkKind
 
 
-class Step(msgspec.Struct, frozen=True):
+class PathStep(msgspec.Struct, frozen=True):
     """From an event to one that it caused: by a message, or by a link and its rule."""
 
     cause: int
@@ -25,18 +25,18 @@ class Step(msgspec.Struct, frozen=True):
     kind: LinkKind | None = None
 
 
-class Path(msgspec.Struct, frozen=True):
+class CausalPath(msgspec.Struct, frozen=True):
     """A shortest way of messages and links from one event to another.
 
     ``steps`` is None if there is none, or none was found before the search was ``cut``.
     """
 
-    steps: list[Step] | None
+    steps: list[PathStep] | None
     cut: bool = False
 
 
 class Named(msgspec.Struct, frozen=True):
-    """What a publish names as its cause: a delivery or a publish, by which rule."""
+    """A cause that a publish names: a delivery or a publish, by which rule."""
 
     cause: int
     rule: str
@@ -52,23 +52,23 @@ class Naming(msgspec.Struct, frozen=True):
 
 
 class NamedBy(msgspec.Struct, frozen=True):
-    """What names an event: the first 100, if it is ``truncated``."""
+    """Publishes that name an event: the first 100, if it is ``truncated``."""
 
     links: list[Naming]
     truncated: bool
 
 
 class EventLinks(msgspec.Struct, frozen=True):
-    """What an event names, and what names it."""
+    """The causes that an event names, and what names it."""
 
     links: Annotated[list[Named], "What it names as its causes."]
     named_by: Annotated[NamedBy, "What names it as its cause."]
 
 
-class Walk(msgspec.Struct, frozen=True):
+class WalkPart(msgspec.Struct, frozen=True):
     """A part of an event's past or future, nearest first; ``truncated`` where there is more.
 
-    ``heavy`` is that of `app.stored.reading.Found`.
+    ``heavy`` is that of `app.stored.reading.EventList`.
     """
 
     items: list[Event]
@@ -76,17 +76,17 @@ class Walk(msgspec.Struct, frozen=True):
     heavy: dict[int, int] = {}
 
 
-class Chain(msgspec.Struct, frozen=True):
+class ChainPart(msgspec.Struct, frozen=True):
     """A part of the chain between two events, by id; ``truncated`` where there is more.
 
-    ``heavy`` is that of `app.stored.reading.Found`. A chain that is too long to follow is
+    ``heavy`` is that of `app.stored.reading.EventList`. A chain that is too long to follow is
     ``truncated``, and has no items.
     """
 
     items: Annotated[list[Event], INNER] = []
     truncated: bool = False
     heavy: Annotated[dict[int, int], INNER] = {}
-    steps: Annotated[list[Step], "The messages and links among the events shown."] = []
+    steps: Annotated[list[PathStep], "The messages and links among the events shown."] = []
     count: Annotated[
         int | None,
         "How many events the whole chain has; `null` if that takes too long to count.",
@@ -100,7 +100,7 @@ class Chain(msgspec.Struct, frozen=True):
 
 
 class CopyState(enum.StrEnum):
-    """What became of one queue's copy."""
+    """The fate of one queue's copy."""
 
     handed_over = "handed_over"
     waiting = "waiting"
@@ -116,7 +116,7 @@ class QueueFate(msgspec.Struct):
 
     @property
     def state(self) -> CopyState:
-        """What is known of it last."""
+        """The last known state of it."""
         if self.dead_letters:
             return CopyState.dead_lettered
         return CopyState.handed_over if self.deliveries else CopyState.waiting
@@ -130,7 +130,7 @@ class QueueFate(msgspec.Struct):
 class Fate(msgspec.Struct, frozen=True):
     """A publish, the number of queues it was routed to, and each one's copy.
 
-    ``heavy`` is that of `app.stored.reading.Found`.
+    ``heavy`` is that of `app.stored.reading.EventList`.
     """
 
     publish: Event
@@ -148,7 +148,7 @@ class Fate(msgspec.Struct, frozen=True):
 
     @property
     def handed_over(self) -> int:
-        """How many of the queues' copies were handed over, directly or as dead letters."""
+        """The number of the queues' copies handed over, directly or as dead letters."""
         return sum(fate.state is not CopyState.waiting for fate in self.queues)
 
 
@@ -194,7 +194,7 @@ class Touched(NamedTuple):
     """Of the events since some: how many these caused, may have influenced, or did not.
 
     Those asked about are left out. ``items`` are some of one of the three, by id; ``heavy`` is that
-    of `app.stored.reading.Found`.
+    of `app.stored.reading.EventList`.
     """
 
     as_of: Annotated[int, "The newest event that was looked at."]
@@ -217,5 +217,5 @@ class Touched(NamedTuple):
 
     @property
     def truncated(self) -> bool:
-        """Whether there are more than `items`."""
+        """Tell whether there are more than `items`."""
         return self.next is not None

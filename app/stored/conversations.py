@@ -16,7 +16,7 @@ MOST_OTHER_ROOTS = 20
 
 
 class FoundConversation(msgspec.Struct, frozen=True):
-    """What a message led to, what became of it all, and where the time went.
+    """The tree of what a message led to, what became of it all, and where the time went.
 
     ``last`` is the last event of the page.
     """
@@ -33,7 +33,7 @@ class FoundConversation(msgspec.Struct, frozen=True):
 
 
 class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What a conversation must have become; a field that is None asks for nothing.
+    """Conditions on a conversation; a field that is None asks for nothing.
 
     Seconds are from its first event to its last. ``participant``, ``participant_name`` and ``type``
     (of a message) are those of anything in it.
@@ -47,7 +47,7 @@ class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
     type: str | None = None
 
     def lets_through(self, one: Conversation) -> bool:
-        """Whether a conversation is asked for."""
+        """Tell whether a conversation is asked for."""
         seconds = one.seconds
         numbers = {each.number for each in one.participants}
         names = {each.name for each in one.participants}

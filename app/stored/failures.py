@@ -25,7 +25,7 @@ MOST_NAMES = 5
 
 
 class FailureKind(enum.StrEnum):
-    """How a message failed."""
+    """The way in which a message failed."""
 
     died = "died"
     error_queue = "error_queue"
@@ -96,7 +96,7 @@ class FailureFilter(msgspec.Struct, frozen=True, kw_only=True):
         return only if self.vhosts is None else only & self.vhosts
 
     def lets_through(self, failure: Failure) -> bool:
-        """Whether a failure of a visible virtual host is asked for."""
+        """Tell whether a failure of a visible virtual host is asked for."""
         exact = ("kind", "queue", "reason", "type")
         if any(getattr(self, name) not in (None, getattr(failure, name)) for name in exact):
             return False
@@ -129,7 +129,7 @@ class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailureSpan(msgspec.Struct, frozen=True):
-    """How many there were in a span of time."""
+    """The number of failures in a span of time."""
 
     at: Microseconds
     count: int

@@ -21,7 +21,7 @@ HEADER = "header."
 
 
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What an event must be; a field that is None asks for nothing.
+    """Conditions on an event; a field that is None asks for nothing.
 
     ``vhosts`` are those that the caller may see. ``channel`` is the AMQP channel's number,
     ``participant`` the number within its trace. Times in µs: from ``since`` on, before ``until``.
@@ -57,7 +57,7 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def names_traces_alone(self) -> bool:
-        """Whether every event of the virtual hosts it names is asked for."""
+        """Tell whether every event of the virtual hosts it names is asked for."""
         return self == EventFilter(vhosts=self.vhosts, vhost=self.vhost, use_regex=self.use_regex)
 
     @property
@@ -67,12 +67,12 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def asks_content(self) -> bool:
-        """Whether it depends on what messages hold, so that its answers tell of it."""
+        """Tell whether it depends on what messages hold, so that its answers tell of it."""
         return bool(self.q or self.named)
 
     @property
     def named(self) -> list[tuple[str, str]]:
-        """What it asks of a message's own names, as (field, value)."""
+        """The conditions on a message's own names, as (field, value)."""
         plain = {
             "message_id": self.message_id,
             "correlation_id": self.correlation_id,
@@ -98,14 +98,14 @@ SEARCHES = 4
 
 
 class Sort(enum.StrEnum):
-    """What a page is ordered by; equal events are ordered by id."""
+    """The order of a page; equal events are ordered by id."""
 
     id = "id"
     recorded_at = "recorded_at"
     lamport = "lamport"
 
 
-class Found(msgspec.Struct, frozen=True):
+class EventList(msgspec.Struct, frozen=True):
     """Events in the order of their list.
 
     Those in ``heavy`` come without their large fields; it holds the bytes of these by event.
@@ -119,7 +119,7 @@ class Found(msgspec.Struct, frozen=True):
 class EventPage(msgspec.Struct, frozen=True):
     """RabbitMQ's page envelope.
 
-    ``heavy`` is that of `Found`.
+    ``heavy`` is that of `EventList`.
     """
 
     items: Annotated[list[Event], INNER]
@@ -131,17 +131,17 @@ class EventPage(msgspec.Struct, frozen=True):
 
     @property
     def item_count(self) -> int:
-        """How many events are on this page."""
+        """The number of events on this page."""
         return len(self.items)
 
     @property
     def page_count(self) -> int:
-        """How many pages there are, at least one."""
+        """The number of pages, at least one."""
         return max(1, math.ceil(self.filtered_count / self.page_size))
 
 
 def is_quick(asked: EventFilter, sort: Sort = Sort.id, offset: int = 0) -> bool:
-    """Whether an index gives the answer directly, with little to search through."""
+    """Tell whether an index gives the answer directly, with little to search through."""
     return asked.names_traces_alone and sort is Sort.id and offset < DEEP
 
 
@@ -183,8 +183,8 @@ class Histogram(msgspec.Struct, frozen=True):
 NO_EVENTS = Histogram(None, Duration(0), [])
 
 
-class Period(msgspec.Struct, frozen=True):
-    """What a trace has of a period.
+class TracePeriod(msgspec.Struct, frozen=True):
+    """A trace's record of a period.
 
     ``first`` and ``last`` are the ids of its first and last event, None without any; ``gaps`` the
     newest ones in it, oldest first, of ``gap_count``. ``oldest_at`` is when the oldest event that
@@ -255,7 +255,7 @@ class Participant(msgspec.Struct, frozen=True):
 
 
 class VectorEntry(msgspec.Struct, frozen=True):
-    """How many of a participant's events are at or before an event."""
+    """The number of a participant's events that are at or before an event."""
 
     participant: int
     name: str

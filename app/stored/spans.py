@@ -41,7 +41,7 @@ class SpanKind(enum.IntEnum):
     consumer = 5
 
 
-class Link(msgspec.Struct, frozen=True):
+class SpanLink(msgspec.Struct, frozen=True):
     """A link to another span; whether that is another process's, None where it does not say."""
 
     context: bytes
@@ -49,7 +49,7 @@ class Link(msgspec.Struct, frozen=True):
 
 
 class Span(msgspec.Struct, frozen=True):
-    """What is kept of a span. Times are µs; ``is_remote`` is about the parent, as a link's."""
+    """The kept part of a span. Times are µs; ``is_remote`` is about the parent, as a link's."""
 
     context: bytes
     parent: bytes | None
@@ -58,7 +58,7 @@ class Span(msgspec.Struct, frozen=True):
     started_at: int
     ended_at: int
     service: str | None = None
-    links: tuple[Link, ...] = ()
+    links: tuple[SpanLink, ...] = ()
 
 
 class Refusal(enum.StrEnum):
@@ -70,8 +70,8 @@ class Refusal(enum.StrEnum):
     in_the_future = "in the future"
 
 
-class Outcome(enum.StrEnum):
-    """What became of a ``traceparent`` that waits no more.
+class ResolutionOutcome(enum.StrEnum):
+    """The fate of a ``traceparent`` that waits no more.
 
     ``linked``: its message has a link. ``first``: no consumer's span led to it. ``unseen``: the
     message that the consumer handled is none that is stored. ``ambiguous``: it may be any of
@@ -88,7 +88,7 @@ class Outcome(enum.StrEnum):
     far = "far"
 
 
-class Handled(msgspec.Struct, frozen=True):
+class HandlingTime(msgspec.Struct, frozen=True):
     """When a consumer handled a message, as its OpenTelemetry span says, by its own clock."""
 
     started_at: Microseconds = msgspec.field(name="from")
@@ -96,19 +96,19 @@ class Handled(msgspec.Struct, frozen=True):
     service: str | None
 
 
-class Resolved(msgspec.Struct):
-    """What a round of resolving came to.
+class ResolutionRound(msgspec.Struct):
+    """The result of a round of resolving.
 
     ``more``: there may be more to do at once. ``known``: of the ``linked``, those that the clocks
     had already.
     """
 
-    outcomes: dict[Outcome, int] = msgspec.field(default_factory=dict)
+    outcomes: dict[ResolutionOutcome, int] = msgspec.field(default_factory=dict)
     links: int = 0
     known: int = 0
     more: bool = False
 
-    def add(self, outcomes: Iterable[Outcome]) -> None:
+    def add(self, outcomes: Iterable[ResolutionOutcome]) -> None:
         """Count what became of some."""
         for each in outcomes:
             self.outcomes[each] = self.outcomes.get(each, 0) + 1

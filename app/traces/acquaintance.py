@@ -45,7 +45,7 @@ class _Measure(msgspec.Struct, frozen=True):
 
 
 class Acquaintance:
-    """What one run knows of connections."""
+    """One run's knowledge of connections."""
 
     def __init__(
         self,

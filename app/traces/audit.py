@@ -35,7 +35,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.tracker.taken import Taken
+from app.tracker.taken import Selection
 from model.times import Microseconds
 
 # The broker collects every channel's counters every 5 s (4.9 s at most were seen from a publish to
@@ -78,8 +78,8 @@ class Tally(msgspec.Struct, frozen=True):
         return Tally(max(0, self.publishes), max(0, self.deliveries))
 
 
-class Counted(msgspec.Struct, frozen=True):
-    """What the broker counted in a virtual host: at least ``low``, at most ``high``.
+class CountRange(msgspec.Struct, frozen=True):
+    """The broker's count of a virtual host: at least ``low``, at most ``high``.
 
     ``started`` is about when each node did whose counters these are (s since the epoch).
     """
@@ -89,8 +89,8 @@ class Counted(msgspec.Struct, frozen=True):
     started: dict[str, int]
 
 
-class Verdict(Enum):
-    """What a look says of the trace, since the last rest."""
+class AuditVerdict(Enum):
+    """The verdict of a look on the trace, since the last rest."""
 
     open = auto()  # nothing, yet
     suspected = auto()  # something may be missing
@@ -101,19 +101,19 @@ class Verdict(Enum):
 # By whether all is at rest, whether it was before, and whether something is short. Without an
 # earlier rest the difference was only bounded, so even a rest can't prove what is short of that.
 VERDICTS = {
-    (False, False, False): Verdict.open,
-    (False, False, True): Verdict.suspected,
-    (False, True, False): Verdict.open,
-    (False, True, True): Verdict.suspected,
-    (True, False, False): Verdict.even,
-    (True, False, True): Verdict.suspected,
-    (True, True, False): Verdict.even,
-    (True, True, True): Verdict.missing,
+    (False, False, False): AuditVerdict.open,
+    (False, False, True): AuditVerdict.suspected,
+    (False, True, False): AuditVerdict.open,
+    (False, True, True): AuditVerdict.suspected,
+    (True, False, False): AuditVerdict.even,
+    (True, False, True): AuditVerdict.suspected,
+    (True, True, False): AuditVerdict.even,
+    (True, True, True): AuditVerdict.missing,
 }
 
 
 class AuditState(msgspec.Struct, frozen=True):
-    """What an audit knows; it is stored with the trace. Times in µs.
+    """An audit's knowledge; it is stored with the trace. Times in µs.
 
     ``difference`` is what these counters counted of other things than this trace's, at most: known
     since ``even_at``, the last rest, after the event ``even_event_id``, when ``traced`` were seen;
@@ -139,7 +139,7 @@ class AuditState(msgspec.Struct, frozen=True):
 
     @property
     def counted(self) -> Tally | None:
-        """What the broker counted since the trace began, at the last rest; None without one."""
+        """The broker's count since the trace began, at the last rest; None without one."""
         return None if self.even_at is None else self.traced + self.missing - self.excess
 
     @property
@@ -149,14 +149,14 @@ class AuditState(msgspec.Struct, frozen=True):
 
     @property
     def news(self) -> tuple[object, ...]:
-        """What is worth storing as soon as it changes."""
+        """The part that is worth storing as soon as it changes."""
         return self.difference, self.even_event_id, self.missing, self.excess, self.suspected
 
 
-class Found(msgspec.Struct, frozen=True):
-    """What a look has found, more than the last one: all 0 where all is well."""
+class AuditChange(msgspec.Struct, frozen=True):
+    """The changes that a look has found, beyond the last one: all 0 where all is well."""
 
-    verdict: Verdict = Verdict.open
+    verdict: AuditVerdict = AuditVerdict.open
     missing: Tally = Tally()
     excess: Tally = Tally()
     suspected: Tally = Tally()
@@ -170,7 +170,7 @@ class Look(msgspec.Struct, frozen=True):
     ``last_event_id`` is the last stored event.
     """
 
-    counted: Counted
+    counted: CountRange
     seen: Tally
     queued: int
     last_event_id: int
@@ -191,8 +191,8 @@ class Compares(NamedTuple):
 BOTH = Compares(True, True)
 
 
-def comparing(taken: Taken) -> Compares:
-    """What the counters can tell of a trace that takes this."""
+def comparing(taken: Selection) -> Compares:
+    """The sides of a trace that takes this on which the counters can tell something."""
     return Compares(taken.exchanges is None, taken.queues is None)
 
 
@@ -221,7 +221,7 @@ class Audit:
         """Note that from ``now`` on all is traced, of which this many were seen."""
         self._past = deque([(now, seen, None)])
 
-    def look(self, look: Look, now: float) -> Found:
+    def look(self, look: Look, now: float) -> AuditChange:
         """Take in a look; returns what it finds."""
         was, counted = self.state, look.counted.low
         earlier = self._earlier(now)
@@ -232,7 +232,7 @@ class Audit:
             self._lowest = None
             if was.backwards + 1 < BACKWARDS:
                 self.state = msgspec.structs.replace(was, backwards=was.backwards + 1)
-                return Found()
+                return AuditChange()
             return self._begin_anew(look)
         self.state = msgspec.structs.replace(
             was, started=look.counted.started, last=counted, backwards=0, at=look.at
@@ -242,13 +242,13 @@ class Audit:
             return self._at_rest(look)
         return self._moving(look, earlier[0] if earlier else None)
 
-    def _at_rest(self, look: Look) -> Found:
+    def _at_rest(self, look: Look) -> AuditChange:
         """Decide what is missing since the last rest."""
         was, difference = self.state, self.compares.of(look.counted.low - look.seen)
         change = difference - was.difference if was.difference else Tally()
         short = change.positive
         verdict = _verdict(was, short, at_rest=True)
-        missing = short if verdict is Verdict.missing else Tally()
+        missing = short if verdict is AuditVerdict.missing else Tally()
         # Before the first rest the difference was an upper bound, and less is no news.
         excess = Tally() if was.even_at is None else (Tally() - change).positive
         self._lowest = None
@@ -262,10 +262,10 @@ class Audit:
             excess=was.excess + excess,
             suspected=Tally(),
         )
-        suspected = short if verdict is Verdict.suspected else Tally()
-        return Found(verdict, missing, excess, suspected)
+        suspected = short if verdict is AuditVerdict.suspected else Tally()
+        return AuditChange(verdict, missing, excess, suspected)
 
-    def _moving(self, look: Look, earlier: Tally | None) -> Found:
+    def _moving(self, look: Look, earlier: Tally | None) -> AuditChange:
         """Suspect what is short at this look and was at the last one.
 
         The sums of the virtual host and of a queue may change at different moments, for example
@@ -283,9 +283,9 @@ class Audit:
             # What is suspected already is no news, but stays suspected until the next rest.
             short = (self.compares.of(both) - was.difference - was.suspected).positive
         self.state = msgspec.structs.replace(was, difference=known, suspected=was.suspected + short)
-        return Found(_verdict(was, short, at_rest=False), suspected=short)
+        return AuditChange(_verdict(was, short, at_rest=False), suspected=short)
 
-    def _begin_anew(self, look: Look) -> Found:
+    def _begin_anew(self, look: Look) -> AuditChange:
         self._lowest = None
         self.state = msgspec.structs.replace(
             self._anew(look.last_event_id, look.at),
@@ -293,7 +293,7 @@ class Audit:
             last=look.counted.low,
             at=look.at,
         )
-        return Found(began_anew=True)
+        return AuditChange(began_anew=True)
 
     def _anew(self, last_event_id: int, at: int) -> AuditState:
         return AuditState(
@@ -304,7 +304,7 @@ class Audit:
         )
 
     def _earlier(self, now: float) -> tuple[Tally, Tally | None] | None:
-        """What was seen and counted LATE_SECONDS ago or before; None if this run is younger."""
+        """The look of LATE_SECONDS ago or before; None if this run is younger."""
         past, found = self._past, None
         while past and past[0][0] <= now - LATE_SECONDS:
             found = past.popleft()
@@ -314,12 +314,12 @@ class Audit:
         return found[1:]
 
 
-def _verdict(was: AuditState, short: Tally, *, at_rest: bool) -> Verdict:
+def _verdict(was: AuditState, short: Tally, *, at_rest: bool) -> AuditVerdict:
     return VERDICTS[at_rest, was.even_at is not None, bool(short.sum)]
 
 
 def _are_same(was: dict[str, int], now: dict[str, int]) -> bool:
-    """Whether the same nodes have counted since the same time."""
+    """Tell whether the same nodes have counted since the same time."""
     return was.keys() == now.keys() and all(
         abs(now[node] - started) <= START_SECONDS for node, started in was.items()
     )
@@ -330,7 +330,7 @@ def _is_behind(now: Tally, before: Tally) -> bool:
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """What is stored with each batch: what the trace has seen with it, and the audit.
+    """The ledger of a trace, stored with each batch: what it has seen with it, and the audit.
 
     ``sentinel`` is the token of the sentinel in the trace queue (`app.broker.sentinel`).
     """
@@ -345,7 +345,7 @@ class Ledger(msgspec.Struct, frozen=True):
 
     @classmethod
     def load(cls, stored: bytes | None) -> Ledger | None:
-        """What `dump` gave; None where none was stored, by an earlier version."""
+        """The ledger that `dump` gave; None where none was stored."""
         return _decode(stored) if stored else None
 
 

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from app.errors import OutageError
-from app.traces.audit import Counted, Found, Look, Tally, Verdict
+from app.traces.audit import AuditChange, AuditVerdict, CountRange, Look, Tally
 from app.traces.marks import Point
 from app.traces.pipeline import Ending, Pipeline
 from app.traces.recorder import Recorder
@@ -50,7 +50,7 @@ class Auditor:
         counts = await pipeline.source.counts(pipeline.trace.vhost)
         if counts is None:
             return
-        counted = Counted(
+        counted = CountRange(
             Tally(counts.publishes, counts.deliveries_at_least),
             Tally(counts.publishes, counts.deliveries_at_most),
             dict(counts.started),
@@ -64,7 +64,7 @@ class Auditor:
             recorder.is_ledger_new = True  # stored with the next batch, or by itself
         await self._record(found, queued, Point(before.even_event_id, before.began))
 
-    async def _record(self, found: Found, queued: int, even: Point) -> None:
+    async def _record(self, found: AuditChange, queued: int, even: Point) -> None:
         """Record what was found, from the last even moment on, unless a known gap explains it.
 
         More traced than counted is no gap: the broker does not count what a transaction that is
@@ -73,19 +73,19 @@ class Auditor:
         """
         gaps, suspicion = self._pipeline.gaps, SUSPICION.format(even.event_id)
         is_new = not gaps.has_one_since(even.at)
-        if found.verdict is Verdict.suspected and is_new:
+        if found.verdict is AuditVerdict.suspected and is_new:
             gaps.suspect(suspicion, queued, even.event_id)
-        elif found.verdict is Verdict.missing and (is_new or gaps.suspects(suspicion)):
+        elif found.verdict is AuditVerdict.missing and (is_new or gaps.suspects(suspicion)):
             reason = f"the broker counted {said(found.missing)} that never came"
             gaps.note(reason, queued, begins=even)
         if gaps.is_pending:
             await gaps.write()
-        if found.verdict in (Verdict.missing, Verdict.even):
+        if found.verdict in (AuditVerdict.missing, AuditVerdict.even):
             await gaps.withdraw(suspicion)
 
 
 def said(tally: Tally) -> str:
-    """How many, in words."""
+    """The number, in words."""
     parts = [_counted(tally.publishes, "publish", "publishes")] if tally.publishes else []
     parts += [_counted(tally.deliveries, "delivery", "deliveries")] if tally.deliveries else []
     return " and ".join(parts)

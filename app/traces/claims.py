@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from app.errors import ItcError, OutageError
-from app.stored.capture import Held, Service
+from app.stored.capture import LeasedTrace, Service
 from app.traces.elsewhere import encoded
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Claims:
         if self._service in living and time.monotonic() >= self._blind_until:
             self._claim(traces, living)
 
-    def _claim(self, traces: Sequence[Held], living: Mapping[str, Service]) -> None:
+    def _claim(self, traces: Sequence[LeasedTrace], living: Mapping[str, Service]) -> None:
         now = time.monotonic()
         free = [each for each in traces if is_free(each, living)]
         kept = {each.trace_id: self._free_since.get(each.trace_id, now) for each in free}
@@ -171,14 +171,14 @@ class Claims:
         task.add_done_callback(lambda _: self._busy.pop(vhost, None))
 
 
-def is_free(held: Held, living: Collection[str]) -> bool:
-    """Whether a trace that runs nowhere should run, or has yet to be stopped in order."""
+def is_free(held: LeasedTrace, living: Collection[str]) -> bool:
+    """Tell whether a trace that runs nowhere should run, or has yet to be stopped in order."""
     return held.holder not in living and (held.wanted or held.holder is not None)
 
 
 def in_turn(
-    free: Sequence[Held], traces: Sequence[Held], living: Mapping[str, Service]
-) -> dict[Held, list[str]]:
+    free: Sequence[LeasedTrace], traces: Sequence[LeasedTrace], living: Mapping[str, Service]
+) -> dict[LeasedTrace, list[str]]:
     """For each free trace the living services, in the order in which they may take it."""
     holding = {each: sum(held.holder == each for held in traces) for each in living}
     waits = {each.id: (each.idle_since, each.id) for each in living.values()}

@@ -24,7 +24,7 @@ from app.stored.capture import ClosedConnection, NewConnection
 from app.tracker.clients import client_name, shown_name
 
 if TYPE_CHECKING:
-    from app.broker.announced import Opened
+    from app.broker.announced import ConnectionOpened
     from app.broker.announcements import Announcements, AnnouncementStream
     from app.store.capture.connections import Connections
 
@@ -47,7 +47,7 @@ NO_EXCHANGE = "the broker's event exchange is off: rabbitmq-plugins enable rabbi
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """How often the watch looks at what; in seconds."""
+    """The pace of the watch: how often it looks at what; in seconds."""
 
     check: float = CHECK_SECONDS
     list_age: float = LIST_SECONDS
@@ -207,12 +207,12 @@ class ConnectionWatch:
         await self._store.reconcile(new_connections(present), time.time_ns() // 1000)
 
 
-def new_connections(opened: Sequence[Opened]) -> list[NewConnection]:
+def new_connections(opened: Sequence[ConnectionOpened]) -> list[NewConnection]:
     """Connections as the broker tells of them, as they are stored."""
     return [_new(each) for each in opened]
 
 
-def _new(opened: Opened) -> NewConnection:
+def _new(opened: ConnectionOpened) -> NewConnection:
     process = next((opened.properties[key] for key in _PROCESS if key in opened.properties), None)
     return NewConnection(
         opened.node,

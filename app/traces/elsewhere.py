@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from app.errors import ConflictError
-from app.stored.capture import Held, Service, Trace
+from app.stored.capture import LeasedTrace, Service, Trace
 from app.traces.life import Standing, TraceState
 from app.traces.status import Snapshot
 
@@ -42,7 +42,7 @@ class Elsewhere:
         return [each for each in await self._store.all() if each.id != self.service]
 
     async def standing(self) -> Others:
-        """What is known of the others' traces now."""
+        """The last word of the others' traces."""
         return Others(self.service, await self._store.all())
 
     async def check(self, trace: Trace) -> None:
@@ -53,7 +53,7 @@ class Elsewhere:
                 f"the trace of {trace.vhost!r} runs in the service {name}: ask that one"
             )
 
-    async def wait(self, vhost: str, seconds: float, done: Callable[[Held], bool]) -> bool:
+    async def wait(self, vhost: str, seconds: float, done: Callable[[LeasedTrace], bool]) -> bool:
         """Wait until a trace is held as it should be; False if it is not, after some seconds."""
         until = time.monotonic() + seconds
         while True:
@@ -75,7 +75,7 @@ class Others:
 
     @property
     def are_there(self) -> bool:
-        """Whether any of them lives."""
+        """Tell whether any of them lives."""
         return any(each.is_alive and each.id != self._service for each in self._known.values())
 
     def name_of(self, holder: str | None) -> str | None:

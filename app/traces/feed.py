@@ -19,7 +19,7 @@ class Feed:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether anybody waits for an event."""
+        """Tell whether anybody waits for an event."""
         return self._waiting > 0
 
     def advance(self, event_id: int) -> None:

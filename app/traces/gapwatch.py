@@ -79,17 +79,17 @@ class GapWatch:
 
     @property
     def is_open(self) -> bool:
-        """Whether a proven gap is not closed yet: it covers what is lost now."""
+        """Tell whether a proven gap is not closed yet: it covers what is lost now."""
         return any(loss.is_proven for loss in self._losses)
 
     @property
     def is_pending(self) -> bool:
-        """Whether something is to be written."""
+        """Tell whether something is to be written."""
         return bool(self._losses)
 
     @property
     def processed(self) -> int:
-        """How many trace messages were stored since this object was made."""
+        """The number of trace messages stored since this object was made."""
         return self._processed
 
     @property
@@ -137,11 +137,11 @@ class GapWatch:
             self.well = point
 
     def has_one_since(self, at: int) -> bool:
-        """Whether a proven loss goes on, or was noted after a moment (µs)."""
+        """Tell whether a proven loss goes on, or was noted after a moment (µs)."""
         return self.is_open or self._noted_at > at
 
     def covers(self, begins: Point, queued: int) -> bool:
-        """Whether a proven loss spans all from ``begins`` to the end of what is queued."""
+        """Tell whether a proven loss spans all from ``begins`` to the end of what is queued."""
         due = self._processed + queued
         return any(
             loss.after_event_id <= begins.event_id and (loss.until is None or loss.due >= due)
@@ -150,7 +150,7 @@ class GapWatch:
         )
 
     def is_losing(self, reason: str) -> bool:
-        """Whether a loss of this reason is noted, and goes on."""
+        """Tell whether a loss of this reason is noted, and goes on."""
         return any(loss.reason == reason and loss.until is None for loss in self._losses)
 
     def note(self, reason: str, queued: int, *, begins: Point | None = None) -> None:
@@ -175,7 +175,7 @@ class GapWatch:
         self._end(loss, queued)
 
     def suspects(self, reason: str) -> bool:
-        """Whether a gap is suspected for this reason."""
+        """Tell whether a gap is suspected for this reason."""
         return reason in self._suspected
 
     async def withdraw(self, reason: str) -> None:
@@ -252,7 +252,7 @@ class GapWatch:
                 self._losses.remove(loss)
 
     def _is_over(self, loss: _Loss) -> bool:
-        """Whether everything is stored that came before its end."""
+        """Tell whether everything is stored that came before its end."""
         if loss.until is None or loss.due > self._processed:
             return False
         return self._held_since is None or self._held_since > loss.until

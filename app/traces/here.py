@@ -77,7 +77,7 @@ class TracesHere:
         await asyncio.gather(*(each.end(drain=False, deadline=deadline) for each in running))
 
     def snapshots(self) -> dict[int, Snapshot]:
-        """How the traces are that run here, by their ids."""
+        """The status of the traces that run here, by their ids."""
         return {self._ids[vhost]: each.snapshot() for vhost, each in self._running.items()}
 
     def prove(self, trace_id: int) -> None:

@@ -153,7 +153,7 @@ class Introductions:
             self._settled.popitem(last=False)
 
     async def _is_announced(self) -> bool:
-        """Whether our queue, and so the store, is told of connections."""
+        """Tell whether our queue, and so the store, is told of connections."""
         now = self._clock()
         if now - self._looked_at >= EXCHANGE_SECONDS:
             self._looked_at = now

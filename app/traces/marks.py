@@ -80,7 +80,7 @@ class Marks:
 
     @property
     def is_asked(self) -> bool:
-        """Whether a mark was asked for since the last one."""
+        """Tell whether a mark was asked for since the last one."""
         return self._is_asked
 
     @property

@@ -74,7 +74,7 @@ class Monitor:
 
     @property
     def remarks(self) -> list[str]:
-        """What keeps the trace from being all it could be."""
+        """Remarks on what keeps the trace from being all it could be."""
         trouble = self._pipeline.marks.trouble
         return [*self._remarks, *([f"no marks can be published: {trouble}"] if trouble else [])]
 

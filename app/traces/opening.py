@@ -52,7 +52,7 @@ def open_traces(
 def capture(
     settings: Settings, store: Store, broker: BrokerParts, pipeline: PipelineSettings
 ) -> Callable[[Trace, Feed], RunningTrace]:
-    """What runs a trace in a process that only runs traces."""
+    """The part that runs a trace in a process that only runs traces."""
     introductions, turn = _introductions(store, broker), asyncio.Lock()
     return lambda trace, feed: RunningTrace(
         trace, store, broker.source, feed, pipeline, turn, introductions
@@ -82,7 +82,7 @@ def watch_spans(stack: AsyncExitStack, settings: Settings, store: Store) -> Span
 
 
 def pipeline_settings(settings: Settings, rules: tuple[Rule, ...]) -> PipelineSettings:
-    """How traces run, by these rules of links."""
+    """The settings of traces with these rules of links."""
     days = settings.retention_days
     return PipelineSettings(
         bounds=Bounds(

@@ -1,4 +1,4 @@
-"""What all runs of one trace share."""
+"""Parts that all runs of one trace share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ from app.traces.gapwatch import GapWatch
 from app.traces.marks import Marks
 from app.traces.retention import RetentionRule
 from app.traces.supervisor import Supervisor
-from app.tracker import Bounds, Places, Policy, Quiet, Restored, Tracker, UnreadableCheckpointError
+from app.tracker import (
+    Bounds,
+    Places,
+    Policy,
+    Quiet,
+    RestorePoint,
+    Tracker,
+    UnreadableCheckpointError,
+)
 from app.tracker.links import BUILT_IN, Rule, Rules, TraceRule, of_all
 
 if TYPE_CHECKING:
@@ -55,16 +63,16 @@ class PipelineSettings(msgspec.Struct, frozen=True):
         return of_all(self.link_rules)
 
     def rules(self, trace: Trace, held: Sequence[TraceRule]) -> Rules:
-        """What messages of a trace with these rules name, and what they are found by."""
+        """The names in messages of a trace with these rules, and what they are found by."""
         rules = Rules((each.rule for each in held), found_by=self.found_by)
         return rules if trace.bodies else rules.for_cut_bodies()
 
-    async def restored(self, store: Store, trace: Trace) -> Restored:
+    async def restored(self, store: Store, trace: Trace) -> RestorePoint:
         """A trace's last checkpoint; raises `OutageError`."""
         bounds = self.bounds
         return await store.checkpoints.restore(trace.id, bounds.handovers, bounds.named)
 
-    def tracker(self, trace: Trace, restored: Restored) -> Tracker:
+    def tracker(self, trace: Trace, restored: RestorePoint) -> Tracker:
         """The trace's tracker, as of its checkpoint, by the rules of links that held then.
 
         Raises `CheckpointError` if that cannot be read.
@@ -84,7 +92,7 @@ class PipelineSettings(msgspec.Struct, frozen=True):
 
 
 def unreadable_checkpoint(vhost: str) -> str:
-    """What is said about a trace whose checkpoint cannot be read."""
+    """The sentence about a trace whose checkpoint cannot be read."""
     return (
         f"the checkpoint of the trace of {vhost!r} cannot be read. Its events can; "
         "rabbitmq-itc trace reset makes it anew from them and says what is lost"
@@ -97,7 +105,7 @@ def _found_by(rules: tuple[Rule, ...], indexed: tuple[str, ...]) -> Mapping[str,
 
 
 class Ending(msgspec.Struct):
-    """How a run is asked to end; it checks this between batches."""
+    """The request to a run to end; it checks this between batches."""
 
     at_once: bool = False  # after the current batch; the queue keeps collecting
     when_empty: bool = False  # once the queue is empty; until then tracing is off on purpose

@@ -38,7 +38,7 @@ RESTART_SECONDS = 1.0
 LINE_BYTES = 16 << 20
 
 
-class Order(msgspec.Struct, frozen=True):
+class TraceOrder(msgspec.Struct, frozen=True):
     """One line to the child: what to do with a trace.
 
     ``drain`` and ``deadline`` (seconds) are those of `RunningTrace.end`, and only "end" has them.
@@ -67,12 +67,12 @@ class RemoteTrace:
         self._snapshot = Snapshot(Life().standing, last_event_id=trace.last_event_id)
         self._over = asyncio.Event()
         # Everything its process was told about it: a new process has to be told again.
-        self.orders: list[Order] = []
-        self._tell(Order("run", trace))
+        self.orders: list[TraceOrder] = []
+        self._tell(TraceOrder("run", trace))
 
     @property
     def is_alive(self) -> bool:
-        """Whether it runs, or tries to."""
+        """Tell whether it runs, or tries to."""
         return not self._over.is_set()
 
     def snapshot(self) -> Snapshot:
@@ -81,15 +81,15 @@ class RemoteTrace:
 
     def drain(self) -> None:
         """Ask the run to end once the queue is empty, and to leave tracing alone until then."""
-        self._tell(Order("drain", self.trace))
+        self._tell(TraceOrder("drain", self.trace))
 
     def prove(self) -> None:
         """Have its status soon say of this moment that all is stored which was traced before."""
-        self._process.order(Order("prove", self.trace))  # a new process need not know
+        self._process.order(TraceOrder("prove", self.trace))  # a new process need not know
 
     async def end(self, *, drain: bool, deadline: float) -> None:
         """End the run within ``deadline`` seconds."""
-        self._tell(Order("end", self.trace, drain, deadline))
+        self._tell(TraceOrder("end", self.trace, drain, deadline))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._over.wait(), deadline + RESTART_SECONDS)
         self._process.forget(self.trace)
@@ -100,7 +100,7 @@ class RemoteTrace:
         if not notice.is_alive:
             self._over.set()
 
-    def _tell(self, order: Order) -> None:
+    def _tell(self, order: TraceOrder) -> None:
         self.orders.append(order)
         self._process.order(order)
 
@@ -134,7 +134,7 @@ class TraceProcess:
         remote = self._traces[trace.id] = RemoteTrace(trace, self)
         return remote
 
-    def order(self, order: Order) -> None:
+    def order(self, order: TraceOrder) -> None:
         """Send an order; not needed without a child, since the next one is told everything."""
         if self._child is not None:
             self._child.write(order)

@@ -18,10 +18,10 @@ from app.traces.life import Standing
 from app.traces.marks import Point
 from app.traces.pipeline import Pipeline
 from app.traces.resume import Window
-from app.traces.status import Snapshot, Work
+from app.traces.status import CaptureCost, Snapshot
 from app.traces.supervisor import patiently
 from app.tracker import (
-    Restored,
+    RestorePoint,
     StampedEvent,
     Unreadable,
 )
@@ -64,7 +64,7 @@ class Rate:
 class Recorder:
     """Stores what a run stamps, from the checkpoint on."""
 
-    def __init__(self, pipeline: Pipeline, restored: Restored, epoch: int) -> None:
+    def __init__(self, pipeline: Pipeline, restored: RestorePoint, epoch: int) -> None:
         settings = pipeline.settings
         self._pipeline = pipeline
         self.epoch = epoch
@@ -91,12 +91,12 @@ class Recorder:
         self.marks = 0  # seen by this run, among all that was seen
         self.is_ledger_new = False  # whether it holds what is not stored yet
         self.settled = Point(0, 0)  # all that was traced before its time is stored up to its event
-        self.work = Work()
+        self.work = CaptureCost()
         self._rate = Rate(time.monotonic)
 
     @property
     def traffic(self) -> int:
-        """How many trace messages were seen that are not about our own marks."""
+        """The number of trace messages seen that are not about our own marks."""
         return self.seen.sum - self.marks
 
     @classmethod
@@ -114,7 +114,7 @@ class Recorder:
 
     @property
     def ledger(self) -> Ledger:
-        """What was seen, and what the audit says of it."""
+        """The ledger: what was seen, and what the audit says of it."""
         return Ledger(self.seen, self.audit.state, self.sentinel)
 
     def lose_sentinel(self, token: str) -> None:

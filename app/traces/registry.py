@@ -198,7 +198,7 @@ class TraceRegistry:
         await self._elsewhere.check(await self.here.known(vhost))
 
     async def others(self) -> bool:
-        """Whether there are other services."""
+        """Tell whether there are other services."""
         return bool(await self._elsewhere.living())
 
     async def _describe(self, trace: Trace, others: Others) -> TraceStatus:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from app.errors import CheckpointError
-from app.stored.capture import RestampOutcome, Rules, Standing
+from app.stored.capture import ParticipantRules, RestampOutcome, TraceExtent
 from app.tracker import Bounds, Places, Policy, Quiet, UnreadableCheckpointError
 from app.tracker.links import Rules as LinkRules
 from app.tracker.restamp import Restamper, StoredEvent
@@ -32,7 +32,7 @@ class Restamping:
         self,
         store: Restamps,
         trace_id: int,
-        rules: Rules,
+        rules: ParticipantRules,
         report: Callable[[Progress], None],
         *,
         shared_places: Sequence[str] = (),
@@ -135,7 +135,7 @@ class Restamping:
         if names:
             self._restamper.introduce(await self._store.incarnations(names))
 
-    def _moved(self, standing: Standing, moved: int) -> None:
+    def _moved(self, standing: TraceExtent, moved: int) -> None:
         share = moved / max(standing.events, 1)
         self._say("swapping", REPLAY_PERCENT + (100.0 - REPLAY_PERCENT) * share, moved)
 
@@ -143,7 +143,7 @@ class Restamping:
         self._report(Progress(stage, round(percent, 1), self._done, written))
 
 
-def _link_rules(rules: Rules, found_by: Mapping[str, bool]) -> LinkRules | None:
+def _link_rules(rules: ParticipantRules, found_by: Mapping[str, bool]) -> LinkRules | None:
     if rules.links is None:
         return None
     return LinkRules((each.rule for each in rules.links), found_by=found_by)

@@ -62,7 +62,7 @@ class Window:
         self.span = max(span, len(self))
 
     def __len__(self) -> int:
-        """How many messages may come back, at most."""
+        """The number of messages that may come back, at most."""
         return self._bytes // DIGEST_BYTES
 
     def add(self, digests: list[bytes], tag: int = 0) -> None:
@@ -98,7 +98,7 @@ class Window:
         return _split(self._acknowledged)
 
     def digests(self) -> list[bytes]:
-        """What may come back, oldest first."""
+        """The digests of what may come back, oldest first."""
         return _split(b"".join(batch for batch, _ in self._batches))
 
     def suffixes(self) -> set[int]:
@@ -139,7 +139,7 @@ class Resume(Generic[T]):
 
     @property
     def is_holding(self) -> bool:
-        """Whether messages are held until later ones decide about them."""
+        """Tell whether messages are held until later ones decide about them."""
         return bool(self._held)
 
     def push(self, message: T, digest: bytes, redelivered: bool) -> list[tuple[T, bool]]:
@@ -232,5 +232,5 @@ def _fits(run: Sequence[bytes], window: Sequence[bytes]) -> list[int]:
 
 
 def _repeated(marks: Sequence[bytes]) -> int:
-    """How many of the last ones stand elsewhere too, in the same order."""
+    """The number of the last ones that stand elsewhere too, in the same order."""
     return max(_borders(marks[::-1]), default=0)

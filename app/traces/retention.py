@@ -17,7 +17,7 @@ AT_MOST = 20_000
 
 
 class RetentionRule(msgspec.Struct, frozen=True):
-    """What is kept: the newest events by number, by age (seconds), or all (None).
+    """The rule of what is kept: the newest events by number, by age (seconds), or all (None).
 
     Nothing with an id above ``through``, where the archive ends, is removed, whatever the others
     say. If only ``through`` is given, everything up to it is removed.
@@ -30,7 +30,7 @@ class RetentionRule(msgspec.Struct, frozen=True):
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is ever removed."""
+        """Tell whether anything is ever removed."""
         bounds = (self.keep_events, self.keep_seconds, self.through)
         return any(bound is not None for bound in bounds)
 
@@ -41,18 +41,18 @@ class RetentionRule(msgspec.Struct, frozen=True):
         return now() - int(self.keep_seconds * 1_000_000)
 
 
-class Pruned(msgspec.Struct, frozen=True):
-    """What retention has removed from a trace, or would remove."""
+class PruneCount(msgspec.Struct, frozen=True):
+    """The events and participants that retention has removed from a trace, or would remove."""
 
     events: int = 0
     participants: int = 0
 
-    def __add__(self, other: Pruned) -> Pruned:
-        return Pruned(self.events + other.events, self.participants + other.participants)
+    def __add__(self, other: PruneCount) -> PruneCount:
+        return PruneCount(self.events + other.events, self.participants + other.participants)
 
 
-async def preview(store: Retention, trace_id: int, rule: RetentionRule) -> Pruned:
-    """What `retain` would remove."""
+async def preview(store: Retention, trace_id: int, rule: RetentionRule) -> PruneCount:
+    """The events and participants that `retain` would remove."""
     plan = await store.plan(
         trace_id,
         keep_events=rule.keep_events,
@@ -60,7 +60,7 @@ async def preview(store: Retention, trace_id: int, rule: RetentionRule) -> Prune
         through=rule.through,
         at_most=None,
     )
-    return Pruned(plan.events, len(plan.participants)) if plan else Pruned()
+    return PruneCount(plan.events, len(plan.participants)) if plan else PruneCount()
 
 
 async def retain(
@@ -69,13 +69,13 @@ async def retain(
     tracker: Tracker,
     rule: RetentionRule,
     epoch: int | None = None,
-) -> Pruned:
+) -> PruneCount:
     """Remove what the retention does not keep; returns what was removed.
 
     Everything that the tracker holds must be stored. Raises `LeaseLostError` once the trace was
     taken by another since ``epoch``.
     """
-    removed = Pruned()
+    removed = PruneCount()
     while plan := await store.plan(
         trace_id,
         keep_events=rule.keep_events,
@@ -85,5 +85,5 @@ async def retain(
     ):
         tracker.forget_before(plan.before_id)
         await store.prune(plan, tracker.checkpoint(), epoch)
-        removed += Pruned(plan.events, len(plan.participants))
+        removed += PruneCount(plan.events, len(plan.participants))
     return removed

@@ -182,7 +182,7 @@ class Run:
         return len(messages), is_empty
 
     def _may_grow(self) -> bool:
-        """Whether the batch in the making may wait for more."""
+        """Tell whether the batch in the making may wait for more."""
         settings, stamper = self._pipeline.settings, self._stamper
         return (
             not self._ending.at_once
@@ -215,7 +215,7 @@ class Run:
             await recorder.append(recorder.batch([], []))
 
     async def _is_silent(self) -> bool:
-        """Whether the queue is empty and not just pausing; False if nothing depends on it."""
+        """Tell whether the queue is empty and not just pausing; False if nothing depends on it."""
         if not (self._ending.when_empty or self._stamper.is_holding):
             return False
         if self._stream.waits:  # for what is held to be decided

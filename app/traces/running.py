@@ -65,7 +65,7 @@ class RunningTrace:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it runs, or tries to."""
+        """Tell whether it runs, or tries to."""
         return not self._task.done()
 
     def snapshot(self) -> Snapshot:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from app.errors import ItcError
-from app.stored.spans import Outcome
+from app.stored.spans import ResolutionOutcome
 from model.times import now
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ class SpanBounds(msgspec.Struct, frozen=True):
 
 
 class SpanState(msgspec.Struct):
-    """What came of publishes' traceparents since the service started.
+    """Counts of what came of publishes' traceparents since the service started.
 
     ``links``: how many links were stored; ``known``: of these, what the clocks had already.
     """
 
-    outcomes: Counter[Outcome] = msgspec.field(default_factory=Counter)
+    outcomes: Counter[ResolutionOutcome] = msgspec.field(default_factory=Counter)
     links: int = 0
     known: int = 0
     pruned: int = 0

@@ -70,7 +70,7 @@ class Stamper:
 
     @property
     def is_holding(self) -> bool:
-        """Whether messages are held until later ones decide whether they are stored."""
+        """Tell whether messages are held until later ones decide whether they are stored."""
         return self._resume.is_holding
 
     @property
@@ -80,7 +80,7 @@ class Stamper:
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing was stamped yet for the batch in the making."""
+        """Tell whether nothing was stamped yet for the batch in the making."""
         return not self.stretch.messages and not self.stretch.events
 
     def stamp(self, steps: Iterator[None]) -> bool:

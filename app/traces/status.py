@@ -1,4 +1,4 @@
-"""What is known of a trace at any moment."""
+"""Status of a trace at any moment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.traces.audit import BOTH, AuditState, Compares, Ledger, comparing
 from app.traces.life import Standing, TraceState
 from app.tracker import Counters, Policy, Totals
 from app.tracker.links.memory import LinkCount
-from app.tracker.taken import ALL, Taken
+from app.tracker.taken import ALL, Selection
 from itc import Stamp, pack
 from model.described import INNER
 from model.gaps import Gap
@@ -19,8 +19,8 @@ from model.sound import Evidence
 from model.times import Microseconds, iso_time
 
 
-class Work(msgspec.Struct):
-    """What capture has cost since its run began, in numbers and seconds, for `/metrics`.
+class CaptureCost(msgspec.Struct):
+    """The cost of capture since its run began, in numbers and seconds, for `/metrics`.
 
     ``stamp_bytes`` and ``id_depth`` are the newest event's: the size of its stored clock, and how
     often the seed was halved for its participant.
@@ -54,15 +54,15 @@ class Snapshot(msgspec.Struct, frozen=True):
     last_event_id: int = 0
     rate: float = 0.0
     lag: int | None = None
-    work: Work = msgspec.field(default_factory=Work)
+    work: CaptureCost = msgspec.field(default_factory=CaptureCost)
     ledger: Ledger | None = None
     remarks: tuple[str, ...] = ()
     settled_at: int = 0
     settled_id: int = 0
 
 
-class Audited(msgspec.Struct, frozen=True):
-    """What was traced in one direction, and what the broker counted since the trace began.
+class AuditSide(msgspec.Struct, frozen=True):
+    """Trace messages in one direction, and the broker's count since the trace began.
 
     Both are of the same moment, when everything was at rest.
     """
@@ -79,8 +79,8 @@ class Audited(msgspec.Struct, frozen=True):
 class AuditStatus(msgspec.Struct, frozen=True):
     """The trace held against the broker's own counters."""
 
-    publishes: Audited
-    deliveries: Audited
+    publishes: AuditSide
+    deliveries: AuditSide
     as_of: Annotated[
         Microseconds | None,
         "When they were compared: the counters stood still, and the trace queue was empty. `null` "
@@ -116,7 +116,7 @@ class AuditStatus(msgspec.Struct, frozen=True):
         return f"{traced} traced, as of {iso_time(self.as_of)[11:19]}"
 
     def remarks(self) -> list[str]:
-        """What an operator should know of it, a sentence each."""
+        """Remarks for an operator, a sentence each."""
         found = []
         if self.suspected:
             found.append(
@@ -132,7 +132,7 @@ class AuditStatus(msgspec.Struct, frozen=True):
 
     @property
     def _of_part(self) -> str:
-        """What it says where the counters hold more than was asked for."""
+        """The sentence where the counters hold more than was asked for."""
         publishes, deliveries = f"{self.publishes.traced:,}", f"{self.deliveries.traced:,}"
         left = [name for name, can in self.compares._asdict().items() if not can]
         if self.compares.publishes:
@@ -145,16 +145,16 @@ class AuditStatus(msgspec.Struct, frozen=True):
         )
 
 
-def audit_status(ledger: Ledger, taken: Taken = ALL) -> AuditStatus:
-    """What a ledger says of a trace that takes this."""
+def audit_status(ledger: Ledger, taken: Selection = ALL) -> AuditStatus:
+    """The status of an audit, by the ledger of a trace that takes this."""
     audit, compares = ledger.audit or AuditState(), comparing(taken)
     counted = audit.counted if any(compares) else None
     traced = ledger.seen if counted is None else audit.traced
     return AuditStatus(
-        publishes=Audited(
+        publishes=AuditSide(
             traced.publishes, counted.publishes if counted and compares.publishes else None
         ),
-        deliveries=Audited(
+        deliveries=AuditSide(
             traced.deliveries, counted.deliveries if counted and compares.deliveries else None
         ),
         as_of=audit.even_at if any(compares) else None,
@@ -166,8 +166,8 @@ def audit_status(ledger: Ledger, taken: Taken = ALL) -> AuditStatus:
     )
 
 
-def audit_remarks(ledger: Ledger | None, taken: Taken) -> list[str]:
-    """What an operator should know of a trace's audit, a sentence each."""
+def audit_remarks(ledger: Ledger | None, taken: Selection) -> list[str]:
+    """Remarks on a trace's audit for an operator, a sentence each."""
     return audit_status(ledger, taken).remarks() if ledger else []
 
 
@@ -196,7 +196,7 @@ class TraceStatus(msgspec.Struct, frozen=True):
         str | None, "The service that runs it, where several may; null where none does."
     ] = None
     bodies: Annotated[bool, "Whether messages' bodies are stored, and read for links."] = True
-    taken: Annotated[Taken, INNER] = ALL
+    taken: Annotated[Selection, INNER] = ALL
     doubts: Annotated[list[str], "Why it is not sound, a sentence each."] = []
     evidence: Annotated[
         Evidence,
@@ -207,7 +207,7 @@ class TraceStatus(msgspec.Struct, frozen=True):
         "What an operator should know of the trace queue and of the audit, a sentence each.",
     ] = ()
     ledger: Annotated[Ledger | None, INNER] = None
-    work: Annotated[Work, INNER] = msgspec.field(default_factory=Work)
+    work: Annotated[CaptureCost, INNER] = msgspec.field(default_factory=CaptureCost)
 
     @property
     def audit(self) -> AuditStatus | None:
@@ -226,7 +226,7 @@ class TraceStatus(msgspec.Struct, frozen=True):
 
     @property
     def sound(self) -> bool:
-        """Whether participants are those who act, as far as is seen."""
+        """Tell whether participants are those who act, as far as is seen."""
         return not self.doubts
 
     def losses(self) -> list[Gap]:

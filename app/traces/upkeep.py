@@ -11,7 +11,7 @@ from app.stored.capture import Batch, Trace
 from app.traces.elsewhere import Elsewhere
 from app.traces.here import TracesHere
 from app.traces.pipeline import PipelineSettings
-from app.traces.retention import Pruned, RetentionRule, preview, retain
+from app.traces.retention import PruneCount, RetentionRule, preview, retain
 from app.tracker import Checkpoint, rebuilt
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Upkeep:
-    """What is done to a trace while it does not run, or pauses."""
+    """The work on a trace while it does not run, or pauses."""
 
     def __init__(
         self, store: Store, here: TracesHere, elsewhere: Elsewhere, settings: PipelineSettings
@@ -87,7 +87,7 @@ class Upkeep:
         keep_seconds: float | None = None,
         through: int | None = None,
         dry_run: bool = False,
-    ) -> Pruned:
+    ) -> PruneCount:
         """Remove all but the newest events of a trace now; or only say how many that would be.
 
         Nothing with an id above ``through`` is removed. Without any bound the service's own
@@ -120,7 +120,7 @@ class Upkeep:
 
     async def _retain(
         self, trace: Trace, retention: RetentionRule, epoch: int | None = None
-    ) -> Pruned:
+    ) -> PruneCount:
         restored = await self._settings.restored(self._store, trace)
         tracker = self._settings.tracker(trace, restored)
         return await retain(self._store.retention, trace.id, tracker, retention, epoch)

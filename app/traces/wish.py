@@ -1,4 +1,4 @@
-"""What somebody wants a trace to take, checked before anything is changed."""
+"""A wish for what a trace is to take, checked before anything is changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from app.errors import BadRequestError
 from app.stored.capture import Trace
-from app.tracker.taken import ALL, Taken, taken
+from app.tracker.taken import ALL, Selection, taken
 
 if TYPE_CHECKING:
     from app.broker.source import TraceSource
@@ -25,11 +25,11 @@ class Wish(msgspec.Struct, frozen=True):
     """
 
     bodies: bool | None = None
-    taken: Taken | None = None
+    taken: Selection | None = None
     later: bool = False
 
-    def of(self, known: Trace | None) -> tuple[bool, Taken]:
-        """What is to be taken of a trace that may be known."""
+    def of(self, known: Trace | None) -> tuple[bool, Selection]:
+        """The selection for a trace that may be known."""
         bodies, present = (known.bodies, known.taken) if known else (True, ALL)
         return (
             bodies if self.bodies is None else self.bodies,

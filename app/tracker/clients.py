@@ -1,4 +1,4 @@
-"""What a program calls itself: its connection's name without what varies between its connections.
+"""Names of programs: a connection's name without what varies between a program's connections.
 
 Libraries and people put the role of a connection, a counter, a process id or a random number behind
 a program's name. A name that is cut too short makes one participant of two programs, which only

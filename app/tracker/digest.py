@@ -1,4 +1,4 @@
-"""What a trace message is recognised by when it comes again."""
+"""Digests, by which a trace message is recognised when it comes again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tracker makes of a record: the stamped event and the checkpoint that goes with it.
+"""Results of the tracker: the stamped event and the checkpoint that goes with it.
 
 These values cross from the tracker to the store. All times are microseconds since the epoch,
 UTC, taken when the trace message reached us (the firehose carries no time of its own).
@@ -46,7 +46,7 @@ class Reference(msgspec.Struct, eq=False, gc=False):
 
     @property
     def clock(self) -> Stamp:
-        """What whoever is handed this event's message learns."""
+        """The clock that whoever is handed this event's message learns."""
         return self.stamp.peek()
 
     def rest(self) -> None:
@@ -139,7 +139,7 @@ class ParticipantState(msgspec.Struct, frozen=True):
     hidden: int = 0
 
 
-class Copy(msgspec.Struct, frozen=True, gc=False):
+class PendingCopy(msgspec.Struct, frozen=True, gc=False):
     """One routed copy that was not handed over yet; ``number`` counts the trace's copies.
 
     ``recorded_at`` is in the tracker's own time (`app.tracker.progress`), which is behind the clock
@@ -154,7 +154,7 @@ class Copy(msgspec.Struct, frozen=True, gc=False):
 
 
 class Checkpoint(msgspec.Struct):
-    """What changed since the last checkpoint; stored in one transaction with its events.
+    """The changes since the last checkpoint; stored in one transaction with its events.
 
     ``state`` is the small rest (counters, id pool, next numbers) as opaque bytes that only the
     tracker reads. ``channel_keys_acted`` are the channels with new events, known ones
@@ -165,7 +165,7 @@ class Checkpoint(msgspec.Struct):
     channels: list[ChannelState]
     channel_keys_acted: list[int]
     participants: list[ParticipantState]
-    copies_added: list[Copy]
+    copies_added: list[PendingCopy]
     copies_removed: list[int]
     replies: list[tuple[int, str]] = []  # channel's key, and where it gets replies from now on
 
@@ -193,7 +193,7 @@ class NamedEvent(msgspec.Struct, frozen=True, gc=False):
     message: Reference | int | None
 
 
-class Restored(msgspec.Struct):
+class RestorePoint(msgspec.Struct):
     """Everything a tracker needs to go on exactly where the last checkpoint left it.
 
     ``participants`` come with stamp and id of their last event, which the store looks up;
@@ -208,7 +208,7 @@ class Restored(msgspec.Struct):
     state: bytes
     channels: list[ChannelState]
     participants: list[tuple[ParticipantState, Stamp, int]]
-    copies: list[Copy]
+    copies: list[PendingCopy]
     handovers: list[Handover]
     window: bytes = b""
     ledger: bytes | None = None

@@ -1,4 +1,4 @@
-"""What two trace messages about the same message have in common.
+"""Fingerprints: what two trace messages about the same message have in common.
 
 The firehose carries no message id of the broker's, so a delivery is recognised by what the broker
 leaves alone on the way from publish to deliver: exchange, primary routing key, properties and
@@ -58,7 +58,7 @@ _SPECIAL_IN_PUBLISHES = BROKER_HEADERS | TELLING
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
-class Origin(NamedTuple):
+class DeathOrigin(NamedTuple):
     """Where a dead-lettered delivery may have been before: a queue, and the fingerprint there.
 
     ``exchange`` is the one that it was published to then, perhaps for a death before.
@@ -132,7 +132,7 @@ def of_stream(deliver: Deliver, mark: bytes) -> Iterator[bytes]:
     yield from _others_of_stream(deliver.exchange, key, deliver)
 
 
-def origins(deliver: Deliver) -> Iterator[Origin]:
+def origins(deliver: Deliver) -> Iterator[DeathOrigin]:
     """Yield the places a dead-lettered delivery may come from, the most recent publish first.
 
     `x-death` lists deaths newest first. The publish happened before the oldest death that it did
@@ -150,7 +150,7 @@ def origins(deliver: Deliver) -> Iterator[Origin]:
         if not isinstance(queue, str) or not isinstance(exchange, str):
             continue
         key = keys[0] if isinstance(keys, list) and keys and isinstance(keys[0], str) else ""
-        yield Origin(
+        yield DeathOrigin(
             queue=queue,
             exchange=exchange,
             fingerprint=(
@@ -168,7 +168,7 @@ def origins(deliver: Deliver) -> Iterator[Origin]:
 
 
 def has_broker_headers(record: Record) -> bool:
-    """Whether a message has headers that may be otherwise at its next hand-over."""
+    """Tell whether a message has headers that may be otherwise at its next hand-over."""
     headers = record.properties.get("headers")
     return isinstance(headers, dict) and not BROKER_HEADERS.isdisjoint(headers)
 

@@ -22,7 +22,7 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Policy(enum.StrEnum):
-    """What counts as one participant.
+    """The policy: what counts as one participant.
 
     `client`: a user at a place, and where several programs share the place also the client's name.
     `host`: a user at a place. `user`, `connection` and `channel`: one of the broker's.
@@ -36,12 +36,12 @@ class Policy(enum.StrEnum):
 
     @property
     def is_finer_than_clients(self) -> bool:
-        """Whether one program may be several participants."""
+        """Tell whether one program may be several participants."""
         return self.value in FINE
 
     @property
     def shows_names(self) -> bool:
-        """Whether a participant has a client's name, be it only to be shown."""
+        """Tell whether a participant has a client's name, be it only to be shown."""
         return self not in (Policy.host, Policy.user)
 
 
@@ -74,7 +74,7 @@ class Identity(msgspec.Struct, frozen=True):
         return cls(key, user, place, client, assumed, assumed or policy.is_finer_than_clients)
 
     def label(self, number: int) -> str:
-        """What people read: the client's name, user and place."""
+        """The label that people read: the client's name, user and place."""
         who = self.user if self.place is None else f"{self.user}@{self.place}"
         named = who if self.client is None else f"{self.client} ({who})"
         return f"{named} #{number}" if self.is_one_of_many else named
@@ -94,7 +94,7 @@ class Places:
         self._known: dict[str, bool] = {}
 
     def is_shared(self, place: str) -> bool:
-        """Whether several programs may act from there."""
+        """Tell whether several programs may act from there."""
         known = self._known.get(place)
         if known is None:
             if len(self._known) >= _REMEMBERED:
@@ -127,7 +127,7 @@ def way_between(one: Identity, other: Identity, places: Places) -> Way:
 
 
 def is_direct(channel: Channel) -> bool:
-    """Whether its connection was made within the broker, as by the management interface."""
+    """Tell whether its connection was made within the broker, as by the management interface."""
     return channel.connection.startswith("<")
 
 
@@ -159,14 +159,14 @@ class Identities:
         self._places = places
 
     def is_by_name(self, channel: Channel) -> bool:
-        """Whether the client's name decides."""
+        """Tell whether the client's name decides."""
         if self._policy is not Policy.client or is_direct(channel):
             return False
         place = place_of(channel)
         return place == channel.connection or self._places.is_shared(place)
 
     def is_by_connection(self, channel: Channel) -> bool:
-        """Whether somebody else may act there once the connection has closed."""
+        """Tell whether somebody else may act there once the connection has closed."""
         return self._policy.is_finer_than_clients or self.is_by_name(channel)
 
     def of(self, channel: Channel, client: str | None = None) -> Identity:

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from app.tracker._memories import KeyedFifo
-from app.tracker.events import Copy, Handover, Reference
+from app.tracker.events import Handover, PendingCopy, Reference
 from app.tracker.fingerprint import BYTES, halves, of_stream, origins
 from app.tracker.records import Deliver
 from app.tracker.reorder import Place, handover_of
@@ -67,7 +67,9 @@ class Matcher:
         self._most_copies = copies
         self._copy_age = copy_age
         self._most_handovers = handovers
-        self._copies: KeyedFifo[Key, Copy] = KeyedFifo()  # each under its fingerprint's halves
+        self._copies: KeyedFifo[Key, PendingCopy] = (
+            KeyedFifo()
+        )  # each under its fingerprint's halves
         self._handovers: KeyedFifo[Key, Reference] = KeyedFifo()
         self._next_copy = 1
         self._next_handover = 1
@@ -79,7 +81,7 @@ class Matcher:
 
     @property
     def pending_copies(self) -> int:
-        """How many copies wait to be handed over."""
+        """The number of copies that wait to be handed over."""
         return len(self._copies)
 
     @property
@@ -87,7 +89,7 @@ class Matcher:
         """The number that the next copy gets."""
         return self._next_copy
 
-    def restore(self, next_copy: int, copies: list[Copy], handovers: list[Handover]) -> None:
+    def restore(self, next_copy: int, copies: list[PendingCopy], handovers: list[Handover]) -> None:
         """Fill the memories from a checkpoint; both lists oldest first."""
         self._next_copy = self._stored = next_copy
         self._forgot_before = self.copies_dropped > 0
@@ -107,7 +109,7 @@ class Matcher:
             queues = tuple(filter(self._takes.deliveries, queues))
         cause.waiting += len(queues)
         for queue in queues:
-            copy = Copy(number, queue, mark, cause, now)
+            copy = PendingCopy(number, queue, mark, cause, now)
             if len(mark) == BYTES:
                 copies.add(number, (queue, mark), copy)
             else:
@@ -167,7 +169,7 @@ class Matcher:
         return True
 
     def is_publish_taken(self, deliver: Deliver) -> bool:
-        """Whether the trace takes the publish that a delivery came from, if only in the end.
+        """Tell whether the trace takes the publish that a delivery came from, if only in the end.
 
         Copies that died in a queue that hands out nothing that is taken are not kept.
         """
@@ -222,10 +224,10 @@ class Matcher:
                 self.handed_over(queue, mark, cause)
 
     def has_forgotten(self, queue: str) -> bool:
-        """Whether copies in this queue were forgotten; after a restart, whether any were."""
+        """Tell whether copies in this queue were forgotten; after a restart, whether any were."""
         return queue in self._forgotten or self._forgot_before
 
-    def changes(self) -> tuple[list[Copy], list[int]]:
+    def changes(self) -> tuple[list[PendingCopy], list[int]]:
         """Return copies (added, removed) since the last call; what came and went is in neither."""
         changes = self._copies.since(self._stored), self._removed
         self._stored, self._removed = self._next_copy, []
@@ -273,11 +275,11 @@ class Matcher:
         copy = self._copies.take((first.queue, first.fingerprint[:BYTES]))
         return None if copy is None else self._left(copy)
 
-    def _wait(self, copy: Copy) -> None:
+    def _wait(self, copy: PendingCopy) -> None:
         keys = tuple((copy.queue, each) for each in halves(copy.fingerprint))
         self._copies.add_under(copy.number, keys, copy)
 
-    def _left(self, copy: Copy) -> Reference:
+    def _left(self, copy: PendingCopy) -> Reference:
         """Note that a copy was taken; return the publish that it is of."""
         cause = copy.cause
         cause.waiting -= 1

@@ -93,7 +93,7 @@ class Participant:
 
     @property
     def reacts(self) -> bool:
-        """Whether it has received anything, which may lead to whatever it publishes."""
+        """Tell whether it has received anything, which may lead to whatever it publishes."""
         return self.seq > self.published
 
     def explain(self, ways: Iterable[Way]) -> None:
@@ -149,7 +149,7 @@ class Participant:
         return self
 
 
-class Participants:
+class ParticipantRegistry:
     """All participants of one trace, by channel; deals numbers and intervals."""
 
     def __init__(
@@ -192,7 +192,7 @@ class Participants:
 
     @property
     def channels(self) -> int:
-        """How many channels are known."""
+        """The number of channels that are known."""
         return len(self._by_channel)
 
     @property
@@ -225,7 +225,7 @@ class Participants:
         return self._by_number.get(number)
 
     def knows(self, channel: Channel) -> bool:
-        """Whether a channel has acted, as far as events of it are stored."""
+        """Tell whether a channel has acted, as far as events of it are stored."""
         return channel in self._by_channel
 
     def where(self, channel: Channel) -> tuple[int, str | None]:
@@ -256,7 +256,7 @@ class Participants:
         ]
 
     def is_by_name(self, channel: Channel) -> bool:
-        """Whether its client's name decides who acts there."""
+        """Tell whether its client's name decides who acts there."""
         return self._identities.is_by_name(channel)
 
     def introduce(self, channel: Channel, client: str | None) -> None:
@@ -270,7 +270,7 @@ class Participants:
             self._decided.setdefault(channel.connection, {})[channel.user] = identity
 
     def is_by_connection(self, channel: Channel) -> bool:
-        """Whether somebody else may act there once its connection has closed."""
+        """Tell whether somebody else may act there once its connection has closed."""
         return self._identities.is_by_connection(channel)
 
     def clients_on(self, connection: str) -> dict[str, str | None]:

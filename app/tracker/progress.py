@@ -14,7 +14,7 @@ MOST_STEP = 250_000
 MOST_BACK = 10_000_000
 
 
-class Progress:
+class SteadyTime:
     """A time in µs that never goes back; it starts with the clock's."""
 
     def __init__(self, now: int = 0, heard: int = 0) -> None:

@@ -40,7 +40,7 @@ class Quiet:
         self._exchanges, self._queues = (_Verdicts(_compiled(kind, patterns)) for kind in KINDS)
 
     def covers(self, record: Record) -> bool:
-        """Whether a message went through a quiet exchange, or to quiet queues alone."""
+        """Tell whether a message went through a quiet exchange, or to quiet queues alone."""
         if not self.patterns:
             return False
         if self._exchanges[record.exchange]:

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from app.tracker.events import Restored
-from app.tracker.tracker import Counters, State, Totals, encode_state
+from app.tracker.events import RestorePoint
+from app.tracker.tracker import Counters, Totals, TrackerState, encode_state
 from itc import IdPool
 from itc.errors import ClockError
 
@@ -22,7 +22,7 @@ NUMBERS_APART = 1_000_000
 
 
 class _Readable(msgspec.Struct):
-    """What can be read of a state whose waiting records cannot."""
+    """The readable part of a state whose waiting records cannot be read."""
 
     pool: bytes
     next_participant: int
@@ -31,14 +31,14 @@ class _Readable(msgspec.Struct):
     totals: Totals
 
 
-def rebuilt(restored: Restored) -> tuple[bytes, str]:
+def rebuilt(restored: RestorePoint) -> tuple[bytes, str]:
     """A state that a tracker can go on from, and in words what is lost."""
     try:
         known = msgspec.msgpack.decode(restored.state, type=_Readable)
         IdPool.load(known.pool)
     except (msgspec.MsgspecError, ClockError):
         return _from_rows(restored), "deliveries that waited for their publish, and all counters"
-    state = State(
+    state = TrackerState(
         pool=known.pool,
         next_participant=known.next_participant,
         next_channel_key=known.next_channel_key,
@@ -51,13 +51,13 @@ def rebuilt(restored: Restored) -> tuple[bytes, str]:
     return encode_state(state), "deliveries that waited for their publish"
 
 
-def _from_rows(restored: Restored) -> bytes:
+def _from_rows(restored: RestorePoint) -> bytes:
     participants = [state for state, _, _ in restored.participants]
     # No stored clock is above the join of all last ones, so nothing is higher than this anywhere.
     height = max((stamp.greatest_height for _, stamp, _ in restored.participants), default=0)
     pool = IdPool.around([state.interval for state in participants], height)
     return encode_state(
-        State(
+        TrackerState(
             pool=pool.dump(),
             next_participant=_apart(state.number for state in participants),
             next_channel_key=_apart(channel.key for channel in restored.channels),
@@ -70,7 +70,7 @@ def _from_rows(restored: Restored) -> bytes:
     )
 
 
-def _time(restored: Restored) -> int:
+def _time(restored: RestorePoint) -> int:
     """The tracker's time: that of what it holds last."""
     return max((copy.recorded_at for copy in restored.copies), default=0)
 

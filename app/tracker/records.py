@@ -1,4 +1,4 @@
-"""What the broker said: the typed, frozen values that enter the tracker.
+"""Records: the broker's word as typed, frozen values that enter the tracker.
 
 A trace message is parsed once, at the broker's edge, into a `Publish` or a `Deliver`; nothing
 behind that edge sees a header table again. `msgspec.Struct` rather than a frozen dataclass:

@@ -37,7 +37,7 @@ MOST_STEPS = 32
 Place: TypeAlias = tuple[str, bytes, bool]
 
 
-class Held(msgspec.Struct, frozen=True):
+class WaitingRecord(msgspec.Struct, frozen=True):
     """A record that waits, with the time it reached us (µs).
 
     ``since`` is the same in the tracker's own time, by which it waits. ``names`` is what its
@@ -65,7 +65,7 @@ def places_of(record: Publish | Deliver, mark: bytes, names: Names) -> list[Plac
 
 
 def handover_of(mark: bytes) -> bytes:
-    """What a delivery with this mark is remembered by: in a stream its place, else the message."""
+    """The mark that a delivery is remembered by: in a stream its place, else the message."""
     return halves(mark)[-1]
 
 
@@ -88,7 +88,7 @@ class ReorderWindow:
         """Hold a record for ``span`` µs at most (0: never), and ``most`` records in all."""
         self.span = span
         self._most = most
-        self._queues: dict[str, deque[Held]] = {}
+        self._queues: dict[str, deque[WaitingRecord]] = {}
         self.count = 0  # of all that wait: asked for each record, it is no call
         self.connections: Counter[str] = Counter()  # of how many records that wait
         self._entries = 0
@@ -106,7 +106,7 @@ class ReorderWindow:
         return self.count
 
     def blocks(self, name: str) -> bool:
-        """Whether this participant waits, so that its next record must wait behind."""
+        """Tell whether this participant waits, so that its next record must wait behind."""
         return name in self._queues
 
     def waiting(self) -> list[str]:
@@ -119,7 +119,7 @@ class ReorderWindow:
         those = (islice(awaiting[place], WOKEN) for place in places if place in awaiting)
         return [*dict.fromkeys(name for names in those for name in names)]
 
-    def hold(self, name: str, held: Held) -> None:
+    def hold(self, name: str, held: WaitingRecord) -> None:
         """Let a record wait behind what its participant has waiting."""
         queue = self._queues.setdefault(name, deque())
         queue.append(held)
@@ -139,12 +139,12 @@ class ReorderWindow:
         for place in self._awaited[name]:
             self._awaiting.setdefault(place, {})[name] = None
 
-    def head(self, name: str) -> Held | None:
+    def head(self, name: str) -> WaitingRecord | None:
         """Return the record that a participant waits with."""
         queue = self._queues.get(name)
         return queue[0] if queue else None
 
-    def release(self, name: str) -> Held:
+    def release(self, name: str) -> WaitingRecord:
         """Take a participant's head out; its next record now waits as head, at the end."""
         queue = self._queues.pop(name)
         held = queue.popleft()
@@ -187,7 +187,7 @@ class ReorderWindow:
         """When the oldest record that waits reached us (µs)."""
         return min((queue[0].at for queue in self._queues.values()), default=None)
 
-    def records(self) -> list[Held]:
+    def records(self) -> list[WaitingRecord]:
         """Return all that waits, each participant's in order."""
         return [held for queue in self._queues.values() for held in queue]
 
@@ -212,7 +212,7 @@ class ReorderWindow:
                     return other
         return None
 
-    def _no_longer_brings(self, name: str, held: Held) -> None:
+    def _no_longer_brings(self, name: str, held: WaitingRecord) -> None:
         for place in held.brings():
             names = self._bringing[place]
             names[name] -= 1
@@ -221,7 +221,7 @@ class ReorderWindow:
             if not names:
                 del self._bringing[place]
 
-    def _enter(self, name: str, head: Held) -> None:
+    def _enter(self, name: str, head: WaitingRecord) -> None:
         self._entries += 1
         self._heads[name] = self._entries
         heappush(self._ages, (head.since, self._entries, name))

@@ -23,7 +23,7 @@ MOST = 10_000
 
 
 def is_reply(queue: str) -> bool:
-    """Whether a queue's name stands for a channel that waits for direct replies."""
+    """Tell whether a queue's name stands for a channel that waits for direct replies."""
     return queue.startswith(PREFIX)
 
 
@@ -97,7 +97,7 @@ class Replies:
         )
 
     def reach(self, connection: str) -> bool:
-        """Whether a channel of this connection waits for replies."""
+        """Tell whether a channel of this connection waits for replies."""
         return connection in self._names
 
     def end(self, connection: str) -> None:

@@ -20,7 +20,7 @@ from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Names
 from app.tracker.links.rule import SPANS_RULE
 from app.tracker.links.rules import Rules
-from app.tracker.participants import Participant, Participants
+from app.tracker.participants import Participant, ParticipantRegistry
 from app.tracker.quiet import Quiet
 from app.tracker.records import Channel, Deliver, Publish, Record
 from app.tracker.step import Steps
@@ -41,7 +41,7 @@ class StoredMessage(msgspec.Struct, frozen=True):
 
 
 class StoredLink(msgspec.Struct, frozen=True):
-    """What an event names: the cause's id and its channel's key, by which rule, and `Way`."""
+    """A link of an event: the cause's id and its channel's key, by which rule, and `Way`."""
 
     cause: int
     channel_key: int
@@ -50,7 +50,7 @@ class StoredLink(msgspec.Struct, frozen=True):
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
-    """What of an event its stamp depends on.
+    """The part of an event that its stamp depends on.
 
     ``cause`` is the id of the one that it received, ``named`` is what it names by links that stay
     as they are; the ``message`` is needed where the others are to be found out again.
@@ -70,7 +70,7 @@ class StoredEvent(msgspec.Struct, frozen=True):
 
     @property
     def joins(self) -> tuple[int, ...]:
-        """What it comes right after, beside its participant's last event."""
+        """The events that it comes right after, beside its participant's last event."""
         named = tuple(link.cause for link in self.named)
         return named if self.cause is None else (self.cause, *named)
 
@@ -110,7 +110,7 @@ class NewParticipant(msgspec.Struct, frozen=True):
     last_event_id: int
 
 
-class Restamped(msgspec.Struct, frozen=True):
+class RestampResult(msgspec.Struct, frozen=True):
     """All that takes the place of a trace's old stamps.
 
     The participants of the new stamps have ``offset`` added to their numbers. ``state`` is the
@@ -152,7 +152,7 @@ class Restamper:
         self._policy = policy
         self._quiet = quiet
         self._places = places
-        self._participants = Participants(policy, places, assumed=assumed)
+        self._participants = ParticipantRegistry(policy, places, assumed=assumed)
         self._channels: dict[int, Channel] = {}
         self._clients: dict[str, Sequence[Incarnation]] = {}
         # By the channel's stored key: the key here, and who acts.
@@ -195,7 +195,7 @@ class Restamper:
         self._clients.update(clients)
 
     def has_met(self, events: Iterable[StoredEvent]) -> bool:
-        """Whether the channels of all these events are known."""
+        """Tell whether the channels of all these events are known."""
         return all(event.channel_key in self._channels for event in events)
 
     def wanted(self, events: Sequence[StoredEvent]) -> list[int]:
@@ -214,8 +214,8 @@ class Restamper:
         self._participants.changes()  # nobody else takes them, and they would grow
         return stamps
 
-    def end(self, state: bytes | None, first_id: int) -> Restamped:
-        """What takes the place of the old, once the last stored event is stamped.
+    def end(self, state: bytes | None, first_id: int) -> RestampResult:
+        """The replacement of the old stamps, once the last stored event is stamped.
 
         ``state`` is that of the trace's checkpoint; retention may meanwhile have removed what is
         before ``first_id``. Raises `UnreadableCheckpointError`.
@@ -223,7 +223,7 @@ class Restamper:
         participants = self._participants
         participants.retire_before(first_id)
         if state is None:
-            return Restamped(0, None, [], [])
+            return RestampResult(0, None, [], [])
         old = read_state(state)
         offset = old.next_participant - 1
         alive = {
@@ -252,7 +252,7 @@ class Restamper:
             totals=msgspec.structs.replace(old.totals, participants=len(alive)),
             decided=participants.decided({held.record.channel.connection for held in old.held}),
         )
-        return Restamped(
+        return RestampResult(
             offset=offset,
             state=encode_state(new),
             participants=[
@@ -311,7 +311,7 @@ class Restamper:
         )
 
     def _names_of(self, event: StoredEvent, record: Record) -> Names:
-        """What an event's message says by the new rules; nothing where it is not read again."""
+        """The names in an event's message by the new rules; none where it is not read again."""
         if not self._reads_again or event.message is None:
             return NO_NAMES
         self.cut += event.message.is_cut

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from app.tracker.events import Edge, NamedEvent, Reference
 from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Names
-from app.tracker.participants import Participant, Participants
+from app.tracker.participants import Participant, ParticipantRegistry
 from app.tracker.records import Deliver, Publish, Record
 from model.words import Way
 
@@ -23,7 +23,7 @@ class Steps:
 
     __slots__ = ("_linker", "_note_last")
 
-    def __init__(self, participants: Participants, linker: Linker) -> None:
+    def __init__(self, participants: ParticipantRegistry, linker: Linker) -> None:
         self._linker = linker
         self._note_last = participants.note_last
 
@@ -74,7 +74,7 @@ class Steps:
 
 
 def _found_alone(names: Names) -> Names:
-    """What quiet traffic says: it can be found, and neither names nor is named."""
+    """The names of quiet traffic: it can be found, and neither names nor is named."""
     if names.found_by or names.called:
         return Names(found_by=names.found_by, called=names.called)
     return NO_NAMES

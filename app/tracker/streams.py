@@ -1,4 +1,4 @@
-"""What a stream makes of a message: it comes out otherwise than it was published.
+"""Streams, and what they make of a message: it comes out otherwise than it was published.
 
 A stream keeps messages as AMQP 1.0, and what that has no place for is gone or looks otherwise when
 a reader is handed it. Measured on 3.10.8, 4.0.5 and 4.3.6 (classic and quorum queues change nothing
@@ -76,13 +76,13 @@ _SUSPECT = _OF_MQTT | {"cluster_id", "message_id"}
 
 
 def is_from_stream(record: Record) -> bool:
-    """Whether a delivery came out of a stream; or a client has copied that it once did."""
+    """Tell whether a delivery came out of a stream; or a client has copied that it once did."""
     headers = record.properties.get("headers")
     return isinstance(headers, dict) and OFFSET in headers
 
 
 def changes(publish: Publish) -> bool:
-    """Whether a stream may hand a message out with more than its `delivery_mode` changed."""
+    """Tell whether a stream may hand a message out with more than its `delivery_mode` changed."""
     # This is asked of every publish: a few looks at whole tables, and no loop in Python.
     properties = publish.properties
     headers = properties.get("headers")
@@ -100,7 +100,7 @@ def changes(publish: Publish) -> bool:
 
 
 def kept_of(publish: Publish) -> dict[str, Any]:
-    """What is left of a publish's properties by the time that it is read, as `kept` says it."""
+    """The rest of a publish's properties by the time that it is read, as `kept` says it."""
     properties = kept(publish.properties)
     if publish.channel.number == MQTT_CHANNEL and "expiration" in publish.properties:
         properties.pop("timestamp", None)  # the time from which MQTT's expiry counts

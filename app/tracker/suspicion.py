@@ -43,7 +43,7 @@ class Suspect(NamedTuple):
 
 
 class _Queue(msgspec.Struct):
-    """What came out of a queue: the last matched one, and the last that is settled."""
+    """The last that came out of a queue: matched, and settled."""
 
     at: int
     cause: Reference
@@ -109,7 +109,7 @@ class Suspicion:
             self._suspects.append(Suspect(queue.settled, reference))
 
     def take(self) -> list[Suspect]:
-        """What was found since the last call."""
+        """The findings since the last call."""
         found, self._suspects = self._suspects, []
         return found
 

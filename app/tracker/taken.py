@@ -17,7 +17,7 @@ _REMEMBERED = 10_000
 _SHOWN, _SHOWN_CHARACTERS = 5, 60
 
 
-class Taken(msgspec.Struct, frozen=True, omit_defaults=True):
+class Selection(msgspec.Struct, frozen=True, omit_defaults=True):
     """The patterns of exchanges whose publishes are taken, and of queues whose deliveries are.
 
     None of either means all. ``*`` stands for one word and ``#`` for any number; words are parted
@@ -29,7 +29,7 @@ class Taken(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_all(self) -> bool:
-        """Whether nothing is left out."""
+        """Tell whether nothing is left out."""
         return self.exchanges is None and self.queues is None
 
     @property
@@ -44,44 +44,44 @@ class Taken(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def sentence(self) -> str:
-        """What is taken, for whoever wonders what is missing."""
+        """A sentence on what is taken, for whoever wonders what is missing."""
         return (
             "only some exchanges and queues are taken: "
             f"{_shown('exchanges', self.exchanges)}; {_shown('queues', self.queues)}"
         )
 
 
-ALL = Taken()
+ALL = Selection()
 
 
-def taken(exchanges: Sequence[str] | None, queues: Sequence[str] | None) -> Taken:
+def taken(exchanges: Sequence[str] | None, queues: Sequence[str] | None) -> Selection:
     """Check what somebody wants taken; None means all.
 
     Raises `ValueError`, with what is wrong.
     """
-    return Taken(_checked("exchanges", exchanges), _checked("queues", queues))
+    return Selection(_checked("exchanges", exchanges), _checked("queues", queues))
 
 
 def covers(pattern: str, name: str) -> bool:
-    """Whether a pattern covers a name, as the broker's topic exchanges decide."""
+    """Tell whether a pattern covers a name, as the broker's topic exchanges decide."""
     return _is_match(pattern.split("."), name.split("."))
 
 
 class Takes:
     """Whether something is taken, found out once for each name."""
 
-    def __init__(self, what: Taken = ALL) -> None:
+    def __init__(self, what: Selection = ALL) -> None:
         self.what = what
         self.is_all = what.is_all
         self._exchanges = _Verdicts(what.exchanges)
         self._queues = _Verdicts(what.queues)
 
     def publishes(self, exchange: str) -> bool:
-        """Whether what is published to an exchange is taken."""
+        """Tell whether what is published to an exchange is taken."""
         return self._exchanges[exchange]
 
     def deliveries(self, queue: str) -> bool:
-        """Whether what a queue hands out is taken."""
+        """Tell whether what a queue hands out is taken."""
         return self._queues[queue]
 
 

@@ -16,7 +16,7 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
-from app.tracker.events import Checkpoint, Restored, StampedEvent
+from app.tracker.events import Checkpoint, RestorePoint, StampedEvent
 from app.tracker.fingerprint import fingerprint, has_broker_headers
 from app.tracker.identity import Identity, Places, Policy
 from app.tracker.links.linker import Linker
@@ -24,21 +24,21 @@ from app.tracker.links.memory import LinkCount
 from app.tracker.links.names import Names
 from app.tracker.links.rules import Rules
 from app.tracker.matching import Matcher
-from app.tracker.participants import Participant, Participants
-from app.tracker.progress import Progress
+from app.tracker.participants import Participant, ParticipantRegistry
+from app.tracker.progress import SteadyTime
 from app.tracker.quiet import Quiet
 from app.tracker.records import Channel, Deliver, Publish, Record
-from app.tracker.reorder import Held, Place, ReorderWindow, named_by, places_of
+from app.tracker.reorder import Place, ReorderWindow, WaitingRecord, named_by, places_of
 from app.tracker.replies import Replies, is_reply
 from app.tracker.step import Steps
 from app.tracker.suspicion import Suspect, Suspicion
-from app.tracker.taken import ALL, Taken, Takes
+from app.tracker.taken import ALL, Selection, Takes
 from itc import IdPool, MalformedError
 from model.words import Match
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """What the tracker may remember. Times in microseconds."""
+    """Bounds on the tracker's memory. Times in microseconds."""
 
     copies: int = 200_000
     copy_age: int = 24 * 3600 * 1_000_000
@@ -67,7 +67,7 @@ class Counters(msgspec.Struct):
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """What can be said of a trace in numbers, whether or not it runs; ``links`` by rule."""
+    """The numbers of a trace, whether or not it runs; ``links`` by rule."""
 
     counters: Counters
     participants: int
@@ -75,7 +75,7 @@ class Totals(msgspec.Struct, frozen=True):
     links: dict[str, LinkCount] = {}
 
 
-class State(msgspec.Struct):
+class TrackerState(msgspec.Struct):
     """The small rest of a checkpoint: everything that is not a row of its own."""
 
     pool: bytes
@@ -83,7 +83,7 @@ class State(msgspec.Struct):
     next_channel_key: int
     next_copy: int
     totals: Totals
-    held: list[Held]
+    held: list[WaitingRecord]
     time: int  # the tracker's own
     heard: int  # and the clock's at that time
     # Who acts on connections of which records are held, where a client's name decided that.
@@ -92,19 +92,19 @@ class State(msgspec.Struct):
     # Rules that hold since not long ago, and how many events there were before.
     young_rules: dict[str, int] = {}
     are_bodies_read: bool = True
-    taken: Taken = ALL
+    taken: Selection = ALL
     taken_since: int | None = 0  # since after which event; None: what was queued before is not over
 
 
 encode_state = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(State).decode
+_decode = msgspec.msgpack.Decoder(TrackerState).decode
 
 
 class UnreadableCheckpointError(ValueError):
     """A checkpoint's state is nothing that a tracker has given."""
 
 
-def read_state(state: bytes) -> State:
+def read_state(state: bytes) -> TrackerState:
     """Read a checkpoint's state; raises `UnreadableCheckpointError`."""
     try:
         return _decode(state)
@@ -129,12 +129,12 @@ class Tracker:
         self,
         policy: Policy,
         bounds: Bounds,
-        restored: Restored | None = None,
+        restored: RestorePoint | None = None,
         *,
         quiet: Quiet | None = None,
         places: Places | None = None,
         rules: Rules | None = None,
-        taken: Taken = ALL,
+        taken: Selection = ALL,
     ) -> None:
         """Start from the seed, or go on exactly where ``restored`` left off.
 
@@ -154,10 +154,10 @@ class Tracker:
         )
         self._span = bounds.reorder_window
         self._window = ReorderWindow(span=bounds.reorder_window, most=bounds.reorder_held)
-        self._time = Progress()
+        self._time = SteadyTime()
         self._replies = Replies()
         self._suspicion = Suspicion()
-        self._participants = Participants(policy, self._places, assumed=bounds.assumed)
+        self._participants = ParticipantRegistry(policy, self._places, assumed=bounds.assumed)
         self._linker = Linker(
             Rules(()) if rules is None else rules,
             bounds.named,
@@ -171,22 +171,22 @@ class Tracker:
 
     @property
     def participants(self) -> int:
-        """How many participants own an id."""
+        """The number of participants that own an id."""
         return len(self._participants)
 
     @property
     def channels(self) -> int:
-        """How many channels are known, each through events that are stored."""
+        """The number of channels that are known, each through events that are stored."""
         return self._participants.channels
 
     @property
     def pending_copies(self) -> int:
-        """How many routed copies were not handed over yet."""
+        """The number of routed copies that were not handed over yet."""
         return self._matcher.pending_copies
 
     @property
     def held(self) -> int:
-        """How many records wait in the reorder window."""
+        """The number of records that wait in the reorder window."""
         return len(self._window)
 
     @property
@@ -217,7 +217,7 @@ class Tracker:
             events = (self._stamp(publish or record, now, mark, None),)
         else:
             names = self._linker.read(record)
-            held = Held(publish or record, now, mark, self._time.now, names)
+            held = WaitingRecord(publish or record, now, mark, self._time.now, names)
             events = chain(self._admit(held), self._close_overdue())
         if publish is not None and self._takes.deliveries(publish.routed_queues[0]):
             return chain(events, self._reply(publish, now))
@@ -239,7 +239,7 @@ class Tracker:
         return list(found.values())
 
     def is_by_name(self, channel: Channel) -> bool:
-        """Whether the name of a channel's client decides who acts there."""
+        """Tell whether the name of a channel's client decides who acts there."""
         return self._participants.is_by_name(channel)
 
     def introduce(self, channel: Channel, client: str | None) -> None:
@@ -247,7 +247,7 @@ class Tracker:
         self._participants.introduce(channel, client)
 
     def is_by_connection(self, channel: Channel) -> bool:
-        """Whether somebody else may act there once its connection has closed."""
+        """Tell whether somebody else may act there once its connection has closed."""
         return self._participants.is_by_connection(channel)
 
     def clients_on(self, connection: str) -> Mapping[str, str | None]:
@@ -255,7 +255,7 @@ class Tracker:
         return self._participants.clients_on(connection)
 
     def ends_with(self, connection: str) -> bool:
-        """Whether `end` changes anything."""
+        """Tell whether `end` changes anything."""
         return self._participants.ends_with(connection) or self._replies.reach(connection)
 
     @property
@@ -346,7 +346,7 @@ class Tracker:
 
     def _state(self) -> bytes:
         return encode_state(
-            State(
+            TrackerState(
                 pool=self._participants.pool.dump(),
                 next_participant=self._participants.next_participant,
                 next_channel_key=self._participants.next_channel_key,
@@ -364,7 +364,7 @@ class Tracker:
             )
         )
 
-    def _restore(self, restored: Restored) -> None:
+    def _restore(self, restored: RestorePoint) -> None:
         state = read_state(restored.state)
         self.counters = state.totals.counters
         self._matcher.copies_dropped = self.counters.copies_dropped
@@ -373,7 +373,7 @@ class Tracker:
             pool = IdPool.load(state.pool)
         except MalformedError as error:
             raise UnreadableCheckpointError(str(error)) from error
-        self._participants = Participants(
+        self._participants = ParticipantRegistry(
             self._policy, self._places, assumed=self._bounds.assumed, pool=pool
         )
         self._participants.next_participant = state.next_participant
@@ -391,10 +391,10 @@ class Tracker:
         self.took = state.taken
         self._suspicion.since = state.taken_since if state.taken == self._takes.what else None
         self._suspicion.restore(restored.handovers)
-        self._time = Progress(state.time, state.heard)
+        self._time = SteadyTime(state.time, state.heard)
         self._hold_again(state.held)
 
-    def _hold_again(self, records: Iterable[Held]) -> None:
+    def _hold_again(self, records: Iterable[WaitingRecord]) -> None:
         """Have records wait, each read by the rules of now."""
         for held in records:
             name = self._participants.key_of(held.record.channel)
@@ -402,7 +402,7 @@ class Tracker:
         for name in self._window.waiting():
             self._await(name)
 
-    def _admit(self, arrival: Held) -> Iterator[StampedEvent]:
+    def _admit(self, arrival: WaitingRecord) -> Iterator[StampedEvent]:
         """Stamp an arrival and whatever it releases, unless its participant has to wait."""
         name = self._participants.key_of(arrival.record.channel)
         if self._window.blocks(name) or self._must_wait(arrival):
@@ -411,7 +411,7 @@ class Tracker:
         else:
             yield from self._with_released((self._stamp_held(arrival),))
 
-    def _must_wait(self, arrival: Held) -> bool:
+    def _must_wait(self, arrival: WaitingRecord) -> bool:
         record = arrival.record
         if isinstance(record, Deliver):
             return self._matcher.is_early(record, arrival.fingerprint)
@@ -426,7 +426,7 @@ class Tracker:
         if head is not None:
             self._window.await_places(name, partial(self._awaited, head))
 
-    def _awaited(self, head: Held) -> list[Place]:
+    def _awaited(self, head: WaitingRecord) -> list[Place]:
         if isinstance(head.record, Deliver):
             return self._matcher.places(head.record, head.fingerprint)
         return [named_by(key) for key in self._linker.wanted(head.names)]
@@ -454,7 +454,7 @@ class Tracker:
             event = self._stamp_held(self._window.release(overdue))
             yield from self._with_released(chain((event,), self._release(overdue)))
 
-    def _stamp_held(self, held: Held) -> StampedEvent:
+    def _stamp_held(self, held: WaitingRecord) -> StampedEvent:
         return self._stamp(held.record, held.at, held.fingerprint, held.names)
 
     def _stamp(self, record: Record, now: int, mark: bytes, names: Names | None) -> StampedEvent:
@@ -512,7 +512,7 @@ class Tracker:
         )
 
     def _is_missed(self, deliver: Deliver) -> bool:
-        """Whether the publish of an unmatched delivery was asked for."""
+        """Tell whether the publish of an unmatched delivery was asked for."""
         return self._takes.is_all or self._matcher.is_publish_taken(deliver)
 
     def _numbered(self, number: int) -> Participant | None:
@@ -527,7 +527,7 @@ class Tracker:
 
 
 def _without_causes(names: Names) -> Names:
-    """What a publish's message says to whoever is handed it."""
+    """The names in a publish's message for whoever is handed it."""
     # `replace` takes three times as long.
     return Names(names.ids, (), names.conversations, names.found_by, names.called)
 

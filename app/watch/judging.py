@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from app.errors import BadRequestError, NotFoundError
-from app.stored.assertions import NewViolation, Reach, Seen, ViolationKind
-from app.watch.subjects import Subject
-from app.watch.waiting import Settled, Wait
+from app.stored.assertions import NewViolation, Reach, ViolationKind, WatchedEvent
+from app.watch.subjects import AssertionScope
+from app.watch.waiting import SettledPoint, Wait
 from itc import Relation, compare
 from model.assertions import After, AtMost, LeadsTo, NeverConcurrent
 from model.event import Large
@@ -41,8 +41,8 @@ MOST_MESSAGES = 1_000
 _CLOCK_ALONE: Large = frozenset({"clock"})
 
 
-class Outcome(NamedTuple):
-    """What came of one event; nothing at all where the assertion does not speak of it.
+class EventOutcome(NamedTuple):
+    """The outcome of one event; nothing at all where the assertion does not speak of it.
 
     One event may show what does not hold for ``others`` too.
     """
@@ -53,26 +53,26 @@ class Outcome(NamedTuple):
     others: tuple[NewViolation, ...] = ()
 
 
-HELD, UNKNOWN, NOTHING = Outcome(is_held=True), Outcome(is_unknown=True), Outcome()
+HELD, UNKNOWN, NOTHING = EventOutcome(is_held=True), EventOutcome(is_unknown=True), EventOutcome()
 
 
 class Proofs:
     """The moments of one trace at which all was known to be stored, oldest first."""
 
     def __init__(self) -> None:
-        self._known: deque[Settled] = deque(maxlen=MOST_PROOFS)
+        self._known: deque[SettledPoint] = deque(maxlen=MOST_PROOFS)
 
     @property
-    def newest(self) -> Settled:
+    def newest(self) -> SettledPoint:
         """The last of them."""
-        return self._known[-1] if self._known else Settled(0, 0)
+        return self._known[-1] if self._known else SettledPoint(0, 0)
 
-    def add(self, settled: Settled) -> None:
+    def add(self, settled: SettledPoint) -> None:
         """Note another one."""
         if settled.at > self.newest.at:
             self._known.append(settled)
 
-    def of(self, moment: int) -> Settled:
+    def of(self, moment: int) -> SettledPoint:
         """The first that says that all until a moment (µs) is stored."""
         at = bisect_left(self._known, moment, key=lambda each: each.at)
         return self._known[at] if at < len(self._known) else self.newest
@@ -83,18 +83,18 @@ class _Case(NamedTuple):
 
     kind: ViolationKind
     wait: Wait
-    proof: Settled
+    proof: SettledPoint
     gaps: Sequence[Gap]
 
     def is_whole(self, first: int) -> bool:
-        """Whether nothing is missing from an event on, as far as is known."""
+        """Tell whether nothing is missing from an event on, as far as is known."""
         return not any(gap.spanned_by(first, self.proof.event_id + 1) for gap in self.gaps)
 
-    def violated(self, event: Seen, sentence: str, root: int | None = None) -> Outcome:
+    def violated(self, event: WatchedEvent, sentence: str, root: int | None = None) -> EventOutcome:
         """That it does not hold, in a sentence."""
-        return Outcome(violation=self.new(event, sentence, root))
+        return EventOutcome(violation=self.new(event, sentence, root))
 
-    def new(self, event: Seen, sentence: str, root: int | None = None) -> NewViolation:
+    def new(self, event: WatchedEvent, sentence: str, root: int | None = None) -> NewViolation:
         """The same, of whichever event it does not hold for."""
         return NewViolation(
             event=event.id,
@@ -134,9 +134,9 @@ class Judges:
         self._timer = timer
 
     async def judge(
-        self, trace_id: int, subject: Subject, waits: Sequence[Wait], proofs: Proofs
-    ) -> list[Outcome]:
-        """What comes of events whose time is over, in their order. Raises `OutageError`.
+        self, trace_id: int, subject: AssertionScope, waits: Sequence[Wait], proofs: Proofs
+    ) -> list[EventOutcome]:
+        """The outcomes of events whose time is over, in their order. Raises `OutageError`.
 
         Of the first of them alone where each takes long: of one at least.
         """
@@ -166,8 +166,10 @@ class Judges:
     ) -> Mapping[int, Reach]:
         return await self._reach.reached(trace_id, [case.wait.id for case in cases], towards)
 
-    async def _counted(self, trace_id: int, what: AtMost, cases: Sequence[_Case]) -> list[Outcome]:
-        """Whether what led to each event had led to no more than it may by then."""
+    async def _counted(
+        self, trace_id: int, what: AtMost, cases: Sequence[_Case]
+    ) -> list[EventOutcome]:
+        """Tell whether what led to each event had led to no more than it may by then."""
         pasts = await self._reached(trace_id, cases, -1)
         causes = {
             each.id
@@ -185,7 +187,7 @@ class Judges:
             await asyncio.sleep(0)  # a past may be long
         return outcomes
 
-    async def _compared(self, trace_id: int, what: NeverConcurrent, case: _Case) -> Outcome:
+    async def _compared(self, trace_id: int, what: NeverConcurrent, case: _Case) -> EventOutcome:
         """Whether a publish is in an order with its rivals of the same conversation before it."""
         event_id = case.wait.id
         try:
@@ -222,13 +224,13 @@ class Judges:
         # A participant that is finer than its program takes what is in order for concurrent.
         if (await self._doubts.between(trace_id, apart[0], event_id)).doubts:
             return UNKNOWN
-        event = Seen(event_id, case.wait.recorded_at, True, types[event_id])
+        event = WatchedEvent(event_id, case.wait.recorded_at, True, types[event_id])
         other = f"event {apart[0]}, {types[apart[0]]}"
         sentence = f"event {event_id}, {event.type}, and {other}, are concurrent"
         return case.violated(event, sentence, found.root)
 
 
-def _led(what: LeadsTo, case: _Case, reach: Reach | None) -> Outcome:
+def _led(what: LeadsTo, case: _Case, reach: Reach | None) -> EventOutcome:
     if reach is None:  # retention has removed it
         return UNKNOWN
     event = reach.event
@@ -248,7 +250,7 @@ def _led(what: LeadsTo, case: _Case, reach: Reach | None) -> Outcome:
     return case.violated(event, sentence)
 
 
-def _preceded(what: After, case: _Case, past: Reach | None) -> Outcome:
+def _preceded(what: After, case: _Case, past: Reach | None) -> EventOutcome:
     if past is None:
         return UNKNOWN
     event = past.event
@@ -272,7 +274,9 @@ def _is_open(past: Reach) -> bool:
     return any(not each.is_publish and each.message not in known for each in seen)
 
 
-def _calm(what: AtMost, case: _Case, past: Reach | None, futures: Mapping[int, _Future]) -> Outcome:
+def _calm(
+    what: AtMost, case: _Case, past: Reach | None, futures: Mapping[int, _Future]
+) -> EventOutcome:
     if past is None or not past.is_whole:
         return UNKNOWN
     most, outcome = what.causes_more_than, NOTHING
@@ -291,7 +295,7 @@ def _calm(what: AtMost, case: _Case, past: Reach | None, futures: Mapping[int, _
             outcome = UNKNOWN
         elif before < most and outcome is NOTHING:
             outcome = HELD
-    return Outcome(violation=found[0], others=tuple(found[1:])) if found else outcome
+    return EventOutcome(violation=found[0], others=tuple(found[1:])) if found else outcome
 
 
 def _are_rivals(what: NeverConcurrent, one: str, other: str) -> bool:

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from app.errors import SettingsError
-from app.stored.assertions import Delivery
+from app.stored.assertions import WebhookState
 from app.watch.judging import Judges
 from app.watch.post import WebhookPost
 from app.watch.watcher import Watcher
@@ -31,7 +31,7 @@ def watch_assertions(
         store.watching,
         traces,
         Judges(store.watching, store.conversations, store.events, store.gaps, store.doubts).judge,
-        delivery=Delivery.none if webhook is None else Delivery.due,
+        delivery=WebhookState.none if webhook is None else WebhookState.due,
         found=None if webhook is None else webhook.arrived,
     )
     watcher.start()

@@ -1,4 +1,4 @@
-"""What assertions are about, as far as they are held against events while these come."""
+"""Subjects of assertions, as far as they are held against events while these come."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from app.stored.assertions import Seen, ViolationKind, unwatched
+from app.stored.assertions import ViolationKind, WatchedEvent, unwatched
 from model.assertions import (
     After,
     AtMost,
@@ -27,7 +27,7 @@ _KINDS: dict[type[What], ViolationKind] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class AssertionScope:
     """An assertion: by which events it is judged, and how long after each of them (µs)."""
 
     what: What
@@ -35,11 +35,11 @@ class Subject:
 
     @property
     def kind(self) -> ViolationKind:
-        """What it is called where it does not hold."""
+        """The name of a violation of it."""
         return _KINDS[type(self.what)]
 
-    def picks(self, event: Seen) -> bool:
-        """Whether it is judged by an event."""
+    def picks(self, event: WatchedEvent) -> bool:
+        """Tell whether it is judged by an event."""
         what = self.what
         match what:
             case LeadsTo():
@@ -52,8 +52,8 @@ class Subject:
                 return event.is_publish  # whatever it is, something may have caused it
 
 
-def subject_of(text: str) -> Subject | None:
-    """What a stored assertion is about; None if it cannot be held against events as they come.
+def subject_of(text: str) -> AssertionScope | None:
+    """The subject of a stored assertion; None if it cannot be held against events as they come.
 
     Raises `ValueError` for one of another version.
     """
@@ -62,4 +62,4 @@ def subject_of(text: str) -> Subject | None:
         return None
     what = assertion.what
     within = what.within or 0 if isinstance(what, LeadsTo) else 0
-    return Subject(what, within)
+    return AssertionScope(what, within)

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from app.stored.assertions import Seen
+from app.stored.assertions import WatchedEvent
 
 MOST_WAITING = 20_000
 """So many events of an assertion are kept in memory; the others are read when these are judged."""
@@ -22,7 +22,7 @@ MOST_TOGETHER = 50
 """So many events of an assertion are judged together."""
 
 
-class Settled(NamedTuple):
+class SettledPoint(NamedTuple):
     """All that was traced before ``at`` (µs) is stored, up to the event ``event_id``."""
 
     at: int
@@ -46,7 +46,7 @@ class Line:
 
     def __init__(
         self,
-        picks: Callable[[Seen], bool],
+        picks: Callable[[WatchedEvent], bool],
         within: int,
         judged_id: int,
         most: int = MOST_WAITING,
@@ -63,7 +63,7 @@ class Line:
 
     @property
     def has_room(self) -> bool:
-        """Whether it reads on."""
+        """Tell whether it reads on."""
         return len(self._waiting) < self._most
 
     @property
@@ -71,7 +71,7 @@ class Line:
         """When the oldest is to be judged (µs); None if none waits."""
         return self._waiting[0].due if self._waiting else None
 
-    def see(self, after: int, events: Sequence[Seen], through: int) -> None:
+    def see(self, after: int, events: Sequence[WatchedEvent], through: int) -> None:
         """Take up the events of a trace after an id and through another, as far as there is room.
 
         What it has read already, and what lies behind something that it has not, it leaves alone.
@@ -89,7 +89,7 @@ class Line:
             self.read_id = event.id
         self.read_id = max(self.read_id, through)
 
-    def due(self, settled: Settled) -> list[Wait]:
+    def due(self, settled: SettledPoint) -> list[Wait]:
         """The oldest whose time is over, where that is certain; some at a time."""
         found: list[Wait] = []
         for wait in self._waiting:
@@ -111,5 +111,5 @@ class Line:
             self._waiting.popleft()
 
 
-def _is_due(wait: Wait, settled: Settled) -> bool:
+def _is_due(wait: Wait, settled: SettledPoint) -> bool:
     return wait.id <= settled.event_id and wait.due <= settled.at

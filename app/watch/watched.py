@@ -7,10 +7,10 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from app.stored.assertions import Delivery, HeldAssertion, Judged, NewViolation
-from app.watch.judging import Outcome, Proofs
-from app.watch.subjects import Subject, subject_of
-from app.watch.waiting import Line, Settled, Wait
+from app.stored.assertions import HeldAssertion, JudgingStep, NewViolation, WebhookState
+from app.watch.judging import EventOutcome, Proofs
+from app.watch.subjects import AssertionScope, subject_of
+from app.watch.waiting import Line, SettledPoint, Wait
 
 if TYPE_CHECKING:
     from app.store.watch.assertions import Assertions
@@ -28,13 +28,15 @@ MOST_SECONDS = 1.0
 # Where none waits, the place is stored after this many events: so many are read again after a kill.
 STORE_EVERY = 5_000
 
-Judge: TypeAlias = Callable[[int, Subject, Sequence[Wait], Proofs], Awaitable[list[Outcome]]]
+Judge: TypeAlias = Callable[
+    [int, AssertionScope, Sequence[Wait], Proofs], Awaitable[list[EventOutcome]]
+]
 
 
 class WatchedAssertion:
     """An assertion as it is watched, from where it was left."""
 
-    def __init__(self, held: HeldAssertion, subject: Subject) -> None:
+    def __init__(self, held: HeldAssertion, subject: AssertionScope) -> None:
         self.name = held.name
         self.text = held.text
         self.subject = subject
@@ -51,7 +53,7 @@ class WatchedTrace:
         assertions: Assertions,
         events: Watching,
         judge: Judge,
-        delivery: Delivery,
+        delivery: WebhookState,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
         self._id = trace_id
@@ -92,7 +94,7 @@ class WatchedTrace:
                 log.warning("the assertion %r cannot be read, and is not watched: %s", held, error)
             return None
 
-    async def look(self, settled: Settled) -> tuple[int, bool]:
+    async def look(self, settled: SettledPoint) -> tuple[int, bool]:
         """Read on, and judge what is due: how many violations were found, and whether it goes on.
 
         Raises `OutageError`; then nothing is lost.
@@ -151,10 +153,10 @@ class WatchedTrace:
         return found, True
 
     async def _store(
-        self, one: WatchedAssertion, due: Sequence[Wait], outcomes: Sequence[Outcome]
+        self, one: WatchedAssertion, due: Sequence[Wait], outcomes: Sequence[EventOutcome]
     ) -> bool:
         line = one.line
-        judged = Judged(
+        judged = JudgingStep(
             name=one.name,
             text=one.text,
             before=one.stored_id,
@@ -173,7 +175,7 @@ class WatchedTrace:
         return True
 
 
-def _violations(outcomes: Sequence[Outcome]) -> Iterator[NewViolation]:
+def _violations(outcomes: Sequence[EventOutcome]) -> Iterator[NewViolation]:
     for each in outcomes:
         if each.violation is not None:
             yield each.violation

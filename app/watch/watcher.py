@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from app.errors import OutageError
-from app.stored.assertions import Delivery, HeldAssertion
-from app.watch.waiting import Settled
+from app.stored.assertions import HeldAssertion, WebhookState
+from app.watch.waiting import SettledPoint
 from app.watch.watched import Judge, WatchedTrace
 from model.times import now
 
@@ -45,7 +45,7 @@ class Watcher:
         traces: TracesHere,
         judge: Judge,
         *,
-        delivery: Delivery = Delivery.none,
+        delivery: WebhookState = WebhookState.none,
         found: Callable[[], None] | None = None,
         clock: Callable[[], int] = now,
     ) -> None:
@@ -90,7 +90,7 @@ class Watcher:
         for trace_id, watched in self._watched.items():
             snapshot = snapshots[trace_id]
             watched.take_up(held[trace_id])
-            settled = Settled(snapshot.settled_at, snapshot.settled_id)
+            settled = SettledPoint(snapshot.settled_at, snapshot.settled_id)
             violations, goes_on = await watched.look(settled)
             more |= goes_on
             if violations and self._found is not None:

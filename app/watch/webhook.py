@@ -143,7 +143,7 @@ class Webhook:
 
 
 def pause(attempts: int) -> float:
-    """How long to wait (s) after so many attempts before the one that just failed."""
+    """The time to wait (s) after so many attempts before the one that just failed."""
     return min(FIRST_PAUSE * 2.0 ** min(attempts, 30), LONGEST_PAUSE)
 
 

@@ -8,27 +8,27 @@ from model.assertions.assertion import (
     After,
     Assertion,
     AtMost,
-    Evidence,
+    Basis,
     InvalidAssertionError,
     LeadsTo,
     NeverConcurrent,
     TypePattern,
 )
-from model.assertions.judging import Causation, Finding, Verdict, judge
+from model.assertions.judging import AssertionVerdict, Causation, Finding, judge
 from model.assertions.language import from_json, to_json, to_yaml, yaml_item
 
 __all__ = [
     "After",
     "Assertion",
+    "AssertionVerdict",
     "AtMost",
+    "Basis",
     "Causation",
-    "Evidence",
     "Finding",
     "InvalidAssertionError",
     "LeadsTo",
     "NeverConcurrent",
     "TypePattern",
-    "Verdict",
     "from_json",
     "judge",
     "to_json",

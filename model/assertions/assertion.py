@@ -1,4 +1,4 @@
-"""What there is to assert, as values."""
+"""Assertions as values."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class InvalidAssertionError(ValueError):
         self.what, self.line, self.column = what, line, column
 
 
-class Evidence(enum.StrEnum):
-    """What counts as a past: what messages and links say, or what clocks do not rule out."""
+class Basis(enum.StrEnum):
+    """The evidence that counts as a past: messages and links, or what clocks do not rule out."""
 
     caused = "caused"
     may_have = "may_have"
@@ -30,7 +30,7 @@ class TypePattern:
     text: str
 
     def fits(self, message_type: str) -> bool:
-        """Whether a message of this type is meant."""
+        """Tell whether a message of this type is meant."""
         first, *others = self.text.split("*")
         if not others or not message_type.startswith(first):
             return message_type == first
@@ -62,7 +62,7 @@ class After:
 
     every: TypePattern
     after: TypePattern
-    evidence: Evidence = Evidence.caused
+    evidence: Basis = Basis.caused
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ What: TypeAlias = LeadsTo | After | NeverConcurrent | AtMost
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """What should hold, under the name that people gave it."""
+    """An assertion, under the name that people gave it."""
 
     name: str
     what: What

@@ -1,4 +1,4 @@
-"""What an assertion comes to in one conversation, by messages and links alone.
+"""Judging an assertion in one conversation, by messages and links alone.
 
 A message leads to all that is published because of its deliveries, directly or not; that is its
 future here, and its past is what led to it in the same way. This is the lower bound of DESIGN's
@@ -26,7 +26,7 @@ from model.assertions.assertion import (
     After,
     Assertion,
     AtMost,
-    Evidence,
+    Basis,
     LeadsTo,
     NeverConcurrent,
     TypePattern,
@@ -34,7 +34,7 @@ from model.assertions.assertion import (
 from model.conversations import Conversation, Message, spoken
 
 
-class Verdict(enum.StrEnum):
+class AssertionVerdict(enum.StrEnum):
     """Whether an assertion holds."""
 
     holds = "holds"
@@ -44,12 +44,12 @@ class Verdict(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What an assertion comes to for one message: for the event, with the ``others`` that show it.
+    """The finding of an assertion for one message: for the event, with the ``others`` that show it.
 
     ``by_absence``: it rests on something not being there.
     """
 
-    verdict: Verdict
+    verdict: AssertionVerdict
     event: int
     sentence: str
     others: tuple[int, ...] = ()
@@ -57,17 +57,17 @@ class Finding:
 
 
 def needs_clocks(assertion: Assertion) -> bool:
-    """Whether messages and links do not suffice to judge it."""
+    """Tell whether messages and links do not suffice to judge it."""
     what = assertion.what
     return isinstance(what, NeverConcurrent) or (
-        isinstance(what, After) and what.evidence is Evidence.may_have
+        isinstance(what, After) and what.evidence is Basis.may_have
     )
 
 
 def judge(
     assertion: Assertion, ways: Causation, *, through: int, has_gap: bool = False
 ) -> list[Finding]:
-    """What an assertion comes to for each message of a conversation that it speaks of, in order.
+    """The findings of an assertion for each message of a conversation that it speaks of, in order.
 
     ``through``: all that was recorded before then (µs) has been read. ``has_gap``: some of it may
     not have been recorded, so what is missing proves nothing.
@@ -80,15 +80,15 @@ def judge(
 
 
 def _weighed(finding: Finding, *, is_whole: bool) -> Finding:
-    """What is certain of a finding: what was not read, or recorded, might have shown another."""
-    if is_whole or not finding.by_absence or finding.verdict is Verdict.unknown:
+    """The certain part of a finding: what was not read, or recorded, might have shown another."""
+    if is_whole or not finding.by_absence or finding.verdict is AssertionVerdict.unknown:
         return finding
     said = f"{finding.sentence}, but something may be missing"
-    return replace(finding, verdict=Verdict.unknown, sentence=said)
+    return replace(finding, verdict=AssertionVerdict.unknown, sentence=said)
 
 
 class Causation:
-    """What led to what in a conversation, from message to message; for any number of assertions.
+    """Causation in a conversation, from message to message; for any number of assertions.
 
     ``open_at``: publishes that name a cause which was not read, as one that retention has removed.
     """
@@ -147,7 +147,7 @@ class Causation:
         return frozenset(found)
 
     def count_after(self, message: int) -> int:
-        """How many messages one led to."""
+        """The number of messages that one led to."""
         return self._futures[message].bit_count()
 
     def after(self, message: int, number: int) -> int:
@@ -222,18 +222,18 @@ def _led(what: LeadsTo, message: Message, first: Message | None, through: int) -
         took = first.it.at - message.it.at
         if what.within is None or took <= what.within:
             said = f"{of} led to {first.it.message_type} in {spoken(took)}"
-            return Finding(Verdict.holds, event, said, (first.it.id,))
+            return Finding(AssertionVerdict.holds, event, said, (first.it.id,))
         said = f"{of} led to {first.it.message_type} only after {spoken(took)}"
         said = f"{said}, not within {spoken(what.within)}"
-        return Finding(Verdict.violated, event, said, (first.it.id,), by_absence=True)
+        return Finding(AssertionVerdict.violated, event, said, (first.it.id,), by_absence=True)
     if what.within is None:
         # It may still come: nothing that was recorded can rule that out.
         said = f"{of} has not led to {what.leads_to} yet, and no time is set in which it should"
-        return Finding(Verdict.unknown, event, said, by_absence=True)
+        return Finding(AssertionVerdict.unknown, event, said, by_absence=True)
     if through <= message.it.at + what.within:  # what comes then is in time
-        return Finding(Verdict.unknown, event, f"{of} has not led to {what.leads_to} yet")
+        return Finding(AssertionVerdict.unknown, event, f"{of} has not led to {what.leads_to} yet")
     said = f"{of} led to no {what.leads_to} within {spoken(what.within)}"
-    return Finding(Verdict.violated, event, said, by_absence=True)
+    return Finding(AssertionVerdict.violated, event, said, by_absence=True)
 
 
 def _judge_after(what: After, ways: Causation, through: int) -> Iterator[Finding]:
@@ -252,9 +252,9 @@ def _preceded(
     of = message.it.message_type
     if before is not None:
         said = f"this delivery of {of} has {what.after} in its past"
-        return Finding(Verdict.holds, delivery, said, (before,))
+        return Finding(AssertionVerdict.holds, delivery, said, (before,))
     said = f"no message or link leads from {what.after} to this delivery of {of}"
-    verdict = Verdict.unknown if is_open else Verdict.violated
+    verdict = AssertionVerdict.unknown if is_open else AssertionVerdict.violated
     return Finding(verdict, delivery, said, by_absence=True)
 
 
@@ -269,9 +269,9 @@ def _judge_at_most(what: AtMost, ways: Causation, through: int) -> Iterator[Find
         said = f"{message.it.message_type} caused {count:,} messages"
         if count > most:
             said = f"{said}, more than {most:,}"
-            yield Finding(Verdict.violated, event, said, (ways.after(event, most),))
+            yield Finding(AssertionVerdict.violated, event, said, (ways.after(event, most),))
         else:
-            yield Finding(Verdict.holds, event, said, by_absence=True)
+            yield Finding(AssertionVerdict.holds, event, said, by_absence=True)
 
 
 _JUDGES: dict[type, Callable[[Any, Causation, int], Iterator[Finding]]] = {

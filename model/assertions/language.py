@@ -31,7 +31,7 @@ from model.assertions.assertion import (
     After,
     Assertion,
     AtMost,
-    Evidence,
+    Basis,
     InvalidAssertionError,
     LeadsTo,
     NeverConcurrent,
@@ -67,14 +67,14 @@ _KEYS = ("conversation", "message_id", "correlation_id", "routing_key")
 _NAMED_KEYS = ("header.", "body.")
 
 
-class Place(NamedTuple):
+class TextPlace(NamedTuple):
     """Where something stands in a text, from 1; None where that is not known."""
 
     line: int | None = None
     column: int | None = None
 
     def error(self, what: str) -> InvalidAssertionError:
-        """What is wrong there, which may quote as much as somebody wrote."""
+        """The error there, which may quote as much as somebody wrote."""
         short = what if len(what) <= LONGEST_ERROR else f"{what[:LONGEST_ERROR]} …"
         return InvalidAssertionError(short, self.line, self.column)
 
@@ -83,7 +83,7 @@ class Place(NamedTuple):
 class Value:
     """A value with its place: a text, a number, a list of values, or of pairs (key, value)."""
 
-    at: Place
+    at: TextPlace
     value: Any
 
 
@@ -123,7 +123,7 @@ def duration_text(microseconds: int) -> str:
 
 
 def _of_json(value: Any, depth: int = 0) -> Value:
-    nowhere = Place()
+    nowhere = TextPlace()
     if depth > DEEPEST:
         raise nowhere.error(TOO_DEEP)
     if isinstance(value, list | tuple):
@@ -223,12 +223,12 @@ def _duration(value: Value) -> int:
     return took
 
 
-def _evidence(value: Value) -> Evidence:
+def _evidence(value: Value) -> Basis:
     try:
-        return Evidence(str(value.value))
+        return Basis(str(value.value))
     except ValueError:
         raise value.at.error(
-            f"evidence: expected {' or '.join(Evidence)}, not {value.value!r}"
+            f"evidence: expected {' or '.join(Basis)}, not {value.value!r}"
         ) from None
 
 
@@ -270,7 +270,7 @@ def _read_leads_to(of: dict[str, Value]) -> LeadsTo:
 
 
 def _read_after(of: dict[str, Value]) -> After:
-    evidence = _evidence(of["evidence"]) if "evidence" in of else Evidence.caused
+    evidence = _evidence(of["evidence"]) if "evidence" in of else Basis.caused
     return After(_type(of["every"]), _type(of["after"]), evidence)
 
 
@@ -301,7 +301,7 @@ def _write_leads_to(what: LeadsTo) -> Iterator[tuple[str, Any]]:
 def _write_after(what: After) -> Iterator[tuple[str, Any]]:
     yield "every", str(what.every)
     yield "after", str(what.after)
-    if what.evidence is not Evidence.caused:
+    if what.evidence is not Basis.caused:
         yield "evidence", what.evidence.value
 
 

@@ -27,7 +27,7 @@ def matters(assertion: Assertion, conversation: Conversation) -> tuple[int, int 
 
 
 def may_lack(gaps: Iterable[Gap], since: int, until: int | None) -> bool:
-    """Whether something may be missing that was recorded then, both ends included (µs)."""
+    """Tell whether something may be missing that was recorded then, both ends included (µs)."""
     return any(
         (gap.until is None or gap.until >= since) and (until is None or gap.since <= until)
         for gap in gaps

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from model.assertions import Verdict
+from model.assertions import AssertionVerdict
 from model.reports.facts import ReportFacts
 from model.times import Microseconds
 from model.words import Along
@@ -18,7 +18,9 @@ class AssertionFacts(ReportFacts):
     report: Literal["assertions"]
     via: Annotated[Along, "What conversations are held together by."]
     assertions: Annotated[list[dict[str, Any]], "What was asserted, as it was asked."]
-    verdict: Annotated[Verdict, "`violated` if one is; else `unknown` if one is; else `holds`."]
+    verdict: Annotated[
+        AssertionVerdict, "`violated` if one is; else `unknown` if one is; else `holds`."
+    ]
     holds: Annotated[int, "How many assertions hold."]
     violated: int
     unknown: int
@@ -28,7 +30,7 @@ class AssertionFacts(ReportFacts):
 class ShownCase:
     """An event for which an assertion does not hold, or may not."""
 
-    verdict: Verdict
+    verdict: AssertionVerdict
     event: int
     root: Annotated[int | None, "Where its conversation begins, if that was looked at."]
     at: Microseconds
@@ -41,7 +43,7 @@ class AssertionResult:
     """One assertion: how often it holds, and the newest cases of which that cannot be said."""
 
     assertion: dict[str, Any]
-    verdict: Verdict
+    verdict: AssertionVerdict
     why: Annotated[str | None, "Why it is unknown, where no single event says so."]
     holds: int
     violated: int

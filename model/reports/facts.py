@@ -1,4 +1,4 @@
-"""What all reports say of their period."""
+"""Facts that all reports give of their period."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from model.times import Microseconds
 
 @dataclass(frozen=True, kw_only=True)
 class ReportFacts(Certainty):
-    """What is said of each report."""
+    """The facts of each report."""
 
     id: str
     vhost: str

@@ -1,4 +1,4 @@
-"""What was learnt from a period: expectations, variants, and what differs between two periods."""
+"""Reports that are learnt: expectations, variants, and what differs between two periods."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ State: TypeAlias = Literal["appeared", "vanished", "changed", "same", "unclear"]
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:
-    """How many conversations were judged, and how many were left out, and why."""
+    """The numbers of conversations that were judged, and that were left out, and why."""
 
     conversations: Annotated[int, "Judged: of one of the variants."]
     young: Annotated[int, "More of them may be still to come."]
@@ -61,7 +61,7 @@ class TimesTaken:
 
 @dataclass(frozen=True)
 class Multiplicity:
-    """How often there were so many; 8 stands for more, too."""
+    """The frequency of so many; 8 stands for more, too."""
 
     count: int
     times: int
@@ -91,7 +91,7 @@ class LearntOrder:
 
 @dataclass(frozen=True, kw_only=True)
 class LearntType:
-    """What messages of a type led to, and what was before them."""
+    """The messages of a type: what they led to, and what was before them."""
 
     type: str
     messages: int
@@ -149,7 +149,7 @@ class Outlier:
 
 @dataclass(frozen=True, kw_only=True)
 class InCommon:
-    """What some conversations have, and others have not."""
+    """A feature that some conversations have, and others have not."""
 
     kind: FeatureKind
     type: Annotated[str | None, "Of a message of this type."]
@@ -176,7 +176,7 @@ class OutlierGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class ProposedAssertion:
-    """What held, as an assertion that may be adopted."""
+    """An assertion that held, and that may be adopted."""
 
     assertion: dict[str, str]
     yaml: str
@@ -286,7 +286,7 @@ class ComparedVariant(ComparedShare):
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonReport(ComparisonFacts):
-    """What differs between two periods."""
+    """A report of what differs between two periods."""
 
     types: list[ComparedType]
     effects: list[ComparedEffect]

@@ -49,7 +49,7 @@ class OrderedPair:
 
 @dataclass(frozen=True)
 class OrderedGroup:
-    """How many pairs a queue has."""
+    """The number of pairs that a queue has."""
 
     queue: str
     count: int

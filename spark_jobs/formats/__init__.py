@@ -1,1 +1,1 @@
-"""How each export format (`model.exports`) is written."""
+"""Renderers of the export formats (`model.exports`)."""

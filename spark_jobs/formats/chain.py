@@ -1,4 +1,4 @@
-"""What a format may know of the chain besides its events."""
+"""Facts that a format may know of the chain besides its events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spark_jobs.ranges import Longs, Ranges
 
 
 @dataclass(frozen=True)
-class Lane:
+class DiagramLane:
     """One participant of a diagram: its name, its interval, its first event's height.
 
     Where events of it are left out, ``resumes`` has the height of the next that is in the chain,
@@ -37,7 +37,7 @@ class Chain:
 
     facts: Mapping[str, Any] = field(default_factory=dict)
     ranges: Ranges | None = None
-    lanes: Mapping[int, Lane] = field(default_factory=dict)
+    lanes: Mapping[int, DiagramLane] = field(default_factory=dict)
     heights: Mapping[int, Longs] = field(default_factory=dict)
 
 
@@ -55,7 +55,7 @@ Write: TypeAlias = Callable[[Sink, Iterable[bytes], Chain], None]
 
 @dataclass(frozen=True)
 class Renderer:
-    """How a format is made: ``render`` runs in executors, ``write`` where the file is.
+    """The maker of a format: ``render`` runs in executors, ``write`` where the file is.
 
     Attributes:
         columns: what it reads of each event.

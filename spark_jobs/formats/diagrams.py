@@ -19,7 +19,7 @@ from model.words import EventType
 from spark_jobs.fields import compact
 from spark_jobs.formats.chain import Chain, Renderer, Sink
 from spark_jobs.formats.lines import one_line
-from spark_jobs.named import Named, named_in
+from spark_jobs.named import NamedCause, named_in
 from spark_jobs.ranges import Ranges
 
 COLUMNS = (
@@ -58,7 +58,7 @@ def diagram_rows(batch: pa.RecordBatch, chain: Chain) -> Iterator[dict[str, Any]
         yield row
 
 
-def inside_links(text: str | None, ranges: Ranges) -> list[Named]:
+def inside_links(text: str | None, ranges: Ranges) -> list[NamedCause]:
     """The links to causes that are in the chain, of those that a publish names."""
     placed = [each for each in named_in(text) if each.is_placed]
     if not placed:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from itc import unpack
 from spark_jobs.fields import compact
-from spark_jobs.formats.chain import Chain, Lane, Renderer, Sink, write_chunks
+from spark_jobs.formats.chain import Chain, DiagramLane, Renderer, Sink, write_chunks
 from spark_jobs.formats.diagrams import inside_links, what
 from spark_jobs.formats.lines import one_line
 
@@ -29,13 +29,13 @@ COLUMNS = (
 )
 
 
-def host(lane: Lane) -> str:
+def host(lane: DiagramLane) -> str:
     """A participant's name without spaces, with its number in front so that no two are the same."""
     return f"{lane.number}-" + re.sub(r"[^\w.:@/-]+", "_", lane.name)
 
 
 def vector(clock: bytes, chain: Chain) -> Mapping[str, int]:
-    """How many of the chain's events of each participant the clock knows."""
+    """The number of the chain's events of each participant that the clock knows."""
     stamp = unpack(clock)
     counts = {}
     for lane in chain.lanes.values():

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from spark_jobs.interchange.seen import MessageNotes, Path, Seen
+from spark_jobs.interchange.seen import MessageNotes, PeriodShapes, Route
 from spark_jobs.interchange.shapes import Json
 
 VERSION = "3.0.0"
@@ -28,7 +28,7 @@ _YAML_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "n
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-def document_of(seen: Seen, facts: Json, rules: Sequence[Json]) -> Json:
+def document_of(seen: PeriodShapes, facts: Json, rules: Sequence[Json]) -> Json:
     """The document.
 
     ``facts`` say which virtual host and period it is, and what may be missing; ``rules`` are those
@@ -53,9 +53,9 @@ def document_of(seen: Seen, facts: Json, rules: Sequence[Json]) -> Json:
     }
 
 
-def _most(paths: Iterable[tuple[Path, int]], most: int) -> dict[Path, int]:
+def _most(paths: Iterable[tuple[Route, int]], most: int) -> dict[Route, int]:
     """The commonest ways, whose channels and operations are few enough."""
-    kept: dict[Path, int] = {}
+    kept: dict[Route, int] = {}
     channels: set[tuple[bool, str, str]] = set()
     operations: set[tuple[tuple[bool, str, str], str]] = set()
     for path, count in sorted(paths, key=lambda item: (-item[1], item[0])):
@@ -71,7 +71,7 @@ def _most(paths: Iterable[tuple[Path, int]], most: int) -> dict[Path, int]:
     return kept
 
 
-def _info(seen: Seen, facts: Json, counted: int) -> Json:
+def _info(seen: PeriodShapes, facts: Json, counted: int) -> Json:
     complete = "" if facts["complete"] else " The record has gaps there: see x-gaps."
     return {
         "title": f"Virtual host {facts['vhost']}",
@@ -86,7 +86,7 @@ def _info(seen: Seen, facts: Json, counted: int) -> Json:
     }
 
 
-def _channel(path: Path) -> tuple[bool, str, str]:
+def _channel(path: Route) -> tuple[bool, str, str]:
     return path.is_send, path.place, path.key
 
 
@@ -113,7 +113,7 @@ def _ids(things: Sequence[Any], name: Any) -> dict[Any, str]:
 
 
 def _channel_object(
-    channel: tuple[bool, str, str], vhost: str, paths: Iterable[Path], messages: Mapping[str, str]
+    channel: tuple[bool, str, str], vhost: str, paths: Iterable[Route], messages: Mapping[str, str]
 ) -> Json:
     is_send, place, key = channel
     kinds = sorted({messages[path.type] for path in paths if _channel(path) == channel})
@@ -130,7 +130,7 @@ def _channel_object(
 
 
 def _operations(
-    paths: Mapping[Path, int], channels: Mapping[Any, str], messages: Mapping[str, str]
+    paths: Mapping[Route, int], channels: Mapping[Any, str], messages: Mapping[str, str]
 ) -> Json:
     grouped: defaultdict[tuple[str, bool, str], dict[str, int]] = defaultdict(dict)
     for path, count in paths.items():

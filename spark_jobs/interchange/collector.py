@@ -96,7 +96,7 @@ def _beginning(response: httpx.Response) -> bytes:
 
 
 def _quoted(response: httpx.Response, said: bytes) -> str:
-    """What it says, where that is text."""
+    """The words in it, where they are text."""
     kind = response.headers.get("content-type", "")
     if not kind.startswith(("text/plain", "application/json")):
         return ""

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from spark_jobs.failures import explained
-from spark_jobs.gathering import COLUMNS, Told, each, gathered
+from spark_jobs.gathering import COLUMNS, ConversationRows, each, gathered
 from spark_jobs.interchange.request import Json, PeriodRequest
 from spark_jobs.period import Period
 from spark_jobs.progress import Meter
@@ -44,7 +44,7 @@ class Piece(NamedTuple):
 class Packer(Protocol):
     """Takes conversations, and gives a piece whenever it has enough for one."""
 
-    def add(self, told: Told) -> Iterator[Piece]:
+    def add(self, told: ConversationRows) -> Iterator[Piece]:
         """Take one more."""
         ...
 
@@ -53,8 +53,8 @@ class Packer(Protocol):
         ...
 
 
-class Tally:
-    """How many events and conversations were written; ``cut`` were longer than is looked at."""
+class WrittenCount:
+    """The number of events and conversations written; ``cut`` were longer than is looked at."""
 
     def __init__(self) -> None:
         self.events = self.conversations = self.cut = 0
@@ -70,7 +70,7 @@ def pieces(
     period: Period,
     meter: Meter,
     packer: Callable[[], Packer],
-    tally: Tally,
+    tally: WrittenCount,
 ) -> Iterator[Piece]:
     """The pieces of all conversations that began in the period, in an order that stays the same.
 
@@ -100,7 +100,7 @@ def _packed(
     since, until, via = request.since, request.until, request.via
 
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        pack, tally = packer(), Tally()
+        pack, tally = packer(), WrittenCount()
         for told in each(batches, via):
             # What is gathered may have begun a moment outside: blocks of ids are no exact bounds.
             if since <= told.conversation.began_at < until:
@@ -109,15 +109,15 @@ def _packed(
                 tally.cut += told.is_cut
                 for piece in pack.add(told):
                     yield _row(piece, tally)
-                    tally = Tally()
+                    tally = WrittenCount()
         for piece in pack.rest():
             yield _row(piece, tally)
-            tally = Tally()
+            tally = WrittenCount()
 
     return packed
 
 
-def _row(piece: Piece, tally: Tally) -> pa.RecordBatch:
+def _row(piece: Piece, tally: WrittenCount) -> pa.RecordBatch:
     facts = json.dumps(piece.facts)
     values = (tally.events, tally.conversations, tally.cut, piece.body, piece.beside, facts)
     return pa.RecordBatch.from_pylist([dict(zip(_SCHEMA.names, values, strict=True))], _SCHEMA)

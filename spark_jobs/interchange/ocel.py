@@ -12,13 +12,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from model.happened import Happened, keys_in
+from model.happened import ConversationEvent, keys_in
 from model.times import iso_time
 from model.words import EventType
 
 if TYPE_CHECKING:
     from model.conversations import Conversation, Message
-    from spark_jobs.gathering import Told
+    from spark_jobs.gathering import ConversationRows
 
 # What is so from the beginning has this time, as the standard says.
 ALWAYS = "1970-01-01T00:00:00Z"
@@ -46,7 +46,7 @@ OBJECT_ATTRIBUTES: dict[str, dict[str, str]] = {
 }
 
 
-class Logged(NamedTuple):
+class LogPart(NamedTuple):
     """A conversation's part of a log: its events, its own objects, and those that others have too.
 
     The last ones are by id. ``types`` are the events' types.
@@ -58,10 +58,10 @@ class Logged(NamedTuple):
     types: set[str]
 
 
-def logged(told: Told) -> Logged:
+def logged(told: ConversationRows) -> LogPart:
     """A conversation as events and objects."""
     conversation = told.conversation
-    found = Logged([], [_conversation(conversation, is_cut=told.is_cut)], {}, set())
+    found = LogPart([], [_conversation(conversation, is_cut=told.is_cut)], {}, set())
     messages = _messages_of_events(conversation)
     for message in conversation.messages:
         found.objects.append(_message(conversation.root, message, messages))
@@ -87,7 +87,7 @@ def head() -> bytes:
 
 
 def between() -> bytes:
-    """What stands between events and objects."""
+    """The relations between events and objects."""
     return b'\n],\n"objects": [\n'
 
 
@@ -110,7 +110,7 @@ def _declared(attributes: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "type": kind} for name, kind in attributes.items()]
 
 
-def _events_of(message: Message) -> Iterator[Happened]:
+def _events_of(message: Message) -> Iterator[ConversationEvent]:
     """The publish and the deliveries, each once."""
     if not message.unseen:
         yield message.it
@@ -144,7 +144,7 @@ def _message(root: int, message: Message, messages: Mapping[int, int]) -> bytes:
     return _object("message", message.it.id, values, relations)
 
 
-def _event(root: int, message: Message, it: Happened, kind: str, keys: list[str]) -> bytes:
+def _event(root: int, message: Message, it: ConversationEvent, kind: str, keys: list[str]) -> bytes:
     is_publish = it.type is EventType.published
     queues = dict.fromkeys(it.routed_queues) if is_publish else [it.queue] if it.queue else []
     related = [
@@ -173,7 +173,7 @@ def _event(root: int, message: Message, it: Happened, kind: str, keys: list[str]
     )
 
 
-def _shared(it: Happened, keys: list[str]) -> Iterator[tuple[str, bytes]]:
+def _shared(it: ConversationEvent, keys: list[str]) -> Iterator[tuple[str, bytes]]:
     """The objects of an event that other conversations may have too."""
     values = {"name": it.name, "number": it.participant}
     yield _id("participant", it.participant), _object("participant", it.participant, values)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from model.texts import storable
-from spark_jobs.interchange.tracing import Span, Value
+from spark_jobs.interchange.tracing import ExportedSpan, Value
 
 Json: TypeAlias = dict[str, Any]
 
@@ -24,7 +24,7 @@ LONGEST_TEXT = 1_024  # characters, of an attribute
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
-def as_json(spans: Iterable[Span], vhost: str, version: str) -> bytes:
+def as_json(spans: Iterable[ExportedSpan], vhost: str, version: str) -> bytes:
     """A request on one line, as a collector's file has it."""
     scope = {"name": SCOPE, "version": version}
     request = {
@@ -39,7 +39,7 @@ def as_json(spans: Iterable[Span], vhost: str, version: str) -> bytes:
     return json.dumps(request, separators=(",", ":")).encode() + b"\n"
 
 
-def as_protobuf(spans: Iterable[Span], vhost: str, version: str) -> bytes:
+def as_protobuf(spans: Iterable[ExportedSpan], vhost: str, version: str) -> bytes:
     """A request in protobuf's wire format."""
     scope = _text(1, SCOPE) + _text(2, version)
     return b"".join(
@@ -53,7 +53,7 @@ def as_protobuf(spans: Iterable[Span], vhost: str, version: str) -> bytes:
 
 
 def refused_in(answer: bytes) -> tuple[int, str]:
-    """How many spans an ExportTraceServiceResponse says were refused, and why."""
+    """The number of spans that an ExportTraceServiceResponse says were refused, and why."""
     partial = _fields(answer).get(1, b"")
     found = _fields(partial) if isinstance(partial, bytes) else {}
     count, why = found.get(1, 0), found.get(2, b"")
@@ -61,8 +61,10 @@ def refused_in(answer: bytes) -> tuple[int, str]:
     return (count if isinstance(count, int) else 0), text
 
 
-def _by_resource(spans: Iterable[Span], vhost: str) -> list[tuple[dict[str, Value], list[Span]]]:
-    services: defaultdict[str, list[Span]] = defaultdict(list)
+def _by_resource(
+    spans: Iterable[ExportedSpan], vhost: str
+) -> list[tuple[dict[str, Value], list[ExportedSpan]]]:
+    services: defaultdict[str, list[ExportedSpan]] = defaultdict(list)
     for span in spans:
         services[span.service].append(span)
     return [
@@ -70,14 +72,14 @@ def _by_resource(spans: Iterable[Span], vhost: str) -> list[tuple[dict[str, Valu
     ]
 
 
-def _flags(span: Span) -> int:
+def _flags(span: ExportedSpan) -> int:
     return SAMPLED | KNOWN | (REMOTE if span.is_remote else 0)
 
 
 # JSON
 
 
-def _span(span: Span) -> Json:
+def _span(span: ExportedSpan) -> Json:
     written: Json = {
         "traceId": span.context.trace_id.hex(),
         "spanId": span.context.span_id.hex(),
@@ -110,7 +112,7 @@ def _attribute(name: str, value: Value) -> Json:
 # Protobuf
 
 
-def _message(span: Span) -> bytes:
+def _message(span: ExportedSpan) -> bytes:
     return b"".join(
         (
             _field(1, span.context.trace_id),

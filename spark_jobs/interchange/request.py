@@ -1,4 +1,4 @@
-"""What is asked of an export of a period."""
+"""Requests for an export of a period."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from model.exports import Quota
 from model.interchange import PeriodForm
 from model.words import Via
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 
 Json: TypeAlias = dict[str, Any]
 
@@ -32,7 +32,7 @@ class PeriodRequest:
     ``collector``. ``rules`` are those of links, as the service shows them, for AsyncAPI.
     """
 
-    database: Database
+    database: DatabaseAddress
     vhost: str
     since: int
     until: int

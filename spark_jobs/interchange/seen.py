@@ -40,7 +40,7 @@ LONGEST_BODY = 262_144  # bytes, of a sample
 MOST_SAMPLED = 33_554_432  # bytes, in one task
 
 
-class Path(NamedTuple):
+class Route(NamedTuple):
     """A way of messages: to an exchange with a routing key, or from a queue (the key is empty)."""
 
     is_send: bool
@@ -51,7 +51,7 @@ class Path(NamedTuple):
 
 
 class MessageNotes:
-    """What is known of the messages of one type.
+    """Notes on the messages of one type.
 
     ``correlated`` counts those with the property ``correlation_id``; ``sampled`` those that were
     looked into, of which ``as_json`` had a JSON body.
@@ -81,7 +81,7 @@ class MessageNotes:
 
     @classmethod
     def from_json(cls, given: Json) -> MessageNotes:
-        """What `to_json` wrote."""
+        """The value that `to_json` wrote."""
         notes = cls()
         for name in _COUNTS:
             setattr(notes, name, given[name])
@@ -94,12 +94,12 @@ class MessageNotes:
 _COUNTS = ("count", "correlated", "sampled", "as_json")
 
 
-class Seen:
-    """What was seen of a period: how many events, on which ways, of which types."""
+class PeriodShapes:
+    """The sum of a period: how many events, on which ways, of which types."""
 
     def __init__(self) -> None:
         self.events = self.left_out = 0
-        self.paths: Counter[Path] = Counter()
+        self.paths: Counter[Route] = Counter()
         self.messages: dict[str, MessageNotes] = {}
         self._bytes = 0
 
@@ -112,13 +112,13 @@ class Seen:
         key = routing_keys[0] if routing_keys else ""
         place, key = (row["exchange"], key) if is_send else (row["queue"] or "", "")
         self.events += 1
-        if not self._note(Path(is_send, place, key, row["participant_name"], kind), 1):
+        if not self._note(Route(is_send, place, key, row["participant_name"], kind), 1):
             return
         # A message is looked at once: where it was published, if that was seen.
         if is_send or row["match"] == Match.unmatched:
             self._look_at(self.messages[kind], properties, row["payload"], row["payload_cut"])
 
-    def merge(self, other: Seen) -> None:
+    def merge(self, other: PeriodShapes) -> None:
         """Take in what another one has seen."""
         self.events += other.events
         self.left_out += other.left_out
@@ -138,15 +138,15 @@ class Seen:
         }
 
     @classmethod
-    def from_json(cls, given: Json) -> Seen:
-        """What `to_json` wrote."""
+    def from_json(cls, given: Json) -> PeriodShapes:
+        """The value that `to_json` wrote."""
         seen = cls()
         seen.events, seen.left_out = given["events"], given["left_out"]
-        seen.paths.update({Path(*path): count for *path, count in given["paths"]})
+        seen.paths.update({Route(*path): count for *path, count in given["paths"]})
         seen.messages = {k: MessageNotes.from_json(v) for k, v in given["messages"].items()}
         return seen
 
-    def _note(self, path: Path, count: int) -> bool:
+    def _note(self, path: Route, count: int) -> bool:
         """Count a way; False if it is one too many."""
         is_new = path not in self.paths
         is_new_type = path.type not in self.messages
@@ -210,5 +210,5 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value)
 
 
-def _commonest(item: tuple[Path, int]) -> tuple[int, Path]:
+def _commonest(item: tuple[Route, int]) -> tuple[int, Route]:
     return -item[1], item[0]

@@ -1,4 +1,4 @@
-"""What JSON values look like, merged over samples, as a JSON Schema.
+"""Shapes of JSON values, merged over samples, as a JSON Schema.
 
 Merging gives the same whatever the order, so executors look at their own samples and the driver
 puts them together. A schema says what was seen and no more: never an enumeration, and a format only
@@ -30,7 +30,7 @@ _FORMATS = ("date", "date-time", "uuid")
 
 
 class Shape:
-    """What the values at one place look like.
+    """The shape of the values at one place.
 
     Attributes:
         count: how many values there were.
@@ -82,7 +82,7 @@ class Shape:
             self.others.merge(other.others)
 
     def holds(self, tokens: tuple[str, ...]) -> bool:
-        """Whether every value has something at a path of names."""
+        """Tell whether every value has something at a path of names."""
         if not tokens:
             return True
         field = (self.fields or {}).get(tokens[0])
@@ -116,7 +116,7 @@ class Shape:
 
     @classmethod
     def from_json(cls, given: Json) -> Shape:
-        """What `to_json` wrote."""
+        """The value that `to_json` wrote."""
         shape = cls()
         shape.count, shape.types = given["count"], set(given["types"])
         shape.formats = None if given["formats"] is None else set(given["formats"])

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from model.deaths import headers_of
-from model.happened import Happened
+from model.happened import ConversationEvent
 
 if TYPE_CHECKING:
     from model.conversations import Conversation, Copy, Delivery, Message
-    from spark_jobs.gathering import Row, Told
+    from spark_jobs.gathering import ConversationRows, Row
 
 Value: TypeAlias = "str | int | bool"
 
@@ -44,7 +44,7 @@ class Context(NamedTuple):
     span_id: bytes
 
 
-class Span(NamedTuple):
+class ExportedSpan(NamedTuple):
     """A span; times in µs. ``is_remote``: its parent is the application's own."""
 
     service: str
@@ -60,7 +60,7 @@ class Span(NamedTuple):
     error: str | None = None
 
 
-def spans_of(told: Told, vhost: str) -> Iterator[Span]:
+def spans_of(told: ConversationRows, vhost: str) -> Iterator[ExportedSpan]:
     """The spans of a conversation."""
     return _Spans(told.conversation, told.rows, vhost).all()
 
@@ -82,11 +82,11 @@ class _Spans:
         root = rows[conversation.root]
         self.trace = self._id(root["id"], root["recorded_at"], "trace", 16)
 
-    def all(self) -> Iterator[Span]:
+    def all(self) -> Iterator[ExportedSpan]:
         for message in self.conversation.messages:
             yield from self._of(message)
 
-    def _of(self, message: Message) -> Iterator[Span]:
+    def _of(self, message: Message) -> Iterator[ExportedSpan]:
         it = message.it
         sent_by = context_in(self.rows[it.id]["properties"])
         causes = [
@@ -112,10 +112,10 @@ class _Spans:
         *,
         is_remote: bool,
         links: tuple[Context, ...],
-    ) -> Span:
+    ) -> ExportedSpan:
         it, failure = message.it, message.failure
         place = destination(it.exchange, _key(it))
-        return Span(
+        return ExportedSpan(
             it.name,
             context,
             parent.span_id if parent else None,
@@ -141,12 +141,12 @@ class _Spans:
         delivery: Delivery,
         trace: bytes,
         above: Context | None,
-    ) -> Iterator[Span]:
+    ) -> Iterator[ExportedSpan]:
         it, queue = delivery.it, delivery.it.queue or copy.queue
         place = destination(it.exchange, _key(it), queue)
         if not message.unseen:
             waited = Context(trace, self._id(it.id, it.at, "queue"))
-            yield Span(
+            yield ExportedSpan(
                 BROKER,
                 waited,
                 above.span_id if above else None,
@@ -161,7 +161,7 @@ class _Spans:
         context = Context(trace, self._id(it.id, it.at, "receive"))
         self.contexts[it.id] = context
         word = "receive" if delivery.handled is None else "process"
-        yield Span(
+        yield ExportedSpan(
             it.name,
             context,
             above.span_id if above else None,
@@ -179,7 +179,7 @@ class _Spans:
             error=_error(message, copy, delivery),
         )
 
-    def _common(self, it: Happened) -> dict[str, Value]:
+    def _common(self, it: ConversationEvent) -> dict[str, Value]:
         row = self.rows[it.id]
         said = row["properties"]
         attributes: dict[str, Any] = {
@@ -208,12 +208,12 @@ def destination(exchange: str, key: str, queue: str | None = None) -> str:
     return ":".join(part for part in parts if part) or "amq.default"
 
 
-def _key(it: Happened) -> str:
+def _key(it: ConversationEvent) -> str:
     return it.routing_keys[0] if it.routing_keys else ""
 
 
 def _error(message: Message, copy: Copy, delivery: Delivery) -> str | None:
-    """What went wrong with a message, at the last delivery in the queue where it did."""
+    """The error of a message, at the last delivery in the queue where it failed."""
     failure = message.failure
     if failure is None or failure.queue is None:
         return None

@@ -22,13 +22,13 @@ from spark_jobs.errors import JobError
 from spark_jobs.executors import MOST_IN_WAVE, tasks_at_a_time
 from spark_jobs.export import HashedFile
 from spark_jobs.failures import explained
-from spark_jobs.gathering import Told
+from spark_jobs.gathering import ConversationRows
 from spark_jobs.interchange import asyncapi, ocel, otlp
 from spark_jobs.interchange.collector import sending
-from spark_jobs.interchange.gathered import Piece, Tally, pieces
+from spark_jobs.interchange.gathered import Piece, WrittenCount, pieces
 from spark_jobs.interchange.request import PeriodRequest
-from spark_jobs.interchange.seen import COLUMNS, Seen
-from spark_jobs.interchange.tracing import Span, spans_of
+from spark_jobs.interchange.seen import COLUMNS, PeriodShapes
+from spark_jobs.interchange.tracing import ExportedSpan, spans_of
 from spark_jobs.period import Period
 from spark_jobs.progress import Meter
 from spark_jobs.slices import rows_per_slice, spans
@@ -51,7 +51,7 @@ class LogPacker:
     def __init__(self) -> None:
         self._clear()
 
-    def add(self, told: Told) -> Iterator[Piece]:
+    def add(self, told: ConversationRows) -> Iterator[Piece]:
         """Take one more conversation."""
         found = ocel.logged(told)
         self._events += found.events
@@ -82,7 +82,7 @@ def write_ocel(
     spark: SparkSession, request: PeriodRequest, period: Period, meter: Meter, file: HashedFile
 ) -> ConversationCounts:
     """The log: events as they come, objects kept aside until the events are over."""
-    tally, known, types, count = Tally(), set[int](), set[str](), 0
+    tally, known, types, count = WrittenCount(), set[int](), set[str](), 0
     folder = None if request.output is None else request.output.parent
     with tempfile.TemporaryFile(dir=folder) as objects:
         file.write(ocel.head())
@@ -118,12 +118,14 @@ def _check(count: int, most: int, what: str) -> None:
 class SpanPacker:
     """Conversations as requests with spans."""
 
-    def __init__(self, vhost: str, render: Callable[[Iterable[Span], str, str], bytes]) -> None:
+    def __init__(
+        self, vhost: str, render: Callable[[Iterable[ExportedSpan], str, str], bytes]
+    ) -> None:
         self._vhost, self._render = vhost, render
         self._version = versions()["rabbitmq-itc"]
-        self._spans: list[Span] = []
+        self._spans: list[ExportedSpan] = []
 
-    def add(self, told: Told) -> Iterator[Piece]:
+    def add(self, told: ConversationRows) -> Iterator[Piece]:
         """Take one more conversation."""
         for span in spans_of(told, self._vhost):
             self._spans.append(span)
@@ -142,7 +144,7 @@ def write_otlp(
     spark: SparkSession, request: PeriodRequest, period: Period, meter: Meter, file: HashedFile
 ) -> SpanCounts:
     """Requests in JSON, one a line."""
-    tally, count = Tally(), 0
+    tally, count = WrittenCount(), 0
     packer = _spans_packer(request.vhost, otlp.as_json)
     for piece in pieces(spark, request, period, meter, packer, tally):
         file.write(piece.body)
@@ -154,7 +156,7 @@ def send_otlp(
     spark: SparkSession, request: PeriodRequest, period: Period, meter: Meter
 ) -> SentCounts:
     """Requests in protobuf, packed, one after the other to the collector."""
-    tally, count, refused, why = Tally(), 0, 0, ""
+    tally, count, refused, why = WrittenCount(), 0, 0, ""
     assert request.collector is not None  # noqa: S101 - what asks for it gives one
     packer = _spans_packer(request.vhost, _packed)
     with sending(request.collector, lambda: meter.enter("sending", 0.0)) as send:
@@ -166,12 +168,12 @@ def send_otlp(
 
 
 def _spans_packer(
-    vhost: str, render: Callable[[Iterable[Span], str, str], bytes]
+    vhost: str, render: Callable[[Iterable[ExportedSpan], str, str], bytes]
 ) -> Callable[[], SpanPacker]:
     return lambda: SpanPacker(vhost, render)
 
 
-def _packed(some: Iterable[Span], vhost: str, version: str) -> bytes:
+def _packed(some: Iterable[ExportedSpan], vhost: str, version: str) -> bytes:
     return gzip.compress(otlp.as_protobuf(some, vhost, version), 6, mtime=0)
 
 
@@ -182,9 +184,9 @@ def write_asyncapi(
     spark: SparkSession, request: PeriodRequest, period: Period, meter: Meter, file: HashedFile
 ) -> DocumentCounts:
     """The document, from what executors noted."""
-    seen = Seen()
+    seen = PeriodShapes()
     for notes in _notes(spark, request, period, meter):
-        seen.merge(Seen.from_json(json.loads(notes)))
+        seen.merge(PeriodShapes.from_json(json.loads(notes)))
     facts = {
         "vhost": request.vhost,
         "since": iso_time(request.since),
@@ -233,7 +235,7 @@ def _noted(
     since, until = request.since, request.until
 
     def noted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        seen = Seen()
+        seen = PeriodShapes()
         for batch in batches:
             for row in batch.to_pylist():
                 if since <= row["recorded_at"] < until and not row["quiet"]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
-from model.assertions import After, Assertion, LeadsTo, Verdict, from_json, to_json
+from model.assertions import After, Assertion, AssertionVerdict, LeadsTo, from_json, to_json
 from model.assertions.missing import may_lack
 from model.gaps import Gap
 from model.reports.assertions import AssertionReport, AssertionResult, ShownCase
@@ -39,8 +39,8 @@ HAS_GAPS = "the period has gaps, in which others may be missing"
 PRUNED = "what the period began with is not stored any more"
 
 
-class Tally(NamedTuple):
-    """What an assertion came to: how often, and the newest of what does not hold or is unknown."""
+class AssertionTally(NamedTuple):
+    """The tally of an assertion: how often, and the newest of what does not hold or is unknown."""
 
     counts: Counter[str]
     cases: list[ShownCase]
@@ -52,7 +52,7 @@ def make(
     """The verdict of each assertion of ``asked["assertions"]``, along ``asked["via"]``."""
     assertions = [from_json(value) for value in request.asked["assertions"]]
     via = Via(request.asked["via"])
-    tallies = [Tally(Counter(), []) for _ in assertions]
+    tallies = [AssertionTally(Counter(), []) for _ in assertions]
     newest = period.history.newest_until(period.trace, MAX_ID)
     through = newest[1] if newest else 0
     gaps = period.history.gaps_in_time(period.trace, 0, MAX_ID)
@@ -75,15 +75,15 @@ def make(
     )
 
 
-def _of_all(verdicts: Counter[str]) -> Verdict:
-    for verdict in (Verdict.violated, Verdict.unknown):
+def _of_all(verdicts: Counter[str]) -> AssertionVerdict:
+    for verdict in (AssertionVerdict.violated, AssertionVerdict.unknown):
         if verdicts[verdict]:
             return verdict
-    return Verdict.holds
+    return AssertionVerdict.holds
 
 
 def _counts(verdicts: Counter[str]) -> dict[str, int]:
-    return {verdict.name: verdicts[verdict] for verdict in Verdict}
+    return {verdict.name: verdicts[verdict] for verdict in AssertionVerdict}
 
 
 def missing_of(period: Period, gaps: Sequence[Gap]) -> str | None:
@@ -98,18 +98,20 @@ def missing_of(period: Period, gaps: Sequence[Gap]) -> str | None:
     return None
 
 
-def result_of(assertion: Assertion, tally: Tally, missing: str | None) -> AssertionResult:
-    """What an assertion comes to; ``missing`` says why there may have been more."""
+def result_of(assertion: Assertion, tally: AssertionTally, missing: str | None) -> AssertionResult:
+    """The result of an assertion; ``missing`` says why there may have been more."""
     counts = _counts(tally.counts)
     verdict = _of_all(tally.counts)
     why = None
-    if verdict is Verdict.holds:
+    if verdict is AssertionVerdict.holds:
         is_about_each = isinstance(assertion.what, LeadsTo | After)
         if missing is None and is_about_each and not any(counts.values()):
             missing = NEVER_SEEN
         if missing is not None:
-            verdict, why = Verdict.unknown, missing
-    cases = sorted(tally.cases, key=lambda one: (one.verdict is not Verdict.violated, -one.event))
+            verdict, why = AssertionVerdict.unknown, missing
+    cases = sorted(
+        tally.cases, key=lambda one: (one.verdict is not AssertionVerdict.violated, -one.event)
+    )
     return AssertionResult(
         assertion=to_json(assertion),
         verdict=verdict,
@@ -120,7 +122,7 @@ def result_of(assertion: Assertion, tally: Tally, missing: str | None) -> Assert
     )
 
 
-def _add(tallies: Sequence[Tally], frame: DataFrame) -> None:
+def _add(tallies: Sequence[AssertionTally], frame: DataFrame) -> None:
     """Add what a frame of findings holds."""
     found = frame.persist()
     try:
@@ -142,4 +144,4 @@ def _add(tallies: Sequence[Tally], frame: DataFrame) -> None:
 def _case(row: Row) -> ShownCase:
     found = {each.name: row[each.name] for each in fields(ShownCase)}
     others = json.loads(row["others"])
-    return ShownCase(**found | {"verdict": Verdict(row["verdict"]), "others": others})
+    return ShownCase(**found | {"verdict": AssertionVerdict(row["verdict"]), "others": others})

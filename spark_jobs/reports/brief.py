@@ -1,4 +1,4 @@
-"""What a report needs of a conversation, as one line of JSON: of what variant, what led to what.
+"""Briefs of conversations, each one line of JSON: of what variant, what led to what.
 
 Spark makes a brief of each conversation once, and everything that is learnt is learnt from briefs.
 Nothing here does I/O.
@@ -21,7 +21,7 @@ from model.variants import failures_of, messages_of_events, variant_of, waits
 from model.words import EventType
 
 if TYPE_CHECKING:
-    from spark_jobs.gathering import Told
+    from spark_jobs.gathering import ConversationRows
 
 Json: TypeAlias = dict[str, Any]
 Row: TypeAlias = Mapping[str, Any]
@@ -86,7 +86,7 @@ def brief_in(text: str) -> Brief:
     return Brief._make([*facts, [Case(*case) for case in cases], features])
 
 
-def brief_of(told: Told, described: set[str]) -> Brief:
+def brief_of(told: ConversationRows, described: set[str]) -> Brief:
     """The brief of a conversation; ``described`` are variants whose shape was told before."""
     conversation, rows = told.conversation, told.rows
     variant = variant_of(conversation)
@@ -220,7 +220,7 @@ def size_of(count: int) -> str:
     return f"{least:,} bytes or more" if least >= 4**10 else f"{least:,} to {4 * least - 1:,} bytes"
 
 
-class Observed:
+class Horizon:
     """Up to when a record tells what a conversation led to: its end, or a gap's beginning."""
 
     def __init__(self, until: int, gaps: Sequence[Gap] = ()) -> None:
@@ -229,7 +229,7 @@ class Observed:
         self._after = [gap.after_event_id for gap in self._gaps]
 
     def is_known(self, brief: Brief) -> bool:
-        """Whether a conversation is whole, and spans no gap."""
+        """Tell whether a conversation is whole, and spans no gap."""
         return brief.is_whole and not any(
             gap.spanned_by(brief.root, brief.last) for gap in self._gaps
         )

@@ -9,10 +9,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from model.words import Via
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.gathering import COLUMNS, each, end_of, gathered
 from spark_jobs.period import Period
-from spark_jobs.reports.brief import Brief, Observed, brief_in, brief_of, text_of
+from spark_jobs.reports.brief import Brief, Horizon, brief_in, brief_of, text_of
 
 Batches: TypeAlias = Iterable[pa.RecordBatch]
 
@@ -26,11 +26,11 @@ class Briefs(NamedTuple):
     """Lines of `brief.text_of`, and up to when their conversations were observed."""
 
     frame: DataFrame
-    observed: Observed
+    observed: Horizon
 
 
 def briefs(
-    spark: SparkSession, database: Database, period: Period, via: Via, wait: int
+    spark: SparkSession, database: DatabaseAddress, period: Period, via: Via, wait: int
 ) -> Briefs | None:
     """Briefs of what began in a period; effects are looked for up to ``wait`` µs after its end.
 
@@ -45,7 +45,7 @@ def briefs(
     until = min(through, newest[1] if newest else through)
     gaps = period.history.gaps_in_time(period.trace, period.ids[0], end)
     lines = frame.mapInArrow(_briefed(via, period.since, period.until), _LINES)
-    return Briefs(lines, Observed(until, gaps))
+    return Briefs(lines, Horizon(until, gaps))
 
 
 def _briefed(via: Via, since: int, until: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
@@ -81,7 +81,7 @@ def each_brief(batches: Batches) -> Iterator[Brief]:
 
 
 def collected(frame: DataFrame, found: Callable[[Iterator[Brief]], Iterable[str]]) -> Iterator[str]:
-    """What a function says of the briefs of each partition, as lines."""
+    """The lines that a function makes of the briefs of each partition."""
 
     def lines(batches: Batches) -> Iterator[pa.RecordBatch]:
         yield from batched(found(each_brief(batches)))

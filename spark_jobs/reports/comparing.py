@@ -23,20 +23,20 @@ LEAST_EXPECTED = 10
 """So many cases must have been expected of what is said to have appeared or vanished."""
 
 
-class Part(NamedTuple):
+class HitRate(NamedTuple):
     """Of so many cases so many hits."""
 
     cases: int
     hits: int
 
 
-def total(parts: Sequence[Part]) -> Part:
+def total(parts: Sequence[HitRate]) -> HitRate:
     """All parts together."""
-    return Part(sum(each.cases for each in parts), sum(each.hits for each in parts))
+    return HitRate(sum(each.cases for each in parts), sum(each.hits for each in parts))
 
 
-def share_state(before: Sequence[Part], after: Sequence[Part], least: int) -> State:
-    """How the share of hits differs between the spans of two periods.
+def share_state(before: Sequence[HitRate], after: Sequence[HitRate], least: int) -> State:
+    """The difference of the share of hits between the spans of two periods.
 
     ``unclear`` where either has fewer than ``least`` cases, or too few to tell.
     """
@@ -49,7 +49,7 @@ def share_state(before: Sequence[Part], after: Sequence[Part], least: int) -> St
     return "changed" if is_clear and _odds_ratio(was, now) >= LEAST_ODDS else "same"
 
 
-def _one_sided(was: Part, now: Part) -> State:
+def _one_sided(was: HitRate, now: HitRate) -> State:
     """For what only one of two periods has, or neither."""
     if not was.hits and not now.hits:
         return "same"
@@ -59,7 +59,7 @@ def _one_sided(was: Part, now: Part) -> State:
     return "appeared" if now.hits else "vanished"
 
 
-def deviation(before: Sequence[Part], after: Sequence[Part]) -> float:
+def deviation(before: Sequence[HitRate], after: Sequence[HitRate]) -> float:
     """By how many standard errors the shares of two periods differ, as their spans have it.
 
     At least the error that independent cases would have; more where spans differ by more than
@@ -74,8 +74,8 @@ def deviation(before: Sequence[Part], after: Sequence[Part]) -> float:
     return (now.hits / now.cases - was.hits / was.cases) / math.sqrt(spread * even)
 
 
-def _dispersion(*periods: Sequence[Part]) -> float:
-    """How many times more spans differ from their period than independent cases would."""
+def _dispersion(*periods: Sequence[HitRate]) -> float:
+    """The factor by which spans differ more from their period than independent cases would."""
     found, freedom = 0.0, 0
     for parts in periods:
         whole = total(parts)
@@ -90,7 +90,7 @@ def _dispersion(*periods: Sequence[Part]) -> float:
     return found / freedom if freedom else 1.0
 
 
-def _odds_ratio(was: Part, now: Part) -> float:
+def _odds_ratio(was: HitRate, now: HitRate) -> float:
     """How many times more one is likely than the other, whichever way; half a case is added."""
     odds = [(each.hits + 0.5) / (each.cases - each.hits + 0.5) for each in (was, now)]
     return max(odds) / min(odds)
@@ -99,12 +99,14 @@ def _odds_ratio(was: Part, now: Part) -> float:
 def time_state(
     before: Sequence[Sketch], after: Sequence[Sketch], quantile: float, least: int
 ) -> State:
-    """How a quantile of times differs between the spans of two periods."""
+    """The difference of a quantile of times between the spans of two periods."""
     was, now = _merged(before), _merged(after)
     if min(was.count, now.count) < least:
         return "unclear"
     common = _merged([was, now]).quantile(quantile) or 0.0
-    parts = [[Part(each.count, each.above(common)) for each in spans] for spans in (before, after)]
+    parts = [
+        [HitRate(each.count, each.above(common)) for each in spans] for spans in (before, after)
+    ]
     quantiles = [each.quantile(quantile) or 1.0 for each in (was, now)]
     is_much = max(quantiles) >= LEAST_RATIO * min(quantiles)
     return "changed" if is_much and abs(deviation(*parts)) >= SIGMAS else "same"

@@ -35,14 +35,14 @@ from spark_jobs.period import Period
 from spark_jobs.progress import Meter
 from spark_jobs.reports.brief import Brief
 from spark_jobs.reports.briefing import Briefs, briefs, collected
-from spark_jobs.reports.comparing import Part, share_state, time_state, total
+from spark_jobs.reports.comparing import HitRate, share_state, time_state, total
 from spark_jobs.reports.expectations import (
     EXAMPLES,
     MOST_VARIANTS,
     duration,
     state_of,
 )
-from spark_jobs.reports.expecting import Asked, Judge, Pair, Tally, Times, learn
+from spark_jobs.reports.expecting import CaseCounts, Pair, Thresholds, Times, VariantJudge, learn
 from spark_jobs.reports.request import Json, ReportRequest
 
 SPANS = 12
@@ -55,11 +55,11 @@ class Side(NamedTuple):
 
     period: Period
     got: Briefs | None
-    tallies: list[Tally]
+    tallies: list[CaseCounts]
 
 
 @dataclass
-class Counts:
+class VariantCounts:
     """Conversations of each variant, by span, and those left out."""
 
     variants: dict[Pair, list[int]] = field(default_factory=dict)
@@ -78,25 +78,25 @@ class Counts:
         self.examples[pair] = sorted([*self.examples.get(pair, []), *examples])[:EXAMPLES]
 
     def of_type(self, name: str) -> list[int]:
-        """How many conversations began with a type, by span."""
+        """The number of conversations that began with a type, by span."""
         some = [spans for (each, _), spans in self.variants.items() if each == name]
         return [sum(each) for each in zip(*some, strict=True)] if some else [0] * SPANS
 
     @property
     def judged(self) -> int:
-        """How many conversations were counted."""
+        """The number of conversations that were counted."""
         return sum(sum(spans) for spans in self.variants.values())
 
 
 def make(
     spark: SparkSession, request: ReportRequest, opened: Period, meter: Meter
 ) -> ComparisonReport:
-    """What differs between a period and the one before it.
+    """The differences between a period and the one before it.
 
     ``asked``: ``before_since`` and ``before_until`` (µs); ``via``, ``wait`` and ``cases`` as of
     `expectations.make`.
     """
-    asked = Asked(cases=request.asked["cases"])
+    asked = Thresholds(cases=request.asked["cases"])
     before = (request.asked["before_since"], request.asked["before_until"])
     with (
         explained(),
@@ -118,7 +118,7 @@ def _side(
     wait = round(request.asked["wait"] * 1_000_000)
     got = briefs(spark, request.database, within, Via(request.asked["via"]), wait)
     if got is None:
-        return Side(within, None, [Tally() for _ in range(SPANS)])
+        return Side(within, None, [CaseCounts() for _ in range(SPANS)])
     frame = got.frame.persist()
     frames.append(frame)
     kept = Briefs(frame, got.observed)
@@ -126,7 +126,7 @@ def _side(
 
 
 class _Bounds(NamedTuple):
-    """What a task needs of a period."""
+    """The part of a period that a task needs."""
 
     since: int
     until: int
@@ -139,34 +139,34 @@ def _bounds(within: Period) -> _Bounds:
     return _Bounds(within.since, within.until)
 
 
-def _tallies(got: Briefs, bounds: _Bounds) -> list[Tally]:
-    """What is counted of the conversations that began in each span."""
+def _tallies(got: Briefs, bounds: _Bounds) -> list[CaseCounts]:
+    """The counts of the conversations that began in each span."""
     observed = got.observed
 
     def found(some: Iterator[Brief]) -> Iterable[str]:
-        tallies = [Tally() for _ in range(SPANS)]
+        tallies = [CaseCounts() for _ in range(SPANS)]
         for brief in some:
             if observed.is_known(brief) and not brief.is_cut:
                 for case in brief.cases:
                     tallies[bounds.span_of(brief)].add(case, observed.until(brief))
         yield json.dumps([tally.to_text() for tally in tallies])
 
-    tallies = [Tally() for _ in range(SPANS)]
+    tallies = [CaseCounts() for _ in range(SPANS)]
     for line in collected(got.frame, found):
         for tally, text in zip(tallies, json.loads(line), strict=True):
-            tally.merge(Tally.of_text(text))
+            tally.merge(CaseCounts.of_text(text))
     return tallies
 
 
-def _counts(got: Briefs | None, bounds: _Bounds, judge: Judge) -> Counts:
+def _counts(got: Briefs | None, bounds: _Bounds, judge: VariantJudge) -> VariantCounts:
     """The variants of the conversations that can be judged."""
-    counts = Counts()
+    counts = VariantCounts()
     if got is None:
         return counts
     observed = got.observed
 
     def found(some: Iterator[Brief]) -> Iterable[str]:
-        mine = Counts()
+        mine = VariantCounts()
         for brief in some:
             if brief.shape is not None:
                 mine.shapes.setdefault(brief.variant, brief.shape)
@@ -194,12 +194,14 @@ def _counts(got: Briefs | None, bounds: _Bounds, judge: Judge) -> Counts:
     return counts
 
 
-def _compared(facts: Json, sides: Sequence[Side], asked: Asked, meter: Meter) -> ComparisonReport:
-    whole = Tally()
+def _compared(
+    facts: Json, sides: Sequence[Side], asked: Thresholds, meter: Meter
+) -> ComparisonReport:
+    whole = CaseCounts()
     for side in sides:
         for tally in side.tallies:
             whole.merge(tally)
-    judge = Judge(learn(whole, asked), asked)
+    judge = VariantJudge(learn(whole, asked), asked)
     counts = [_counts(side.got, _bounds(side.period), judge) for side in sides]
     meter.enter("counting", 95.0)
     types = _types(sides, whole, asked)
@@ -219,7 +221,7 @@ def _compared(facts: Json, sides: Sequence[Side], asked: Asked, meter: Meter) ->
     )
 
 
-def _side_of(within: Period, counts: Counts) -> ComparedSide:
+def _side_of(within: Period, counts: VariantCounts) -> ComparedSide:
     return ComparedSide(
         gaps=within.gaps,
         soundness=within.sound,
@@ -236,17 +238,17 @@ def _rank(item: ComparedShare | ComparedEffect) -> int:
     return min(_ORDER.index(each.state) for each in parts)
 
 
-def _types(sides: Sequence[Side], whole: Tally, asked: Asked) -> list[ComparedType]:
+def _types(sides: Sequence[Side], whole: CaseCounts, asked: Thresholds) -> list[ComparedType]:
     """Of all messages, how many are of each type."""
     totals = [
         [sum(ages.count for ages in tally.messages.values()) for tally in side.tallies]
         for side in sides
     ]
 
-    def parts(name: str) -> list[list[Part]]:
+    def parts(name: str) -> list[list[HitRate]]:
         return [
             [
-                Part(count, tally.messages[name].count if name in tally.messages else 0)
+                HitRate(count, tally.messages[name].count if name in tally.messages else 0)
                 for count, tally in zip(counts, side.tallies, strict=True)
             ]
             for counts, side in zip(totals, sides, strict=True)
@@ -256,8 +258,8 @@ def _types(sides: Sequence[Side], whole: Tally, asked: Asked) -> list[ComparedTy
     return sorted(found, key=lambda one: (_rank(one), one.type))
 
 
-def _share(parts: Sequence[Sequence[Part]], asked: Asked) -> Json:
-    """What a `ComparedShare` has."""
+def _share(parts: Sequence[Sequence[HitRate]], asked: Thresholds) -> Json:
+    """The members of a `ComparedShare`."""
     before, after = parts
     return {
         "state": share_state(before, after, asked.cases),
@@ -266,8 +268,8 @@ def _share(parts: Sequence[Sequence[Part]], asked: Asked) -> Json:
     }
 
 
-def _effects(sides: Sequence[Side], whole: Tally, asked: Asked) -> list[ComparedEffect]:
-    """What types lead to: in how many cases, and how soon."""
+def _effects(sides: Sequence[Side], whole: CaseCounts, asked: Thresholds) -> list[ComparedEffect]:
+    """The types that types lead to: in how many cases, and how soon."""
     found = []
     for pair in whole.effects:
         patience = Times.of(whole.effects[pair].delays).patience
@@ -285,17 +287,21 @@ def _effects(sides: Sequence[Side], whole: Tally, asked: Asked) -> list[Compared
     return sorted(found, key=lambda one: (_rank(one), one.type, one.effect))
 
 
-def _led(tally: Tally, pair: Pair, patience: float) -> Part:
+def _led(tally: CaseCounts, pair: Pair, patience: float) -> HitRate:
     ages, effect = tally.messages.get(pair[0]), tally.effects.get(pair)
-    return Part(ages.above(patience) if ages else 0, effect.ages.above(patience) if effect else 0)
+    return HitRate(
+        ages.above(patience) if ages else 0, effect.ages.above(patience) if effect else 0
+    )
 
 
-def _delays_of(tally: Tally, pair: Pair) -> Sketch:
+def _delays_of(tally: CaseCounts, pair: Pair) -> Sketch:
     effect = tally.effects.get(pair)
     return effect.delays if effect else Sketch()
 
 
-def _quantile(delays: Sequence[Sequence[Sketch]], quantile: float, asked: Asked) -> ComparedTime:
+def _quantile(
+    delays: Sequence[Sequence[Sketch]], quantile: float, asked: Thresholds
+) -> ComparedTime:
     wholes = []
     for spans in delays:
         whole = Sketch()
@@ -307,14 +313,14 @@ def _quantile(delays: Sequence[Sequence[Sketch]], quantile: float, asked: Asked)
     return ComparedTime(state, before, after)
 
 
-def _variants(counts: Sequence[Counts], asked: Asked) -> list[ComparedVariant]:
+def _variants(counts: Sequence[VariantCounts], asked: Thresholds) -> list[ComparedVariant]:
     """Of the conversations that began with a type, how many are of each variant."""
     pairs = {pair for each in counts for pair in each.variants}
     totals = {name: [each.of_type(name) for each in counts] for name in {name for name, _ in pairs}}
 
-    def parts(pair: Pair) -> list[list[Part]]:
+    def parts(pair: Pair) -> list[list[HitRate]]:
         return [
-            [*map(Part, of_type, each.variants.get(pair, [0] * SPANS))]
+            [*map(HitRate, of_type, each.variants.get(pair, [0] * SPANS))]
             for of_type, each in zip(totals[pair[0]], counts, strict=True)
         ]
 

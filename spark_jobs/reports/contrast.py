@@ -1,4 +1,4 @@
-"""What some conversations have in common that others have not, and whether that is no accident.
+"""Contrasts: what some conversations have in common that others have not, and whether by accident.
 
 Nothing here does I/O.
 """
@@ -23,7 +23,7 @@ _CHANCE = 0.01
 def contrasts(
     some: Mapping[str, int], of: int, others: Mapping[str, int], of_others: int
 ) -> list[InCommon]:
-    """What most of some have, and fewer of the others; the clearest first.
+    """The features that most of some have, and fewer of the others; the clearest first.
 
     Counts are by feature, see `brief.parts_of`. A difference of shares of at least half counts from
     `LEAST` conversations on if chance alone would give it in less than one report of a hundred,
@@ -61,7 +61,7 @@ def contrasts(
 
 
 def tail(drawn_having: int, drawn: int, having: int, total: int) -> float:
-    """How likely at least so many of those drawn at random have what ``having`` of all have."""
+    """The likelihood that so many of those drawn at random have what ``having`` of all have."""
     most = min(drawn, having)
     logs = [
         _choose(having, k) + _choose(total - having, drawn - k) - _choose(total, drawn)

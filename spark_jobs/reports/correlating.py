@@ -19,8 +19,8 @@ import numpy as np
 from model.reports.correlations import RuleKind
 from spark_jobs.ranges import Longs
 from spark_jobs.reports.flattening import PROPERTY
-from spark_jobs.reports.matching import Hits, Pairs
-from spark_jobs.reports.surveying import Place, Refusal
+from spark_jobs.reports.matching import Hits, PlacePairs
+from spark_jobs.reports.surveying import KeyRefusal, Place
 
 Json: TypeAlias = dict[str, Any]
 Meant: TypeAlias = Mapping[int, frozenset[int]]  # a publish, and the messages that it may mean
@@ -52,7 +52,7 @@ AS_GOOD = 0.95
 MOST_PROPOSALS = 20
 
 
-class Pair(NamedTuple):
+class PlacePair(NamedTuple):
     """A pair of places, with its figures."""
 
     parent: Place
@@ -82,7 +82,7 @@ class Pair(NamedTuple):
 
     @property
     def worth(self) -> tuple[bool, float, bool, int, str, str]:
-        """What is better sorts later."""
+        """The order of worth: what is better sorts later."""
         is_long = self.parent.is_long and self.child.is_long
         good = self.hits / self.ambiguity * (1 - (self.by_chance or 0.0))
         texts = (self.parent.text, self.child.text)
@@ -94,14 +94,14 @@ class Proposal:
     """Pairs that make a rule, or several that mean the same: the best first."""
 
     kind: RuleKind
-    pairs: list[Pair]
+    pairs: list[PlacePair]
     agreement: float | None
     linked: int
     added: int
-    also: list[Pair] = field(default_factory=list)
+    also: list[PlacePair] = field(default_factory=list)
 
     @property
-    def best(self) -> Pair:
+    def best(self) -> PlacePair:
         """The pair whose figures are shown."""
         return self.pairs[0]
 
@@ -132,19 +132,19 @@ class Proposal:
         return [{**rule, "child": best.child.text, "parent": best.parent.text, "sure": False}]
 
 
-class Refused(NamedTuple):
+class PairRefusal(NamedTuple):
     """A pair of places that many publishes share, and that is no key."""
 
-    pair: Pair
-    refusal: Refusal
+    pair: PlacePair
+    refusal: KeyRefusal
     share: float | None = None  # of what agrees, where that is why
 
 
-class Judged(NamedTuple):
-    """What is proposed, the best first, and what is not."""
+class Proposals(NamedTuple):
+    """The proposals, the best first, and what is not proposed."""
 
     proposals: list[Proposal]
-    refused: list[Refused]
+    refused: list[PairRefusal]
 
 
 def _slug(text: str) -> str:
@@ -153,7 +153,7 @@ def _slug(text: str) -> str:
     return name[:50].rstrip("-")
 
 
-def pairs_of(places: Sequence[Place], figures: Pairs) -> list[Pair]:
+def pairs_of(places: Sequence[Place], figures: PlacePairs) -> list[PlacePair]:
     """The pairs with enough evidence, from their figures in all parts."""
     keys = np.stack([figures.parent, figures.child])
     both, which = np.unique(keys, axis=1, return_inverse=True)
@@ -161,7 +161,7 @@ def pairs_of(places: Sequence[Place], figures: Pairs) -> list[Pair]:
     for number, column in enumerate(figures[2:]):
         np.add.at(sums[number], which.ravel(), column)
     rows = np.concatenate([both, sums]).T.tolist()
-    made = (Pair(places[parent], places[child], *rest) for parent, child, *rest in rows)
+    made = (PlacePair(places[parent], places[child], *rest) for parent, child, *rest in rows)
     return [pair for pair in made if pair.hits >= LEAST_HITS]
 
 
@@ -175,12 +175,12 @@ def meant_by(places: Sequence[Place], hits: Hits) -> dict[tuple[str, str], dict[
     return found
 
 
-class Judge:
+class PairJudge:
     """Judges the pairs of one period, from the best to the worst."""
 
     def __init__(
         self,
-        pairs: Sequence[Pair],
+        pairs: Sequence[PlacePair],
         meant: Mapping[tuple[str, str], Mapping[int, set[int]]],
         linked: Mapping[int, set[int]],
     ) -> None:
@@ -188,48 +188,48 @@ class Judge:
         self._pairs = sorted(pairs, key=lambda pair: pair.worth, reverse=True)
         self._meant = meant
         self._linked = linked
-        self._refused: list[Refused] = []
+        self._refused: list[PairRefusal] = []
 
-    def judged(self) -> Judged:
+    def judged(self) -> Proposals:
         """The proposals, and what is refused."""
-        kept: list[Pair] = []
+        kept: list[PlacePair] = []
         for pair in self._pairs:
             refused = self._look(pair, kept)
             if refused is None:
                 kept.append(pair)
             else:
                 self._refused.append(refused)
-        kinds = {True: [], False: []}  # type: dict[bool, list[Pair]]
+        kinds = {True: [], False: []}  # type: dict[bool, list[PlacePair]]
         for pair in kept:
             kinds[self._kind(pair) == "conversation"].append(pair)
         proposals = [*self._covered(kinds[False]), *self._covered(kinds[True])]
         proposals.sort(key=lambda each: -each.hits * (1 if each.best.worth[0] else 0.5))
         worst = sorted(self._refused, key=lambda each: -each.pair.hits)
-        return Judged(proposals[:MOST_PROPOSALS], worst)
+        return Proposals(proposals[:MOST_PROPOSALS], worst)
 
-    def _of(self, pair: Pair) -> Mapping[int, set[int]]:
+    def _of(self, pair: PlacePair) -> Mapping[int, set[int]]:
         return self._meant.get((pair.parent.text, pair.child.text), {})
 
-    def _look(self, pair: Pair, better: Sequence[Pair]) -> Refused | None:
+    def _look(self, pair: PlacePair, better: Sequence[PlacePair]) -> PairRefusal | None:
         refusal = _by_itself(pair)
         if refusal is not None:
-            return Refused(pair, refusal)
+            return PairRefusal(pair, refusal)
         of_links = agreement(self._of(pair), self._linked)[0]
         if of_links is not None and of_links < LEAST_AGREEMENT:
-            return Refused(pair, Refusal.unlinked, of_links)
+            return PairRefusal(pair, KeyRefusal.unlinked, of_links)
         shares = [of_links]
         for other in better:
             share, _ = agreement(self._of(pair), self._of(other))
             if share is not None and share < LEAST_AGREEMENT:
-                return Refused(pair, Refusal.disagrees, share)
+                return PairRefusal(pair, KeyRefusal.disagrees, share)
             if not other.child.is_counted:
                 shares.append(share)
         known = [share for share in shares if share is not None]
         if pair.child.is_counted and (not known or min(known) < COUNTER_AGREEMENT):
-            return Refused(pair, Refusal.counter, min(known, default=None))
+            return PairRefusal(pair, KeyRefusal.counter, min(known, default=None))
         return None
 
-    def _kind(self, pair: Pair) -> RuleKind:
+    def _kind(self, pair: PlacePair) -> RuleKind:
         """Reply or parent where one message is meant, and conversation where a value goes on."""
         if pair.replies >= LEAST_REPLIES * pair.hits:
             return "reply"
@@ -246,7 +246,7 @@ class Judge:
         is_mutual = len(self._meant.get((child, parent), {})) >= HANDED_ON * len(mine)
         return "parent" if of_its_own and not goes_on and not is_mutual else "conversation"
 
-    def _covered(self, pairs: Sequence[Pair]) -> Iterator[Proposal]:
+    def _covered(self, pairs: Sequence[PlacePair]) -> Iterator[Proposal]:
         """Few rules that explain what all of these do: each adds something."""
         covered: dict[int, set[int]] = {}
         taken: list[Proposal] = []
@@ -260,7 +260,7 @@ class Judge:
                 _note_equal(pair, mine, taken, self._of)
         yield from taken
 
-    def _adds(self, pair: Pair, taken: list[Proposal], new: int) -> bool:
+    def _adds(self, pair: PlacePair, taken: list[Proposal], new: int) -> bool:
         """Take a pair: as a proposal, or with one whose conversations it goes on with."""
         kind = self._kind(pair)
         if kind == "conversation":
@@ -293,21 +293,21 @@ def _same(meant: Mapping[int, set[int]], other: Mapping[int, set[int]]) -> list[
     return [event for event, those in meant.items() if not those.isdisjoint(other.get(event, ()))]
 
 
-def _by_itself(pair: Pair) -> Refusal | None:
-    """What speaks against a pair, whatever others say."""
+def _by_itself(pair: PlacePair) -> KeyRefusal | None:
+    """The reason against a pair, whatever others say."""
     if pair.values < LEAST_VALUES:
-        return Refusal.repeats
+        return KeyRefusal.repeats
     if (pair.by_chance or 0.0) >= MOST_CHANCE:
-        return Refusal.chance
+        return KeyRefusal.chance
     if pair.ambiguity > MOST_MEANT:
-        return Refusal.ambiguous
+        return KeyRefusal.ambiguous
     if pair.begun > MOST_BEGUN * pair.hits:
-        return Refusal.many_origins
+        return KeyRefusal.many_origins
     return None
 
 
 def _note_equal(
-    pair: Pair, mine: Mapping[int, set[int]], taken: Sequence[Proposal], of: Any
+    pair: PlacePair, mine: Mapping[int, set[int]], taken: Sequence[Proposal], of: Any
 ) -> None:
     """Say of the proposal that explains the same that this pair would have done as well."""
     for proposal in taken:
@@ -318,7 +318,7 @@ def _note_equal(
             return
 
 
-class Turns(NamedTuple):
+class TurnPair(NamedTuple):
     """A participant whose k-th publish answers its k-th delivery, as far as links tell."""
 
     participant: int
@@ -331,7 +331,7 @@ LEAST_LINKED = 20
 IN_TURN = 0.99
 
 
-def in_turn(roll: Mapping[str, Longs], effects: Longs, causes: Longs) -> list[Turns]:
+def in_turn(roll: Mapping[str, Longs], effects: Longs, causes: Longs) -> list[TurnPair]:
     """Participants that handle one message at a time, by the links that their messages carry.
 
     ``roll`` has the columns ``id``, ``is_publish`` and ``participant`` of all events by id;
@@ -350,7 +350,7 @@ def in_turn(roll: Mapping[str, Longs], effects: Longs, causes: Longs) -> list[Tu
             _, counts = np.unique(turns, return_counts=True)
             share = float(counts.max() / len(turns))
             if share >= IN_TURN:
-                found.append(Turns(int(who[part[0]]), len(publishes), len(turns), share))
+                found.append(TurnPair(int(who[part[0]]), len(publishes), len(turns), share))
     return found
 
 

@@ -36,11 +36,11 @@ from spark_jobs.period import Period
 from spark_jobs.progress import Meter
 from spark_jobs.ranges import Longs
 from spark_jobs.reports.correlating import (
-    Judge,
-    Judged,
-    Pair,
+    PairJudge,
+    PlacePair,
     Proposal,
-    Turns,
+    Proposals,
+    TurnPair,
     in_turn,
     meant_by,
     pairs_of,
@@ -48,18 +48,18 @@ from spark_jobs.reports.correlating import (
 from spark_jobs.reports.flattening import NOT_WHOLE, Field, fields_of
 from spark_jobs.reports.matching import (
     Flags,
-    Found,
     Hits,
     Members,
-    Pairs,
+    PlacePairs,
     Programs,
     Rows,
+    ValueMatches,
     found_in,
     members_of,
 )
 from spark_jobs.reports.one_program import Program, joined, merged, programs_of
 from spark_jobs.reports.request import Json, ReportRequest
-from spark_jobs.reports.surveying import MOST_ALIKE, Place, Seen, surveyed
+from spark_jobs.reports.surveying import MOST_ALIKE, Place, SurveyEvent, surveyed
 from spark_jobs.slices import MOST_ROWS, Slice, spans
 from spark_jobs.source import map_slices, read
 
@@ -94,12 +94,12 @@ _ROWS = (
     "value bigint, place bigint, participant bigint, event bigint, message bigint, spot bigint,"
     " is_publish boolean"
 )
-_WIDTH = max(len(kind._fields) for kind in (Pairs, Hits, Programs))
+_WIDTH = max(len(kind._fields) for kind in (PlacePairs, Hits, Programs))
 _FOUND = "what string, " + ", ".join(f"n{k} bigint" for k in range(_WIDTH))
 
 
-class Looked(NamedTuple):
-    """What is looked at: stretches of ids, and their events as columns (see `members_of`)."""
+class SurveyedSpan(NamedTuple):
+    """The surveyed part: stretches of ids, and their events as columns (see `members_of`)."""
 
     spans: list[tuple[int, int]]
     roll: dict[str, Longs]
@@ -171,7 +171,7 @@ def _counts(events: int, looked_at: int, reactions: int, left: Counter[str]) -> 
     }
 
 
-def _looked(period: Period) -> Looked:
+def _looked(period: Period) -> SurveyedSpan:
     assert period.ids is not None  # noqa: S101 - the caller looked
     first, last = period.ids
     count = f"SELECT count(*) AS n FROM events WHERE {_where(period, first, last)}"
@@ -183,7 +183,7 @@ def _looked(period: Period) -> Looked:
         stretches = [
             (first + int(k * step), first + int(k * step) + width - 1) for k in range(STRETCHES)
         ]
-    return Looked(stretches, _roll(period, stretches), events)
+    return SurveyedSpan(stretches, _roll(period, stretches), events)
 
 
 def _where(period: Period, first: int, last: int) -> str:
@@ -208,7 +208,7 @@ def _roll(period: Period, stretches: Sequence[tuple[int, int]]) -> dict[str, Lon
 
 
 def _survey(
-    request: ReportRequest, period: Period, looked: Looked, left: Counter[str]
+    request: ReportRequest, period: Period, looked: SurveyedSpan, left: Counter[str]
 ) -> list[Place]:
     roll = looked.roll
     reacting = set(np.unique(roll["participant"][roll["is_publish"] == 0]).tolist())
@@ -227,9 +227,11 @@ def _survey(
     return surveyed(parts, reacting)
 
 
-def _part(request: ReportRequest, period: Period, part: Slice, left: Counter[str]) -> list[Seen]:
+def _part(
+    request: ReportRequest, period: Period, part: Slice, left: Counter[str]
+) -> list[SurveyEvent]:
     return [
-        Seen(
+        SurveyEvent(
             event["id"],
             event["type"] == EventType.published,
             event["participant"],
@@ -253,10 +255,10 @@ def _compared(
     spark: SparkSession,
     request: ReportRequest,
     period: Period,
-    looked: Looked,
+    looked: SurveyedSpan,
     places: Sequence[Place],
     programs: Sequence[Program] = (),
-) -> tuple[Found, Members]:
+) -> tuple[ValueMatches, Members]:
     roll = looked.roll
     members = members_of(roll, len(looked.spans))
     size, tasks = len(roll["id"]), tasks_at_a_time(spark)
@@ -383,15 +385,15 @@ def _numbered(what: str, columns: tuple[Longs, ...]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, names=["what", *(f"n{k}" for k in range(_WIDTH))])
 
 
-def _found(table: pa.Table) -> Found:
+def _found(table: pa.Table) -> ValueMatches:
     what = np.asarray(table.column("what").to_pylist(), dtype=object)
 
     def columns(name: str, count: int) -> Iterator[Longs]:
         mine = table.filter(pa.array(what == name, pa.bool_()))
         return (mine.column(f"n{k}").to_numpy() for k in range(count))
 
-    return Found(
-        Pairs(*columns("pairs", len(Pairs._fields))),
+    return ValueMatches(
+        PlacePairs(*columns("pairs", len(PlacePairs._fields))),
         Hits(*columns("hits", len(Hits._fields))),
         Programs(*columns("programs", len(Programs._fields))),
     )
@@ -406,7 +408,7 @@ def _reactions(roll: dict[str, Longs], members: Members) -> int:
     return int((~handed & (roll["id"] > first[who])).sum())
 
 
-def _edges(period: Period, looked: Looked) -> tuple[Longs, Longs, Longs]:
+def _edges(period: Period, looked: SurveyedSpan) -> tuple[Longs, Longs, Longs]:
     """Links that messages carry, as effects, causes, and the messages that these are."""
     columns: list[list[Longs]] = [[np.empty(0, np.int64)] for _ in range(3)]
     for first, last in looked.spans:
@@ -425,14 +427,14 @@ def _edges(period: Period, looked: Looked) -> tuple[Longs, Longs, Longs]:
 
 
 def _judged(
-    period: Period, looked: Looked, places: Sequence[Place], found: Found
-) -> tuple[Judged, list[Turns]]:
+    period: Period, looked: SurveyedSpan, places: Sequence[Place], found: ValueMatches
+) -> tuple[Proposals, list[TurnPair]]:
     effects, causes, messages = _edges(period, looked)
     linked: dict[int, set[int]] = {}
     kept = np.isin(effects, found.hits.event)
     for effect, message in zip(effects[kept].tolist(), messages[kept].tolist(), strict=True):
         linked.setdefault(effect, set()).add(message)
-    judge = Judge(pairs_of(places, found.pairs), meant_by(places, found.hits), linked)
+    judge = PairJudge(pairs_of(places, found.pairs), meant_by(places, found.hits), linked)
     turns = in_turn(looked.roll, effects, causes) if len(effects) else []
     return judge.judged(), turns
 
@@ -452,7 +454,7 @@ def _proposal(
     )
 
 
-def _figures(pair: Pair, reactions: int) -> Json:
+def _figures(pair: PlacePair, reactions: int) -> Json:
     return {
         "parent": pair.parent.text,
         "child": pair.child.text,
@@ -466,7 +468,7 @@ def _figures(pair: Pair, reactions: int) -> Json:
 
 
 def _examples(
-    period: Period, proposal: Proposal, found: Found, places: Sequence[Place]
+    period: Period, proposal: Proposal, found: ValueMatches, places: Sequence[Place]
 ) -> list[Example]:
     """Publishes with the deliveries that they mean, and the value that both have."""
     texts = [place.text for place in places]

@@ -38,21 +38,21 @@ from model.words import Via
 from spark_jobs.failures import explained
 from spark_jobs.period import Period
 from spark_jobs.progress import Meter
-from spark_jobs.reports.brief import Brief, Observed, feature
+from spark_jobs.reports.brief import Brief, Horizon, feature
 from spark_jobs.reports.briefing import Briefs, briefs, collected
 from spark_jobs.reports.contrast import candidates, contrasts
 from spark_jobs.reports.expecting import (
     MOST_MANY,
-    Asked,
-    Counted,
+    CaseCounts,
     Effect,
     Expectation,
-    Judge,
     Learnt,
-    Order,
     Reason,
-    Tally,
+    Thresholds,
     Times,
+    TypeOrder,
+    VariantCount,
+    VariantJudge,
     learn,
     rare_among,
 )
@@ -76,12 +76,12 @@ _SPANS = 12  # of the period, for what happened at one time
 def make(
     spark: SparkSession, request: ReportRequest, period: Period, meter: Meter
 ) -> ExpectationsReport:
-    """What a period's conversations were like.
+    """The report of a period's conversations.
 
     ``asked``: ``via``, ``wait`` (seconds after the period in which effects are looked for),
     ``share`` and ``cases`` (what is expected), ``rare`` (below which share a variant is rare).
     """
-    asked = Asked(*(request.asked[name] for name in Asked._fields))
+    asked = Thresholds(*(request.asked[name] for name in Thresholds._fields))
     wait = round(request.asked["wait"] * 1_000_000)
     facts = request.facts(period)
     with explained():
@@ -98,11 +98,11 @@ def make(
 
 
 def _learnt(
-    got: Briefs, period: Period, asked: Asked, meter: Meter
-) -> tuple[Learnt, Sums, list[Counted], Strange]:
+    got: Briefs, period: Period, asked: Thresholds, meter: Meter
+) -> tuple[Learnt, Sums, list[VariantCount], Strange]:
     tally = tallied(got.frame, got.observed)
     learnt = learn(tally, asked)
-    judge = Judge(learnt, asked)
+    judge = VariantJudge(learnt, asked)
     meter.enter("counting", 60.0)
     sums = summed(got.frame, got.observed, judge)
     counted = rare_among([(*key, one.count) for key, one in sums.variants.items()], asked)
@@ -116,11 +116,11 @@ def _learnt(
     return learnt, sums, counted, strange
 
 
-def tallied(frame: DataFrame, observed: Observed) -> Tally:
-    """What is counted of all conversations that are known and whole."""
+def tallied(frame: DataFrame, observed: Horizon) -> CaseCounts:
+    """The tally of all conversations that are known and whole."""
 
     def found(briefs: Iterator[Brief]) -> Iterable[str]:
-        tally = Tally()
+        tally = CaseCounts()
         for brief in briefs:
             if observed.is_known(brief) and not brief.is_cut:
                 until = observed.until(brief)
@@ -128,14 +128,14 @@ def tallied(frame: DataFrame, observed: Observed) -> Tally:
                     tally.add(case, until)
         yield tally.to_text()
 
-    tally = Tally()
+    tally = CaseCounts()
     for line in collected(frame, found):
-        tally.merge(Tally.of_text(line))
+        tally.merge(CaseCounts.of_text(line))
     return tally
 
 
 @dataclass
-class Seen:
+class VariantSample:
     """Conversations of a variant: some of their first events, how long they took (µs)."""
 
     count: int = 0
@@ -150,7 +150,7 @@ class Seen:
         self.lasted.add(brief.ended_at - brief.began_at)
         self.shape = self.shape or brief.shape
 
-    def merge(self, other: Seen) -> None:
+    def merge(self, other: VariantSample) -> None:
         """Count all that another one did."""
         self.count += other.count
         self.examples = sorted([*self.examples, *other.examples])[:EXAMPLES]
@@ -160,16 +160,16 @@ class Seen:
 
 @dataclass
 class Sums:
-    """How many conversations there are of each variant, and how many are left out and why."""
+    """The number of conversations of each variant, and how many are left out and why."""
 
-    variants: dict[tuple[str, str], Seen] = field(default_factory=dict)
+    variants: dict[tuple[str, str], VariantSample] = field(default_factory=dict)
     shapes: dict[str, Json] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     uncounted: int = 0
 
     @property
     def judged(self) -> int:
-        """How many are of one of the variants."""
+        """The number that are of one of the variants."""
         return sum(one.count for one in self.variants.values()) + self.uncounted
 
     def add(self, brief: Brief, state: str | None) -> None:
@@ -181,7 +181,7 @@ class Sums:
             return
         key = (brief.type, brief.variant)
         if key in self.variants or len(self.variants) < MOST_VARIANTS:
-            self.variants.setdefault(key, Seen()).add(brief)
+            self.variants.setdefault(key, VariantSample()).add(brief)
         else:
             self.uncounted += 1
 
@@ -200,11 +200,11 @@ class Sums:
             self.uncounted += second
             return
         count, examples, lasted, shape = rest
-        one = Seen(count, examples, Sketch.of_json(lasted), shape)
-        self.variants.setdefault((first, second), Seen()).merge(one)
+        one = VariantSample(count, examples, Sketch.of_json(lasted), shape)
+        self.variants.setdefault((first, second), VariantSample()).merge(one)
 
 
-def summed(frame: DataFrame, observed: Observed, judge: Judge) -> Sums:
+def summed(frame: DataFrame, observed: Horizon, judge: VariantJudge) -> Sums:
     """The variants of all conversations that can be judged."""
 
     def found(briefs: Iterator[Brief]) -> Iterable[str]:
@@ -219,8 +219,8 @@ def summed(frame: DataFrame, observed: Observed, judge: Judge) -> Sums:
     return sums
 
 
-def is_odd(one: Counted, sums: Sums, tally: Tally) -> bool:
-    """Whether a rare variant is rarer than what it is made of would have it.
+def is_odd(one: VariantCount, sums: Sums, tally: CaseCounts) -> bool:
+    """Tell whether a rare variant is rarer than what it is made of would have it.
 
     Where two things happen now and then, both together are rare, and that says nothing. But what
     would come together `_TOGETHER` times as often, if each step were by itself, is kept apart.
@@ -232,7 +232,7 @@ def is_odd(one: Counted, sums: Sums, tally: Tally) -> bool:
     return expected >= _LEAST_TOGETHER and expected >= _TOGETHER * one.size
 
 
-def _log_share(steps: Sequence[Json], tally: Tally) -> float:
+def _log_share(steps: Sequence[Json], tally: CaseCounts) -> float:
     """The logarithm of how often steps lead to what they do, if each effect were by itself."""
     found, waiting = 0.0, [*steps]
     while waiting:
@@ -255,7 +255,7 @@ def _share_of(effect: Effect, many: int, messages: int) -> float:
     return max(times, 0.5) / max(messages, 1)
 
 
-def state_of(brief: Brief, observed: Observed, judge: Judge) -> str | None:
+def state_of(brief: Brief, observed: Horizon, judge: VariantJudge) -> str | None:
     """Why a conversation is left out; None if it is not."""
     if brief.is_cut:
         return "cut"
@@ -300,7 +300,9 @@ class Strange:
                 self.examples[group].append(odd.root)
             self.features.setdefault(group, Counter()).update(features)
 
-    def compare(self, got: Briefs, judge: Judge, rare: frozenset[Any], period: Period) -> None:
+    def compare(
+        self, got: Briefs, judge: VariantJudge, rare: frozenset[Any], period: Period
+    ) -> None:
         """Count the features of what is in the ordinary, those that may tell something."""
         wanted = candidates(self.features)
         if not wanted:
@@ -325,7 +327,7 @@ Looked: TypeAlias = tuple[Brief, list[Reason], list[str]]
 
 
 def _looks(
-    observed: Observed, judge: Judge, rare: frozenset[Any], period: Period
+    observed: Horizon, judge: VariantJudge, rare: frozenset[Any], period: Period
 ) -> Callable[[Iterator[Brief]], Iterator[Looked]]:
     """Of each conversation that can be judged why it is out of the ordinary, and its features."""
     since, until = period.since, period.until
@@ -343,7 +345,7 @@ def _looks(
     return looks
 
 
-def _strange(got: Briefs, judge: Judge, rare: frozenset[Any], period: Period) -> Strange:
+def _strange(got: Briefs, judge: VariantJudge, rare: frozenset[Any], period: Period) -> Strange:
     looks = _looks(got.observed, judge, rare, period)
 
     def found(briefs: Iterator[Brief]) -> Iterable[str]:
@@ -364,9 +366,9 @@ def _report(
     facts: Json,
     learnt: Learnt,
     sums: Sums,
-    counted: Sequence[Counted],
+    counted: Sequence[VariantCount],
     strange: Strange,
-    asked: Asked,
+    asked: Thresholds,
 ) -> ExpectationsReport:
     return ExpectationsReport(
         **facts,
@@ -387,7 +389,7 @@ def _report(
 
 def _types(learnt: Learnt) -> list[LearntType]:
     effects: defaultdict[str, list[Expectation]] = defaultdict(list)
-    orders: defaultdict[str, list[Order]] = defaultdict(list)
+    orders: defaultdict[str, list[TypeOrder]] = defaultdict(list)
     for one in learnt.expectations:
         effects[one.type].append(one)
     for order in learnt.orders:
@@ -426,7 +428,7 @@ def duration(microseconds: float | None) -> Duration:
     return Duration(round(microseconds or 0))
 
 
-def _shown(counted: Sequence[Counted]) -> list[Counted]:
+def _shown(counted: Sequence[VariantCount]) -> list[VariantCount]:
     """The commonest variants, and the rarest of those that are rare."""
     if len(counted) <= VARIANTS_SHOWN:
         return [*counted]
@@ -435,7 +437,7 @@ def _shown(counted: Sequence[Counted]) -> list[Counted]:
     return [*counted[:half], *rare[-half:]]
 
 
-def _variant(one: Counted, sums: Sums) -> LearntVariant:
+def _variant(one: VariantCount, sums: Sums) -> LearntVariant:
     seen = sums.variants[one.type, one.digest]
     return LearntVariant(
         variant=one.digest,

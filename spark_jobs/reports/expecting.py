@@ -1,4 +1,4 @@
-"""What messages of a type lead to, learnt from briefs: how often, how many, within which time.
+"""Expectations, learnt from briefs: how often, how many, within which time messages lead to others.
 
 A tally counts in bounded memory, and parts that were counted apart can be put together. A message
 that is not old enough yet for an effect says nothing about it, neither for nor against: how old
@@ -49,7 +49,7 @@ class Effect:
         self.many.update(other.many)
 
 
-class Tally:
+class CaseCounts:
     """Counts of cases.
 
     Attributes:
@@ -88,7 +88,7 @@ class Tally:
                 if self._has_room(table, (case.type, name), MOST_PAIRS):
                     table[case.type, name] += 1
 
-    def merge(self, other: Tally) -> None:
+    def merge(self, other: CaseCounts) -> None:
         """Count all that another one did."""
         self.is_all = self.is_all and other.is_all
         for name, ages in other.messages.items():
@@ -128,8 +128,8 @@ class Tally:
         )
 
     @classmethod
-    def of_text(cls, text: str) -> Tally:
-        """What `to_text` wrote."""
+    def of_text(cls, text: str) -> CaseCounts:
+        """The value that `to_text` wrote."""
         messages, waits, effects, before, marks, is_all = json.loads(text)
         made = cls()
         made.messages = {name: Sketch.of_json(ages) for name, ages in messages.items()}
@@ -144,7 +144,7 @@ class Tally:
 
 
 class Times(NamedTuple):
-    """How long it takes (µs): quantiles, and from when on it is slow; None if too few tell."""
+    """Times (µs): quantiles, and from when on it is slow; None if too few tell."""
 
     p50: float
     p99: float
@@ -177,7 +177,7 @@ def slow_from(times: Sketch) -> float | None:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What messages of a type led to, of those that are old enough.
+    """The effects of messages of a type, of those that are old enough.
 
     ``cases`` are these, ``led`` of them did, ``left_out`` are too young to tell. ``usual`` is how
     many it led to where nearly all of these led to the same number.
@@ -198,7 +198,7 @@ class Expectation:
         return self.led / self.cases if self.cases else 0.0
 
 
-class Order(NamedTuple):
+class TypeOrder(NamedTuple):
     """Messages of a type, and how many of them had one of another type before them."""
 
     type: str
@@ -207,8 +207,8 @@ class Order(NamedTuple):
     held: int
 
 
-class Asked(NamedTuple):
-    """What counts: an effect in this share of at least so many cases is expected.
+class Thresholds(NamedTuple):
+    """The thresholds: an effect in this share of at least so many cases is expected.
 
     A variant or an exception is rare below the share ``rare``.
     """
@@ -223,7 +223,7 @@ class Learnt:
     """All that a tally says. ``patience`` is by type: how old a message must be to be judged."""
 
     expectations: tuple[Expectation, ...]
-    orders: tuple[Order, ...]
+    orders: tuple[TypeOrder, ...]
     waits: dict[str, Times]
     messages: dict[str, int]
     marks: dict[Pair, int]
@@ -231,8 +231,8 @@ class Learnt:
     is_all: bool
 
 
-def learn(tally: Tally, asked: Asked) -> Learnt:
-    """What a tally says of each type."""
+def learn(tally: CaseCounts, asked: Thresholds) -> Learnt:
+    """The expectations of each type, by a tally."""
     found = [_expectation(tally, pair, asked) for pair in tally.effects]
     found.sort(key=lambda one: (one.type, -one.led, one.effect))
     waits = {name: Times.of(each) for name, each in tally.waits.items()}
@@ -251,7 +251,7 @@ def learn(tally: Tally, asked: Asked) -> Learnt:
     )
 
 
-def _expectation(tally: Tally, pair: Pair, asked: Asked) -> Expectation:
+def _expectation(tally: CaseCounts, pair: Pair, asked: Thresholds) -> Expectation:
     effect, ages = tally.effects[pair], tally.messages[pair[0]]
     times = Times.of(effect.delays)
     cases, led = ages.above(times.patience), effect.ages.above(times.patience)
@@ -268,7 +268,7 @@ def _expectation(tally: Tally, pair: Pair, asked: Asked) -> Expectation:
     )
 
 
-def _orders(tally: Tally, asked: Asked) -> Iterable[Order]:
+def _orders(tally: CaseCounts, asked: Thresholds) -> Iterable[TypeOrder]:
     """What nearly always was before a type, of enough messages; not what follows from others."""
     found = {
         (name, after)
@@ -283,7 +283,7 @@ def _orders(tally: Tally, asked: Asked) -> Iterable[Order]:
     for name, after in sorted(found):
         # Of two that are always before each other neither follows from the other.
         if not any(after in afters[mid] and mid not in afters[after] for mid in afters[name]):
-            yield Order(name, after, tally.messages[name].count, tally.before[name, after])
+            yield TypeOrder(name, after, tally.messages[name].count, tally.before[name, after])
 
 
 class Reason(NamedTuple):
@@ -305,14 +305,14 @@ class Reason(NamedTuple):
 
     @property
     def group(self) -> tuple[Strangeness, str, str | None]:
-        """What conversations that are so for the same reason have in common."""
+        """The features that conversations have which are so for the same reason."""
         return self.kind, self.type, self.other
 
 
-class Judge:
+class VariantJudge:
     """Judges conversations by what was learnt from all of them."""
 
-    def __init__(self, learnt: Learnt, asked: Asked) -> None:
+    def __init__(self, learnt: Learnt, asked: Thresholds) -> None:
         self._patience = learnt.patience
         self._waits = {name: times.slow_from for name, times in learnt.waits.items()}
         self._effects: defaultdict[str, list[tuple[Expectation, str]]] = defaultdict(list)
@@ -330,7 +330,7 @@ class Judge:
                 self._orders[order.type].append(order.after)
 
     def is_young(self, brief: Brief, observed_until: int) -> bool:
-        """Whether more of a conversation may be still to come."""
+        """Tell whether more of a conversation may be still to come."""
         patience = self._patience
         return any(observed_until - case.at <= patience.get(case.type, 0.0) for case in brief.cases)
 
@@ -363,8 +363,8 @@ class Judge:
                 yield Reason("order", case.type, name, case.event)
 
 
-def _nature(one: Expectation, asked: Asked) -> str:
-    """How often an effect comes: always or hardly, but for rare ones, or sometimes."""
+def _nature(one: Expectation, asked: Thresholds) -> str:
+    """The nature of an effect: always or hardly, but for rare ones, or sometimes."""
     if one.cases < asked.cases:
         return "unclear"
     if one.share >= 1 - asked.rare:
@@ -372,7 +372,7 @@ def _nature(one: Expectation, asked: Asked) -> str:
     return "hardly" if one.share < asked.rare else "sometimes"
 
 
-class Counted(NamedTuple):
+class VariantCount(NamedTuple):
     """A variant: of what type its conversations are, how many (``size``), whether they are rare.
 
     ``rare`` is None where there are too few conversations of the type to say so, or where too many
@@ -390,7 +390,7 @@ class Counted(NamedTuple):
 _VARIED = 0.1
 
 
-def rare_among(counts: Sequence[tuple[str, str, int]], asked: Asked) -> list[Counted]:
+def rare_among(counts: Sequence[tuple[str, str, int]], asked: Thresholds) -> list[VariantCount]:
     """Variants by type, digest and count, with which of them are rare; the commonest first."""
     totals: Counter[str] = Counter()
     rare: Counter[str] = Counter()
@@ -404,7 +404,7 @@ def rare_among(counts: Sequence[tuple[str, str, int]], asked: Asked) -> list[Cou
         if totals[name] >= asked.cases and rare[name] <= _VARIED * totals[name]
     }
     found = [
-        Counted(
+        VariantCount(
             name,
             digest,
             count,

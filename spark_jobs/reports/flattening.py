@@ -1,4 +1,4 @@
-"""What stands in a message, place by place: the values by which a rule of links could read it.
+"""Flattening of a message, place by place: the values by which a rule of links could read it.
 
 A place is written as AsyncAPI's runtime expression, as rules are; a value is what rules take for
 one: text, a whole number, a byte array of an AMQP table. A list of these has its elements' values,
@@ -149,7 +149,7 @@ def value_of(raw: Any, of_table: bool, left: Counter[str]) -> str | None:
 
 
 def bytes_in(raw: Any) -> bytes | None:
-    """What a byte array of an AMQP table holds, which the store has as ``{"base64": …}``."""
+    """The bytes of a byte array of an AMQP table, which the store has as ``{"base64": …}``."""
     if type(raw) is not dict or len(raw) != 1 or type(raw.get("base64")) is not str:
         return None
     try:
@@ -173,7 +173,7 @@ def is_time(value: str, recorded_at: int) -> bool:
 
 
 def _is_clock(value: str, recorded_at: int) -> bool:
-    """Whether a text begins with the day on which it was recorded, as logs write it."""
+    """Tell whether a text begins with the day on which it was recorded, as logs write it."""
     if len(value) > 40 or not value[:1].isdigit():
         return False
     day = datetime.fromtimestamp(recorded_at / 1e6, UTC)

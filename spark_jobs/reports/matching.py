@@ -55,7 +55,7 @@ class Members:
     only_receive: Flags
 
 
-class Pairs(NamedTuple):
+class PlacePairs(NamedTuple):
     """Figures of pairs of places: in how many publishes ``child`` has the value of ``parent``.
 
     Attributes:
@@ -107,15 +107,15 @@ class Programs(NamedTuple):
     newest: Longs
 
 
-class Found(NamedTuple):
-    """What is found among the rows of some values."""
+class ValueMatches(NamedTuple):
+    """The matches among the rows of some values."""
 
-    pairs: Pairs
+    pairs: PlacePairs
     hits: Hits
     programs: Programs
 
 
-def found_in(rows: Rows, members: Members, is_long: Flags, one_in: int) -> Found:
+def found_in(rows: Rows, members: Members, is_long: Flags, one_in: int) -> ValueMatches:
     """Compare rows; all of a value's must be there.
 
     ``is_long`` says of each place whether its values are not equal by accident; hits are kept of
@@ -130,7 +130,7 @@ def found_in(rows: Rows, members: Members, is_long: Flags, one_in: int) -> Found
     begun = _beginnings(rows, is_met)
     pairs, hits = _counted(rows, near, older, has_older, begun, places)
     kept = is_kept(hits.event, one_in)
-    return Found(
+    return ValueMatches(
         pairs, Hits(*(column[kept] for column in hits)), _programs(rows, is_met, members, is_long)
     )
 
@@ -209,7 +209,7 @@ def _counted(
     has_older: Flags,
     begun: Longs,
     places: int,
-) -> tuple[Pairs, Hits]:
+) -> tuple[PlacePairs, Hits]:
     publish, delivery = near
     pair = rows.place[delivery] * places + rows.place[publish]
     order = np.lexsort((rows.message[delivery], rows.event[publish], pair))
@@ -230,7 +230,7 @@ def _counted(
     is_measured = has_older[first]
     by_chance = _among(pair[starts], event[starts], rows, older, places) & is_measured
     values = np.unique(np.stack([which, rows.value[first]]), axis=1)[0]
-    pairs = Pairs(
+    pairs = PlacePairs(
         code // places,
         code % places,
         np.bincount(which, minlength=len(code)).astype(np.int64),

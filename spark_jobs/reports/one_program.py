@@ -25,7 +25,7 @@ MOST_ASKED = 1_000
 
 
 class Acting(NamedTuple):
-    """What is known of a participant."""
+    """Knowledge of a participant."""
 
     number: int
     name: str

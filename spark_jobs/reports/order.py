@@ -29,12 +29,12 @@ from spark_jobs.failures import explained
 from spark_jobs.period import Period
 from spark_jobs.progress import Meter
 from spark_jobs.reports.flattening import bytes_in
-from spark_jobs.reports.ordering import Messages, Pairs, inversions, races
+from spark_jobs.reports.ordering import MessagePairs, Messages, inversions, races
 from spark_jobs.reports.request import Json, ReportRequest
 from spark_jobs.slices import MOST_ROWS, spans
 from spark_jobs.source import map_slices
 
-REPORTS: dict[str, Callable[[Messages], Pairs]] = {"races": races, "inversions": inversions}
+REPORTS: dict[str, Callable[[Messages], MessagePairs]] = {"races": races, "inversions": inversions}
 
 # How many pairs are shown, the newest, and how many queues, those with the most.
 MOST_ITEMS = 1_000
@@ -143,8 +143,8 @@ def _found(rows: DataFrame, report: str) -> DataFrame:
     return some.groupBy("queue", "key").applyInArrow(count, _FOUND)
 
 
-def _counted(table: pa.Table, counted: Callable[[Messages], Pairs]) -> pa.Table:
-    """What is found among the rows of one queue and key."""
+def _counted(table: pa.Table, counted: Callable[[Messages], MessagePairs]) -> pa.Table:
+    """The matches among the rows of one queue and key."""
     cut = table.num_rows > MOST_TOGETHER
     table = table.sort_by("id")
     if cut:
@@ -283,7 +283,7 @@ def columns_of(key: str | None) -> tuple[str, ...]:
 
 
 def key_of(event: Mapping[str, Any], key: str) -> str | None:
-    """What an event's message has under a key, as text; None for nothing or for a list or table.
+    """The text of an event's message under a key; None for nothing or for a list or table.
 
     A byte array of an AMQP table is the text that it spells.
     """

@@ -45,7 +45,7 @@ class Messages:
     handed: Longs
 
 
-class Pair(NamedTuple):
+class MessagePair(NamedTuple):
     """Two messages by their places; the first has the lesser id."""
 
     a: int
@@ -53,17 +53,17 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """How many pairs there are, some of them, the newest first, and whether all were counted."""
+class MessagePairs:
+    """The number of pairs, some of them, the newest first, and whether all were counted."""
 
     count: int
-    shown: list[Pair]
+    shown: list[MessagePair]
     counted_all: bool
 
 
-def races(messages: Messages) -> Pairs:
+def races(messages: Messages) -> MessagePairs:
     """Pairs of concurrent publishes."""
-    count, shown, looks = 0, list[Pair](), _Looks(messages)
+    count, shown, looks = 0, list[MessagePair](), _Looks(messages)
     for own, places in looks.parts():
         later, before = looks.asked(own, places)
         if later is None or before is None:
@@ -73,13 +73,13 @@ def races(messages: Messages) -> Pairs:
         pairs = (first - before).clip(min=0)
         count += int(pairs.sum())
         some = np.flatnonzero(pairs)[-MOST_SHOWN:]
-        shown += [Pair(int(places[first[each] - 1]), int(later[each])) for each in some]
-    return Pairs(count, _newest(shown), looks.is_all)
+        shown += [MessagePair(int(places[first[each] - 1]), int(later[each])) for each in some]
+    return MessagePairs(count, _newest(shown), looks.is_all)
 
 
-def inversions(messages: Messages) -> Pairs:
+def inversions(messages: Messages) -> MessagePairs:
     """Pairs of which the one was published before the other and handed over after it."""
-    count, shown, looks = 0, list[Pair](), _Looks(messages)
+    count, shown, looks = 0, list[MessagePair](), _Looks(messages)
     for own, places in looks.parts(alone=True):
         later, before = looks.asked(own, places)
         if later is None or before is None:
@@ -95,11 +95,11 @@ def inversions(messages: Messages) -> Pairs:
             after = np.flatnonzero(handed[: before[each]] > messages.handed[later[each]])
             count += len(after)
             if len(shown) < MOST_SHOWN:
-                shown.append(Pair(int(places[after[-1]]), int(later[each])))
-    return Pairs(count, _newest(shown), looks.is_all)
+                shown.append(MessagePair(int(places[after[-1]]), int(later[each])))
+    return MessagePairs(count, _newest(shown), looks.is_all)
 
 
-def _newest(pairs: list[Pair]) -> list[Pair]:
+def _newest(pairs: list[MessagePair]) -> list[MessagePair]:
     return sorted(pairs, key=lambda pair: (-pair.b, -pair.a))[:MOST_SHOWN]
 
 
@@ -121,7 +121,7 @@ class _Looks:
             yield number, np.flatnonzero(who == number)
 
     def take(self, looks: int) -> bool:
-        """Whether so many more may be made."""
+        """Tell whether so many more may be made."""
         self._left -= looks
         self.is_all = self.is_all and self._left >= 0
         return self._left >= 0

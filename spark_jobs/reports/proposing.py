@@ -1,4 +1,4 @@
-"""What was learnt, as assertions that somebody may adopt. Nothing here does I/O."""
+"""Proposals of assertions that somebody may adopt. Nothing here does I/O."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import NamedTuple
 from model.assertions import After, Assertion, LeadsTo, TypePattern, to_json, yaml_item
 from model.assertions.language import LONGEST
 from model.reports.learning import ProposedAssertion
-from spark_jobs.reports.expecting import Asked, Expectation, Learnt, Order
+from spark_jobs.reports.expecting import Expectation, Learnt, Thresholds, TypeOrder
 
 MOST = 500
 _LONGEST_NAME = 60
 
 
-def proposals(learnt: Learnt, asked: Asked) -> list[ProposedAssertion]:
+def proposals(learnt: Learnt, asked: Thresholds) -> list[ProposedAssertion]:
     """Effects and orders that held in the share asked for, as assertions; the surest first.
 
     Each with the share and the cases in which it held, as JSON and as an item of YAML.
@@ -48,13 +48,13 @@ def _shown(one: _Proposal, name: str) -> ProposedAssertion:
     )
 
 
-def _effects(learnt: Learnt, asked: Asked) -> Iterator[_Proposal]:
+def _effects(learnt: Learnt, asked: Thresholds) -> Iterator[_Proposal]:
     for one in learnt.expectations:
         if one.cases >= asked.cases and one.share >= asked.share and one.type != one.effect:
             yield _proposal(_led(one), one.share, one.cases, one.led)
 
 
-def _orders(learnt: Learnt, asked: Asked) -> Iterator[_Proposal]:
+def _orders(learnt: Learnt, asked: Thresholds) -> Iterator[_Proposal]:
     for one in learnt.orders:
         if one.held >= asked.share * one.cases:
             yield _proposal(_ordered(one), one.held / one.cases, one.cases, one.held)
@@ -70,7 +70,7 @@ def _led(one: Expectation) -> Assertion:
     return Assertion(_name(f"{one.type}-leads-to-{one.effect}"), what)
 
 
-def _ordered(one: Order) -> Assertion:
+def _ordered(one: TypeOrder) -> Assertion:
     what = After(TypePattern(one.type), TypePattern(one.after))
     return Assertion(_name(f"{one.type}-after-{one.after}"), what)
 

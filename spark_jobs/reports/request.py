@@ -1,4 +1,4 @@
-"""What is asked of a report."""
+"""Requests for a report."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from model.times import now
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.period import Period
 
 Json: TypeAlias = dict[str, Any]
@@ -20,7 +20,7 @@ class ReportRequest:
     ``asked`` is what else was asked for, by the kind of report; its facts repeat it.
     """
 
-    database: Database
+    database: DatabaseAddress
     report: str
     id: str
     vhost: str

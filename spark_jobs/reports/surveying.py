@@ -1,4 +1,4 @@
-"""What the places of messages are like, from a part of the events: which may hold keys at all.
+"""Survey of the places of messages, from a part of the events: which may hold keys at all.
 
 Times, words that repeat and places that hardly occur are known by themselves, before any two
 messages are compared. Nothing here does I/O.
@@ -28,7 +28,7 @@ COUNTED = 0.8
 LEAST_COUNTED = 10
 
 
-class Refusal(enum.StrEnum):
+class KeyRefusal(enum.StrEnum):
     """Why a place, or a pair of places, is no key."""
 
     time = "a time"
@@ -41,7 +41,7 @@ class Refusal(enum.StrEnum):
     unlinked = "disagrees with links"
 
 
-class Seen(NamedTuple):
+class SurveyEvent(NamedTuple):
     """An event of the survey. ``message`` is the publish behind it; ``recorded_at`` in µs."""
 
     event: int
@@ -69,12 +69,12 @@ class Place(NamedTuple):
     unique: float
     is_long: bool
     is_counted: bool
-    refusal: Refusal | None
+    refusal: KeyRefusal | None
 
 
 @dataclass
 class _Tally:
-    """What is counted of a place."""
+    """The tally of a place."""
 
     messages: int = 0
     values: int = 0
@@ -87,7 +87,7 @@ class _Tally:
     last: dict[int, int] = field(default_factory=dict)
 
 
-def surveyed(parts: Iterable[list[Seen]], reacting: Container[int]) -> list[Place]:
+def surveyed(parts: Iterable[list[SurveyEvent]], reacting: Container[int]) -> list[Place]:
     """The places that occur, the most frequent first.
 
     ``parts`` are events that lie together, by id; ``reacting`` who is handed anything.
@@ -101,7 +101,9 @@ def surveyed(parts: Iterable[list[Seen]], reacting: Container[int]) -> list[Plac
     return sorted(places, key=lambda place: (-place.messages, place.text))[:MOST_PLACES]
 
 
-def _take(part: list[Seen], tallies: defaultdict[str, _Tally], reacting: Container[int]) -> None:
+def _take(
+    part: list[SurveyEvent], tallies: defaultdict[str, _Tally], reacting: Container[int]
+) -> None:
     messages: defaultdict[str, set[int]] = defaultdict(set)
     values: defaultdict[str, set[str]] = defaultdict(set)
     alike: Counter[tuple[str, str, int]] = Counter()
@@ -126,7 +128,7 @@ def _take(part: list[Seen], tallies: defaultdict[str, _Tally], reacting: Contain
 
 
 def _step(tally: _Tally, participant: int, value: str) -> None:
-    """Whether a number is one more than the one before of its publisher."""
+    """Tell whether a number is one more than the one before of its publisher."""
     if not value.isdecimal() or len(value) > 18:
         tally.last.pop(participant, None)
         return
@@ -149,10 +151,10 @@ def _place(text: str, tally: _Tally) -> Place:
     )
 
 
-def _refusal(tally: _Tally) -> Refusal | None:
+def _refusal(tally: _Tally) -> KeyRefusal | None:
     if tally.times >= MOST_OF * tally.occurrences:
-        return Refusal.time
+        return KeyRefusal.time
     is_constant = tally.values <= 2 and tally.messages > LEAST_MESSAGES
     if is_constant or tally.alike >= MOST_OF * tally.occurrences:
-        return Refusal.repeats
+        return KeyRefusal.repeats
     return None

@@ -21,7 +21,7 @@ from app.api.otlp.intake import Intake, IntakeBounds
 from app.api.readiness import Readiness
 from app.api.searching import EACH, WAITING, Searches
 from app.api.services import Services
-from app.api.signin.auth import FREE_FAILURES, Authenticator, BrokerAuthenticator, NobodyAsked
+from app.api.signin.auth import FREE_FAILURES, Authenticator, BrokerAuthenticator, OpenAccess
 from app.api.streams import MOST_READERS, Subscribers
 from app.api.tail import KEPT_BYTES, Tail
 from app.jobs.archives import Archives
@@ -83,7 +83,7 @@ class World:
 
     def authenticator(self) -> Authenticator:
         if self.settings.auth == "none":
-            return NobodyAsked()
+            return OpenAccess()
         return BrokerAuthenticator(
             self.broker,
             cache_seconds=self.settings.auth_cache_seconds,

@@ -31,8 +31,8 @@ from app.stored.jobs import Json
 from app.traces.audit import AuditState, Ledger, Tally
 from app.traces.feed import Feed
 from app.traces.life import TraceState
-from app.traces.retention import Pruned, RetentionRule
-from app.traces.status import TraceStatus, Work
+from app.traces.retention import PruneCount, RetentionRule
+from app.traces.status import CaptureCost, TraceStatus
 from app.traces.wish import wish
 from app.tracker import Counters, Policy
 from app.tracker.links.memory import LinkCount
@@ -41,7 +41,7 @@ from model.exports import manifest_of
 from model.jobs import Progress
 from model.sound import Evidence
 from model.times import iso_time
-from spark_jobs.archived import Archive, Part
+from spark_jobs.archived import Archive, ArchiveFile
 from tests.api import fake_reports
 
 # Ids that the archive job has archived, and when the last of them was recorded.
@@ -208,7 +208,7 @@ class FakeTraces:
         keep_seconds: float | None = None,
         through: int | None = None,
         dry_run: bool = False,
-    ) -> Pruned:
+    ) -> PruneCount:
         if keep_events is None and keep_seconds is None and through is None:
             raise BadRequestError("say how many events to keep, or for how long")
         await self.status(vhost)
@@ -216,9 +216,9 @@ class FakeTraces:
         self.through.append(through)
         return await self.remove(vhost, RetentionRule(keep_events, keep_seconds, through=through))
 
-    async def remove(self, vhost: str, retention: RetentionRule) -> Pruned:
+    async def remove(self, vhost: str, retention: RetentionRule) -> PruneCount:
         """What pruning comes to."""
-        return Pruned(3, 1)
+        return PruneCount(3, 1)
 
     async def check_here(self, vhost: str) -> None:
         """It runs here, where it runs."""
@@ -263,7 +263,7 @@ def trace_status(vhost: str, state: TraceState, policy: str = "channel") -> Trac
         lag=0,
         gaps=[],
         ledger=Ledger(Tally(3, 4), AuditState(suspected=Tally(5), excess=Tally(0, 3))),
-        work=Work(batches=2, batch_seconds=0.02, stamped=7, stamp_seconds=0.001),
+        work=CaptureCost(batches=2, batch_seconds=0.02, stamped=7, stamp_seconds=0.001),
     )
 
 
@@ -357,7 +357,7 @@ class FakeSpark:
         (had.folder / name).parent.mkdir(parents=True)
         pq.write_table(pa.table({"id": ARCHIVED}), had.folder / name)
         size = (had.folder / name).stat().st_size
-        part = Part(name, ARCHIVED[0], ARCHIVED[-1], len(ARCHIVED), size)
+        part = ArchiveFile(name, ARCHIVED[0], ARCHIVED[-1], len(ARCHIVED), size)
         replace(had, through=ARCHIVED[-1], until=ARCHIVED_UNTIL, parts=(part,)).save()
         return {"vhost": had.vhost, "through": 2, "events": 2, "files": 1, "bytes": size}
 

@@ -8,7 +8,7 @@ import sqlite3
 import httpx
 import pytest
 
-from app.jobs.archives import Archived
+from app.jobs.archives import ArchiveState
 from model.archives import ArchiveSummary
 from model.jobs import OfJob
 from tests.api.conftest import World
@@ -41,7 +41,7 @@ async def test_old_events_are_archived_once(client: httpx.AsyncClient) -> None:
     again = await client.put(URL, params={"vhost": "/", "before": "2026-01-03"})
     archive = (await client.get(URL, params={"vhost": "/"})).json()
     summary = made.json()
-    conforms(archive, Archived)
+    conforms(archive, ArchiveState)
     conforms(summary, (ArchiveSummary, OfJob))
 
     assert (missing.status_code, made.status_code, again.status_code) == (404, 201, 200)

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from app.api.events import ChainEnds, Related, TouchedEvents
-from app.stored.causality import Chain, Touched
+from app.stored.causality import ChainPart, Touched
 from model.sound import Certainty
 from tests.api.conftest import World, connected
 from tests.api.described import described
@@ -36,7 +36,7 @@ async def test_a_chain_comes_at_once_for_every_reader(world: World) -> None:
         answer = await client.get(f"/itc_db/chain/{ORDERED}/{INVOICED}")
         back = await client.get(f"/itc_db/chain/{INVOICED}/{ORDERED}")
         compared = (await client.get(f"/itc_db/compare/{ORDERED}/{INVOICED}")).json()
-    chain = described(answer, (ChainEnds, Chain, Related, Certainty))
+    chain = described(answer, (ChainEnds, ChainPart, Related, Certainty))
     assert ids(answer) == ids(back) == [ORDERED, BILLED, INVOICED]
     assert (answer.json()["from"], chain.to, chain.start, chain.end) == (
         ORDERED,
@@ -74,7 +74,7 @@ async def test_a_chain_comes_by_pages_and_columns(client: httpx.AsyncClient) -> 
 @pytest.mark.parametrize("via", ["any", "links", "conversation"])
 async def test_concurrent_events_have_no_chain(client: httpx.AsyncClient, via: str) -> None:
     answer = await client.get(f"/itc_db/chain/{INVOICED}/{ALONE}", params={"via": via})
-    chain = described(answer, (ChainEnds, Chain, Related, Certainty))
+    chain = described(answer, (ChainEnds, ChainPart, Related, Certainty))
     assert (answer.status_code, chain.relation, chain.events) == (200, "concurrent", [])
     assert (chain.count, chain.participants, chain.answer) == (0, 0, "cannot have")
 

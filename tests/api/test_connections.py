@@ -19,7 +19,7 @@ from app import protocol
 from app.api.layers import bodies
 from app.api.layers.metrics import HttpMetrics
 from app.connections import Connections, bounded, descriptors
-from app.protocol import GuardedProtocol, State
+from app.protocol import ConnectionPhase, GuardedProtocol
 from app.server import Server, bind, configuration
 from app.settings import Settings
 from tests.api.conftest import World, make_world
@@ -118,28 +118,36 @@ class Silence:
 
     data: bytes
     answers: list[bytes]  # their statuses
-    cut: State | None  # what the service found the connection in; None: it closed it by itself
+    cut: (
+        ConnectionPhase | None
+    )  # what the service found the connection in; None: it closed it by itself
     trickle: bytes = b"x"  # more of the same
 
 
 SILENCES = {
-    "nothing at all": Silence(b"", [], State.head, b"\r\n"),
-    "half a request line": Silence(b"GET /health", [], State.head),
-    "half a header": Silence(LIVE + b"x-a: b", [], State.head),
-    "one request": Silence(LIVE + b"\r\n", [b"200"], State.idle, b"\r\n"),
-    "a blank line behind an answer": Silence(LIVE + b"\r\n\r\n", [b"200"], State.idle, b"\r\n"),
-    "a byte behind an answer": Silence(LIVE + b"\r\nG", [b"200"], State.head, b""),
-    "half a second head": Silence(LIVE + b"\r\nGET / HTTP/1.1\r\nhost: x", [b"200"], State.head),
-    "a body that nobody reads": Silence(
-        LIVE + b"content-length: 999\r\n\r\n1", [b"200"], State.body
+    "nothing at all": Silence(b"", [], ConnectionPhase.head, b"\r\n"),
+    "half a request line": Silence(b"GET /health", [], ConnectionPhase.head),
+    "half a header": Silence(LIVE + b"x-a: b", [], ConnectionPhase.head),
+    "one request": Silence(LIVE + b"\r\n", [b"200"], ConnectionPhase.idle, b"\r\n"),
+    "a blank line behind an answer": Silence(
+        LIVE + b"\r\n\r\n", [b"200"], ConnectionPhase.idle, b"\r\n"
     ),
-    "a chunk that nobody reads": Silence(LIVE + CHUNKED + b"fff\r\n1", [b"200"], State.body),
-    "a chunk's extension": Silence(LIVE + CHUNKED + b"5;a=", [b"200"], State.body),
-    "a trailer": Silence(LIVE + CHUNKED + b"0\r\nx-a: b", [b"200"], State.body),
+    "a byte behind an answer": Silence(LIVE + b"\r\nG", [b"200"], ConnectionPhase.head, b""),
+    "half a second head": Silence(
+        LIVE + b"\r\nGET / HTTP/1.1\r\nhost: x", [b"200"], ConnectionPhase.head
+    ),
+    "a body that nobody reads": Silence(
+        LIVE + b"content-length: 999\r\n\r\n1", [b"200"], ConnectionPhase.body
+    ),
+    "a chunk that nobody reads": Silence(
+        LIVE + CHUNKED + b"fff\r\n1", [b"200"], ConnectionPhase.body
+    ),
+    "a chunk's extension": Silence(LIVE + CHUNKED + b"5;a=", [b"200"], ConnectionPhase.body),
+    "a trailer": Silence(LIVE + CHUNKED + b"0\r\nx-a: b", [b"200"], ConnectionPhase.body),
     "a body after a refusal": Silence(
         b"DELETE " + TRACE + b" HTTP/1.1\r\nhost: x\r\ncontent-length: 999\r\n\r\n1",
         [b"401"],
-        State.body,
+        ConnectionPhase.body,
     ),
     "a body that the application reads": Silence(
         PUT + SIGNED_IN + b"content-length: 999\r\n\r\n1", [b"408"], None
@@ -150,14 +158,16 @@ SILENCES = {
         None,
     ),
     "two requests and a half": Silence(
-        2 * (LIVE + b"\r\n") + LIVE + b"x-a: b", [b"200", b"200"], State.head
+        2 * (LIVE + b"\r\n") + LIVE + b"x-a: b", [b"200", b"200"], ConnectionPhase.head
     ),
     "an upgrade": Silence(
         LIVE + b"connection: upgrade\r\nupgrade: h2c\r\n\r\nPRI *", [b"200"], None
     ),
-    "no request of HTTP": Silence(b"\x16\x03\x01\x00\r\n\r\n", [b"400"], State.closing),
+    "no request of HTTP": Silence(b"\x16\x03\x01\x00\r\n\r\n", [b"400"], ConnectionPhase.closing),
     "no request behind an answer": Silence(LIVE + b"\r\n\x16\x03\r\n\r\n", [b"200"], None),
-    "a body that is none": Silence(PUT + SIGNED_IN + CHUNKED + b"no\r\n", [b"400"], State.closing),
+    "a body that is none": Silence(
+        PUT + SIGNED_IN + CHUNKED + b"no\r\n", [b"400"], ConnectionPhase.closing
+    ),
 }
 
 
@@ -172,7 +182,7 @@ async def test_a_client_that_falls_silent_is_let_go(
     async with running(make_world(tmp_path)) as server:
         answers = await (await server.connect(silence.data)).until_closed()
         await until(lambda: not server.connections)
-        cuts = {state for state in State if server.cut(state)}
+        cuts = {state for state in ConnectionPhase if server.cut(state)}
 
     assert [part[:3] for part in answers.split(b"HTTP/1.1 ")[1:]] == silence.answers
     assert cuts == ({silence.cut} if silence.cut else set())
@@ -214,7 +224,7 @@ async def test_an_end_that_nobody_reads_is_not_kept(tmp_path: Path, header: byte
             client.sendall(
                 b"GET /itc_db?page_size=25 HTTP/1.1\r\nhost: x\r\n" + SIGNED_IN + header + b"\r\n"
             )
-            await until(lambda: server.cut(State.unread) == 1)
+            await until(lambda: server.cut(ConnectionPhase.unread) == 1)
             await until(lambda: not server.connections)
 
 

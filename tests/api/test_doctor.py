@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from app.broker.management import ManagementApi, Permissions
-from app.doctor import Finding, examine, missing_rights
+from app.doctor import Diagnosis, examine, missing_rights
 from app.settings import Settings
 from app.store import Store, migrate
 from app.stored.capture import Batch
@@ -56,7 +56,7 @@ def away(nobody: str, folder: Path) -> Settings:
     return Settings(_env_file=None, amqp_url=amqp, management_url=management, data_dir=folder)
 
 
-async def findings(settings: Settings) -> dict[str, Finding]:
+async def findings(settings: Settings) -> dict[str, Diagnosis]:
     return {finding.subject: finding async for finding in examine(settings)}
 
 

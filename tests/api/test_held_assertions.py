@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.stored.assertions import Delivery, Judged, NewViolation, ViolationKind
+from app.stored.assertions import JudgingStep, NewViolation, ViolationKind, WebhookState
 from tests.api.conftest import World
 from tests.api.test_cli import Command, run, url  # noqa: F401  fixtures
 
@@ -34,10 +34,12 @@ async def listed(client: httpx.AsyncClient, **asked: str) -> list[dict[str, Any]
     return found
 
 
-async def found(world: World, name: str, *events: int, delivery: Delivery = Delivery.none) -> None:
+async def found(
+    world: World, name: str, *events: int, delivery: WebhookState = WebhookState.none
+) -> None:
     """As the watcher would, once their time is over."""
     (held,) = [each for each in await world.store.assertions.list() if each.name == name]
-    judged = Judged(
+    judged = JudgingStep(
         name=name,
         text=held.text,
         before=held.judged_id,
@@ -135,7 +137,7 @@ async def test_what_did_not_hold_is_listed_newest_first_a_page_at_a_time(
     world: World, client: httpx.AsyncClient
 ) -> None:
     await client.put(OF_SLASH, content=FILE)
-    await found(world, "invoice-in-time", 1, 2, 3, delivery=Delivery.due)
+    await found(world, "invoice-in-time", 1, 2, 3, delivery=WebhookState.due)
     await found(world, "ship-approved", 4)
     page = (await client.get("/itc_db/violations", params={"limit": 2})).json()
     rest = (await client.get("/itc_db/violations", params={"before": page["next"]})).json()
@@ -154,7 +156,7 @@ async def test_what_did_not_hold_is_listed_newest_first_a_page_at_a_time(
 
 async def test_metrics_count_by_assertion(world: World, client: httpx.AsyncClient) -> None:
     await client.put(OF_SLASH, content=FILE)
-    await found(world, "invoice-in-time", 1, 2, delivery=Delivery.due)
+    await found(world, "invoice-in-time", 1, 2, delivery=WebhookState.due)
     text = (await client.get("/metrics")).text
     labels = 'assertion="invoice-in-time"'
     for outcome, count in {"held": 3, "violated": 2, "unknown": 1}.items():

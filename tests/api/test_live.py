@@ -16,7 +16,7 @@ from httpx_sse import ServerSentEvent, aconnect_sse
 
 from app.api import parameters, streams
 from app.api.routes import live
-from app.stored.reading import EventFilter, Found
+from app.stored.reading import EventFilter, EventList
 from model.event import Large
 from tests.api.conftest import World, WorldBounds, make_world, served
 from tests.api.fakes import basic
@@ -264,9 +264,9 @@ async def test_readers_of_the_same_share_one_query(
 def count_calls(world: World, monkeypatch: pytest.MonkeyPatch) -> list[EventFilter]:
     """The filters that the store is asked with from now on."""
     asked: list[EventFilter] = []
-    events: Callable[..., Awaitable[Found]] = world.store.events.find
+    events: Callable[..., Awaitable[EventList]] = world.store.events.find
 
-    async def counted(each: EventFilter, **more: int | Large) -> Found:
+    async def counted(each: EventFilter, **more: int | Large) -> EventList:
         asked.append(each)
         return await events(each, **more)
 

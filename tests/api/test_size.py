@@ -11,14 +11,16 @@ from typer.testing import CliRunner
 
 from app.cli import app, size
 from app.cli.exits import CommandError, Exit
-from app.cli.size import ENOUGH, Look, reckoned
+from app.cli.size import ENOUGH, ServiceSample, reckoned
 from tests.api.conftest import World
 from tests.api.test_cli import Command, run, url  # noqa: F401
 from tests.api.test_metrics import scraped, value
 
 
-def look(at: float, events: int, store: int, *, others: int = 0, processor: float = 0.0) -> Look:
-    return Look(at, events, events + others, store, 200_000_000, processor)
+def look(
+    at: float, events: int, store: int, *, others: int = 0, processor: float = 0.0
+) -> ServiceSample:
+    return ServiceSample(at, events, events + others, store, 200_000_000, processor)
 
 
 def test_a_day_is_as_many_of_these_seconds() -> None:

@@ -12,7 +12,7 @@ import time
 
 from app.store import Store
 from app.store.capture import restamps
-from app.stored.capture import Rules
+from app.stored.capture import ParticipantRules
 from app.traces import restamping
 from app.tracker import Policy
 from model.jobs import Progress
@@ -37,7 +37,7 @@ async def _main() -> None:
     store = await Store.open(os.environ["ITC_DATABASE_URL"])
     if MOMENT == "before the commit":
         restamps.note_first_events = _hang
-    rules = Rules(Policy.user, ("queue:audit",), BOTH if sys.argv[3:] else None)
+    rules = ParticipantRules(Policy.user, ("queue:audit",), BOTH if sys.argv[3:] else None)
     work = restamping.Restamping(store.restamps, int(sys.argv[1]), rules, _look, assumed=64)
     await work.catch_up()
     await work.finish()

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.store import Store
 from app.stored.capture import Batch
-from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Restored, Tracker
+from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, RestorePoint, Tracker
 from app.tracker.events import StampedEvent
 from app.tracker.links import BUILT_IN, Rules
 
@@ -49,7 +49,7 @@ NUDGE: list[Record] = [
 EVENTS_OF_AN_ORDER = 4
 
 
-def tracker_by(policy: Policy, restored: Restored | None = None) -> Tracker:
+def tracker_by(policy: Policy, restored: RestorePoint | None = None) -> Tracker:
     return Tracker(policy, Bounds(), restored, rules=Rules(BUILT_IN))
 
 

@@ -13,11 +13,11 @@ from app.store.watch import assertions
 from app.stored.assertions import (
     MINUTE,
     MOST_A_MINUTE,
-    Delivery,
-    Judged,
+    JudgingStep,
     NewViolation,
     ViolationFilter,
     ViolationKind,
+    WebhookState,
 )
 from tests.contract.naming import NamingHistory
 
@@ -43,8 +43,8 @@ def found(*events: int) -> tuple[NewViolation, ...]:
     )
 
 
-def judged(before: int, until: int, *events: int, held: int = 0) -> Judged:
-    return Judged(
+def judged(before: int, until: int, *events: int, held: int = 0) -> JudgingStep:
+    return JudgingStep(
         name="a", text="1", before=before, judged_id=until, held=held, violations=found(*events)
     )
 
@@ -118,7 +118,7 @@ async def test_what_is_judged_twice_from_one_place_is_stored_once(
     (one,) = await store.assertions.list()
     assert (one.judged_id, one.held, one.violated) == (20, 5, 2)
     assert await violated(store) == [9, 7]
-    other = Judged(name="a", text="2", before=20, judged_id=30, violations=found(21))
+    other = JudgingStep(name="a", text="2", before=20, judged_id=30, violations=found(21))
     assert not await store.assertions.judged(trace_id, other)
     assert await violated(store) == [9, 7]
 
@@ -185,12 +185,12 @@ async def test_one_that_is_violated_often_removes_none_of_others(
     monkeypatch.setattr(assertions, "MOST_VIOLATIONS", 6)
     for name in "abc":
         await store.assertions.put(trace_id, name, "1", "ann")
-    await store.assertions.judged(trace_id, of("a", 0, 1), Delivery.due)
-    await store.assertions.judged(trace_id, of("b", 0, 1, 2, 3), Delivery.due)
-    await store.assertions.judged(trace_id, of("c", 0, *range(1, 10)), Delivery.due)
+    await store.assertions.judged(trace_id, of("a", 0, 1), WebhookState.due)
+    await store.assertions.judged(trace_id, of("b", 0, 1, 2, 3), WebhookState.due)
+    await store.assertions.judged(trace_id, of("c", 0, *range(1, 10)), WebhookState.due)
     kept = [(each.assertion, each.event) for each in await store.violations.list(EVERY)]
     assert sorted(kept) == [("a", 1), ("b", 2), ("b", 3), ("c", 8), ("c", 9)]
-    await store.assertions.judged(trace_id, of("c", 9, *range(10, 20)), Delivery.due)
+    await store.assertions.judged(trace_id, of("c", 9, *range(10, 20)), WebhookState.due)
     assert len([each for each in await store.violations.list(EVERY) if each.assertion != "c"]) == 3
 
 
@@ -198,7 +198,7 @@ async def test_a_due_violation_is_claimed_by_one_and_again_when_that_one_is_late
     store: Store, trace_id: int
 ) -> None:
     await store.assertions.put(trace_id, "a", "1", "ann")
-    await store.assertions.judged(trace_id, judged(0, 20, 7, 9), Delivery.due)
+    await store.assertions.judged(trace_id, judged(0, 20, 7, 9), WebhookState.due)
     now = (await store.violations.list(EVERY))[0].found_at
     both = await asyncio.gather(*(store.violations.claim(now, now + 10, limit=5) for _ in range(2)))
     assert [each.first.event for claimed in both for each in claimed] == [7, 9]
@@ -210,7 +210,7 @@ async def test_a_due_violation_is_claimed_by_one_and_again_when_that_one_is_late
 async def test_what_came_of_telling_the_webhook_stays_known(store: Store, trace_id: int) -> None:
     await store.assertions.put(trace_id, "a", "1", "ann")
     await store.assertions.judged(trace_id, judged(0, 9, 7))
-    await store.assertions.judged(trace_id, judged(9, 20, 10, 11, 12), Delivery.due)
+    await store.assertions.judged(trace_id, judged(9, 20, 10, 11, 12), WebhookState.due)
     at = (await store.violations.list(EVERY))[0].found_at
     ten, eleven, twelve = await store.violations.claim(at, at, limit=9)
     await store.violations.told(ten, at=at)
@@ -221,15 +221,15 @@ async def test_what_came_of_telling_the_webhook_stays_known(store: Store, trace_
         each.id: (each.delivery, each.attempts, each.error, each.delivered_at)
         for each in await store.violations.list(EVERY)
     }
-    assert states[ten.first.id] == (Delivery.delivered, 1, None, at)
-    assert states[eleven.first.id] == (Delivery.due, 1, "503", None)
-    assert states[twelve.first.id] == (Delivery.given_up, 1, "timed out", None)
-    assert await store.violations.deliveries() == dict.fromkeys(Delivery, 1)
+    assert states[ten.first.id] == (WebhookState.delivered, 1, None, at)
+    assert states[eleven.first.id] == (WebhookState.due, 1, "503", None)
+    assert states[twelve.first.id] == (WebhookState.given_up, 1, "timed out", None)
+    assert await store.violations.deliveries() == dict.fromkeys(WebhookState, 1)
     [again] = await store.violations.claim(at + 5, at + 6, limit=9)
     assert again.first.id == eleven.first.id
 
 
-def of(name: str, before: int, *events: int) -> Judged:
+def of(name: str, before: int, *events: int) -> JudgingStep:
     return msgspec.structs.replace(judged(before, max(events), *events), name=name)
 
 
@@ -238,8 +238,8 @@ async def test_of_many_violations_of_a_minute_a_summary_tells(store: Store, trac
         await store.assertions.put(trace_id, name, "1", "ann")
     for before in range(0, 5_000, 500):
         more = of("a", before, *range(before + 1, before + 501))
-        assert await store.assertions.judged(trace_id, more, Delivery.due)
-    await store.assertions.judged(trace_id, of("b", 0, 7), Delivery.due)
+        assert await store.assertions.judged(trace_id, more, WebhookState.due)
+    await store.assertions.judged(trace_id, of("b", 0, 7), WebhookState.due)
     stored = await store.violations.list(EVERY, limit=10_000)
     assert len(stored) == 5_001
     minutes = {each.found_at // MINUTE for each in stored}
@@ -256,12 +256,12 @@ async def test_of_many_violations_of_a_minute_a_summary_tells(store: Store, trac
         told += sum(each.count for each in claimed)
     assert told == 5_001
     assert requests <= 1 + len(minutes) * (MOST_A_MINUTE + 1)
-    assert await store.violations.deliveries() == {Delivery.delivered: 5_001}
+    assert await store.violations.deliveries() == {WebhookState.delivered: 5_001}
 
 
 async def test_a_summary_that_is_not_taken_stays_the_same(store: Store, trace_id: int) -> None:
     await store.assertions.put(trace_id, "a", "1", "ann")
-    await store.assertions.judged(trace_id, of("a", 0, *range(1, 101)), Delivery.due)
+    await store.assertions.judged(trace_id, of("a", 0, *range(1, 101)), WebhookState.due)
     found = await store.violations.list(EVERY)
     minute = found[0].found_at // MINUTE
     over = (minute + 1) * MINUTE
@@ -274,7 +274,7 @@ async def test_a_summary_that_is_not_taken_stays_the_same(store: Store, trace_id
     [again] = await store.violations.claim(over + 5, over + 9, limit=99)
     assert (again.first.id, again.count, again.last) == (summary.first.id, 90, summary.last)
     await store.violations.told(again, at=over, error="503")
-    counted = {Delivery.due: MOST_A_MINUTE, Delivery.given_up: 90}
+    counted = {WebhookState.due: MOST_A_MINUTE, WebhookState.given_up: 90}
     assert await store.violations.deliveries() == counted
 
 
@@ -282,7 +282,7 @@ async def test_assertions_take_turns(store: Store, trace_id: int) -> None:
     for number, name in enumerate("abc"):
         await store.assertions.put(trace_id, name, "1", "ann")
         its = of(name, 0, *range(1 + 10 * number, 9 + 10 * number))
-        await store.assertions.judged(trace_id, its, Delivery.due)
+        await store.assertions.judged(trace_id, its, WebhookState.due)
     now = (await store.violations.list(EVERY))[0].found_at
     claimed = await store.violations.claim(now, now + 1, limit=6)
     assert [each.first.assertion for each in claimed] == [*"abcabc"]

@@ -18,7 +18,7 @@ from app.stored.reading import EventFilter
 from model.event import NOTHING_LARGE, SHOWN
 from model.words import Via
 from spark_jobs.columns import restore, select
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.fields import EVENT_COLUMNS, event_fields, json_texts
 from spark_jobs.following import chain_of
 from spark_jobs.statements import Question, spanned_sql
@@ -29,7 +29,7 @@ from tests.contract.links import LinkedHistory
 
 def exported(database_url: str) -> list[dict[str, Any]]:
     """Every event as an export's line says it."""
-    database = Database.from_url(database_url)
+    database = DatabaseAddress.from_url(database_url)
     lines: list[dict[str, Any]] = []
     for raw in database.query(f"{select(EVENT_COLUMNS, database.dialect)} ORDER BY e.id"):
         fields = event_fields(restore(raw, EVENT_COLUMNS))
@@ -73,7 +73,7 @@ async def test_a_chain_is_what_is_an_effect_of_the_one_event_and_a_cause_of_the_
         await store.batches.append(trace_id, history.batch(50))
     ids = [row.id for row in await store.events.list(EventFilter(), after=0, limit=1_000)]
     dice, sizes = random.Random(5), []
-    with Database.from_url(database_url).connect() as connection:
+    with DatabaseAddress.from_url(database_url).connect() as connection:
         for _ in range(25):
             a = dice.choice(ids[:60])
             effects = await store.causality.effects(a, 1_000, NOTHING_LARGE, via)

@@ -11,8 +11,8 @@ from app.store import Store
 from app.store.database.migrate import connected
 from app.store.database.tables import events, participants, traces
 from app.tracker import Policy
-from model.sound import MOST_QUIET, Assumed, Misfit
-from spark_jobs.database import Database
+from model.sound import MOST_QUIET, AssumedParticipant, Misfit
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.history import History as Jobs
 from spark_jobs.statements import Question, quiet_sql
 from tests.contract.history import History
@@ -73,7 +73,7 @@ async def test_publishes_apart_from_what_their_client_receives_are_counted(
     database_url: str, policy: str, actors: list[Actor], apart: int
 ) -> None:
     await made(database_url, policy, *actors)
-    with Database.from_url(database_url).connect() as connection:
+    with DatabaseAddress.from_url(database_url).connect() as connection:
         found = Jobs(connection).misfit(7)
     publishes = sum(actor[1] for actor in actors)
     assert found == (Misfit("/", policy, publishes, apart) if apart else None)
@@ -85,15 +85,15 @@ async def test_publishes_apart_from_what_their_client_receives_are_counted(
 @pytest.mark.parametrize("policy", ["client", "host", "user"])
 async def test_no_other_policy_is_too_fine(database_url: str, policy: str) -> None:
     await made(database_url, policy, (SHOP, 3, 0), (SHOP, 0, 4))
-    with Database.from_url(database_url).connect() as connection:
+    with DatabaseAddress.from_url(database_url).connect() as connection:
         assert Jobs(connection).misfit(7) is None
 
 
 async def test_assumed_participants_are_those_of_the_span(database_url: str) -> None:
     await made(database_url, "client", *[(NAMELESS, 1, 1)] * 4)
-    every = [Assumed(n, f"shop #{n}", 10 * n, 10 * n + 5) for n in range(1, 5)]
+    every = [AssumedParticipant(n, f"shop #{n}", 10 * n, 10 * n + 5) for n in range(1, 5)]
     store = await Store.open(database_url)
-    with Database.from_url(database_url).connect() as connection:
+    with DatabaseAddress.from_url(database_url).connect() as connection:
         for a in range(5, 50, 5):
             for b in range(5, 50, 5):
                 within = [each for each in every if each.is_within(a, b)]
@@ -119,7 +119,7 @@ async def test_what_is_said_of_a_real_history_is_the_same_on_both_sides(
     answer = await store.doubts.between(trace.id, ids[-1], ids[0])
     assert answer.quiet == len(ids) - len(ids) // 2 - 1
     assert (await store.doubts.between(trace.id, ids[0], half)).quiet == 0
-    with Database.from_url(database_url).connect() as connection:
+    with DatabaseAddress.from_url(database_url).connect() as connection:
         jobs = Jobs(connection)
         assert jobs.quiet(trace.id, ids[0], ids[-1]) == answer.quiet
         assert jobs.quiet(trace.id, ids[0], half) == 0

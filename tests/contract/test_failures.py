@@ -9,7 +9,7 @@ import pytest
 
 from app.store import Store
 from app.store.conversations.failures import TOGETHER
-from app.stored.assertions import Judged, NewViolation, ViolationKind
+from app.stored.assertions import JudgingStep, NewViolation, ViolationKind
 from app.stored.failures import Failure, FailureFilter, FailureKind, FailurePage
 from app.tracker import Policy, Publish, Record
 from tests.contract.failing import (
@@ -334,7 +334,7 @@ async def test_what_is_overdue_is_a_failure_of_each_assertion_that_says_so(store
         await store.assertions.put(trace.id, name, "{}", "ann")
         (one,) = [each for each in await store.assertions.list() if each.name == name]
         late = tuple(overdue(event) for event in events)
-        judged = Judged(
+        judged = JudgingStep(
             name=name, text="{}", before=one.judged_id, judged_id=10**7, violations=late
         )
         assert await store.assertions.judged(trace.id, judged)

@@ -9,14 +9,14 @@ from sqlalchemy import text
 from app.store import Store
 from app.store.causality import hidden
 from app.store.database.migrate import connected
-from app.stored.capture import Rules
+from app.stored.capture import ParticipantRules
 from app.stored.causality import HiddenLink
 from app.traces.restamping import Restamping
 from app.tracker import Policy
-from model.sound import Evidence, Missed, Soundness, doubts_of
+from model.sound import Evidence, MissedLinks, Soundness, doubts_of
 from model.who import Who
 from model.words import EventType, LinkKind, Way
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.history import History as Jobs
 from tests.contract.outbox import (
     EVENTS_OF_AN_ORDER,
@@ -45,7 +45,7 @@ async def told(
 
 
 async def restamp(store: Store, trace_id: int, policy: Policy) -> None:
-    rules = Rules(policy, ())
+    rules = ParticipantRules(policy, ())
     work = Restamping(store.restamps, trace_id, rules, lambda progress: None, assumed=64)
     await work.catch_up()
     await work.finish()
@@ -235,13 +235,13 @@ async def test_service_and_jobs_say_the_same(
     store: Store, database_url: str, policy: Policy
 ) -> None:
     trace_id, ids = await told(store, policy, orders=2)
-    with Database.from_url(database_url).connect() as connection:
+    with DatabaseAddress.from_url(database_url).connect() as connection:
         jobs = Jobs(connection)
         missing = jobs.missing(trace_id, ids[-1], ids[0])
         missed = jobs.missed(trace_id, missing)
         said = doubts_of([], jobs.misfit(trace_id), missing, missed)
     assert said == await store.doubts.of_trace(trace_id)
-    assert missed == ([Missed(RULE, 2)] if policy is Policy.channel else [])
+    assert missed == ([MissedLinks(RULE, 2)] if policy is Policy.channel else [])
 
 
 async def test_links_beside_the_policy_are_found_by_their_own_index(

@@ -11,10 +11,10 @@ from sqlalchemy import text
 
 from app.errors import LeaseLostError, NotFoundError, OutageError
 from app.store import Store
-from app.stored.capture import Rules
+from app.stored.capture import ParticipantRules
 from app.stored.reading import EventFilter
 from app.tracker import Bounds, Policy, Tracker
-from app.tracker.restamp import Restamped
+from app.tracker.restamp import RestampResult
 from tests.contract.history import History
 
 EVERYTHING = EventFilter()
@@ -68,7 +68,12 @@ async def test_a_run_that_another_has_come_after_writes_nothing(
         store.gaps.close(gap, before_event_id=3, until=2, epoch=old),
         store.retention.prune(plan, Tracker(Policy.channel, Bounds()).checkpoint(), old),
         store.restamps.swap(
-            trace_id, Rules("user", ()), standing, Restamped(b"", 0, [], []), lambda _: None, old
+            trace_id,
+            ParticipantRules("user", ()),
+            standing,
+            RestampResult(b"", 0, [], []),
+            lambda _: None,
+            old,
         ),
     ]
     for each in late:

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.store import Store
 from app.store.database import tables
-from app.stored.capture import Rules as RestampRules
+from app.stored.capture import ParticipantRules as RestampRules
 from app.traces import restamping
 from app.traces.restamping import Outcome, Restamping
 from app.tracker import Bounds, Policy, Tracker

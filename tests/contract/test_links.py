@@ -340,13 +340,13 @@ async def test_a_long_conversation_costs_only_what_is_asked_of_it(
     batch.events.extend(naming(event, names) for event in events)
     await store.batches.append(trace_id, batch)
     pages: list[int] = []
-    page = links.Conversations._page
+    page = links.ConversationWalk._page
 
     async def counted(self, after, *rest):  # type: ignore[no-untyped-def]
         pages.append(after)
         return await page(self, after, *rest)
 
-    monkeypatch.setattr(links.Conversations, "_page", counted)
+    monkeypatch.setattr(links.ConversationWalk, "_page", counted)
     walk = await store.causality.effects(1, 10, via=Via.conversation)
     assert [row.id for row in walk.items] == [*range(2, 12)]
     assert len(pages) <= 2

@@ -14,7 +14,7 @@ from app.store.database import tables
 from app.store.database.searched import run_of, searched_keys
 from app.stored.capture import Batch
 from app.stored.reading import EventFilter, Sort
-from app.tracker import Policy, Restored
+from app.tracker import Policy, RestorePoint
 from app.tracker.events import StampedEvent
 from app.tracker.links import BUILT_IN, NO_NAMES, Names, Rules, search_key
 from app.tracker.records import Channel, Deliver, Publish
@@ -153,7 +153,7 @@ async def _runs(store: Store) -> list[int]:
 class Sent:
     """Publishes into a queue and what is handed out of it, as the tracker reads them."""
 
-    def __init__(self, rules: Rules | None = None, restored: Restored | None = None) -> None:
+    def __init__(self, rules: Rules | None = None, restored: RestorePoint | None = None) -> None:
         self.tracker = Tracker(Policy.channel, Bounds(), restored, rules=rules or Rules(()))
         self.events: list[StampedEvent] = []
         self.count = 0
@@ -271,7 +271,7 @@ async def test_a_header_is_found_whatever_it_was_indexed_for(
 ) -> None:
     """As a value of many messages, as an id of a message, not at all, and each again."""
     expected: list[int] = []
-    restored: Restored | None = None
+    restored: RestorePoint | None = None
     for number, is_id in enumerate((None, False, True, False, None, True, None, False)):
         indexed = {} if is_id is None else {"causation_id": is_id}
         await _indexing(database_url, indexed)

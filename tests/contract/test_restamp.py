@@ -6,7 +6,7 @@ import pytest
 
 from app.errors import CheckpointError, ConflictError
 from app.store import Store
-from app.stored.capture import Batch, NewConnection, RestampOutcome, Rules
+from app.stored.capture import Batch, NewConnection, ParticipantRules, RestampOutcome
 from app.stored.reading import EventFilter
 from app.traces import restamping
 from app.traces.restamping import Restamping
@@ -52,7 +52,7 @@ def doing(
     store: Store, trace_id: int, policy: Policy, said: list[Progress] | None = None
 ) -> Restamping:
     report = (said if said is not None else []).append
-    return Restamping(store.restamps, trace_id, Rules(policy, QUIET), report, assumed=64)
+    return Restamping(store.restamps, trace_id, ParticipantRules(policy, QUIET), report, assumed=64)
 
 
 async def restamp(store: Store, trace_id: int, policy: Policy) -> RestampOutcome:
@@ -217,10 +217,10 @@ async def test_a_trace_that_goes_on_meanwhile_keeps_its_stamps(store: Store, tra
     before = await all_events(store)
     new = work._restamper.end(standing.state, standing.first_id)
     with pytest.raises(ConflictError):
-        await swap(trace_id, Rules(Policy.user, ()), standing, new, lambda moved: None)
+        await swap(trace_id, ParticipantRules(Policy.user, ()), standing, new, lambda moved: None)
     now = await store.restamps.standing(trace_id)
     with pytest.raises(ConflictError, match="10 of the events have no new stamp"):
-        await swap(trace_id, Rules(Policy.user, ()), now, new, lambda moved: None)
+        await swap(trace_id, ParticipantRules(Policy.user, ()), now, new, lambda moved: None)
     assert await all_events(store) == before
 
 

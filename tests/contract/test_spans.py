@@ -12,8 +12,15 @@ from sqlalchemy import select
 from app.store import Store
 from app.store.database import tables
 from app.store.spans import imported
-from app.stored.capture import Batch, Rules
-from app.stored.spans import Handled, Link, Outcome, Resolved, Span, SpanKind
+from app.stored.capture import Batch, ParticipantRules
+from app.stored.spans import (
+    HandlingTime,
+    ResolutionOutcome,
+    ResolutionRound,
+    Span,
+    SpanKind,
+    SpanLink,
+)
 from app.traces.restamping import Restamping
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker
 from app.tracker.links import SPANS_RULE
@@ -73,7 +80,7 @@ def span(
         at,
         at + 5_000,
         "svc",
-        tuple(Link(context(each), True) for each in links),
+        tuple(SpanLink(context(each), True) for each in links),
     )
 
 
@@ -89,7 +96,7 @@ class Trace:
         self.id = trace_id
         self.tracker = Tracker(policy, Bounds())
         self.now = START
-        self.resolved = Resolved()
+        self.resolved = ResolutionRound()
 
     async def tell(self, *records: Record) -> None:
         events = []
@@ -98,7 +105,7 @@ class Trace:
             events += self.tracker.apply(record, self.now)
         await self.store.batches.append(self.id, Batch(events, self.tracker.checkpoint(), b""))
 
-    async def resolve(self) -> dict[Outcome, int]:
+    async def resolve(self) -> dict[ResolutionOutcome, int]:
         """Everything that can be; returns what it came to in all."""
         more = True
         while more:
@@ -150,7 +157,7 @@ async def test_the_order_of_arrival_does_not_matter(trace: Trace, seed: int) -> 
             await trace.resolve()
     outcomes = await trace.resolve()
     assert await trace.edges() == {(2, 3)}
-    assert outcomes == {Outcome.linked: 1, Outcome.first: 1}
+    assert outcomes == {ResolutionOutcome.linked: 1, ResolutionOutcome.first: 1}
     assert (trace.resolved.links, trace.resolved.known) == (1, 1)
 
 
@@ -185,7 +192,9 @@ async def test_what_clocks_do_not_have_is_said_until_a_restamp(trace: Trace) -> 
     assert any("1 link was found only after" in doubt for doubt in doubts)
 
     for policy, late in ((Policy.channel, 0), (Policy.host, 0)):
-        work = Restamping(store.restamps, trace.id, Rules(policy, ()), lambda said: None, assumed=9)
+        work = Restamping(
+            store.restamps, trace.id, ParticipantRules(policy, ()), lambda said: None, assumed=9
+        )
         await work.catch_up()
         await work.finish()
         await work.tidy()
@@ -222,7 +231,11 @@ async def test_restamping_puts_links_into_clocks(trace: Trace) -> None:
 
     assert not await is_known()
     work = Restamping(
-        trace.store.restamps, trace.id, Rules(Policy.channel, ()), lambda said: None, assumed=9
+        trace.store.restamps,
+        trace.id,
+        ParticipantRules(Policy.channel, ()),
+        lambda said: None,
+        assumed=9,
     )
     await work.catch_up()
     await work.finish()
@@ -238,7 +251,7 @@ async def test_a_link_found_while_a_restamp_is_under_way_is_in_the_clocks_or_sai
     elsewhere = msgspec.structs.replace(BILLING, connection="10.0.0.4:1 -> 10.0.0.9:5672")
     await trace.tell(ORDER, deliver(BILLING, ORDER), publish(elsewhere, "audit", "billed"))
     work = Restamping(
-        store.restamps, trace_id, Rules(Policy.host, ()), lambda said: None, assumed=9
+        store.restamps, trace_id, ParticipantRules(Policy.host, ()), lambda said: None, assumed=9
     )
     await work.catch_up()
     await store.spans.add(SPANS)
@@ -249,7 +262,7 @@ async def test_a_link_found_while_a_restamp_is_under_way_is_in_the_clocks_or_sai
     assert len(await trace.edges()) == 1
     assert await store.spans.late_between(trace_id, 1, 3) == 1
     again = Restamping(
-        store.restamps, trace_id, Rules(Policy.host, ()), lambda said: None, assumed=9
+        store.restamps, trace_id, ParticipantRules(Policy.host, ()), lambda said: None, assumed=9
     )
     await again.catch_up()
     await again.finish()
@@ -310,7 +323,7 @@ async def test_where_several_messages_may_be_meant_there_is_no_link(trace: Trace
     await trace.store.spans.add([consumer("handling", "sent"), span("billed", "handling")])
     outcomes = await trace.resolve()
     assert await trace.edges() == set()
-    assert outcomes == {Outcome.ambiguous: 1}
+    assert outcomes == {ResolutionOutcome.ambiguous: 1}
 
 
 @pytest.mark.parametrize("who", [BILLING, AUDIT])
@@ -321,7 +334,7 @@ async def test_a_traceparent_that_was_passed_on_names_nothing(trace: Trace, who:
     await trace.store.spans.add(SPANS)
     outcomes = await trace.resolve()
     assert await trace.edges() == {(2, 3)}
-    assert outcomes[Outcome.copied] == 1
+    assert outcomes[ResolutionOutcome.copied] == 1
 
 
 async def test_what_comes_later_is_no_cause(trace: Trace) -> None:
@@ -329,7 +342,7 @@ async def test_what_comes_later_is_no_cause(trace: Trace) -> None:
     await trace.store.spans.add(SPANS)
     outcomes = await trace.resolve()
     assert await trace.edges() == set()
-    assert outcomes[Outcome.future] == 1
+    assert outcomes[ResolutionOutcome.future] == 1
 
 
 async def test_spans_that_name_each_other_in_a_circle_make_no_link(trace: Trace) -> None:
@@ -348,7 +361,7 @@ async def test_spans_that_name_each_other_in_a_circle_make_no_link(trace: Trace)
 async def test_a_message_that_is_not_stored_is_unseen(trace: Trace) -> None:
     await trace.tell(BILL)
     await trace.store.spans.add(SPANS)
-    assert await trace.resolve() == {Outcome.unseen: 1}
+    assert await trace.resolve() == {ResolutionOutcome.unseen: 1}
 
 
 async def test_a_delivery_stands_for_a_publish_before_the_trace(trace: Trace) -> None:
@@ -363,7 +376,7 @@ async def test_links_stay_in_their_virtual_host(trace: Trace) -> None:
     await other.tell(ORDER, deliver(BILLING, ORDER))
     await trace.tell(BILL)
     await trace.store.spans.add(SPANS)
-    assert (await trace.resolve())[Outcome.unseen] == 1
+    assert (await trace.resolve())[ResolutionOutcome.unseen] == 1
     assert await trace.edges() == set()
 
 
@@ -374,7 +387,7 @@ async def test_a_copy_of_what_was_handled_in_another_virtual_host_is_no_cause(tr
     copy = msgspec.structs.replace(ORDER, channel=AUDIT)
     await trace.tell(copy, BILL)
     await trace.store.spans.add(SPANS)
-    assert (await trace.resolve())[Outcome.ambiguous] == 1
+    assert (await trace.resolve())[ResolutionOutcome.ambiguous] == 1
     assert await trace.edges() == set()
     # What the publisher was handed here, it has handled here.
     later = publish(BILLING, "audit", "later")
@@ -432,7 +445,7 @@ async def test_a_span_that_comes_while_others_are_looked_at_is_not_missed(
 async def test_the_time_inside_the_consumer_is_known(trace: Trace) -> None:
     await trace.tell(*STORY)
     await trace.store.spans.add([span("sent"), consumer("handling", "sent", at=START + 7)])
-    handled = [Handled(START + 7, START + 5_007, "svc")]
+    handled = [HandlingTime(START + 7, START + 5_007, "svc")]
     # Of the message, and of the only delivery that there was; nothing is told of the other.
     assert [await _handled(trace, event) for event in (1, 2, 3, 4)] == [
         handled,
@@ -452,13 +465,13 @@ async def test_of_several_deliveries_only_what_a_link_tells_is_said(trace: Trace
     assert await _told(trace) == {2: None, 3: None}
     assert await _handled(trace, 2) == []
     await trace.resolve()
-    assert await _handled(trace, 2) == [Handled(START, START + 5_000, "svc")]
+    assert await _handled(trace, 2) == [HandlingTime(START, START + 5_000, "svc")]
     assert await _handled(trace, 3) == []
     assert await _told(trace) == {2: 5_000, 3: None}
     assert len(await _handled(trace, 1)) == 2
 
 
-async def _handled(trace: Trace, event_id: int) -> list[Handled]:
+async def _handled(trace: Trace, event_id: int) -> list[HandlingTime]:
     return await trace.store.spans.handled(await trace.store.events.get(event_id))
 
 
@@ -480,7 +493,7 @@ async def test_what_retention_removes_is_no_cause(trace: Trace) -> None:
     trace.tracker.forget_before(plan.before_id)
     await trace.store.retention.prune(plan, trace.tracker.checkpoint())
     await trace.store.spans.add(SPANS)
-    assert await trace.resolve() == {Outcome.unseen: 1}
+    assert await trace.resolve() == {ResolutionOutcome.unseen: 1}
     assert await trace.edges() == set()
 
 

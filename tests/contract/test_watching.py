@@ -10,13 +10,13 @@ import pytest
 
 from app.store import Store
 from app.store.watch import watching
-from app.stored.assertions import Seen
+from app.stored.assertions import WatchedEvent
 from app.stored.reading import EventFilter
 from app.tracker import Deliver, Policy, Publish, Record
-from app.watch.judging import Judges, Outcome, Proofs
-from app.watch.subjects import Subject, subject_of
-from app.watch.waiting import Settled, Wait
-from model.assertions import Causation, Finding, Verdict, from_json, judge
+from app.watch.judging import EventOutcome, Judges, Proofs
+from app.watch.subjects import AssertionScope, subject_of
+from app.watch.waiting import SettledPoint, Wait
+from model.assertions import AssertionVerdict, Causation, Finding, from_json, judge
 from model.conversations import Conversation, conversation_of
 from model.event import EVERYTHING
 from model.happened import Cause, happened
@@ -71,9 +71,9 @@ async def whole(store: Store) -> Conversation:
     return conversation_of(next(iter(known.values())), known.values(), causes)
 
 
-async def read(store: Store, trace_id: int) -> list[Seen]:
+async def read(store: Store, trace_id: int) -> list[WatchedEvent]:
     """All events, a page at a time."""
-    found: list[Seen] = []
+    found: list[WatchedEvent] = []
     after = 0
     while True:
         page = await store.watching.page(trace_id, after, PAGES)
@@ -83,13 +83,13 @@ async def read(store: Store, trace_id: int) -> list[Seen]:
             return found
 
 
-async def judged(store: Store, trace_id: int, subject: Subject) -> dict[int, Outcome]:
+async def judged(store: Store, trace_id: int, subject: AssertionScope) -> dict[int, EventOutcome]:
     """What comes of each event, once all was known to be stored at each of them."""
     judges = Judges(store.watching, store.conversations, store.events, store.gaps, store.doubts)
     seen, proofs = await read(store, trace_id), Proofs()
     for each in seen:
-        proofs.add(Settled(each.recorded_at, each.id))
-    proofs.add(Settled(FAR, seen[-1].id))
+        proofs.add(SettledPoint(each.recorded_at, each.id))
+    proofs.add(SettledPoint(FAR, seen[-1].id))
     waits = [
         Wait(each.id, each.recorded_at, each.recorded_at + subject.within)
         for each in seen
@@ -112,7 +112,10 @@ async def test_each_event_comes_to_what_the_conversation_says(
     findings = judge(from_json(said), Causation(await whole(store)), through=FAR)
     expected = {each.event: each for each in findings}
     assert expected
-    assert {each.verdict for each in findings} <= {Verdict.holds, Verdict.violated}
+    assert {each.verdict for each in findings} <= {
+        AssertionVerdict.holds,
+        AssertionVerdict.violated,
+    }
     violated = {
         new.event
         for each in outcomes.values()
@@ -128,7 +131,7 @@ async def test_each_event_comes_to_what_the_conversation_says(
 
 
 def _is_violated(finding: Finding) -> bool:
-    return finding.verdict is Verdict.violated
+    return finding.verdict is AssertionVerdict.violated
 
 
 async def test_the_events_that_are_read_say_types_and_messages(store: Store) -> None:
@@ -171,7 +174,7 @@ def message(name: str, message_type: str, *causes: str) -> dict[str, Any]:
     return {"message_id": name, "type": message_type, "headers": headers}
 
 
-def subject_to(said: dict[str, Any]) -> Subject:
+def subject_to(said: dict[str, Any]) -> AssertionScope:
     subject = subject_of(msgspec.json.encode(said).decode())
     assert subject is not None
     return subject

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.store.spans.ancestry import MOST_STEPS, Carrier, Walk
-from app.stored.spans import Link, Outcome, Span, SpanKind
+from app.store.spans.ancestry import MOST_STEPS, AncestryWalk, Carrier
+from app.stored.spans import ResolutionOutcome, Span, SpanKind, SpanLink
 
 SENT = b"sent"  # what the message carries
 MESSAGE = Carrier(1, 1, is_publish=True)
@@ -26,17 +26,17 @@ def span(
     links: Iterable[bytes] = (),
     links_remote: bool | None = True,
 ) -> Span:
-    named = tuple(Link(each, links_remote) for each in links)
+    named = tuple(SpanLink(each, links_remote) for each in links)
     return Span(context, parent, remote, kind, 1, 2, service, named)
 
 
 def walked(
     spans: Iterable[Span], carried: Iterable[bytes] = (b"from",), start: bytes = SENT
-) -> Walk:
+) -> AncestryWalk:
     """The walk through all that there is."""
     known: dict[bytes, Span | None] = {each.context: each for each in spans}
     carriers: dict[bytes, list[Carrier]] = {}
-    walk = Walk(9, 2, start)
+    walk = AncestryWalk(9, 2, start)
     seen: dict[bytes, Span | None] = {}
     while not walk.is_over:
         walk.advance(seen, carriers)
@@ -73,7 +73,7 @@ def test_the_consumer_is_the_nearest_that_received() -> None:
 def test_a_producers_parent_is_not_what_it_handled() -> None:
     """A message sent without a span of its own carries the consumer's: nobody has handled it."""
     walk = walked([PRODUCER, WORK, CONSUMER], carried=[b"work", b"consumer"])
-    assert walk.outcome is Outcome.unseen
+    assert walk.outcome is ResolutionOutcome.unseen
 
 
 def test_a_local_parent_is_not_what_it_handled() -> None:
@@ -118,7 +118,7 @@ def test_whether_another_process_sent_it_has_to_be_clear(
     else:  # .NET's client flags what it has read from a message as its own
         expected = sender.kind is SpanKind.producer and (linked or remote is None)
     assert walk.handled == ((b"from",) if expected else ())
-    assert expected or walk.outcome in (Outcome.first, Outcome.unseen)
+    assert expected or walk.outcome in (ResolutionOutcome.first, ResolutionOutcome.unseen)
 
 
 def test_what_was_handled_and_is_not_stored_is_not_passed() -> None:
@@ -126,7 +126,7 @@ def test_what_was_handled_and_is_not_stored_is_not_passed() -> None:
     before = span(b"from", b"early", SpanKind.producer)
     early = span(b"early", b"first", SpanKind.consumer, remote=True)
     walk = walked([PRODUCER, WORK, CONSUMER, before, early], carried=[b"first"])
-    assert walk.outcome is Outcome.unseen
+    assert walk.outcome is ResolutionOutcome.unseen
 
 
 def test_calls_between_services_are_passed() -> None:
@@ -136,22 +136,24 @@ def test_calls_between_services_are_passed() -> None:
 
 
 def test_a_trace_that_begins_without_a_consumer_has_no_message_before() -> None:
-    assert walked([PRODUCER, span(b"work", None, SpanKind.server)]).outcome is Outcome.first
+    assert (
+        walked([PRODUCER, span(b"work", None, SpanKind.server)]).outcome is ResolutionOutcome.first
+    )
 
 
 def test_parents_that_go_round_in_circles_end() -> None:
     circle = [PRODUCER, WORK, span(b"consumer", b"work")]
-    assert walked(circle).outcome is Outcome.far
+    assert walked(circle).outcome is ResolutionOutcome.far
 
 
 def test_very_many_parents_are_too_far() -> None:
     chain = [span(b"%d" % n, b"%d" % (n + 1)) for n in range(MOST_STEPS + 2)]
-    assert walked(chain, start=b"0").outcome is Outcome.far
+    assert walked(chain, start=b"0").outcome is ResolutionOutcome.far
 
 
 def test_a_message_does_not_lead_to_itself() -> None:
     consumer = span(b"consumer", SENT, SpanKind.consumer, remote=True, links=[SENT])
-    assert walked([PRODUCER, WORK, consumer], carried=[SENT]).outcome is Outcome.unseen
+    assert walked([PRODUCER, WORK, consumer], carried=[SENT]).outcome is ResolutionOutcome.unseen
 
 
 kinds = st.sampled_from(list(SpanKind))

@@ -12,20 +12,20 @@ from app.assertion_files import parse
 from model.assertions import (
     After,
     Assertion,
+    AssertionVerdict,
     AtMost,
+    Basis,
     Causation,
-    Evidence,
     LeadsTo,
     NeverConcurrent,
     TypePattern,
-    Verdict,
     from_json,
     judge,
     to_json,
     to_yaml,
 )
 from model.conversations import Conversation, conversation_of
-from model.happened import Cause, Happened
+from model.happened import Cause, ConversationEvent
 from model.words import EventType, Match
 
 NAMES = ("order", "approve", "ship")
@@ -95,9 +95,9 @@ def conversation(said: Told, *, truncated: bool = False) -> Conversation:
     return conversation_of(events[0], events, causes, truncated=truncated)
 
 
-def happened(event: int, at: int, message_type: str, cause: int | None) -> Happened:
+def happened(event: int, at: int, message_type: str, cause: int | None) -> ConversationEvent:
     is_publish = cause is None
-    return Happened(
+    return ConversationEvent(
         id=event,
         type=EventType.published if is_publish else EventType.received,
         match=Match.none if is_publish else Match.routed,
@@ -114,9 +114,11 @@ def happened(event: int, at: int, message_type: str, cause: int | None) -> Happe
     )
 
 
-def expected(what: LeadsTo | After | AtMost, said: Told, through: int) -> dict[int, Verdict]:
+def expected(
+    what: LeadsTo | After | AtMost, said: Told, through: int
+) -> dict[int, AssertionVerdict]:
     """The verdict for each event that is spoken of, from the definition."""
-    found: dict[int, Verdict] = {}
+    found: dict[int, AssertionVerdict] = {}
     numbers = range(len(said.types))
     of = what.no if isinstance(what, AtMost) else what.every
     for a in (each for each in numbers if of.fits(said.types[each])):
@@ -135,12 +137,12 @@ def expected(what: LeadsTo | After | AtMost, said: Told, through: int) -> dict[i
             end = None if what.within is None else said.times[publish] + what.within
             holds = any(end is None or each <= end for each in times)
             is_over = end is not None and through > end
-            found[publish] = verdict(holds) if holds or is_over else Verdict.unknown
+            found[publish] = verdict(holds) if holds or is_over else AssertionVerdict.unknown
     return found
 
 
-def verdict(holds: bool) -> Verdict:
-    return Verdict.holds if holds else Verdict.violated
+def verdict(holds: bool) -> AssertionVerdict:
+    return AssertionVerdict.holds if holds else AssertionVerdict.violated
 
 
 patterns = st.sampled_from((*NAMES, "*", "*r*", "none")).map(TypePattern)
@@ -151,7 +153,7 @@ by_links = st.one_of(
     st.builds(AtMost, patterns, st.integers(0, 4)),
 )
 by_clocks = st.one_of(
-    st.builds(After, patterns, patterns, st.just(Evidence.may_have)),
+    st.builds(After, patterns, patterns, st.just(Basis.may_have)),
     st.builds(
         NeverConcurrent, st.tuples(patterns, patterns), st.sampled_from(("conversation", "body.a"))
     ),
@@ -188,7 +190,7 @@ def test_what_is_lost_makes_no_answer_false(
         judge(Assertion("a", what), Causation(conversation(part)), through=through, has_gap=True),
     ):
         for each in found:
-            assert each.verdict in (whole[each.event], Verdict.unknown)
+            assert each.verdict in (whole[each.event], AssertionVerdict.unknown)
 
 
 THREE = Told(
@@ -218,7 +220,7 @@ def test_a_lost_publish_leaves_its_past_open(said: Told, what: After, lost: int)
     seen = conversation_of(left[0], left, causes)
     for each in judge(Assertion("a", what), Causation(seen), through=0):
         if each.event in whole:
-            assert each.verdict in (whole[each.event], Verdict.unknown)
+            assert each.verdict in (whole[each.event], AssertionVerdict.unknown)
 
 
 @given(st.one_of(by_links, by_clocks))

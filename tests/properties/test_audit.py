@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.traces.audit import Tally, Verdict
+from app.traces.audit import AuditVerdict, Tally
 from tests.unit.test_audit import World
 
 
@@ -34,7 +34,7 @@ def test_without_a_loss_nothing_is_ever_found(
         most = sum(past[len(past) - late :]) if late else 0
         shown = max(shown, world.counted - most)  # counters never go back
         found = world.looks(late=world.counted - shown, queued=count * percent // 100)
-        assert found.verdict in (Verdict.open, Verdict.even)
+        assert found.verdict in (AuditVerdict.open, AuditVerdict.even)
         assert not (found.missing + found.excess + found.suspected).sum
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.stored.failures import MOST_SPANS, SPANS, Failure, FailureKind, found, over_time
-from model.deaths import LONGEST_EXCEPTION, Told, deaths_of, exception_type, forward_of
+from model.deaths import LONGEST_EXCEPTION, ReportedDeaths, deaths_of, exception_type, forward_of
 
 QUEUES = ("orders", "retry", "dead")
 REASONS = ("rejected", "expired")
@@ -38,7 +38,7 @@ def test_each_death_is_told_once_though_letters_repeat_and_some_are_not_seen(
     # Each is handed over any number of times; the last one at least once.
     seen = [place for place in range(len(walk)) for _ in range(data.draw(st.integers(0, 2)))]
     seen.append(len(walk) - 1)
-    told = Told(deaths_of({"headers": {"x-death": carried}}))
+    told = ReportedDeaths(deaths_of({"headers": {"x-death": carried}}))
     news = [
         (death.queue, death.reason, told.times(death))
         for place in seen

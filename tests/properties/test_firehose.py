@@ -16,7 +16,7 @@ from app.tracker import (
     Deliver,
     Policy,
     Publish,
-    Restored,
+    RestorePoint,
     Tracker,
     Unreadable,
 )
@@ -53,7 +53,7 @@ def test_whatever_is_taken_for_a_delivery_is_read_back_from_a_checkpoint(
         tracker = Tracker(Policy.channel, Bounds(reorder_window=1_000_000))
         assert tracker.apply(record, 0) == []
         state = tracker.checkpoint().state
-        again = Tracker(Policy.channel, Bounds(), Restored(state, [], [], [], []))
+        again = Tracker(Policy.channel, Bounds(), RestorePoint(state, [], [], [], []))
         assert again.held == 1
 
 

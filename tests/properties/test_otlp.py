@@ -19,10 +19,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as TheirSpan
 
 from app.api.otlp import as_json, as_protobuf
-from app.api.otlp.fields import Work
+from app.api.otlp.fields import ReadingBudget
 from app.api.otlp.reading import JSON, MOST_MEMBERS, PROTOBUF, form_of, spans_of, unpacked
 from app.errors import BadRequestError, TooLargeError, WrongTypeError
-from app.stored.spans import MOST_LINKS, Link, Refusal, Span, SpanKind, context_of
+from app.stored.spans import MOST_LINKS, Refusal, Span, SpanKind, SpanLink, context_of
 
 ids = st.one_of(st.binary(min_size=16, max_size=16), st.binary(max_size=20))
 span_ids = st.one_of(st.binary(min_size=8, max_size=8), st.binary(max_size=10))
@@ -104,7 +104,7 @@ def _expected(span: TheirSpan, service: str | None) -> Span | Refusal:
     if span.parent_span_id in (b"", bytes(8), span.span_id):
         parent = None
     named = {
-        each.trace_id + each.span_id: Link(each.trace_id + each.span_id, remote(each.flags))
+        each.trace_id + each.span_id: SpanLink(each.trace_id + each.span_id, remote(each.flags))
         for each in span.links
         if is_id(each.trace_id, 16) and is_id(each.span_id, 8)
     }
@@ -125,7 +125,9 @@ def _expected(span: TheirSpan, service: str | None) -> Span | Refusal:
 def test_protobuf_is_read_as_the_protocols_library_reads_it(
     request: ExportTraceServiceRequest,
 ) -> None:
-    assert list(as_protobuf.read(request.SerializeToString(), Work(100))) == expected(request)
+    assert list(as_protobuf.read(request.SerializeToString(), ReadingBudget(100))) == expected(
+        request
+    )
 
 
 def as_otlp_json(request: ExportTraceServiceRequest) -> Any:
@@ -177,7 +179,7 @@ def as_otlp_json(request: ExportTraceServiceRequest) -> Any:
 @given(requests())
 def test_json_says_the_same_as_protobuf(request: ExportTraceServiceRequest) -> None:
     body = json.dumps(as_otlp_json(request)).encode()
-    assert list(as_json.read(body, Work(100))) == expected(request)
+    assert list(as_json.read(body, ReadingBudget(100))) == expected(request)
 
 
 @given(st.binary(max_size=200), st.sampled_from((JSON, PROTOBUF)))
@@ -193,7 +195,7 @@ def test_json_says_the_same_as_protobuf(request: ExportTraceServiceRequest) -> N
 def test_garbage_is_refused_or_says_nothing(body: bytes, form: str) -> None:
     request = None
     with contextlib.suppress(BadRequestError):
-        request = spans_of(body, form, Work(10))
+        request = spans_of(body, form, ReadingBudget(10))
     assert request is None or request.spans == []
 
 
@@ -205,7 +207,7 @@ def test_a_damaged_request_never_fails_otherwise(
     for _ in range(data.draw(st.integers(0, 4)) if body else 0):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(BadRequestError):
-        spans_of(bytes(body), PROTOBUF, Work(100))
+        spans_of(bytes(body), PROTOBUF, ReadingBudget(100))
 
 
 def test_more_links_than_a_message_may_have_causes_are_refused_with_their_span() -> None:
@@ -216,9 +218,11 @@ def test_more_links_than_a_message_may_have_causes_are_refused_with_their_span()
         span.links.add(trace_id=b"l" * 16, span_id=number.to_bytes(7) + b"x")
     request = ExportTraceServiceRequest()
     request.resource_spans.add().scope_spans.add().spans.append(span)
-    assert list(as_protobuf.read(request.SerializeToString(), Work(1))) == [Refusal.too_many_links]
+    assert list(as_protobuf.read(request.SerializeToString(), ReadingBudget(1))) == [
+        Refusal.too_many_links
+    ]
     body = json.dumps(as_otlp_json(request)).encode()
-    assert list(as_json.read(body, Work(1))) == [Refusal.too_many_links]
+    assert list(as_json.read(body, ReadingBudget(1))) == [Refusal.too_many_links]
 
 
 @pytest.mark.parametrize("form", [PROTOBUF, JSON])
@@ -229,8 +233,8 @@ def test_too_many_spans_are_refused(form: str) -> None:
     if form == JSON:
         body = json.dumps(as_otlp_json(request)).encode()
     with pytest.raises(TooLargeError, match="at most 10 spans"):
-        spans_of(body, form, Work(10))
-    assert spans_of(body, form, Work(11)).refused == {Refusal.invalid: 11}
+        spans_of(body, form, ReadingBudget(10))
+    assert spans_of(body, form, ReadingBudget(11)).refused == {Refusal.invalid: 11}
 
 
 def _field(number: int, value: bytes) -> bytes:
@@ -252,7 +256,7 @@ def test_a_small_body_of_very_many_parts_takes_little_memory(form: str, body: by
     tracemalloc.start()
     try:
         with pytest.raises(BadRequestError):
-            spans_of(body, form, Work(1_000))
+            spans_of(body, form, ReadingBudget(1_000))
         assert tracemalloc.get_traced_memory()[1] < 12_000_000
     finally:
         tracemalloc.stop()
@@ -357,13 +361,13 @@ def test_a_request_may_have_fields_for_the_spans_that_it_brings(
     form: str, alone: bytes, with_spans: bytes
 ) -> None:
     with pytest.raises(TooLargeError, match=r"too many (fields|objects)"):
-        spans_of(alone, form, Work(10_000))
-    work = Work(10_000)
+        spans_of(alone, form, ReadingBudget(10_000))
+    work = ReadingBudget(10_000)
     assert spans_of(with_spans, form, work).refused == {Refusal.invalid: 10}
     assert work.cost > 10_100 / 64
 
 
 def test_ordinary_spans_cost_what_they_are() -> None:
-    work = Work(100)
+    work = ReadingBudget(100)
     spans_of(_TEN_SPANS, PROTOBUF, work)
     assert work.cost == 10

@@ -15,7 +15,7 @@ from app.tracker import (
     Publish,
     Quiet,
     Record,
-    Restored,
+    RestorePoint,
     StampedEvent,
     Tracker,
 )
@@ -91,7 +91,7 @@ def test_a_tracker_goes_on_from_the_new_state(
     clocks = {stamp.event_id: stamp.clock for stamp in new}
     by_key = {event.channel_key: event.record.channel for event in events}
     known = {state.key: state for state in checkpoint.channels}
-    restored = Restored(
+    restored = RestorePoint(
         state=outcome.state or b"",
         channels=[
             msgspec.structs.replace(

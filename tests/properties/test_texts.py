@@ -20,7 +20,7 @@ from model.happened import keys_in
 from model.message_types import type_of
 from model.texts import storable
 from spark_jobs.interchange.asyncapi import as_json, as_yaml
-from spark_jobs.interchange.seen import Seen
+from spark_jobs.interchange.seen import PeriodShapes
 from spark_jobs.reports.flattening import fields_of
 from spark_jobs.reports.order import key_of
 
@@ -161,7 +161,7 @@ def test_what_conversations_and_failures_tell_of_any_message_is_storable(
 def test_the_shapes_of_any_messages_are_written_as_utf_8(
     messages: list[tuple[dict[str, Any], bytes]],
 ) -> None:
-    seen = Seen()
+    seen = PeriodShapes()
     for properties, body in messages:
         seen.add(
             {
@@ -176,7 +176,7 @@ def test_the_shapes_of_any_messages_are_written_as_utf_8(
                 "payload_cut": False,
             }
         )
-    again = Seen.from_json(msgspec.json.decode(json.dumps(seen.to_json())))
+    again = PeriodShapes.from_json(msgspec.json.decode(json.dumps(seen.to_json())))
     schemas = {name: notes.payload.schema() for name, notes in again.messages.items()}
     assert msgspec.json.decode(as_json(schemas)) == schemas
     as_yaml(schemas).decode()

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.stored.assertions import Seen
+from app.stored.assertions import WatchedEvent
 from app.watch import waiting
-from app.watch.waiting import Line, Settled
+from app.watch.waiting import Line, SettledPoint
 
 WITHIN = 30
 MOST = 4
@@ -20,8 +20,8 @@ class World:
     """A trace's events, how far all is stored, and what an assertion came to."""
 
     within: int
-    events: list[Seen] = field(default_factory=list)
-    settled: Settled = field(default_factory=lambda: Settled(0, 0))
+    events: list[WatchedEvent] = field(default_factory=list)
+    settled: SettledPoint = field(default_factory=lambda: SettledPoint(0, 0))
     judged_id: int = 0
     judged: list[int] = field(default_factory=list)
 
@@ -31,11 +31,11 @@ class World:
 
     def store(self, gap: int, at: int, is_a: bool) -> None:
         last = self.events[-1].id if self.events else 0
-        self.events.append(Seen(last + gap, at, True, "a" if is_a else "b"))
+        self.events.append(WatchedEvent(last + gap, at, True, "a" if is_a else "b"))
 
     def settle(self, at: int) -> None:
         last = self.events[-1].id if self.events else 0
-        self.settled = Settled(max(at, self.settled.at), last)
+        self.settled = SettledPoint(max(at, self.settled.at), last)
 
     def read(self, line: Line, size: int) -> None:
         last = self.events[-1].id if self.events else 0
@@ -96,15 +96,15 @@ def test_each_event_is_judged_once_in_order_and_in_time(
 
 def test_what_was_read_after_a_hole_is_left_alone() -> None:
     line = Line(lambda _: True, 0, 10)
-    line.see(20, [Seen(21, 0, True, "a")], 25)
+    line.see(20, [WatchedEvent(21, 0, True, "a")], 25)
     assert (len(line), line.read_id) == (0, 10)
-    line.see(5, [Seen(8, 0, True, "a"), Seen(12, 0, True, "a")], 25)
+    line.see(5, [WatchedEvent(8, 0, True, "a"), WatchedEvent(12, 0, True, "a")], 25)
     assert (len(line), line.read_id) == (1, 25)
 
 
 def test_only_some_are_judged_together() -> None:
     many = waiting.MOST_TOGETHER + 5
     line = Line(lambda _: True, 0, 0)
-    line.see(0, [Seen(each, 0, True, "a") for each in range(1, many + 1)], many)
-    assert len(line.due(Settled(1, many))) == waiting.MOST_TOGETHER
+    line.see(0, [WatchedEvent(each, 0, True, "a") for each in range(1, many + 1)], many)
+    assert len(line.due(SettledPoint(1, many))) == waiting.MOST_TOGETHER
     assert line.next_due == 0

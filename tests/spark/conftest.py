@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.session import SparkSettings, open_session
 from tests.spark.histories import History, random_history
 
@@ -31,8 +31,8 @@ class Stored:
     last: int
 
     @property
-    def database(self) -> Database:
-        return Database.from_url(self.url)
+    def database(self) -> DatabaseAddress:
+        return DatabaseAddress.from_url(self.url)
 
     @property
     def chain(self) -> set[int]:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from model.words import LinkKind, Via
-from spark_jobs.gathering import COLUMNS, Told, told
+from spark_jobs.gathering import COLUMNS, ConversationRows, told
 from tests.spark.histories import History
 
 
-def tell(history: History, via: Via = Via.links, ids: Sequence[int] = ()) -> Told:
+def tell(history: History, via: Via = Via.links, ids: Sequence[int] = ()) -> ConversationRows:
     """The events, all unless some are named, as one conversation; the first is its root."""
     wanted = ids or [row["id"] for row in history.rows]
     rows = {each: _row(history, each) for each in wanted}

@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 
 from model.exports import FORMATS, ChainSummary
 from model.jobs import Problem, Progress
-from model.sound import Assumed, Late, Misfit, Soundness, doubts_of
+from model.sound import AssumedParticipant, Late, Misfit, Soundness, doubts_of
 from model.words import Via
 from spark_jobs.archived import Archive
 from spark_jobs.chain import ChainRequest, run
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.errors import JobError
 from spark_jobs.following import chain_of
 from spark_jobs.kinds import run_job
@@ -115,7 +115,7 @@ Export = Callable[..., ChainSummary]
 def export(spark: SparkSession, pruned: Pruned, tmp_path: Path) -> Export:
     def exported(first: int, last: int, format: str = "jsonl") -> ChainSummary:
         request = ChainRequest(
-            Database.from_url(pruned.url),
+            DatabaseAddress.from_url(pruned.url),
             first,
             last,
             tmp_path / f"chain.{format}",
@@ -170,7 +170,7 @@ def test_the_file_is_the_one_of_before_archiving(
     assert len(plain.history.chain(first, last)) > 50
     digests = set()
     for url, archives in ((plain.whole, None), (plain.url, plain.archives)):
-        database, target = Database.from_url(url), tmp_path / f"chain.{format}"
+        database, target = DatabaseAddress.from_url(url), tmp_path / f"chain.{format}"
         request = ChainRequest(database, first, last, target, FORMATS[format], archives=archives)
         digests.add(run(spark, request).sha256)
     assert len(digests) == 1
@@ -197,12 +197,12 @@ def test_an_archive_remembers_what_made_answers_doubtful(
     told = {}
     for first in (2, 3):
         request = ChainRequest(
-            Database.from_url(url), first, 31, tmp_path / "chain.jsonl", FORMATS["jsonl"],
+            DatabaseAddress.from_url(url), first, 31, tmp_path / "chain.jsonl", FORMATS["jsonl"],
             archives=tmp_path / "archives",
         )  # fmt: skip
         told[first] = run(spark, request).soundness
 
-    assert told[2] == Soundness(doubts_of([Assumed(1, "me", 1, 2)], misfit), 2)
+    assert told[2] == Soundness(doubts_of([AssumedParticipant(1, "me", 1, 2)], misfit), 2)
     assert told[3] == Soundness(doubts_of([], misfit), 2)
 
 
@@ -224,7 +224,7 @@ def test_an_archive_remembers_the_links_that_clocks_do_not_have(
 
     def doubts(first: int, last: int) -> tuple[str, ...]:
         request = ChainRequest(
-            Database.from_url(url), first, last, tmp_path / "chain.jsonl", FORMATS["jsonl"],
+            DatabaseAddress.from_url(url), first, last, tmp_path / "chain.jsonl", FORMATS["jsonl"],
             archives=tmp_path / "archives",
         )  # fmt: skip
         return tuple(each.found for each in run(spark, request).soundness.doubts)
@@ -311,7 +311,12 @@ def test_an_archive_of_another_store_is_left_alone(spark: SparkSession, tmp_path
     assert caught.value.problem is Problem.bad_request
     prune(tmp_path / "other.db", 30)
     request = ChainRequest(
-        Database.from_url(url), 5, 50, tmp_path / "c.jsonl", FORMATS["jsonl"], archives=archives
+        DatabaseAddress.from_url(url),
+        5,
+        50,
+        tmp_path / "c.jsonl",
+        FORMATS["jsonl"],
+        archives=archives,
     )
     with pytest.raises(JobError, match="of another store"):
         run(spark, request)

@@ -33,14 +33,14 @@ from app.store.database.tables import (
 from model.assertions import (
     After,
     Assertion,
+    AssertionVerdict,
     AtMost,
-    Evidence,
+    Basis,
     LeadsTo,
     TypePattern,
-    Verdict,
 )
 from model.words import Via
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.gathering import COLUMNS, join, told
 from spark_jobs.history import MAX_ID
 from spark_jobs.period import Period, opened
@@ -48,7 +48,7 @@ from spark_jobs.reports.asserting.by_clocks import is_complete_to_its_end, past_
 from spark_jobs.reports.asserting.by_links import found_in
 from spark_jobs.reports.asserting.pasts import firsts
 from spark_jobs.reports.asserting.rows import CLOCK_COLUMNS, TYPE_COLUMNS, type_in
-from spark_jobs.reports.assertions import Tally, missing_of, result_of
+from spark_jobs.reports.assertions import AssertionTally, missing_of, result_of
 from spark_jobs.slices import spans
 from spark_jobs.source import read
 from tests.spark.histories import NOON, Actor, History, Link
@@ -56,7 +56,7 @@ from tests.spark.histories import NOON, Actor, History, Link
 SECOND = 1_000_000
 HISTORIES = 40
 TYPES = "abc"
-MAY_HAVE = Evidence.may_have
+MAY_HAVE = Basis.may_have
 
 
 class Step(NamedTuple):
@@ -92,7 +92,7 @@ class Truth:
         of = self.steps[number].of
         return number if of is None else of
 
-    def verdict(self, what: Any, number: int) -> Verdict | None:
+    def verdict(self, what: Any, number: int) -> AssertionVerdict | None:
         """The verdict on a step; None where it may turn out either way."""
         own, at = self.message(number), self.steps[number].at
         if isinstance(what, After):
@@ -107,9 +107,9 @@ class Truth:
             return said(len(future) <= what.causes_more_than)
         times = [self.steps[e].at for e in future if what.leads_to.fits(self.steps[e].type)]
         if any(what.within is None or each <= at + what.within for each in times):
-            return Verdict.holds
+            return AssertionVerdict.holds
         is_over = what.within is not None and self.steps[-1].at > at + what.within
-        return Verdict.violated if is_over else None
+        return AssertionVerdict.violated if is_over else None
 
     def began(self, number: int) -> int:
         """When the first of all that it is joined with was recorded."""
@@ -126,8 +126,8 @@ class Truth:
             joined |= more
 
 
-def said(holds: bool) -> Verdict:
-    return Verdict.holds if holds else Verdict.violated
+def said(holds: bool) -> AssertionVerdict:
+    return AssertionVerdict.holds if holds else AssertionVerdict.violated
 
 
 def happened(dice: random.Random) -> Truth:
@@ -230,7 +230,7 @@ def assertions(dice: random.Random) -> list[Assertion]:
     return [Assertion(str(number), what) for number, what in enumerate(whats)]
 
 
-def judged(database: Database, period: Period, asserted: list[Assertion]) -> Iterator[Any]:
+def judged(database: DatabaseAddress, period: Period, asserted: list[Assertion]) -> Iterator[Any]:
     """(number of the assertion, finding), as the report has them."""
     assert period.ids is not None
     known = period.history.gaps_in_time(period.trace, 0, MAX_ID)
@@ -273,13 +273,13 @@ def test_nothing_is_said_that_is_not_so(tmp_path: Path, part: int) -> None:
         since, until = NOON, times[-1] + 1
         if dice.random() < 0.5:
             since, until = sorted((dice.choice(times), dice.choice(times) + SECOND))
-        database = Database.from_url(stored.url)
+        database = DatabaseAddress.from_url(stored.url)
         with opened(database, "/", since, until) as period:
             found = [*judged(database, period, asserted)]
             _check_verdicts(truth, asserted, found, period, seed)
         for number, finding in found:
             true = truth.verdict(asserted[number].what, stored.step_of[finding.event])
-            if finding.verdict is not Verdict.unknown:
+            if finding.verdict is not AssertionVerdict.unknown:
                 assert finding.verdict is true, (seed, asserted[number], finding)
             elif stored.is_whole and period.since == NOON:
                 assert true is None or finding.by_absence is False, (seed, finding)
@@ -296,7 +296,10 @@ def _check_verdicts(
     missing = missing_of(period, period.history.gaps_in_time(period.trace, 0, MAX_ID))
     for number, one in enumerate(asserted):
         counts = Counter(str(each.verdict) for its, each in found if its == number)
-        if result_of(one, Tally(counts, []), missing).verdict is not Verdict.holds:
+        if (
+            result_of(one, AssertionTally(counts, []), missing).verdict
+            is not AssertionVerdict.holds
+        ):
             continue
         what = one.what
         wanted = what.no if isinstance(what, AtMost) else what.every  # type: ignore[union-attr]
@@ -305,4 +308,4 @@ def _check_verdicts(
             is_by_clocks = isinstance(what, After) and what.evidence is MAY_HAVE
             asked_at = it.at if is_by_clocks else truth.began(step)
             if is_asked and wanted.fits(it.type) and period.holds(asked_at):
-                assert truth.verdict(what, step) is not Verdict.violated, (seed, one, step)
+                assert truth.verdict(what, step) is not AssertionVerdict.violated, (seed, one, step)

@@ -14,7 +14,7 @@ from app.tracker.links import BUILT_IN
 from model.words import EventType, Match
 from spark_jobs.interchange import asyncapi, seen
 from spark_jobs.interchange.asyncapi import as_json, as_yaml, document_of
-from spark_jobs.interchange.seen import Seen
+from spark_jobs.interchange.seen import PeriodShapes
 
 SCHEMA = Path(__file__).parent / "vendor" / "asyncapi" / "3.0.0.json"
 FACTS = {"vhost": "/", "since": "2026-01-01", "until": "2026-01-02", "complete": True, "gaps": []}
@@ -45,14 +45,14 @@ def got(body: object, queue: str = "work", who: str = "billing", **more: Any) ->
     return sent(body, who=who, **{"type": EventType.received, "queue": queue, **more})
 
 
-def seen_of(*rows: dict[str, Any]) -> Seen:
+def seen_of(*rows: dict[str, Any]) -> PeriodShapes:
     """As from two tasks, through what they send."""
-    whole = Seen()
+    whole = PeriodShapes()
     for part in (rows[::2], rows[1::2]):
-        one = Seen()
+        one = PeriodShapes()
         for row in part:
             one.add(row)
-        whole.merge(Seen.from_json(json.loads(json.dumps(one.to_json()))))
+        whole.merge(PeriodShapes.from_json(json.loads(json.dumps(one.to_json()))))
     return whole
 
 
@@ -135,7 +135,7 @@ def test_an_empty_period_is_a_valid_document() -> None:
 
 
 def test_gaps_are_said() -> None:
-    document = document_of(Seen(), {**FACTS, "complete": False, "gaps": [{"id": 1}]}, [])
+    document = document_of(PeriodShapes(), {**FACTS, "complete": False, "gaps": [{"id": 1}]}, [])
     assert faults(document) == []
     assert document["info"]["x-gaps"] == [{"id": 1}]
     assert "gaps" in document["info"]["description"]

@@ -9,12 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.store.causality.chains import Chains
-from app.store.database.engine import Database as Engine
-from app.stored.causality import Chain
+from app.store.database.engine import DatabaseAddress as Engine
+from app.stored.causality import ChainPart
 from model.event import NOTHING_LARGE
 from model.words import Via
-from spark_jobs.database import Database
-from spark_jobs.finding import Wanted, find_stored
+from spark_jobs.database import DatabaseAddress
+from spark_jobs.finding import ChainQuestion, find_stored
 from spark_jobs.history import History as Lookups
 from spark_jobs.progress import Meter, silent
 from spark_jobs.ranges import Ranges
@@ -39,7 +39,7 @@ def url(
     return url
 
 
-async def at_once(url: str, ends: list[Ends], via: Via) -> list[Chain]:
+async def at_once(url: str, ends: list[Ends], via: Via) -> list[ChainPart]:
     engine = Engine(url, 15.0, 1)
     try:
         chains = Chains(engine)
@@ -55,14 +55,14 @@ def test_both_find_the_same_chain(
     pairs = linked_pairs(random.Random(4), history, 300)
     pairs.sort(key=lambda each: len(history.evident(*each, Via.links)))
     ends = [*pairs[::40], *pairs[-6:]]
-    database = Database.from_url(url)
+    database = DatabaseAddress.from_url(url)
     found = asyncio.run(at_once(url, ends, via))
     lengths = []
     with database.connect() as connection:
         lookups = Lookups(connection)
         for each, chain in zip(ends, found, strict=True):
             spark_chain = find_stored(
-                spark, database, lookups, Wanted(each, via, None), Meter(silent)
+                spark, database, lookups, ChainQuestion(each, via, None), Meter(silent)
             )
             ids: list[int] = []
             if spark_chain.ranges:

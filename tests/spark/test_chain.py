@@ -16,10 +16,10 @@ from app.cli.exits import EXIT_OF_STATUS, Exit
 from model.described import shown
 from model.exports import FORMATS, ChainSummary, manifest_of
 from model.jobs import Problem, Progress
-from model.sound import Assumed, Misfit, doubts_of
+from model.sound import AssumedParticipant, Misfit, doubts_of
 from spark_jobs import slices
 from spark_jobs.chain import EXIT_CODES, NO_CHAIN, ChainRequest, main, run
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.errors import JobError
 from spark_jobs.history import History as Lookups
 from spark_jobs.plan import Form, make_plan
@@ -39,7 +39,9 @@ def export(spark: SparkSession, tmp_path: Path) -> Exported:
         url: str, first: int, last: int, form: Form | None = None, report: Report = silent
     ) -> ChainSummary:
         output = tmp_path / "exports" / f"{first}-{last}.jsonl"
-        request = ChainRequest(Database.from_url(url), first, last, output, FORMATS["jsonl"], form)
+        request = ChainRequest(
+            DatabaseAddress.from_url(url), first, last, output, FORMATS["jsonl"], form
+        )
         return run(spark, request, report)
 
     return exported
@@ -161,7 +163,7 @@ def test_doubts_and_quiet_events_are_said_as_the_service_says_them(
         connection.execute("UPDATE participants SET user = 'shop'")
         connection.execute("UPDATE participants SET assumed = 1, name = 'me' WHERE number = 1")
     misfit = str(*doubts_of([], Misfit("/", "channel", 20, 20)))
-    assumed = str(*doubts_of([Assumed(1, "me", 4, 4)], None))
+    assumed = str(*doubts_of([AssumedParticipant(1, "me", 4, 4)], None))
 
     for first, doubts, quiet in ((5, [misfit], 2), (2, [misfit, assumed], 4)):
         answer = shown(export(url, first, 20))
@@ -279,7 +281,7 @@ def test_an_interrupted_job_stops_its_stage_and_leaves_nothing(
 
 
 def test_the_password_is_in_no_plan(spark: SparkSession) -> None:
-    database = Database.from_url("postgresql+asyncpg://itc:hunter2@db.example/itc")
+    database = DatabaseAddress.from_url("postgresql+asyncpg://itc:hunter2@db.example/itc")
     assert "hunter2" not in repr(database)
     frame = read_slices(spark, database, ("id",), [Slice(1, 1, 2)])
     execution = frame._jdf.queryExecution()
@@ -290,7 +292,7 @@ def test_the_password_is_in_no_plan(spark: SparkSession) -> None:
 
 
 def test_the_errors_of_a_database_have_no_password() -> None:
-    database = Database.from_url("postgresql+asyncpg://itc:hunter2@127.0.0.1:1/itc")
+    database = DatabaseAddress.from_url("postgresql+asyncpg://itc:hunter2@127.0.0.1:1/itc")
     with pytest.raises(JobError) as caught:
         list(database.query("SELECT 1"))
     assert caught.value.problem is Problem.outage

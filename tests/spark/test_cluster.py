@@ -13,7 +13,7 @@ import pytest
 
 from app.errors import OutageError
 from app.jobs.process import SparkProcess
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.history import History as Lookups
 from spark_jobs.plan import make_plan
 from tests.spark.cluster import SparkCluster
@@ -84,7 +84,7 @@ def test_spark_submit_runs_a_chain_on_a_standalone_cluster(
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["plan"]["form"] == "scan"
     assert_whole(target, remote)
-    password = Database.from_url(remote.url).password
+    password = DatabaseAddress.from_url(remote.url).password
     assert password
     logs = "".join(
         file.read_text()

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from spark_jobs.reports.correlating import Judge, Pair, in_turn
+from spark_jobs.reports.correlating import PairJudge, PlacePair, in_turn
 from spark_jobs.reports.flattening import (
     DEPTH_LEFT,
     FIELDS_LEFT,
@@ -18,8 +18,8 @@ from spark_jobs.reports.flattening import (
     fields_of,
     is_time,
 )
-from spark_jobs.reports.matching import Found, Rows, found_in, members_of
-from spark_jobs.reports.surveying import Place, Refusal, Seen, surveyed
+from spark_jobs.reports.matching import Rows, ValueMatches, found_in, members_of
+from spark_jobs.reports.surveying import KeyRefusal, Place, SurveyEvent, surveyed
 
 NOON = 1_767_268_800_000_000  # 2026-01-01T12:00:00Z
 
@@ -81,9 +81,9 @@ def test_times_are_known_by_what_they_say(value: str, expected: bool) -> None:
     assert is_time(value, NOON) is expected
 
 
-def seen(number: int, **values: str) -> Seen:
+def seen(number: int, **values: str) -> SurveyEvent:
     fields = [(f"$message.header#/{name}", value) for name, value in values.items()]
-    return Seen(number, number % 2 == 1, 1, number, NOON + number, fields)
+    return SurveyEvent(number, number % 2 == 1, 1, number, NOON + number, fields)
 
 
 def test_a_survey_says_what_places_are_like() -> None:
@@ -96,8 +96,8 @@ def test_a_survey_says_what_places_are_like() -> None:
     assert places["id"].is_long
     assert not places["id"].is_counted
     assert places["seq"].is_counted
-    assert places["state"].refusal is places["same"].refusal is Refusal.repeats
-    assert places["at"].refusal is Refusal.time
+    assert places["state"].refusal is places["same"].refusal is KeyRefusal.repeats
+    assert places["at"].refusal is KeyRefusal.time
 
 
 def rows_of(events: list[tuple[int, bool, int, dict[int, int]]]) -> Rows:
@@ -111,7 +111,7 @@ def rows_of(events: list[tuple[int, bool, int, dict[int, int]]]) -> Rows:
     return Rows(*columns[:6], columns[6].astype(bool))
 
 
-def found_among(events: list[tuple[int, bool, int, dict[int, int]]]) -> Found:
+def found_among(events: list[tuple[int, bool, int, dict[int, int]]]) -> ValueMatches:
     rows = rows_of(events)
     roll = {
         "id": np.array([each[0] for each in events]),
@@ -169,24 +169,24 @@ def place(text: str, *, is_counted: bool = False, is_long: bool = True) -> Place
     return Place(f"$message.header#/{text}", 100, 1.0, is_long, is_counted, None)
 
 
-def pair_of(parent: Place, child: Place, **figures: int) -> Pair:
+def pair_of(parent: Place, child: Place, **figures: int) -> PlacePair:
     usual = {"hits": 100, "unique": 100, "candidates": 100, "measured": 50, "chance": 0}
     made = usual | {"begun": 100, "values": 100, "replies": 0} | figures
-    return Pair(parent, child, **made)
+    return PlacePair(parent, child, **made)
 
 
 @pytest.mark.parametrize(
     ("figures", "why"),
     [
-        ({"values": 3}, Refusal.repeats),
-        ({"chance": 20}, Refusal.chance),
-        ({"candidates": 900}, Refusal.ambiguous),
-        ({"begun": 400}, Refusal.many_origins),
+        ({"values": 3}, KeyRefusal.repeats),
+        ({"chance": 20}, KeyRefusal.chance),
+        ({"candidates": 900}, KeyRefusal.ambiguous),
+        ({"begun": 400}, KeyRefusal.many_origins),
     ],
 )
-def test_what_a_pair_is_refused_for(figures: dict[str, int], why: Refusal) -> None:
+def test_what_a_pair_is_refused_for(figures: dict[str, int], why: KeyRefusal) -> None:
     pair = pair_of(place("a"), place("a"), **figures)
-    judged = Judge([pair], {}, {}).judged()
+    judged = PairJudge([pair], {}, {}).judged()
     assert (judged.proposals, [each.refusal for each in judged.refused]) == ([], [why])
 
 
@@ -203,14 +203,14 @@ def test_links_and_better_pairs_have_to_agree() -> None:
     off = {event: {event - 9} for event in range(1, 101)}
     meant = {(p.text, p.text): m for p, m in ((good, right), (counter, off), (wrong, off))}
     linked = {event: {event - 1} for event in range(1, 51)}
-    judged = Judge(pairs, meant, linked).judged()
+    judged = PairJudge(pairs, meant, linked).judged()
     assert [each.best.child for each in judged.proposals] == [good]
     assert (judged.proposals[0].agreement, judged.proposals[0].linked) == (1.0, 50)
-    assert {each.refusal for each in judged.refused} == {Refusal.unlinked}
-    alone = Judge([pairs[1]], {}, {}).judged()
-    assert [each.refusal for each in alone.refused] == [Refusal.counter]
-    unlinked = Judge(pairs[:2], meant, {}).judged()
-    assert [each.refusal for each in unlinked.refused] == [Refusal.disagrees]
+    assert {each.refusal for each in judged.refused} == {KeyRefusal.unlinked}
+    alone = PairJudge([pairs[1]], {}, {}).judged()
+    assert [each.refusal for each in alone.refused] == [KeyRefusal.counter]
+    unlinked = PairJudge(pairs[:2], meant, {}).judged()
+    assert [each.refusal for each in unlinked.refused] == [KeyRefusal.disagrees]
 
 
 @pytest.mark.parametrize(("shuffled", "expected"), [(0, 1), (5, 0)])

@@ -27,7 +27,7 @@ from model.jobs import Problem
 from model.words import LinkKind, Via
 from spark_jobs.archived import Archive
 from spark_jobs.chain import ChainRequest, main, run
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.errors import JobError
 from spark_jobs.kinds import run_job
 from spark_jobs.plan import Form
@@ -53,7 +53,12 @@ def url(history: History, tmp_path_factory: pytest.TempPathFactory) -> str:
 def export(spark: SparkSession, url: str, tmp_path: Path) -> Exported:
     def exported(ends: tuple[int, int], via: Via, form: Form | None = None) -> ChainSummary:
         request = ChainRequest(
-            Database.from_url(url), *ends, tmp_path / "chain.jsonl", FORMATS["jsonl"], form, via=via
+            DatabaseAddress.from_url(url),
+            *ends,
+            tmp_path / "chain.jsonl",
+            FORMATS["jsonl"],
+            form,
+            via=via,
         )
         return run(spark, request)
 
@@ -115,7 +120,7 @@ def relay(spark: SparkSession, tmp_path: Path) -> Exported:
     history.receive(shop, 3)
     history.publish(billing, shared=["order"])
     history.publish(audit)
-    database = Database.from_url(history.write(tmp_path / "relay.db"))
+    database = DatabaseAddress.from_url(history.write(tmp_path / "relay.db"))
 
     def exported(first: int, last: int, via: Via, form: Form | None = None) -> ChainSummary:
         target = tmp_path / f"{first}-{last}.jsonl"
@@ -264,7 +269,7 @@ def test_a_chain_over_archived_and_stored_events_is_the_true_one(
     for first, last in (*ordered[-2:], ordered[0]):
         truth = days.evident(first, last, via) if via in EVIDENT else days.chain(first, last)
         request = ChainRequest(
-            Database.from_url(archived[0]), first, last, tmp_path / "chain.jsonl",
+            DatabaseAddress.from_url(archived[0]), first, last, tmp_path / "chain.jsonl",
             FORMATS["jsonl"], archives=archived[1], via=via,
         )  # fmt: skip
         summary = run(spark, request)
@@ -297,7 +302,7 @@ def test_the_file_is_the_one_of_before_archiving(
     digests = set()
     for url, archives in ((whole, None), archived):
         request = ChainRequest(
-            Database.from_url(url), *ends, tmp_path / f"chain.{name}", FORMATS[name],
+            DatabaseAddress.from_url(url), *ends, tmp_path / f"chain.{name}", FORMATS[name],
             archives=archives, via=Via.links,
         )  # fmt: skip
         digests.add(run(spark, request).sha256)
@@ -325,7 +330,7 @@ def test_links_that_were_not_archived_are_not_made_up(
         return run(
             spark,
             ChainRequest(
-                Database.from_url(archived[0]), first, last, tmp_path / "chain.jsonl",
+                DatabaseAddress.from_url(archived[0]), first, last, tmp_path / "chain.jsonl",
                 FORMATS["jsonl"], archives=archives, via=via,
             ),
         )  # fmt: skip
@@ -355,7 +360,7 @@ def drawn(
         target = folder / name
         wanted = format_of(name)
         assert wanted is not None
-        request = ChainRequest(Database.from_url(url), *ends, target, wanted, via=Via.links)
+        request = ChainRequest(DatabaseAddress.from_url(url), *ends, target, wanted, via=Via.links)
         run(spark, request)
         return target
 

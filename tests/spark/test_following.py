@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from model.words import LinkKind, Via
-from spark_jobs.following import Pairs, Span, chain_of, leads, ranges_of
-from spark_jobs.named import Named, named_in, text_of
+from spark_jobs.following import LinkColumns, SpanColumns, chain_of, leads, ranges_of
+from spark_jobs.named import NamedCause, named_in, text_of
 from spark_jobs.ranges import Longs, Range, Ranges
 from spark_jobs.slices import parts_of
 from tests.spark.histories import History, Link, linked_history, linked_pairs
@@ -19,7 +19,7 @@ def longs(values: list[int]) -> Longs:
     return np.array(values, dtype=np.int64)
 
 
-def span_between(history: History, first: int, last: int) -> Span:
+def span_between(history: History, first: int, last: int) -> SpanColumns:
     """All events of a trace between two, as if they had been read."""
     trace = history.rows[first - 1]["trace_id"]
     rows = [row for row in history.rows[first - 1 : last] if row["trace_id"] == trace]
@@ -36,15 +36,15 @@ def span_between(history: History, first: int, last: int) -> Span:
         for name in history.shared[row["id"]]
         if not row["quiet"]
     ]
-    return Span(
+    return SpanColumns(
         ids=longs([row["id"] for row in rows]),
         types=longs([row["type"] for row in rows]),
         participants=longs([row["participant"] for row in rows]),
         heights=longs([row["height"] for row in rows]),
         seqs=longs([row["seq"] for row in rows]),
         causes=longs([0 if row["quiet"] else row["cause_id"] or 0 for row in rows]),
-        links=Pairs(longs([a for a, _ in links]), longs([b for _, b in links])),
-        shared=Pairs(longs([a for a, _ in shared]), longs([b for _, b in shared])),
+        links=LinkColumns(longs([a for a, _ in links]), longs([b for _, b in links])),
+        shared=LinkColumns(longs([a for a, _ in shared]), longs([b for _, b in shared])),
     )
 
 
@@ -119,4 +119,4 @@ def test_the_causes_of_a_publish_are_read_in_the_order_of_their_ids() -> None:
     assert named_in(text_of(named)) == named
     assert (named_in(None), named_in(""), text_of([])) == ([], [], None)
     assert str(named[0]) == "7 (forward, named by c)"
-    assert Named(*Link(7)).to_json() == {"cause": 7, "rule": "celery-parent", "kind": "parent"}
+    assert NamedCause(*Link(7)).to_json() == {"cause": 7, "rule": "celery-parent", "kind": "parent"}

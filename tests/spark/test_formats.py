@@ -22,7 +22,7 @@ from model.event import SHOWN
 from model.exports import FORMATS, format_of, manifest_of
 from model.words import EventType, LinkKind, Match, Via
 from spark_jobs.chain import ChainRequest, run
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.formats.diagrams import _dot_text, _mermaid_text
 from spark_jobs.formats.lines import cell, one_line
 from spark_jobs.formats.renderers import RENDERERS
@@ -365,7 +365,7 @@ def with_quiet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     history.receive(receiver, None, match=1, cause_id=sent, quiet=True)
     history.publish(receiver)
     folder = tmp_path_factory.mktemp("quiet")
-    database = Database.from_url(history.write(folder / "store.db"))
+    database = DatabaseAddress.from_url(history.write(folder / "store.db"))
     files = {name: folder / f"chain.{name}" for name in ("dot", "mmd", "trace.json", "shiviz")}
     for name, file in files.items():
         run(spark, ChainRequest(database, 1, 4, file, FORMATS[name]))

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from model.conversations import How
 from model.words import EventType, LinkKind, Via
 from spark_jobs import gathering, period
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.gathering import COLUMNS, components, each, gathered, told
 from tests.spark.histories import NOON, History, Link
 
@@ -91,18 +91,20 @@ def judged(history: History, via: Via, first: int, last: int) -> set[frozenset[i
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def stored(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[History, Database]:
+) -> tuple[History, DatabaseAddress]:
     history = orders(seed=4)
     if request.param == "sqlite":
-        return history, Database.from_url(history.write(tmp_path_factory.mktemp("told") / "a.db"))
+        return history, DatabaseAddress.from_url(
+            history.write(tmp_path_factory.mktemp("told") / "a.db")
+        )
     url: str = request.getfixturevalue("postgres_module_url")
     asyncio.run(history.write_postgres(url))
-    return history, Database.from_url(url)
+    return history, DatabaseAddress.from_url(url)
 
 
 @pytest.mark.parametrize("via", [Via.links, Via.conversation])
 def test_conversations_are_brought_together_whole(
-    spark: SparkSession, stored: tuple[History, Database], via: Via
+    spark: SparkSession, stored: tuple[History, DatabaseAddress], via: Via
 ) -> None:
     history, database = stored
     first, last = 41, 300
@@ -134,7 +136,7 @@ def _rows_of(via: Via) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Recor
 def test_nothing_is_gathered_from_a_time_without_events(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    database = Database.from_url(orders(seed=4, size=20).write(tmp_path / "a.db"))
+    database = DatabaseAddress.from_url(orders(seed=4, size=20).write(tmp_path / "a.db"))
     with period.opened(database, "/", 5, 6) as opened:
         assert gathered(spark, database, opened, Via.links) is None
 

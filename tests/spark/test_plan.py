@@ -11,7 +11,7 @@ import pytest
 from itc import Relation
 from model.jobs import Problem
 from model.ranges import Asked, Dot, Mark, first_reached
-from spark_jobs.database import Database
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.errors import JobError
 from spark_jobs.history import History as Lookups
 from spark_jobs.plan import Plan, choose, look_up, make_plan, read_span
@@ -25,7 +25,7 @@ def ids_of(lookups: Lookups, plan: Plan, ranges: list[Range]) -> set[int]:
     return set(lookups.members(plan.start.trace, Ranges.of(ranges))[0].tolist())
 
 
-def scanned(database: Database, plan: Plan, batch_rows: int = 50) -> list[Range]:
+def scanned(database: DatabaseAddress, plan: Plan, batch_rows: int = 50) -> list[Range]:
     """What the executors do, here over the answer's batches."""
     sql = (
         "SELECT id, participant, height, seq, clock FROM events"
@@ -59,7 +59,7 @@ def pair(rng: random.Random, history: History) -> tuple[int, int]:
 def test_both_forms_give_the_true_chain(tmp_path: Path, seed: int, churn: float) -> None:
     rng = random.Random(seed)
     history = random_history(rng, 300, present=6, churn=churn, traces=2)
-    database = Database.from_url(history.write(tmp_path / "store.db"))
+    database = DatabaseAddress.from_url(history.write(tmp_path / "store.db"))
     chains = 0
     with database.connect() as connection:
         lookups = Lookups(connection)
@@ -89,7 +89,7 @@ def relay(tmp_path: Path) -> Iterator[tuple[History, Lookups]]:
     history.publish(two)
     history.publish(three)
     history.publish(other, trace=2)
-    database = Database.from_url(history.write(tmp_path / "store.db"))
+    database = DatabaseAddress.from_url(history.write(tmp_path / "store.db"))
     with database.connect() as connection:
         yield history, Lookups(connection)
 

@@ -20,7 +20,7 @@ from spark_jobs.kinds import run_job
 from spark_jobs.progress import silent
 from spark_jobs.reports import ordering
 from spark_jobs.reports.order import key_of
-from spark_jobs.reports.ordering import Messages, Pairs, inversions, races
+from spark_jobs.reports.ordering import MessagePairs, Messages, inversions, races
 from tests.spark.histories import NOON, History
 
 QUEUES = ("work", "audit")
@@ -148,7 +148,7 @@ def test_what_is_counted_is_what_pairs_say(seed: int) -> None:
             assert bool(found.shown) == bool(meant)
 
 
-def shown(pairs: Pairs, messages: Messages) -> Iterator[tuple[int, int]]:
+def shown(pairs: MessagePairs, messages: Messages) -> Iterator[tuple[int, int]]:
     for pair in pairs.shown:
         yield int(messages.ids[pair.a]), int(messages.ids[pair.b])
 

@@ -16,12 +16,12 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from app.api.otlp import as_json as reading_json
 from app.api.otlp import as_protobuf as reading_protobuf
-from app.api.otlp.fields import Work
-from app.stored.spans import Span as StoredSpan
+from app.api.otlp.fields import ReadingBudget
+from app.stored.spans import ExportedSpan as StoredSpan
 from spark_jobs.interchange.otlp import as_json, as_protobuf, refused_in
 from spark_jobs.interchange.tracing import (
     Context,
-    Span,
+    ExportedSpan,
     SpanKind,
     context_in,
     destination,
@@ -45,7 +45,7 @@ def order(**first: object) -> History:
     return history
 
 
-def spans(history: History) -> list[Span]:
+def spans(history: History) -> list[ExportedSpan]:
     return [*spans_of(tell(history), "/")]
 
 
@@ -222,8 +222,8 @@ _IDS = ("traceId", "spanId", "parentSpanId")
 
 def test_what_is_written_can_be_read_where_spans_are_taken() -> None:
     made = spans(order(properties=headers(traceparent=PARENT)))
-    binary = [*reading_protobuf.read(as_protobuf(made, "/", "1"), Work(100))]
-    assert binary == [*reading_json.read(as_json(made, "/", "1"), Work(100))]
+    binary = [*reading_protobuf.read(as_protobuf(made, "/", "1"), ReadingBudget(100))]
+    assert binary == [*reading_json.read(as_json(made, "/", "1"), ReadingBudget(100))]
     assert len(binary) == len(made)
     assert all(isinstance(each, StoredSpan) for each in binary)
 

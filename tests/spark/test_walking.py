@@ -17,7 +17,7 @@ from model.ways import TooFarError
 from model.words import Via
 from spark_jobs import walking
 from spark_jobs.columns import select
-from spark_jobs.database import Connection, Database
+from spark_jobs.database import Connection, DatabaseAddress
 from spark_jobs.following import chain_of
 from spark_jobs.gathering import join
 from spark_jobs.walking import Ways
@@ -35,16 +35,18 @@ def history() -> History:
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def database(
     request: pytest.FixtureRequest, history: History, tmp_path_factory: pytest.TempPathFactory
-) -> Database:
+) -> DatabaseAddress:
     if request.param == "sqlite":
-        return Database.from_url(history.write(tmp_path_factory.mktemp("walks") / "store.db"))
+        return DatabaseAddress.from_url(
+            history.write(tmp_path_factory.mktemp("walks") / "store.db")
+        )
     url = request.getfixturevalue("postgres_module_url")
     asyncio.run(history.write_postgres(url))
-    return Database.from_url(url)
+    return DatabaseAddress.from_url(url)
 
 
 @pytest.fixture
-def connection(database: Database) -> Iterator[Connection]:
+def connection(database: DatabaseAddress) -> Iterator[Connection]:
     with database.connect() as connection:
         yield connection
 
@@ -112,7 +114,7 @@ def test_the_cost_is_that_of_the_answer_whatever_else_the_consumers_did(
     costs = []
     for others in (20, 400):
         history, ends = relay(others)
-        database = Database.from_url(history.write(tmp_path / f"{others}.db"))
+        database = DatabaseAddress.from_url(history.write(tmp_path / f"{others}.db"))
         with database.connect() as plain:
             connection = Counted(database, plain._connection)
             assert walked(connection, ends, via) == history.evident(*ends, via)
@@ -150,7 +152,7 @@ def test_keys_are_never_looked_for_through_a_trace(
 
     monkeypatch.setattr(Connection, "query", note)
     last = len(history.rows)
-    database = Database.from_url(history.write(tmp_path / "store.db"))
+    database = DatabaseAddress.from_url(history.write(tmp_path / "store.db"))
     with database.connect() as connection:
         for ends in linked_pairs(random.Random(1), history, 10):
             Ways(connection, 1, ends, Via.conversation).between()

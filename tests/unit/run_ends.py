@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.broker.trace_queue import QueueState
-from app.tracker.taken import Taken
+from app.tracker.taken import Selection
 
 
 class QuietStream:
@@ -38,5 +38,5 @@ class QuietSource:
     async def nodes(self) -> frozenset[str]:
         return frozenset({"rabbit@one"})
 
-    async def look(self, vhost: str, taken: Taken) -> QueueState:
+    async def look(self, vhost: str, taken: Selection) -> QueueState:
         return QueueState()

@@ -9,8 +9,8 @@ import pytest
 from app.broker.announced import (
     LONGEST_PROPERTY,
     MOST_PROPERTIES,
-    Closed,
-    Opened,
+    ConnectionClosed,
+    ConnectionOpened,
     announcement,
     listed,
 )
@@ -39,9 +39,9 @@ def created(*properties: str, **more: Any) -> dict[str, Any]:
     } | more
 
 
-def opened(headers: dict[str, Any]) -> Opened:
+def opened(headers: dict[str, Any]) -> ConnectionOpened:
     found = announcement("connection.created", headers)
-    assert isinstance(found, Opened)
+    assert isinstance(found, ConnectionOpened)
     return found
 
 
@@ -57,7 +57,7 @@ def test_a_connection_is_announced_with_its_names() -> None:
             user_provided_name="orders-0",
         )
     )
-    assert found == Opened(
+    assert found == ConnectionOpened(
         node=NODE,
         name="127.0.0.1:42372 -> 127.0.0.1:44025",
         vhost="/",
@@ -77,7 +77,7 @@ def test_its_end_is_announced() -> None:
         "name": "127.0.0.1:42372 -> 127.0.0.1:44025",
         "timestamp_in_ms": 1795316508443,
     }
-    assert announcement("connection.closed", headers) == Closed(
+    assert announcement("connection.closed", headers) == ConnectionClosed(
         NODE, headers["name"], headers["pid"], 1795316508443_000
     )
 

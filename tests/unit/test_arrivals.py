@@ -11,14 +11,14 @@ from app.broker import consumer
 from app.broker.connection import Gate
 from app.broker.consumer import MOST_AHEAD, Reading, TraceStream
 from app.broker.deliveries import Arrival
-from app.broker.outages import Place
+from app.broker.outages import BrokerAddress
 
 
 async def arrivals(monkeypatch: pytest.MonkeyPatch, reads: list[tuple[int, int]]) -> list[int]:
     """Times of arrival in µs, for ``reads``: (time in µs, number of messages) each."""
     connection: Any = SimpleNamespace(broker_version=(4, 2), gate=Gate())
     nothing: Any = None
-    place = Place("localhost:5672", "guest", "/")
+    place = BrokerAddress("localhost:5672", "guest", "/")
     stream = TraceStream(nothing, "itc.trace", connection, place, Reading(100), queue_is_new=False)
     for now, count in reads:
         monkeypatch.setattr(consumer.time, "time_ns", lambda now=now: now * 1000)

@@ -15,14 +15,14 @@ from app.assertion_files import MOST_VALUES, parse
 from model.assertions import (
     After,
     Assertion,
+    AssertionVerdict,
     AtMost,
+    Basis,
     Causation,
-    Evidence,
     InvalidAssertionError,
     LeadsTo,
     NeverConcurrent,
     TypePattern,
-    Verdict,
     from_json,
     judge,
     judging,
@@ -32,7 +32,7 @@ from model.assertions import (
 from model.assertions.assertion import What
 from model.assertions.language import MOST_ASSERTIONS
 from model.conversations import Conversation, conversation_of
-from model.happened import Cause, Happened
+from model.happened import Cause, ConversationEvent
 from model.words import EventType, Match
 
 FILE = """\
@@ -59,7 +59,7 @@ def test_a_file_is_read_and_written_again() -> None:
     read = parse(FILE)
     assert read == [
         Assertion("invoice-in-time", LeadsTo(ORDER, INVOICE, 30 * SECOND)),
-        Assertion("ship-approved", After(SHIP, APPROVE, Evidence.may_have)),
+        Assertion("ship-approved", After(SHIP, APPROVE, Basis.may_have)),
         Assertion(
             "no-refund-race",
             NeverConcurrent((TypePattern("refund"), TypePattern("capture")), "body.order"),
@@ -237,9 +237,9 @@ def test_patterns(pattern: str, message_type: str, fits: bool) -> None:
 
 def _event(
     event_id: int, seconds: float, message_type: str = "", cause: int | None = None
-) -> Happened:
+) -> ConversationEvent:
     is_publish = cause is None
-    return Happened(
+    return ConversationEvent(
         id=event_id,
         type=EventType.published if is_publish else EventType.received,
         match=Match.none if is_publish else Match.routed,
@@ -305,7 +305,7 @@ def test_verdicts(
         judge(read, Causation(_conversation()), through=through, has_gap=True),
     ):
         kept = [each.verdict for each in unsure]
-        assert kept == [each.verdict if certain else Verdict.unknown for each in found]
+        assert kept == [each.verdict if certain else AssertionVerdict.unknown for each in found]
 
 
 def test_what_is_found_says_what_it_rests_on() -> None:

@@ -22,9 +22,9 @@ from app.traces.life import Life, TraceState
 from app.traces.marks import Marks
 from app.traces.pipeline import Pipeline, PipelineSettings
 from app.traces.supervisor import Supervisor
-from app.tracker import Restored
+from app.tracker import RestorePoint
 from app.tracker.links import BUILT_IN, Origin, Rule, TraceRule, merged, of_all
-from app.tracker.taken import Taken
+from app.tracker.taken import Selection
 from tests.unit.run_ends import QuietSource, QuietStream
 
 TRACE = Trace(1, "shop", "channel", (), True, 0, None, None, 5, 5, 2, 0)
@@ -54,10 +54,10 @@ class FakeStore:
         self.epoch += 1
         return self.epoch
 
-    async def restore(self, trace_id: int, handovers: int, named: int) -> Restored:
+    async def restore(self, trace_id: int, handovers: int, named: int) -> RestorePoint:
         await self.answers.wait()
         held = (*of_all(BUILT_IN), TraceRule(OWN, Origin.own))
-        return Restored(b"", [], [], [], [], last_event_id=7, link_rules=held, own_rules=(OWN,))
+        return RestorePoint(b"", [], [], [], [], last_event_id=7, link_rules=held, own_rules=(OWN,))
 
     async def own(self, trace_id: int) -> Sequence[Rule]:
         if self.is_away:
@@ -113,7 +113,7 @@ class FakeSource(QuietSource):
 
     @asynccontextmanager
     async def open(
-        self, vhost: str, prefetch: int, sentinel: str | None, taken: Taken, before: Taken
+        self, vhost: str, prefetch: int, sentinel: str | None, taken: Selection, before: Selection
     ) -> AsyncIterator[FakeStream]:
         self.asked.set()
         await self.reachable.wait()

@@ -11,20 +11,20 @@ from app.traces.audit import (
     LATE_SECONDS,
     VERDICTS,
     Audit,
+    AuditChange,
     AuditState,
+    AuditVerdict,
     Compares,
-    Counted,
-    Found,
+    CountRange,
     Ledger,
     Look,
     Tally,
-    Verdict,
 )
 from app.traces.status import audit_status
 from app.tracker.taken import taken
 from model.times import Microseconds
 
-NOTHING, EVEN = Found(), Found(Verdict.even)
+NOTHING, EVEN = AuditChange(), AuditChange(AuditVerdict.even)
 
 
 class World:
@@ -44,18 +44,18 @@ class World:
     def waits(self, seconds: float = LATE_SECONDS) -> None:
         self.now += seconds
 
-    def looks(self, *, late: int = 0, queued: int = 0, hidden: int = 0) -> Found:
+    def looks(self, *, late: int = 0, queued: int = 0, hidden: int = 0) -> AuditChange:
         """Look twice, since what is short has to be so again; return what was found."""
         first = self.looks_once(late=late, queued=queued, hidden=hidden)
         second = self.looks_once(late=late, queued=queued, hidden=hidden)
         return second if first == NOTHING else first
 
-    def looks_once(self, *, late: int = 0, queued: int = 0, hidden: int = 0) -> Found:
+    def looks_once(self, *, late: int = 0, queued: int = 0, hidden: int = 0) -> AuditChange:
         """Look while so many were not counted yet, are in the queue, and in the broker alone."""
         counted, seen = self.counted - late, self.seen - queued - hidden
         return self.audit.look(
             Look(
-                Counted(*[Tally(counted, 2 * counted)] * 2, {"rabbit@one": self.started}),
+                CountRange(*[Tally(counted, 2 * counted)] * 2, {"rabbit@one": self.started}),
                 Tally(seen, 2 * seen),
                 3 * queued,
                 last_event_id=3 * seen,
@@ -64,9 +64,9 @@ class World:
             self.now,
         )
 
-    def is_quiet(self) -> Found:
+    def is_quiet(self) -> AuditChange:
         """Nothing happens for long enough between two looks: all is at rest."""
-        assert self.looks_once().verdict is not Verdict.missing
+        assert self.looks_once().verdict is not AuditVerdict.missing
         self.waits()
         return self.looks_once()
 
@@ -75,19 +75,21 @@ class World:
         return self.audit.state.suspected
 
 
-def missing(publishes: int) -> Found:
-    return Found(Verdict.missing, missing=Tally(publishes, 2 * publishes))
+def missing(publishes: int) -> AuditChange:
+    return AuditChange(AuditVerdict.missing, missing=Tally(publishes, 2 * publishes))
 
 
-def suspected(publishes: int) -> Found:
-    return Found(Verdict.suspected, suspected=Tally(publishes, 2 * publishes))
+def suspected(publishes: int) -> AuditChange:
+    return AuditChange(AuditVerdict.suspected, suspected=Tally(publishes, 2 * publishes))
 
 
 def test_only_a_rest_after_a_rest_proves_a_loss_and_any_rest_takes_a_suspicion_back() -> None:
     assert set(VERDICTS) == set(itertools.product((False, True), repeat=3))
-    assert [case for case in VERDICTS if VERDICTS[case] is Verdict.missing] == [(True, True, True)]
+    assert [case for case in VERDICTS if VERDICTS[case] is AuditVerdict.missing] == [
+        (True, True, True)
+    ]
     for at_rest, was_at_rest, is_short in VERDICTS:
-        taken_back = VERDICTS[at_rest, was_at_rest, is_short] is Verdict.even
+        taken_back = VERDICTS[at_rest, was_at_rest, is_short] is AuditVerdict.even
         assert taken_back == (at_rest and not is_short)
 
 
@@ -124,10 +126,10 @@ def test_what_waits_inside_the_broker_is_suspected_and_taken_back() -> None:
         world.waits(1)
         most = max(most, inside := 2_000 * min(second, 30 - second))
         found = world.looks_once(hidden=inside, late=1_000)
-        assert found.verdict is not Verdict.missing
+        assert found.verdict is not AuditVerdict.missing
     assert 0 < world.suspected.publishes <= most
     world.waits(5)
-    assert world.looks_once(hidden=4_000).verdict is not Verdict.missing
+    assert world.looks_once(hidden=4_000).verdict is not AuditVerdict.missing
     assert world.is_quiet() == EVEN
     assert (world.suspected, world.audit.state.missing) == (Tally(), Tally())
     assert world.audit.state.counted == Tally(world.seen, 2 * world.seen)
@@ -140,7 +142,7 @@ def test_counters_that_do_not_stand_still_prove_nothing() -> None:
     for _ in range(5):
         world.happens(10, traced=0)
         world.waits()
-        assert world.looks_once().verdict is not Verdict.missing
+        assert world.looks_once().verdict is not AuditVerdict.missing
     assert world.is_quiet() == missing(50)
 
 
@@ -150,7 +152,7 @@ def test_a_queue_that_is_not_empty_is_not_at_rest() -> None:
     world.is_quiet()
     world.happens(50, traced=20)
     for _ in range(5):
-        assert world.looks_once(queued=1).verdict is not Verdict.missing
+        assert world.looks_once(queued=1).verdict is not AuditVerdict.missing
         world.waits()
     assert world.is_quiet() == missing(30)
 
@@ -205,7 +207,7 @@ def test_more_traced_than_counted_is_said_and_can_hide_a_loss() -> None:
     world.is_quiet()
     world.happens(10, traced=12)
     assert world.looks() == NOTHING
-    assert world.is_quiet() == Found(Verdict.even, excess=Tally(2, 4))
+    assert world.is_quiet() == AuditChange(AuditVerdict.even, excess=Tally(2, 4))
     assert world.audit.state.counted == Tally(10, 20)
     [said] = audit_status(Ledger(Tally(12, 24), world.audit.state)).remarks()
     assert "6 trace messages more came than the broker counted" in said
@@ -217,7 +219,7 @@ def test_counters_of_a_restarted_node_begin_anew() -> None:
     world.happens(5)
     world.is_quiet()
     world.started, world.counted = 2_000, 3
-    assert world.looks() == Found(began_anew=True)
+    assert world.looks() == AuditChange(began_anew=True)
     world.happens(4)
     assert world.is_quiet() == EVEN
     assert world.audit.state.counted == Tally(9, 18)
@@ -238,7 +240,7 @@ def test_counters_that_stay_back_begin_anew() -> None:
     world.counted -= 60
     for _ in range(BACKWARDS - 1):
         world.looks_once()
-    assert world.looks_once() == Found(began_anew=True)
+    assert world.looks_once() == AuditChange(began_anew=True)
 
 
 @pytest.mark.parametrize("lost", [600, 5_000])
@@ -266,8 +268,8 @@ def test_before_the_first_rest_nothing_is_proven_and_the_suspicion_stays() -> No
         world.waits(1)
         world.looks()
     world.happens(5_000, traced=0)
-    assert world.looks().verdict is Verdict.suspected
-    assert world.is_quiet().verdict is Verdict.suspected
+    assert world.looks().verdict is AuditVerdict.suspected
+    assert world.is_quiet().verdict is AuditVerdict.suspected
     assert world.audit.state.missing == Tally()
     assert world.is_quiet() == EVEN
 
@@ -306,10 +308,10 @@ def test_a_direction_that_is_left_out_in_part_is_never_held_against_the_counters
     world.audit = Audit(None, Tally(), world.now, Compares(True, False))
     world.happens(50)
 
-    def look(publishes: int, deliveries: int) -> Found:
+    def look(publishes: int, deliveries: int) -> AuditChange:
         counted = Tally(world.counted, 2 * world.counted)
         seen = Tally(publishes, deliveries)
-        counts = Counted(counted, counted, {"rabbit@one": world.started})
+        counts = CountRange(counted, counted, {"rabbit@one": world.started})
         return world.audit.look(
             Look(counts, seen, 0, publishes, Microseconds(int(world.now * 1e6))), world.now
         )
@@ -320,9 +322,9 @@ def test_a_direction_that_is_left_out_in_part_is_never_held_against_the_counters
     assert world.audit.state.even_event_id == 50
     world.happens(10)
     assert look(58, 3) == NOTHING  # it has to be so twice
-    assert look(58, 3) == Found(Verdict.suspected, suspected=Tally(2, 0))
+    assert look(58, 3) == AuditChange(AuditVerdict.suspected, suspected=Tally(2, 0))
     world.waits()
-    assert look(58, 3) == Found(Verdict.missing, missing=Tally(2, 0))
+    assert look(58, 3) == AuditChange(AuditVerdict.missing, missing=Tally(2, 0))
     ledger = Ledger(Tally(58, 3), world.audit.state)
     status = audit_status(ledger, taken(None, ["q"]))
     assert (status.publishes.counted, status.deliveries.counted) == (60, None)

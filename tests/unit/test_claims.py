@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.stored.capture import Held, Service
+from app.stored.capture import LeasedTrace, Service
 from app.traces import claims
 from app.traces.claims import Claims, in_turn, is_free
 from app.traces.elsewhere import Others, encoded
@@ -24,8 +24,8 @@ def living(*services: Service) -> dict[str, Service]:
     return {each.id: each for each in services}
 
 
-def held(trace_id: int, holder: str | None, *, wanted: bool = True) -> Held:
-    return Held(trace_id, f"v{trace_id}", wanted, holder)
+def held(trace_id: int, holder: str | None, *, wanted: bool = True) -> LeasedTrace:
+    return LeasedTrace(trace_id, f"v{trace_id}", wanted, holder)
 
 
 def test_the_one_with_the_fewest_traces_takes_it_then_the_one_that_has_waited_longest() -> None:
@@ -45,7 +45,7 @@ def test_the_one_with_the_fewest_traces_takes_it_then_the_one_that_has_waited_lo
         (held(1, "dead", wanted=False), True),  # it has yet to be stopped in order
     ],
 )
-def test_a_trace_without_a_living_holder_is_free(trace: Held, free: bool) -> None:
+def test_a_trace_without_a_living_holder_is_free(trace: LeasedTrace, free: bool) -> None:
     assert is_free(trace, {"a"}) is free
 
 
@@ -68,17 +68,17 @@ class FakeTraces:
 
 
 class FakeServices:
-    def __init__(self, services: Sequence[Service], traces: Sequence[Held]) -> None:
+    def __init__(self, services: Sequence[Service], traces: Sequence[LeasedTrace]) -> None:
         self.services, self.traces = services, traces
 
     async def all(self) -> Sequence[Service]:
         return self.services
 
-    async def held(self) -> Sequence[Held]:
+    async def held(self) -> Sequence[LeasedTrace]:
         return self.traces
 
 
-async def looked(here: FakeTraces, services: Sequence[Service], *traces: Held) -> Claims:
+async def looked(here: FakeTraces, services: Sequence[Service], *traces: LeasedTrace) -> Claims:
     mine = Claims(FakeServices(services, traces), here, "me", "me:15680")  # type: ignore[arg-type]
     await mine.look()
     await asyncio.sleep(0)

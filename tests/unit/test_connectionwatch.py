@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from app.broker.announced import Closed, Opened
-from app.broker.announcements import Heard
+from app.broker.announced import ConnectionClosed, ConnectionOpened
+from app.broker.announcements import AnnouncementBatch
 from app.errors import OutageError
 from app.stored.capture import ClosedConnection, NewConnection
 from app.traces.connectionwatch import NO_EXCHANGE, ConnectionWatch
 
-A = Opened("n", "a", "/", "u", 1, "<a>", "orders-1", {"process_id": "12"})
+A = ConnectionOpened("n", "a", "/", "u", 1, "<a>", "orders-1", {"process_id": "12"})
 
 
 class World:
@@ -25,8 +25,8 @@ class World:
         self.bound = True
         self.refusal: Exception | None = None
         self.store_fails: Exception | None = None
-        self.listed: list[Opened] = []
-        self.to_hear: asyncio.Queue[Heard | Exception] = asyncio.Queue()
+        self.listed: list[ConnectionOpened] = []
+        self.to_hear: asyncio.Queue[AnnouncementBatch | Exception] = asyncio.Queue()
         self.consumed = self.bindings = self.pauses = self.reconciled = 0
         self.acknowledged: list[int] = []
         self.stored: list[NewConnection | ClosedConnection] = []
@@ -37,7 +37,7 @@ class World:
     async def event_exchange(self) -> str | None:
         return self.vhost
 
-    async def present(self) -> Sequence[Opened]:
+    async def present(self) -> Sequence[ConnectionOpened]:
         return self.listed
 
     async def is_bound(self, vhost: str) -> bool:
@@ -52,7 +52,7 @@ class World:
     async def consume(self) -> None:
         self.consumed += 1
 
-    async def batch(self) -> Heard:
+    async def batch(self) -> AnnouncementBatch:
         heard = await self.to_hear.get()
         if isinstance(heard, Exception):
             raise heard
@@ -112,7 +112,9 @@ async def test_announcements_are_stored_and_then_acknowledged(
     world: World, watch: ConnectionWatch
 ) -> None:
     watch.start()
-    world.to_hear.put_nowait(Heard([A], [Closed("n", "b", "<b>", 5)], tag=2, unread=3))
+    world.to_hear.put_nowait(
+        AnnouncementBatch([A], [ConnectionClosed("n", "b", "<b>", 5)], tag=2, unread=3)
+    )
     await until(lambda: world.acknowledged == [2])
     assert world.stored == [
         NewConnection("n", "a", "/", "u", "orders", "orders-1", "12", 1, "<a>"),
@@ -126,11 +128,11 @@ async def test_what_could_not_be_stored_is_not_acknowledged(
     world: World, watch: ConnectionWatch
 ) -> None:
     world.store_fails = OutageError("the disk is full")
-    world.to_hear.put_nowait(Heard([A], [], tag=1, unread=0))
+    world.to_hear.put_nowait(AnnouncementBatch([A], [], tag=1, unread=0))
     watch.start()
     await until(lambda: world.consumed == 2)
     assert world.acknowledged == []
-    world.to_hear.put_nowait(Heard([A], [], tag=1, unread=0))
+    world.to_hear.put_nowait(AnnouncementBatch([A], [], tag=1, unread=0))
     await until(lambda: world.acknowledged == [1])
 
 

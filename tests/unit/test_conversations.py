@@ -12,7 +12,7 @@ from model.conversations import (
     spoken,
 )
 from model.deaths import Death, Forward
-from model.happened import Cause, Happened, preferred
+from model.happened import Cause, ConversationEvent, preferred
 from model.words import EventType, Match
 
 SECOND = 1_000_000
@@ -26,8 +26,8 @@ def sent(
     forward: Forward | None = None,
     expiration: str | None = None,
     keys: tuple[str, ...] = (),
-) -> Happened:
-    return Happened(
+) -> ConversationEvent:
+    return ConversationEvent(
         number,
         EventType.published,
         Match.none,
@@ -54,8 +54,8 @@ def got(
     queue: str,
     match: Match = Match.routed,
     *deaths: Death,
-) -> Happened:
-    return Happened(
+) -> ConversationEvent:
+    return ConversationEvent(
         number,
         EventType.received,
         match,
@@ -73,7 +73,7 @@ def got(
     )
 
 
-def told(*events: Happened, causes: dict[int, int] | None = None) -> Conversation:
+def told(*events: ConversationEvent, causes: dict[int, int] | None = None) -> Conversation:
     named = {each: (Cause(cause, "r", "parent"),) for each, cause in (causes or {}).items()}
     return conversation_of(events[0], events, named)
 
@@ -122,7 +122,7 @@ EXPIRED = Death("delay", "expired", 1)
     ],
 )
 def test_what_became_of_a_message(
-    events: tuple[Happened, ...], outcome: Outcome, failure: MessageFailure | None
+    events: tuple[ConversationEvent, ...], outcome: Outcome, failure: MessageFailure | None
 ) -> None:
     found = told(*events)
     assert (found.outcome, found.messages[0].failure) == (outcome, failure)

@@ -12,15 +12,15 @@ from model.assertions import to_json
 from model.gaps import Gap
 from model.sketch import Sketch
 from spark_jobs.reports import expecting
-from spark_jobs.reports.brief import Brief, Case, Observed, brief_in, feature, size_of, text_of
-from spark_jobs.reports.comparing import Part, deviation, share_state, time_state
+from spark_jobs.reports.brief import Brief, Case, Horizon, brief_in, feature, size_of, text_of
+from spark_jobs.reports.comparing import HitRate, deviation, share_state, time_state
 from spark_jobs.reports.contrast import contrasts, tail
 from spark_jobs.reports.expecting import (
-    Asked,
-    Judge,
+    CaseCounts,
     Learnt,
     Reason,
-    Tally,
+    Thresholds,
+    VariantJudge,
     learn,
     rare_among,
     slow_from,
@@ -38,11 +38,11 @@ def order(
     return Case(number, "order", at, 100, effects, [*before], [])
 
 
-def learnt(cases: Iterable[Case], asked: Asked = Asked()) -> Learnt:  # noqa: B008
-    tally, other = Tally(), Tally()
+def learnt(cases: Iterable[Case], asked: Thresholds = Thresholds()) -> Learnt:  # noqa: B008
+    tally, other = CaseCounts(), CaseCounts()
     for place, case in enumerate(cases):
         (tally, other)[place % 2].add(case, END)
-    tally.merge(Tally.of_text(other.to_text()))
+    tally.merge(CaseCounts.of_text(other.to_text()))
     return learn(tally, asked)
 
 
@@ -64,7 +64,7 @@ def test_what_is_too_young_for_an_effect_counts_neither_for_nor_against_it() -> 
     assert 0.95 < found.share < 0.985
     assert found.cases + found.left_out == 2_000
     assert found.left_out > 200
-    judge = Judge(learnt(cases), Asked())
+    judge = VariantJudge(learnt(cases), Thresholds())
     assert judge.is_young(brief(order(END - 2 * SECOND)), END)
     assert not judge.is_young(brief(order(END - 30 * SECOND)), END)
     # A gap ends what can be known of what came before it.
@@ -107,23 +107,23 @@ NORMAL = [order(0, 1.0, before=["approve"]) for _ in range(1_000)]
     ],
 )
 def test_what_is_out_of_the_ordinary_has_its_reason(case: Case, kind: str | None) -> None:
-    judge = Judge(learnt([*NORMAL, case]), Asked())
+    judge = VariantJudge(learnt([*NORMAL, case]), Thresholds())
     assert [reason.kind for reason in judge.reasons(brief(case))] == ([kind] if kind else [])
 
 
 def test_an_effect_that_hardly_ever_comes_is_unexpected() -> None:
     odd = NORMAL[0]._replace(effects={**NORMAL[0].effects, "refund": (1, SECOND)})
-    judge = Judge(learnt([*NORMAL, odd]), Asked())
+    judge = VariantJudge(learnt([*NORMAL, odd]), Thresholds())
     assert judge.reasons(brief(odd)) == [Reason("unexpected", "order", "refund", 1)]
     often = [odd, *NORMAL[:20]] * 5
-    assert not Judge(learnt(often), Asked()).reasons(brief(odd))
+    assert not VariantJudge(learnt(often), Thresholds()).reasons(brief(odd))
 
 
 def test_from_few_cases_nothing_is_claimed() -> None:
     few = [*NORMAL[:90], order(0)]
     found = learnt(few)
-    assert proposals(found, Asked()) == []
-    assert not Judge(found, Asked()).reasons(brief(order(0)))
+    assert proposals(found, Thresholds()) == []
+    assert not VariantJudge(found, Thresholds()).reasons(brief(order(0)))
 
 
 def test_what_follows_from_other_orders_is_not_said_again() -> None:
@@ -144,15 +144,15 @@ def test_tables_are_bounded_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rare_is_told_among_conversations_that_begin_alike_and_only_of_many() -> None:
     counts = [("order", "a", 990), ("order", "b", 2), ("nightly", "c", 1), ("nightly", "d", 3)]
-    found = {one.digest: one.rare for one in rare_among(counts, Asked())}
+    found = {one.digest: one.rare for one in rare_among(counts, Thresholds())}
     assert found == {"a": False, "b": True, "c": None, "d": None}
     varied = [("order", "a", 800), *(("order", f"v{n}", 1) for n in range(200))]
-    assert {one.rare for one in rare_among(varied, Asked())} == {None}
+    assert {one.rare for one in rare_among(varied, Thresholds())} == {None}
 
 
 def test_what_spans_a_gap_is_unknown_and_a_later_gap_ends_what_was_observed() -> None:
     gap = Gap(1, 20, 30, 500, 600, "lost")
-    observed = Observed(1_000, [gap])
+    observed = Horizon(1_000, [gap])
 
     def at(root: int, last: int) -> Brief:
         return brief(order(0))._replace(root=root, last=last)
@@ -198,7 +198,7 @@ def test_a_tail_is_that_of_drawing_without_putting_back() -> None:
 
 
 def test_proposals_are_assertions_as_files_have_them() -> None:
-    found = proposals(learnt([*NORMAL, order(0)]), Asked())
+    found = proposals(learnt([*NORMAL, order(0)]), Thresholds())
     read = parse("assertions:\n" + "".join(one.yaml for one in found))
     assert [to_json(each) for each in read] == [one.assertion for one in found]
     assert [(one.assertion, one.held, one.cases) for one in found] == [
@@ -239,12 +239,12 @@ def test_sizes_are_ranges(count: int, said: str) -> None:
 def test_noise_is_no_change_also_where_it_comes_in_bursts(seed: int) -> None:
     dice = random.Random(seed)
 
-    def spans() -> list[Part]:
+    def spans() -> list[HitRate]:
         found = []
         for _ in range(12):
             share = dice.betavariate(5, 45) if seed % 2 else 0.1
             cases = dice.randrange(200, 800)
-            found.append(Part(cases, sum(dice.random() < share for _ in range(cases))))
+            found.append(HitRate(cases, sum(dice.random() < share for _ in range(cases))))
         return found
 
     assert share_state(spans(), spans(), 100) == "same"
@@ -281,9 +281,9 @@ def test_noise_in_times_is_no_change_and_a_shift_is_one(seed: int) -> None:
     ],
 )
 def test_what_has_changed(before: tuple[int, int], after: tuple[int, int], state: str) -> None:
-    def spans(cases: int, hits: int) -> list[Part]:
+    def spans(cases: int, hits: int) -> list[HitRate]:
         each = [hits // 12 + (span < hits % 12) for span in range(12)]
-        return [Part(cases // 12 + (span < cases % 12), each[span]) for span in range(12)]
+        return [HitRate(cases // 12 + (span < cases % 12), each[span]) for span in range(12)]
 
     assert share_state(spans(*before), spans(*after), 100) == state
-    assert deviation([Part(5, 0)], [Part(5, 0)]) == 0
+    assert deviation([HitRate(5, 0)], [HitRate(5, 0)]) == 0

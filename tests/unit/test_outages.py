@@ -12,10 +12,10 @@ import pytest
 from aiormq import exceptions
 from yarl import URL
 
-from app.broker.outages import Place, VirtualHostError, outage
+from app.broker.outages import BrokerAddress, VirtualHostError, outage
 from app.errors import OutageError, RefusedError, UndeliverableError
 
-PLACE = Place("broker.example:5672", "shop", "orders")
+PLACE = BrokerAddress("broker.example:5672", "shop", "orders")
 
 
 def wrapped(cause: BaseException) -> exceptions.AMQPConnectionError:
@@ -121,7 +121,7 @@ def test_what_is_handled_apart_has_a_class_of_its_own(
 
 
 def test_the_rights_that_are_missing_are_the_three_patterns_for_the_queue_in_use() -> None:
-    place = Place("broker:5672", "shop", "orders", "its.trace")
+    place = BrokerAddress("broker:5672", "shop", "orders", "its.trace")
     said = str(outage(refused("access to queue 'its.trace' in vhost 'orders' refused"), place))
     command = shlex.split(said[said.index("rabbitmqctl") : said.index(" gives it")])
     configure, write, read = command[5:]
@@ -176,24 +176,24 @@ def test_no_text_of_the_system_does_either(cause: BaseException) -> None:
 @pytest.mark.parametrize(
     ("url", "place"),
     [
-        ("amqp://shop:hush@broker/other", Place("broker:5672", "shop", "orders")),
-        ("amqps://s%40p:hush@broker", Place("broker:5671", "s@p", "orders")),
-        ("amqp://broker:5673", Place("broker:5673", "guest", "orders")),
-        ("amqp://shop:hush@[::1]:5673", Place("[::1]:5673", "shop", "orders")),
+        ("amqp://shop:hush@broker/other", BrokerAddress("broker:5672", "shop", "orders")),
+        ("amqps://s%40p:hush@broker", BrokerAddress("broker:5671", "s@p", "orders")),
+        ("amqp://broker:5673", BrokerAddress("broker:5673", "guest", "orders")),
+        ("amqp://shop:hush@[::1]:5673", BrokerAddress("[::1]:5673", "shop", "orders")),
     ],
 )
-def test_a_place_holds_no_password(url: str, place: Place) -> None:
-    assert Place.of(URL(url), "orders") == place
+def test_a_place_holds_no_password(url: str, place: BrokerAddress) -> None:
+    assert BrokerAddress.of(URL(url), "orders") == place
 
 
 def test_a_name_in_braces_is_no_template() -> None:
-    odd = Place("broker:5672", "{vhost}", "{address}{0}")
+    odd = BrokerAddress("broker:5672", "{vhost}", "{address}{0}")
 
     assert "user {vhost} into the virtual host {address}{0}" in str(outage(at_opening(), odd))
 
 
 def test_a_name_cannot_write_a_line_of_the_log_or_to_the_terminal() -> None:
-    odd = Place("broker:5672", "\x1b[2Jshop", "a\nERROR app: forged")
+    odd = BrokerAddress("broker:5672", "\x1b[2Jshop", "a\nERROR app: forged")
 
     said = str(outage(at_opening(), odd)) + str(outage(forced("x\x1b[31m"), odd))
 

@@ -12,10 +12,10 @@ from app.tracker import (
     Policy,
     Publish,
     Reference,
-    Restored,
+    RestorePoint,
     Tracker,
 )
-from app.tracker.taken import ALL, Taken, taken
+from app.tracker.taken import ALL, Selection, taken
 from itc.stamp import seed
 from model.words import Match
 
@@ -26,7 +26,9 @@ SEED = seed()
 
 
 class World:
-    def __init__(self, what: Taken, restored: Restored | None = None, **bounds: int) -> None:
+    def __init__(
+        self, what: Selection, restored: RestorePoint | None = None, **bounds: int
+    ) -> None:
         self.tracker = Tracker(Policy.channel, Bounds(**bounds), restored, taken=what)
         self.now = 0
 
@@ -89,7 +91,7 @@ def test_a_dead_letter_is_judged_by_where_it_was_published_first() -> None:
     assert world.deliver("dlx", b"2", "dead", **died("dead", "a", "rejected")) == []
 
 
-def after(world: World, what: Taken, handed: list[tuple[str, int]]) -> World:
+def after(world: World, what: Selection, handed: list[tuple[str, int]]) -> World:
     """The same trace after a restart by which something else is taken, with past deliveries."""
     state = world.tracker.checkpoint()
     marks = (bytes([place]) * 16 for place in range(len(handed)))
@@ -97,7 +99,7 @@ def after(world: World, what: Taken, handed: list[tuple[str, int]]) -> World:
         Handover(queue, mark, Reference(SEED, b"", 1, number))
         for mark, (queue, number) in zip(marks, handed, strict=True)
     ]
-    made = Restored(state.state, [], [], state.copies_added, handovers)
+    made = RestorePoint(state.state, [], [], state.copies_added, handovers)
     again = World(what, made)
     again.now = world.now
     return again

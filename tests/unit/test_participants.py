@@ -11,7 +11,7 @@ from app.tracker import (
     Places,
     Policy,
     Publish,
-    Restored,
+    RestorePoint,
     StampedEvent,
     Tracker,
 )
@@ -250,7 +250,7 @@ def test_who_was_introduced_and_waits_for_another_s_publish_is_kept() -> None:
     tracker.introduce(where, "orders")
     assert tracker.apply(deliver(where), 0) == []
     state = tracker.checkpoint().state
-    again = Tracker(Policy.client, window, Restored(state, [], [], [], []))
+    again = Tracker(Policy.client, window, RestorePoint(state, [], [], [], []))
     assert again.strangers([where]) == []
     (event,) = again.close_overdue(2_000)
     assert event.record.channel == where

@@ -25,8 +25,8 @@ from app.tracker.links import BUILT_IN, Rules, search_key
 from app.tracker.restamp import (
     Incarnation,
     NewStamp,
-    Restamped,
     Restamper,
+    RestampResult,
     StoredEvent,
     StoredLink,
     StoredMessage,
@@ -99,7 +99,7 @@ def restamped(
     quiet: Sequence[str],
     chunk: int = 7,
     first_id: int = 1,
-) -> tuple[list[NewStamp], Restamped]:
+) -> tuple[list[NewStamp], RestampResult]:
     """The new stamps, made in chunks."""
     restamper = Restamper(policy, Quiet(quiet), Places(), assumed=Bounds().assumed)
     names = restamper.meet({event.channel_key: event.record.channel for event in events}.items())
@@ -122,7 +122,7 @@ def _incarnations(client: str | None) -> list[Incarnation]:
     return [Incarnation(-10_000_000, "shop", client)]
 
 
-def dots(new: Sequence[NewStamp], outcome: Restamped) -> dict[int, tuple[Stamp, str, int]]:
+def dots(new: Sequence[NewStamp], outcome: RestampResult) -> dict[int, tuple[Stamp, str, int]]:
     """Each event's clock, interval and height."""
     intervals = {each.state.number: each.state.interval for each in outcome.participants}
     found = {}
@@ -242,7 +242,7 @@ def test_a_state_that_cannot_be_read_is_refused() -> None:
 def test_a_trace_without_events_gets_no_state() -> None:
     restamper = Restamper(Policy.client, Quiet(()), Places(), assumed=64)
     assert restamper.waiting(None) == []
-    assert restamper.end(None, 0) == Restamped(0, None, [], [])
+    assert restamper.end(None, 0) == RestampResult(0, None, [], [])
 
 
 def with_messages(events: Sequence[StampedEvent], most: int = 100) -> list[StoredEvent]:

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from app.stored.capture import HeldRule, RuleState, listed
-from app.tracker import Bounds, Policy, Publish, Restored, Tracker
+from app.tracker import Bounds, Policy, Publish, RestorePoint, Tracker
 from app.tracker.links import (
     BUILT_IN,
     Origin,
@@ -72,10 +72,10 @@ def test_rules_that_look_into_bodies_are_young_when_these_are_read_again() -> No
     names = replace(publish("b", names="1"), body=b'{"cause": 1}')
     stamped([names], tracker)
     assert tracker.totals().links == {NAMED: LinkCount(unseen=1)}
-    left = Restored(tracker.checkpoint().state, [], [], [], [])
+    left = RestorePoint(tracker.checkpoint().state, [], [], [], [])
     for again in (rules.for_cut_bodies(), rules):
         tracker = Tracker(Policy.channel, Bounds(), left, rules=again)
-        left = Restored(tracker.checkpoint().state, [], [], [], [])
+        left = RestorePoint(tracker.checkpoint().state, [], [], [], [])
     stamped([replace(names, channel=deliver("c", "q").channel)], tracker)
     assert tracker.totals().links == {NAMED: LinkCount(unseen=2), "body": LinkCount(early=1)}
 

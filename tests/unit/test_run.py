@@ -24,9 +24,9 @@ from app.traces.life import Life
 from app.traces.marks import Marks
 from app.traces.pipeline import Pipeline, PipelineSettings
 from app.traces.supervisor import Supervisor
-from app.tracker import Channel, Publish, Restored
+from app.tracker import Channel, Publish, RestorePoint
 from app.tracker.links import BUILT_IN, Rule, of_all
-from app.tracker.taken import Taken
+from app.tracker.taken import Selection
 from tests.unit.run_ends import QuietSource, QuietStream
 
 TRACE = Trace(1, "shop", "channel", (), True, 0, None, None, 0, 0, 2, 0)
@@ -95,8 +95,8 @@ class Store:
     async def take(self, trace_id: int, holder: str | None) -> int:
         return 1
 
-    async def restore(self, trace_id: int, handovers: int, named: int) -> Restored:
-        return Restored(b"", [], [], [], [], link_rules=of_all(BUILT_IN))
+    async def restore(self, trace_id: int, handovers: int, named: int) -> RestorePoint:
+        return RestorePoint(b"", [], [], [], [], link_rules=of_all(BUILT_IN))
 
     async def own(self, trace_id: int) -> Sequence[Rule]:
         self.looked.set()
@@ -126,7 +126,7 @@ class Source(QuietSource):
 
     @asynccontextmanager
     async def open(
-        self, vhost: str, prefetch: int, sentinel: str | None, taken: Taken, before: Taken
+        self, vhost: str, prefetch: int, sentinel: str | None, taken: Selection, before: Selection
     ) -> AsyncIterator[Queue]:
         yield self._queue
 

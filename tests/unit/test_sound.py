@@ -7,14 +7,14 @@ import pytest
 from app.tracker import Policy
 from model.sound import (
     FINE,
-    Assumed,
+    AssumedParticipant,
     Certainty,
     Client,
     Doubt,
     Evidence,
     Late,
     Misfit,
-    Missed,
+    MissedLinks,
     Missing,
     Soundness,
     doubts_of,
@@ -22,11 +22,11 @@ from model.sound import (
 )
 
 
-def assumed(*numbers: int) -> list[Assumed]:
-    return [Assumed(number, f"shop@127.0.0.1 #{number}", 10, 20) for number in numbers]
+def assumed(*numbers: int) -> list[AssumedParticipant]:
+    return [AssumedParticipant(number, f"shop@127.0.0.1 #{number}", 10, 20) for number in numbers]
 
 
-def sentences(participants: list[Assumed], misfit: Misfit | None = None) -> list[str]:
+def sentences(participants: list[AssumedParticipant], misfit: Misfit | None = None) -> list[str]:
     return [str(doubt) for doubt in doubts_of(participants, misfit)]
 
 
@@ -145,7 +145,7 @@ def missing(*numbers: int, policy: str = "channel", known: int = 20) -> list[Mis
 
 
 def test_what_the_policy_missed_is_said_with_rules_counts_and_the_better_policy() -> None:
-    missed = [Missed("celery-parent", 20), Missed("reply", 40)]
+    missed = [MissedLinks("celery-parent", 20), MissedLinks("reply", 40)]
     [doubt] = doubts_of([], None, missing(4, 5), missed)
     assert doubt.found == (
         "participants are channels, and of 100 causes that messages of shop@10.0.0.7 #4 and"
@@ -162,7 +162,7 @@ def test_what_the_policy_missed_is_said_with_rules_counts_and_the_better_policy(
 def test_the_better_policy_takes_together_what_this_one_takes_apart(
     policy: str, better: str
 ) -> None:
-    for missed in ([Missed("reply", 1)], []):  # the links may be gone by now
+    for missed in ([MissedLinks("reply", 1)], []):  # the links may be gone by now
         [doubt] = doubts_of([], None, missing(1, policy=policy), missed)
         assert doubt.remedy == f"rabbitmq-itc restamp / --participant {better} sees it"
 

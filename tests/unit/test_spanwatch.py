@@ -6,22 +6,22 @@ import asyncio
 from collections.abc import Sequence
 
 from app.errors import OutageError
-from app.stored.spans import Outcome, Resolved
+from app.stored.spans import ResolutionOutcome, ResolutionRound
 from app.traces.spanwatch import SpanBounds, SpanWatch
 
 
 class FakeStore:
     """Gives these results, one after another, and then nothing more."""
 
-    def __init__(self, *results: Resolved | Exception) -> None:
+    def __init__(self, *results: ResolutionRound | Exception) -> None:
         self.results = list(results)
         self.looked = asyncio.Event()
         self.pruned: list[tuple[int | None, int]] = []
 
-    async def resolve(self) -> Resolved:
+    async def resolve(self) -> ResolutionRound:
         if not self.results:
             self.looked.set()
-            return Resolved()
+            return ResolutionRound()
         result = self.results.pop(0)
         if isinstance(result, Exception):
             raise result
@@ -32,8 +32,8 @@ class FakeStore:
         return 2
 
 
-def linked(links: int, known: int, *, more: bool) -> Resolved:
-    return Resolved({Outcome.linked: links}, links, known, more)
+def linked(links: int, known: int, *, more: bool) -> ResolutionRound:
+    return ResolutionRound({ResolutionOutcome.linked: links}, links, known, more)
 
 
 def watch(store: FakeStore, bounds: Sequence[float | None] = (None, 60.0)) -> SpanWatch:
@@ -49,7 +49,7 @@ async def test_it_goes_on_while_there_is_more_and_counts() -> None:
     await one.look()
     assert store.results == []
     assert (one.state.links, one.state.known) == (3, 1)
-    assert one.state.outcomes == {Outcome.linked: 3}
+    assert one.state.outcomes == {ResolutionOutcome.linked: 3}
 
 
 async def test_spans_are_removed_as_events_are_when_it_is_time() -> None:

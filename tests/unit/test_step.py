@@ -10,7 +10,7 @@ from app.tracker.identity import Places, Policy
 from app.tracker.links import BUILT_IN, Rules
 from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Names
-from app.tracker.participants import Participant, Participants
+from app.tracker.participants import Participant, ParticipantRegistry
 from app.tracker.records import Channel, Deliver, Publish, Record
 from app.tracker.step import Steps
 from itc import Relation, compare
@@ -25,7 +25,7 @@ class World:
     """Participants by name, and the steps that they take."""
 
     def __init__(self, policy: Policy = Policy.connection) -> None:
-        self.participants = Participants(policy, Places(), assumed=64)
+        self.participants = ParticipantRegistry(policy, Places(), assumed=64)
         linker = Linker(RULES, 100, self.participants.numbered, lambda: 0, Places())
         self.steps = Steps(self.participants, linker)
 

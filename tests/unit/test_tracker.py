@@ -16,7 +16,7 @@ from app.tracker import (
     Policy,
     Publish,
     Record,
-    Restored,
+    RestorePoint,
     StampedEvent,
     Tracker,
     matching,
@@ -40,7 +40,7 @@ class Store:
 
     def __init__(self) -> None:
         self.events: list[StampedEvent] = []
-        self.restored = Restored(b"", [], [], [], [])
+        self.restored = RestorePoint(b"", [], [], [], [])
 
     def append(self, events: list[StampedEvent], checkpoint: Checkpoint) -> None:
         for event in events:
@@ -50,7 +50,7 @@ class Store:
         touched = {state.number for state in checkpoint.participants}
         before = self.restored
         replies = dict(checkpoint.replies)
-        self.restored = Restored(
+        self.restored = RestorePoint(
             state=checkpoint.state,
             channels=[
                 msgspec.structs.replace(each, replies_to=replies.get(each.key, each.replies_to))

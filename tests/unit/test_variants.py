@@ -13,7 +13,7 @@ from model import variants
 from model.conversations import Conversation, conversation_of
 from model.deaths import Death
 from model.described import shown
-from model.happened import Cause, Happened
+from model.happened import Cause, ConversationEvent
 from model.variants import Flow, Variant, variant_of
 from model.words import EventType, Match
 
@@ -35,7 +35,7 @@ def told(*messages: Sent, base: int = 0) -> Conversation:
     for place, one in enumerate(messages):
         number = next(numbers)
         queues = ("work",) if one.routed else ()
-        publish = Happened(
+        publish = ConversationEvent(
             number,
             EventType.published,
             Match.none,

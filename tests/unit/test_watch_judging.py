@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any, Literal
 
-from app.stored.assertions import Reach, Seen
+from app.stored.assertions import Reach, WatchedEvent
 from app.watch import judging
 from app.watch.judging import Judges, Proofs
-from app.watch.subjects import Subject
-from app.watch.waiting import Settled, Wait
+from app.watch.subjects import AssertionScope
+from app.watch.waiting import SettledPoint, Wait
 from model.assertions import AtMost, TypePattern
 
 
@@ -19,12 +19,12 @@ class Row:
     """So many publishes, each because of the one before; nothing else is stored of them."""
 
     def __init__(self, count: int) -> None:
-        self.events = [Seen(number, number, True, "step") for number in range(count)]
+        self.events = [WatchedEvent(number, number, True, "step") for number in range(count)]
 
     async def reached(
         self, trace_id: int, ids: Sequence[int], towards: Literal[1, -1]
     ) -> Mapping[int, Reach]:
-        def of(each: int) -> Sequence[Seen]:
+        def of(each: int) -> Sequence[WatchedEvent]:
             return self.events[each + 1 :] if towards == 1 else self.events[:each]
 
         return {each: Reach(self.events[each], of(each), True) for each in ids}
@@ -37,7 +37,7 @@ async def lines_run(count: int, waits: int) -> int:
     """How many lines of judging it takes to judge the newest of a row so many times together."""
     row: Any = Row(count)
     proofs = Proofs()
-    proofs.add(Settled(count, count))
+    proofs.add(SettledPoint(count, count))
     newest = [Wait(count - 1, count - 1, count - 1)] * waits
     lines = 0
 
@@ -51,7 +51,7 @@ async def lines_run(count: int, waits: int) -> int:
     before = sys.gettrace()
     sys.settrace(traced)
     try:
-        subject = Subject(AtMost(TypePattern("*"), 5))
+        subject = AssertionScope(AtMost(TypePattern("*"), 5))
         found = await Judges(row, row, row, row, row).judge(1, subject, newest, proofs)
     finally:
         sys.settrace(before)

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from app.secret_url import SecretUrl
-from app.stored.assertions import Delivery, Telling, Violation, ViolationKind
+from app.stored.assertions import Telling, Violation, ViolationKind, WebhookState
 from app.watch.post import WebhookPost
 from app.watch.webhook import AT_ONCE, LONGEST_PAUSE, Webhook, pause, secret_in
 
@@ -39,7 +39,7 @@ def violation(number: int, **changes: object) -> Violation:
         recorded_at=5 * SECOND,
         found_at=35 * SECOND,
         sentence="it led to no invoice within 30 s",
-        delivery=Delivery.due,
+        delivery=WebhookState.due,
         attempts=0,
         delivered_at=None,
         error=None,
@@ -66,20 +66,20 @@ class Waiting:
     ) -> None:
         violation_id = telling.first.id
         one = self.due[violation_id]
-        state = Delivery.delivered if error is None else Delivery.due
+        state = WebhookState.delivered if error is None else WebhookState.due
         if error is not None and next_at is None:
-            state = Delivery.given_up
+            state = WebhookState.given_up
         self.due[violation_id] = msgspec.structs.replace(
             one, delivery=state, attempts=one.attempts + 1, error=error
         )
         if next_at is not None:
             self.next_at[violation_id] = next_at
 
-    async def deliveries(self) -> dict[Delivery, int]:
+    async def deliveries(self) -> dict[WebhookState, int]:
         return {}
 
     def is_due(self, key: int) -> bool:
-        return self.due[key].delivery is Delivery.due
+        return self.due[key].delivery is WebhookState.due
 
 
 class Clock:
@@ -143,7 +143,7 @@ async def test_a_violation_is_sent_as_a_cloud_event() -> None:
             "sentence": "it led to no invoice within 30 s",
         },
     }
-    assert waiting.due[7].delivery is Delivery.delivered
+    assert waiting.due[7].delivery is WebhookState.delivered
     assert "webhook-signature" not in request.headers
 
 
@@ -191,7 +191,7 @@ async def test_an_answer_that_comes_byte_by_byte_is_left_after_its_time() -> Non
     async with server, asyncio.timeout(30):
         await dripped.look()
         await dripped.stop()
-    assert waiting.due[7].delivery is Delivery.due
+    assert waiting.due[7].delivery is WebhookState.due
     assert waiting.due[7].attempts == 1
 
 
@@ -218,7 +218,7 @@ async def test_what_is_not_taken_is_the_same_event_when_it_is_sent_again(status:
     await refusing.look()
     assert len(seen) == 2
     assert seen[0].content == seen[1].content
-    assert (waiting.due[7].delivery, waiting.due[7].attempts) == (Delivery.due, 2)
+    assert (waiting.due[7].delivery, waiting.due[7].attempts) == (WebhookState.due, 2)
     assert waiting.due[7].error == f"hooks.example.org answered with {status}"
 
 
@@ -229,7 +229,7 @@ async def test_it_is_given_up_after_a_time_and_that_stays_known() -> None:
         assert clock.at < 200 * SECOND
         await refusing.look()
         clock.at += SECOND
-    assert waiting.due[7].delivery is Delivery.given_up
+    assert waiting.due[7].delivery is WebhookState.given_up
     assert clock.at >= (35 + 60) * SECOND
     assert await refusing.look() is False
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from app.stored.assertions import Judged, NewViolation, ViolationKind
+from app.stored.assertions import JudgingStep, NewViolation, ViolationKind
 from tests.web.conftest import OpenPage
 from tests.web.past import Past, demo_world
 from tests.web.service import Served
@@ -175,7 +175,7 @@ def judge(
             recorded_at=server.world.events[event - 1].at,
             sentence=sentence,
         )
-        found = Judged(
+        found = JudgingStep(
             name=name,
             text=one.text,
             before=one.judged_id,

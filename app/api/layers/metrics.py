@@ -1,4 +1,4 @@
-"""What is measured for every request: the time to its answer, by method, route and status."""
+"""Measurements of every request: the time to its answer, by method, route and status."""
 
 from __future__ import annotations
 

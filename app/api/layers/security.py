@@ -1,4 +1,4 @@
-"""What keeps a browser from being used against its user.
+"""Protection of a browser from being used against its user.
 
 State-changing requests from another site's page are refused; every answer says how little a page
 of ours may load, and that nobody may frame it.

@@ -15,7 +15,7 @@ from app.api.otlp.fields import (
     LONGEST_SERVICE,
     SERVICE_NAME,
     Bad,
-    Work,
+    ReadingBudget,
     link,
     span,
 )
@@ -48,7 +48,7 @@ class _Span(_Fields):
     links: list[_Link] | None = None
 
 
-class _Scope(_Fields):
+class _OtlpScope(_Fields):
     spans: list[_Span] | None = None
 
 
@@ -61,13 +61,13 @@ class _Attribute(_Fields):
     value: _Value | None = None
 
 
-class _Resource(_Fields):
+class _OtlpResource(_Fields):
     attributes: list[_Attribute] | None = None
 
 
 class _OfResource(_Fields):
-    resource: _Resource | None = None
-    scope_spans: list[_Scope] | None = None
+    resource: _OtlpResource | None = None
+    scope_spans: list[_OtlpScope] | None = None
 
 
 class _Request(_Fields):
@@ -78,7 +78,7 @@ _decode = msgspec.json.Decoder(_Request).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def read(body: bytes, work: Work) -> Iterator[Span | Refusal]:
+def read(body: bytes, work: ReadingBudget) -> Iterator[Span | Refusal]:
     """The spans of an ExportTraceServiceRequest, or why one is refused."""
     # An object takes many times the memory of `{}`. Each span has this field, and links do.
     work.grant(body.count(b'"spanId"'))
@@ -121,7 +121,7 @@ def _span(given: _Span, service: str | None) -> Span | Refusal:
         return Refusal.invalid
 
 
-def _service(resource: _Resource | None) -> str | None:
+def _service(resource: _OtlpResource | None) -> str | None:
     for attribute in (resource and resource.attributes) or ():
         if attribute.key == SERVICE_NAME and attribute.value is not None:
             name = attribute.value.string_value or ""

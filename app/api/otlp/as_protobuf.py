@@ -13,11 +13,11 @@ from app.api.otlp.fields import (
     LONGEST_SERVICE,
     SERVICE_NAME,
     Bad,
-    Work,
+    ReadingBudget,
     link,
     span,
 )
-from app.stored.spans import MOST_LINKS, Link, Refusal, Span
+from app.stored.spans import MOST_LINKS, Refusal, Span, SpanLink
 from model.texts import storable
 
 # A field's value: a number, or where bytes begin and end.
@@ -27,7 +27,7 @@ _VARINT, _FIXED64, _BYTES, _START_GROUP, _END_GROUP, _FIXED32 = range(6)
 _LONGEST_VARINT = 10
 
 
-def read(body: bytes, work: Work) -> Iterator[Span | Refusal]:
+def read(body: bytes, work: ReadingBudget) -> Iterator[Span | Refusal]:
     """The spans of an ExportTraceServiceRequest, or why one is refused."""
     return _Message(body, work).spans()
 
@@ -60,7 +60,7 @@ def _varint(value: int) -> bytes:
 class _Message:
     """A request's bytes, and how much of them may still be looked at."""
 
-    def __init__(self, body: bytes, work: Work) -> None:
+    def __init__(self, body: bytes, work: ReadingBudget) -> None:
         self._body = body
         self._work = work
 
@@ -90,7 +90,7 @@ class _Message:
     def _span(self, begin: int, end: int, service: str | None) -> Span | Refusal:
         ids = {1: b"", 2: b"", 4: b""}
         numbers = {6: 0, 7: 0, 8: 0, 16: 0}
-        links: list[Link | None] = []
+        links: list[SpanLink | None] = []
         for number, value in self._fields(begin, end):
             if isinstance(value, int):
                 if number in numbers:
@@ -102,7 +102,7 @@ class _Message:
         times = numbers[7], numbers[8]
         return span(ids[1], ids[2], ids[4], numbers[16], numbers[6], times, service, links)
 
-    def _link(self, begin: int, end: int) -> Link | None:
+    def _link(self, begin: int, end: int) -> SpanLink | None:
         trace_id = span_id = b""
         flags = 0
         for number, value in self._fields(begin, end):

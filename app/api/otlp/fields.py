@@ -1,10 +1,10 @@
-"""What both forms of a span have in common."""
+"""Parts that both forms of a span have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from app.stored.spans import MOST_LINKS, Link, Refusal, Span, SpanKind
+from app.stored.spans import MOST_LINKS, Refusal, Span, SpanKind, SpanLink
 
 SERVICE_NAME = "service.name"
 LONGEST_SERVICE = 256  # characters
@@ -23,8 +23,8 @@ class TooManyError(Exception):
     """More of what the text names than a request may have."""
 
 
-class Work:
-    """How much of a request may be read, and was: spans, and the parts that they consist of.
+class ReadingBudget:
+    """The work on a request: spans, and the parts that they consist of, as allowed and as done.
 
     A part is a field of protobuf or an object of JSON. Each takes time whatever it says, so a
     request has them for the spans that it brings, and is counted by both.
@@ -60,21 +60,21 @@ class Work:
 
     @property
     def cost(self) -> float:
-        """How many ordinary spans would have taken as long."""
+        """The number of ordinary spans that would have taken as long."""
         parts = (self._granted - self._left) / self._PARTS_OF_SPAN
         return max(1, self._spans, parts, self.size / self._BYTES_OF_SPAN)
 
 
 def remote(flags: int) -> bool | None:
-    """Whether a parent or a link is another process's, None where the flags do not say."""
+    """Tell whether a parent or a link is another process's, None where the flags do not say."""
     return bool(flags & _IS_REMOTE) if flags & _KNOWN else None
 
 
-def link(trace_id: bytes, span_id: bytes, flags: int) -> Link | None:
+def link(trace_id: bytes, span_id: bytes, flags: int) -> SpanLink | None:
     """A link, None if its ids are none."""
     if not _is_id(trace_id, 16) or not _is_id(span_id, 8):
         return None
-    return Link(trace_id + span_id, remote(flags))
+    return SpanLink(trace_id + span_id, remote(flags))
 
 
 def span(
@@ -85,7 +85,7 @@ def span(
     kind: int,
     times: tuple[int, int],
     service: str | None,
-    links: Iterable[Link | None],
+    links: Iterable[SpanLink | None],
 ) -> Span | Refusal:
     """A span, or why it is refused; ``times`` are its start and its end in ns."""
     begin, end = times

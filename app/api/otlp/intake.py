@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from app.api.otlp.fields import Work
+from app.api.otlp.fields import ReadingBudget
 from app.api.otlp.reading import PROTOBUF, form_of, spans_of, unpacked
 from app.api.problems import SlowDownError
 from app.stored.spans import Refusal, Span
@@ -29,7 +29,7 @@ _DAY = 86_400_000_000  # µs
 
 
 class IntakeBounds(msgspec.Struct, frozen=True):
-    """How much is taken: bytes of a request once unpacked, spans of a request, and a second.
+    """Bounds on intake: bytes of a request once unpacked, spans of a request, and a second.
 
     And how old a span may be, in days; None for any age. OpenTelemetry's SDKs send up to 512
     spans a request; a sender that sends more a second than is taken waits, and capture does not.
@@ -41,8 +41,8 @@ class IntakeBounds(msgspec.Struct, frozen=True):
     days: float | None = None
 
 
-class Taken(msgspec.Struct, frozen=True):
-    """What was refused of a request, by reason."""
+class RefusalCounts(msgspec.Struct, frozen=True):
+    """Refusals of a request, by reason."""
 
     refused: Counter[Refusal]
 
@@ -80,7 +80,7 @@ class Intake:
         self.taken = self.repeated = 0
         self.refused: Counter[Refusal] = Counter()
 
-    async def take(self, body: bytes, content_type: str, encoding: str) -> Taken:
+    async def take(self, body: bytes, content_type: str, encoding: str) -> RefusalCounts:
         """Store what is in a request's body.
 
         Raises `BadRequestError` for what cannot be read, and its `TooLargeError` and
@@ -96,10 +96,10 @@ class Intake:
         finally:
             self._waiting -= 1
 
-    async def _take(self, body: bytes, form: str, encoding: str) -> Taken:
+    async def _take(self, body: bytes, form: str, encoding: str) -> RefusalCounts:
         self._check_rate()
         bounds = self._bounds
-        work = Work(bounds.spans)
+        work = ReadingBudget(bounds.spans)
         try:
             request = await asyncio.to_thread(
                 lambda: spans_of(unpacked(body, encoding, bounds.unpacked_bytes), form, work)
@@ -120,7 +120,7 @@ class Intake:
         self.refused += refused
         if new:
             self._arrived()
-        return Taken(refused)
+        return RefusalCounts(refused)
 
     def _check_rate(self) -> None:
         """Let in a request while less than so many spans a second came; it may bring too many."""
@@ -151,5 +151,5 @@ class Intake:
 
 
 def is_protobuf(content_type: str) -> bool:
-    """Whether a request, and so the answer to it, is in protobuf."""
+    """Tell whether a request, and so the answer to it, is in protobuf."""
     return content_type.partition(";")[0].strip().lower() == PROTOBUF

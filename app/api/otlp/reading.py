@@ -8,7 +8,7 @@ from collections import Counter
 import msgspec
 
 from app.api.otlp import as_json, as_protobuf
-from app.api.otlp.fields import Bad, TooManyError, Work
+from app.api.otlp.fields import Bad, ReadingBudget, TooManyError
 from app.errors import BadRequestError, TooLargeError, WrongTypeError
 from app.stored.spans import Refusal, Span
 
@@ -75,7 +75,7 @@ def _gunzip(body: bytes, most: int) -> bytes:
     return b"".join(parts)
 
 
-def spans_of(body: bytes, form: str, work: Work) -> Request:
+def spans_of(body: bytes, form: str, work: ReadingBudget) -> Request:
     """The spans of an unpacked body, as far as the work allows.
 
     Raises `BadRequestError` for what cannot be read, and `TooLargeError`.

@@ -15,7 +15,7 @@ from app.api.routes.submitting import ACCEPTED, Prefer, submitted
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, Writer
 from app.errors import BadRequestError, NotFoundError
-from app.jobs.archives import Archived
+from app.jobs.archives import ArchiveState
 from app.stored.jobs import Json
 from app.stored.reading import EventFilter
 from model.archives import ArchiveSummary
@@ -79,9 +79,9 @@ async def _answer(result: Json) -> Response:
     return json_answer(result, 201 if result["events"] else 200)
 
 
-@router.get("", **answering(Archived, READING_ONE))
+@router.get("", **answering(ArchiveState, READING_ONE))
 async def get_archive(user: Reader, parts: Parts, vhost: OfVhost) -> Response:
-    """What of a virtual host is archived."""
+    """Tell what of a virtual host is archived."""
     user.must_see(vhost, "archive")
     return json_answer(await asyncio.to_thread(parts.archives.get, vhost))
 

@@ -1,4 +1,4 @@
-"""What must hold in a virtual host: look, set, remove; and what did not hold."""
+"""Assertions of a virtual host: look, set, remove; and what did not hold."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ViolationsQuery(BaseModel):
     )
 
     def filter_for(self, user: User) -> ViolationFilter:
-        """What the store is asked: never more than the user may see."""
+        """The question for the store: never more than the user may see."""
         return ViolationFilter(
             vhosts=user.vhosts,
             vhost=self.vhost,
@@ -60,7 +60,7 @@ class ViolationsQuery(BaseModel):
 async def list_violations(
     query: Annotated[ViolationsQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
-    """What did not hold, newest first."""
+    """List what did not hold, newest first."""
     if query.vhost is not None:
         user.must_see(query.vhost, "trace")
     found = await parts.store.violations.list(
@@ -79,7 +79,7 @@ async def list_assertions(
     parts: Parts,
     vhost: Annotated[Text | None, Query(description="Of this virtual host.")] = None,
 ) -> Response:
-    """What must hold, by virtual host and in the order of its file, and what came of it."""
+    """List what must hold, by virtual host and in the order of its file, and what came of it."""
     if vhost is not None:
         user.must_see(vhost, "trace")
     vhosts = user.vhosts if vhost is None else {vhost}

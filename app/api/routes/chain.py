@@ -24,7 +24,7 @@ from app.api.routes.queries import Form, Number
 from app.api.services import Parts
 from app.api.signin.auth import Reader
 from app.errors import BadRequestError
-from app.stored.causality import Chain, Touched
+from app.stored.causality import ChainPart, Touched
 from itc import Relation, compare
 from model.answers import ORDERED, Verdict, touched_sentence
 from model.described import shown
@@ -38,7 +38,7 @@ MOST_EVENTS = 100
 
 
 class ChainQuery(Form):
-    """How much of a chain."""
+    """Bounds on a chain."""
 
     limit: WalkLimit = Field(200, description="Most events in the answer; at most 1000.")
     via: ViaWord = Field(
@@ -54,7 +54,7 @@ class ChainQuery(Form):
 
 
 @router.get(
-    "/itc_db/chain/{a}/{b}", **answering((ChainEnds, Chain, Related, Certainty), READING_ONE)
+    "/itc_db/chain/{a}/{b}", **answering((ChainEnds, ChainPart, Related, Certainty), READING_ONE)
 )
 async def get_chain(
     a: EventId, b: OtherId, query: Annotated[ChainQuery, Query()], user: Reader, parts: Parts
@@ -115,7 +115,7 @@ class TouchedQuery(Form):
 async def get_touched(
     query: Annotated[TouchedQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
-    """How many of the events since were caused by some events, may have been, or cannot have been.
+    """Count the events since that were caused by some events, may have been, or cannot have been.
 
     With a verdict also these events, by id. Of several events: by any of them.
     """

@@ -112,7 +112,7 @@ async def make_export(
 async def _known_at_once(
     from_: int, to: int, file: str, via: Via, parts: Services
 ) -> ChainSummary | None:
-    """What the job would find for concurrent events that are stored; None for any others."""
+    """The result of the job for concurrent events that are stored; None for any others."""
     began = time.monotonic()
     try:
         one, other = await parts.store.events.get_all((from_, to), CLOCK_ALONE)

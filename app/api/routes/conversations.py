@@ -31,7 +31,7 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class ConversationQuery(BaseModel):
-    """What leads on, and how much of it to show."""
+    """Query for a conversation: what leads on, and how much of it to show."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -101,7 +101,7 @@ class ConversationsQuery(WithHeaders):
 
     @property
     def wanted(self) -> ConversationFilter:
-        """What they must have become."""
+        """The conditions on what they became."""
         return ConversationFilter(
             min_seconds=self.min_seconds,
             max_seconds=self.max_seconds,

@@ -84,7 +84,7 @@ class Download(FileResponse):
 
 
 def _matches(header: str, tag: str, *, weakly: bool) -> bool:
-    """Whether a list of entity tags, or ``*``, includes the file's own, which is strong."""
+    """Tell whether a list of entity tags, or ``*``, includes the file's own, which is strong."""
     if header.strip() == "*":
         return True
     named = _ENTITY_TAG.findall(header)

@@ -34,8 +34,8 @@ from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User
 from app.api.tail import TailQuery, Watch
 from app.errors import NotFoundError
-from app.stored.causality import EventLinks, Fate, Walk
-from app.stored.reading import EventPage, Found, Sort
+from app.stored.causality import EventLinks, Fate, WalkPart
+from app.stored.reading import EventList, EventPage, Sort
 from itc import compare
 from model.answers import ORDERED
 from model.described import shown
@@ -97,8 +97,10 @@ async def list_events(
     return _events_answer(view, heavy, parts)
 
 
-async def _heavy(found: Found | EventPage, query: ListQuery, user: User, parts: Services) -> Heavy:
-    """What is still to be read of a list, and its links where they are asked for."""
+async def _heavy(
+    found: EventList | EventPage, query: ListQuery, user: User, parts: Services
+) -> Heavy:
+    """The parts of a list that are still to be read, and its links where they are asked for."""
     links = None
     if query.links:
         links = await parts.store.causality.named_by([row.id for row in found.items])
@@ -112,7 +114,7 @@ def _events_answer(view: Any, heavy: Heavy, parts: Services) -> Response:
 async def _list_after(
     query: ListQuery, size: int, event_id: int, user: User, parts: Services, request: Request
 ) -> Response:
-    """What comes after a cursor; if there is nothing yet and the caller wants to wait, waits."""
+    """The events after a cursor; if there is nothing yet and the caller wants to wait, waits."""
     following = TailQuery(
         query.filter_for(user),
         user.content,
@@ -163,7 +165,7 @@ async def get_event(event_id: EventId, user: Reader, parts: Parts) -> Response:
 async def get_causes(
     event_id: EventId, walk: Annotated[CausesQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
-    """What happened before an event, nearest first."""
+    """List what happened before an event, nearest first."""
     event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     limit = walk.limit
     asked = walk.filter_for(user)
@@ -183,7 +185,7 @@ async def get_causes(
 async def get_effects(
     event_id: EventId, walk: Annotated[EffectsQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
-    """What happened after an event, nearest first."""
+    """List what happened after an event, nearest first."""
     event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     limit = walk.limit
     asked = walk.filter_for(user)
@@ -196,7 +198,7 @@ async def get_effects(
 
 
 async def _walk_answer(
-    event: Event, towards: int, found: Walk, walk: WalkQuery, user: User, parts: Services
+    event: Event, towards: int, found: WalkPart, walk: WalkQuery, user: User, parts: Services
 ) -> Response:
     heavy = Heavy(found.heavy, user.content, walk.chosen, walk.large)
     following = found.items[-1].id if found.truncated else None
@@ -233,7 +235,7 @@ async def get_deliveries(
 
 @router.get("/itc_db/compare/{a}/{b}", **answering((Pair, Related, Certainty), READING_ONE))
 async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> Response:
-    """How two events are related, in a word and in a sentence."""
+    """Compare two events, in a word and in a sentence."""
 
     async def answer() -> Any:
         one, other = await visible_events(parts.store.events, (a, b), user, CLOCK_ALONE)

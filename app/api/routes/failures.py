@@ -44,7 +44,7 @@ class FailuresQuery(BaseModel):
     )
 
     def filter_for(self, user: User) -> FailureFilter:
-        """What the store is asked: never more than the user may see, or search."""
+        """The question for the store: never more than the user may see, or search."""
         asks_content = self.type is not None or self.exception is not None
         return FailureFilter(
             vhosts=user.searched(self.vhost) if asks_content else user.vhosts,
@@ -64,7 +64,7 @@ class FailuresQuery(BaseModel):
 async def list_failures(
     query: Annotated[FailuresQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
-    """What failed, newest first, in groups and over time."""
+    """List what failed, newest first, in groups and over time."""
     asked = query.filter_for(user)
     trace_id = None if query.vhost is None else await trace_id_of(query.vhost, user, parts)
     async with parts.searches.turn(user.name):
@@ -76,7 +76,7 @@ async def list_failures(
 
 
 async def _certainty(trace_id: int, asked: FailureFilter, parts: Services) -> Certainty:
-    """How far an answer about a period of a trace is to be relied on."""
+    """The certainty of an answer about a period of a trace."""
     first, last = await parts.store.failures.span(asked)
     gaps = await parts.store.gaps.between(trace_id, first, last)
     return Certainty(gaps, await parts.store.doubts.between(trace_id, first, last))

@@ -26,12 +26,12 @@ from app.api.openapi import READING
 from app.api.services import Parts, Services
 from app.api.signin.auth import User, reader_of
 from app.jobs.manager import HISTORY
-from app.stored.assertions import Delivery
+from app.stored.assertions import WebhookState
 from app.stored.jobs import Job, JobState
-from app.stored.spans import Outcome, Refusal
+from app.stored.spans import Refusal, ResolutionOutcome
 from app.traces.life import TraceState
 from app.traces.spanwatch import SpanState
-from app.traces.status import TraceStatus, Work
+from app.traces.status import CaptureCost, TraceStatus
 from app.version import program_version
 
 router = APIRouter(tags=["service"])
@@ -46,12 +46,12 @@ async def metrics(request: Request, parts: Parts) -> Response:
     """Everything that Prometheus scrapes, of the virtual hosts that the user sees."""
     user = None if parts.settings.metrics_open else await reader_of(request)
     own = CollectorRegistry()
-    own.register(Snapshot(await _families(parts, user)))
+    own.register(MetricsReading(await _families(parts, user)))
     text = generate_latest(request.app.state.http_metrics.registry) + generate_latest(own)
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
-class Snapshot(Collector):
+class MetricsReading(Collector):
     """Metrics that were read before the scrape's answer is made."""
 
     def __init__(self, families: Sequence[Metric]) -> None:
@@ -238,12 +238,12 @@ TRACE_METRICS = (
 
 
 class Duration(msgspec.Struct, frozen=True):
-    """How long something took in total, and how often it was done."""
+    """The time that something took in total, and how often it was done."""
 
     name: str
     text: str
-    count: Callable[[Work], int]
-    seconds: Callable[[Work], float]
+    count: Callable[[CaptureCost], int]
+    seconds: Callable[[CaptureCost], float]
 
 
 DURATIONS = (
@@ -311,7 +311,7 @@ def _spans(parts: Services) -> Iterable[Metric]:
         "Publishes whose spans came, and what they tell of the message that was handled.",
         labels=["outcome"],
     )
-    for outcome in Outcome:
+    for outcome in ResolutionOutcome:
         outcomes.add_metric([outcome.value], state.outcomes[outcome])
     yield outcomes
     links = CounterMetricFamily(
@@ -345,7 +345,7 @@ async def _assertions(parts: Services, vhosts: frozenset[str] | None) -> Iterabl
         labels=["delivery"],
     )
     deliveries = await parts.store.violations.deliveries()
-    for state in Delivery:
+    for state in WebhookState:
         kept.add_metric([state.value], deliveries.get(state, 0))
     return judged, waiting, kept
 

@@ -15,7 +15,7 @@ from app.api.routes.traces import trace_id_of
 from app.api.services import Parts
 from app.api.signin.auth import Reader
 from app.errors import BadRequestError
-from app.stored.reading import Histogram, Period
+from app.stored.reading import Histogram, TracePeriod
 from app.traces.status import TraceStatus
 from model.described import shown
 from model.sound import Certainty
@@ -33,7 +33,7 @@ class HistogramQuery(Filter):
 
 
 class PeriodCertainty(msgspec.Struct, frozen=True, kw_only=True):
-    """How far answers about a period of a virtual host are to be relied on."""
+    """Tell how far answers about a period of a virtual host are to be relied on."""
 
     vhost: str
     since: Microseconds | None
@@ -54,7 +54,7 @@ class PeriodCertainty(msgspec.Struct, frozen=True, kw_only=True):
 async def count_over_time(
     query: Annotated[HistogramQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
-    """How many events there were over time, by filter.
+    """Count events over time, by filter.
 
     The period is from `since` to `until`, or from the oldest event that is kept to the newest.
     """
@@ -70,7 +70,7 @@ async def certainty_of_period(
     since: Annotated[Moment | None, Query(description="From this time on.")] = None,
     until: Annotated[Moment | None, Query(description="Up to this time.")] = None,
 ) -> Response:
-    """How far answers about a period of a virtual host are to be relied on."""
+    """Tell how far answers about a period of a virtual host are to be relied on."""
     begin = None if since is None else microseconds_of(since)
     end = None if until is None else microseconds_of(until)
     if begin is not None and end is not None and begin > end:
@@ -93,7 +93,7 @@ async def certainty_of_period(
     return json_answer(shown(found) | shown(Certainty(period.gaps, soundness)))
 
 
-def _known_since(status: TraceStatus, period: Period) -> Microseconds | None:
+def _known_since(status: TraceStatus, period: TracePeriod) -> Microseconds | None:
     """Where events were removed, nothing is known of the time before the oldest that is left."""
     counted = status.counters.published + status.counters.received
     return period.oldest_at if status.events < counted else status.created_at

@@ -167,7 +167,7 @@ class Filter(WithHeaders):
     )
 
     def filter_for(self, user: User) -> EventFilter:
-        """What the store is asked: never more than the user may see, or search."""
+        """The question for the store: never more than the user may see, or search."""
         asked = EventFilter(
             vhosts=user.vhosts,
             vhost=self.vhost,
@@ -214,7 +214,7 @@ class Form(BaseModel):
 
 
 class ListForm(Form):
-    """What of each event a list has, and the live tail."""
+    """The form of each event in a list, and in the live tail."""
 
     links: bool = Field(
         False, description="Each event with its `links`: what it names as its causes."
@@ -222,7 +222,7 @@ class ListForm(Form):
 
 
 class WalkQuery(Filter, Form):
-    """How far to walk, and which of the events on the way are asked for."""
+    """Query for a walk: how far, and which of the events on the way are asked for."""
 
     limit: WalkLimit = Field(100, description="Most events in the answer; at most 1000.")
     via: ViaWord = Field(
@@ -234,12 +234,12 @@ class WalkQuery(Filter, Form):
 
     @property
     def along(self) -> Via:
-        """What the walk follows."""
+        """The steps that the walk follows."""
         return Via[self.via]
 
 
 class CausesQuery(WalkQuery):
-    """How far to walk towards causes."""
+    """Query for a walk towards causes."""
 
     before: Number | None = Field(
         None, description="Only events before this one: the `next` of the answer before."
@@ -247,7 +247,7 @@ class CausesQuery(WalkQuery):
 
 
 class EffectsQuery(WalkQuery):
-    """How far to walk towards effects."""
+    """Query for a walk towards effects."""
 
     after: Number | None = Field(
         None, description="Only events after this one: the `next` of the answer before."
@@ -255,7 +255,7 @@ class EffectsQuery(WalkQuery):
 
 
 class LiveQuery(Filter, ListForm):
-    """What the live tail shows."""
+    """Query for the live tail."""
 
     after: Number | None = Field(None, description="Begin after this event; by default now.")
 

@@ -31,7 +31,7 @@ _Prefer = Annotated[
 
 
 class Patience(NamedTuple):
-    """What a client prefers, and ``check``, which raises once it has lost its rights."""
+    """A client's preference, and ``check``, which raises once it has lost its rights."""
 
     prefer: str | None
     check: Callable[[], Awaitable[None]]
@@ -48,7 +48,7 @@ _SECONDS = re.compile(r"[0-9]{1,9}")
 
 
 class Preference(NamedTuple):
-    """How long a client waits, and what ``Preference-Applied`` says about it."""
+    """The time that a client waits, and what ``Preference-Applied`` says about it."""
 
     seconds: float
     applied: str
@@ -106,7 +106,7 @@ async def settled(
 
 
 def preference_of(prefer: str | None) -> Preference | None:
-    """What a client prefers (RFC 7240); None if it waits as long as it takes.
+    """A client's preference (RFC 7240); None if it waits as long as it takes.
 
     If a preference appears twice, the first counts. One with an invalid value is ignored.
     """

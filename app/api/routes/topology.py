@@ -56,7 +56,7 @@ async def count_topology(
 async def get_topology(
     user: Reader, parts: Parts, vhost: OfVhost, since: Since = None, until: Until = None
 ) -> Response:
-    """What was counted for a period, or last."""
+    """Give what was counted for a period, or last."""
     user.must_see(vhost, "trace")
     bounds = (None if bound is None else microseconds_of(bound) for bound in (since, until))
     return json_answer(await asyncio.to_thread(parts.topologies.get, vhost, *bounds))

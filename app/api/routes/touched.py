@@ -1,4 +1,4 @@
-"""What an event touched, as a file with the evidence: make it, download it, remove it."""
+"""Files of touched events: make them, download them, remove them."""
 
 from __future__ import annotations
 

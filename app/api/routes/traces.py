@@ -95,7 +95,7 @@ async def visible_traces(user: User, parts: Services) -> list[TraceStatus]:
 
 
 class PruneResult(msgspec.Struct, frozen=True):
-    """What was removed, or would be; participants are those that have no events left."""
+    """Numbers of what was removed, or would be; participants are those that have no events left."""
 
     vhost: str
     events: int

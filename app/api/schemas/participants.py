@@ -10,7 +10,7 @@ from app.stored.reading import LONGEST_ALIAS, check_alias
 
 
 class AliasRequest(BaseModel):
-    """What to call a participant."""
+    """A name for a participant."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"alias": "Orders"}]})
 

@@ -1,4 +1,4 @@
-"""How to start a trace."""
+"""A wish to start a trace."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TakenPatterns = Annotated[
 
 
 class TraceRequest(BaseModel):
-    """How to start a trace."""
+    """A wish to start a trace."""
 
     model_config = ConfigDict(extra="forbid")
 

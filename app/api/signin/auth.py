@@ -25,7 +25,7 @@ from fastapi import Depends, Request
 from app.api.headers import was_forwarded
 from app.api.parameters import unescape
 from app.api.signin.permissions import EVERYTHING_READ, ReadRights
-from app.api.signin.throttle import Attempt, SignInThrottle
+from app.api.signin.throttle import SignInAttempt, SignInThrottle
 from app.errors import (
     NotAuthenticatedError,
     NotAuthorisedError,
@@ -69,16 +69,16 @@ class User(msgspec.Struct, frozen=True):
 
     @property
     def may_read(self) -> bool:
-        """Whether the user may read."""
+        """Tell whether the user may read."""
         return bool(self.tags & READING_TAGS)
 
     @property
     def may_write(self) -> bool:
-        """Whether the user may start, stop, export and delete."""
+        """Tell whether the user may start, stop, export and delete."""
         return WRITING_TAG in self.tags
 
     def sees(self, vhost: str) -> bool:
-        """Whether the broker shows this virtual host to the user."""
+        """Tell whether the broker shows this virtual host to the user."""
         return self.vhosts is None or vhost in self.vhosts
 
     def must_see(self, vhost: str, what: str) -> None:
@@ -120,7 +120,7 @@ class Authenticator(Protocol):
         ...
 
 
-class NobodyAsked:
+class OpenAccess:
     """``ITC_AUTH=none``: anybody who can reach the loopback address is an administrator."""
 
     async def user(
@@ -223,7 +223,9 @@ class BrokerAuthenticator:
         if not task.cancelled():
             task.exception()  # retrieved here, in case every client has gone away
 
-    async def _ask(self, digest: bytes, authorization: bytes, attempt: Attempt | None) -> User:
+    async def _ask(
+        self, digest: bytes, authorization: bytes, attempt: SignInAttempt | None
+    ) -> User:
         try:
             async with self._slots:
                 broker_user = await self._broker.whoami(authorization)
@@ -283,7 +285,7 @@ class BrokerAuthenticator:
 
 
 class _Known:
-    """What the broker said about some credentials, and until when it is believed."""
+    """The broker's word about some credentials, and until when it is believed."""
 
     __slots__ = ("look_again", "until", "user")
 

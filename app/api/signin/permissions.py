@@ -49,7 +49,7 @@ class ReadRights(msgspec.Struct, frozen=True):
     unknown: str | None = None
 
     def allow(self, event: Event) -> bool:
-        """Whether the broker would hand the event's message to the user.
+        """Tell whether the broker would hand the event's message to the user.
 
         It is read from a queue: that of a delivery, any of those that a publish was routed to. One
         that was routed nowhere would reach a queue that the user binds to its exchange.
@@ -65,7 +65,7 @@ class ReadRights(msgspec.Struct, frozen=True):
         return any(map(pattern.reads, names))
 
     def cover(self, vhost: str) -> bool:
-        """Whether the broker would hand over every message of a virtual host."""
+        """Tell whether the broker would hand over every message of a virtual host."""
         if self.patterns is None:
             return True
         pattern = _by_vhost(self.patterns).get(vhost)
@@ -95,7 +95,7 @@ def _by_vhost(patterns: frozenset[tuple[str, str]]) -> dict[str, ReadPattern]:
 
 @functools.lru_cache(maxsize=1_024)
 def pattern_of(pattern: str) -> ReadPattern:
-    """What a read permission matches."""
+    """The pattern of a read permission."""
     if pattern == "":
         return ReadPattern(lambda name: name == "", reads_all=False)
     lookahead = _LOOKAHEAD.fullmatch(pattern)
@@ -116,7 +116,7 @@ def pattern_of(pattern: str) -> ReadPattern:
 
 
 def _found(pattern: str) -> Callable[[str], bool]:
-    """Whether a pattern is found in a name's bytes, which is what the broker looks at."""
+    """Tell whether a pattern is found in a name's bytes, which is what the broker looks at."""
     options = re2.Options()
     options.log_errors = False
     options.encoding = re2.Options.Encoding.LATIN1

@@ -18,7 +18,7 @@ _LONGEST_NAME = 64  # characters of what is sent instead of an address
 ADDRESS_FACTOR = 10  # many users may share an address (a proxy's), so it is allowed more
 
 
-class Attempt(NamedTuple):
+class SignInAttempt(NamedTuple):
     """A sign-in that was let through and whose outcome is not known yet."""
 
     user: str
@@ -45,7 +45,7 @@ class SignInThrottle:
         self._users = _Failures[tuple[str, str]](failures, capacity)
         self._networks = _Failures[str](failures * ADDRESS_FACTOR, capacity)
 
-    def admit(self, user: str, address: str) -> Attempt:
+    def admit(self, user: str, address: str) -> SignInAttempt:
         """Count an attempt; raises `SlowDownError` where it comes too early."""
         network, now = network_of(address), self._clock()
         key = (network, user)
@@ -53,9 +53,9 @@ class SignInThrottle:
         if wait > 0:
             raise SlowDownError("too many failed sign-ins: wait before the next", wait)
         self._users.count(key, now)
-        return Attempt(user, network, self._networks.count(network, now))
+        return SignInAttempt(user, network, self._networks.count(network, now))
 
-    def succeeded(self, attempt: Attempt) -> None:
+    def succeeded(self, attempt: SignInAttempt) -> None:
         """Forgive the user's failures from this address: whoever made them knows the password.
 
         Failures with other users' names stay, and so does the wait they cause.
@@ -63,7 +63,7 @@ class SignInThrottle:
         own = self._users.forget((attempt.network, attempt.user))
         self._networks.take_back(attempt.network, own, attempt.wait)
 
-    def unanswered(self, attempt: Attempt) -> None:
+    def unanswered(self, attempt: SignInAttempt) -> None:
         """Take one attempt back: the broker did not say whether it was right."""
         self._users.take_back((attempt.network, attempt.user), 1)
         self._networks.take_back(attempt.network, 1, attempt.wait)
@@ -128,7 +128,7 @@ class _Failures(Generic[Key]):
 
 
 def network_of(address: str) -> str:
-    """What a single attacker can own: an IPv4 address, or an IPv6 /64 network."""
+    """A network that a single attacker can own: an IPv4 address, or an IPv6 /64 network."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -45,8 +45,8 @@ _NOTE_LAST = (
 )
 
 
-class Bounds(NamedTuple):
-    """How much is kept: bytes of each message's body, and unreadable messages per trace.
+class StorageBounds(NamedTuple):
+    """Bounds on what is kept: bytes of each message's body, and unreadable messages per trace.
 
     And whether messages' traceparents are kept, for imported spans to tell their causes.
     """
@@ -59,7 +59,7 @@ class Bounds(NamedTuple):
 class Batches(Subject):
     """Batches of stamped events, each with the checkpoint behind it."""
 
-    def __init__(self, database: Database, bounds: Bounds) -> None:
+    def __init__(self, database: Database, bounds: StorageBounds) -> None:
         super().__init__(database)
         self._bounds = bounds
 

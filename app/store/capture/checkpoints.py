@@ -15,12 +15,12 @@ from app.store.database import tables
 from app.store.database.subject import Subject, reads
 from app.tracker.events import (
     ChannelState,
-    Copy,
     Handover,
     NamedEvent,
     ParticipantState,
+    PendingCopy,
     Reference,
-    Restored,
+    RestorePoint,
 )
 from app.tracker.links.names import KEY_BYTES
 from app.tracker.records import Channel
@@ -43,7 +43,7 @@ class Checkpoints(Subject):
     @reads
     async def restore(
         self, connection: AsyncConnection, trace_id: int, handovers: int, named: int = NAMED
-    ) -> Restored:
+    ) -> RestorePoint:
         """The last checkpoint of a trace, with so many of its last handovers and named events.
 
         ``state`` is empty if there is none yet. Raises `NotFoundError` if there is no such trace.
@@ -64,7 +64,7 @@ class Checkpoints(Subject):
             raise NotFoundError(f"no trace has the number {trace_id}")
         state, window, ledger, last_event_id, recorded_at = found
         references = _shared_references()
-        return Restored(
+        return RestorePoint(
             state=state or b"",
             channels=await _channels(connection, trace_id),
             participants=await _participants(connection, trace_id),
@@ -135,7 +135,9 @@ async def _participants(
     return restored
 
 
-async def _copies(connection: AsyncConnection, trace_id: int, reference: References) -> list[Copy]:
+async def _copies(
+    connection: AsyncConnection, trace_id: int, reference: References
+) -> list[PendingCopy]:
     query = (
         select(
             tables.copies.c.number,
@@ -151,7 +153,7 @@ async def _copies(connection: AsyncConnection, trace_id: int, reference: Referen
         .order_by(tables.copies.c.number)
     )
     return [
-        Copy(number, queue, fingerprint, reference(event_id, clock, lamport), recorded_at)
+        PendingCopy(number, queue, fingerprint, reference(event_id, clock, lamport), recorded_at)
         async for number, queue, fingerprint, recorded_at, event_id, clock, lamport in _rows(
             connection, query
         )

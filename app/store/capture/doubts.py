@@ -11,12 +11,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store.database.subject import Subject, reads
 from app.store.reading.events import MAX_ID
 from model.sound import (
-    Assumed,
+    AssumedParticipant,
     Client,
     Doubt,
     Evidence,
     Late,
-    Missed,
+    MissedLinks,
     Missing,
     Soundness,
     doubts_of,
@@ -48,7 +48,7 @@ _EVIDENCE = f"SELECT {_SUMS} FROM participants WHERE trace_id = :trace"  # noqa:
 
 
 class Doubts(Subject):
-    """What is known of the soundness of all traces."""
+    """Knowledge of the soundness of all traces."""
 
     @reads
     async def between(
@@ -67,7 +67,7 @@ class Doubts(Subject):
 
     @reads
     async def evidence(self, connection: AsyncConnection, trace_id: int) -> Evidence:
-        """What a trace's messages say of their causes, against what its policy says."""
+        """The word of a trace's messages on their causes, against what its policy says."""
         [[row]] = await self.database.dialect.rows_of(connection, [_EVIDENCE], {"trace": trace_id})
         return Evidence(*row)
 
@@ -83,8 +83,10 @@ class Doubts(Subject):
         if missing:
             query = missed_sql(int(asked.trace), missing)
             [rows] = await self.database.dialect.rows_of(connection, [query], {})
-            missed = [Missed(*row) for row in rows]
+            missed = [MissedLinks(*row) for row in rows]
         misfit = misfit_of([Client(*row) for row in clients])
         before = Late(*late[0]) if late else None
-        doubts = doubts_of([Assumed(*row) for row in assumed], misfit, missing, missed, before)
+        doubts = doubts_of(
+            [AssumedParticipant(*row) for row in assumed], misfit, missing, missed, before
+        )
         return doubts, others

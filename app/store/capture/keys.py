@@ -1,4 +1,4 @@
-"""What stored messages say of themselves, and the links to the causes that they name."""
+"""Names that stored messages give themselves, and the links to the causes that they name."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _BEQUEATH = (
 
 @functools.cache
 def _forgetting(writing: Writing) -> tuple[TextClause, TextClause]:
-    """What keys leave to deliveries that stay, and their removal."""
+    """Keys that are left to deliveries that stay, and their removal."""
     insert = writing.insert("events.id", "keys.key", ":found_by")
     bequeath = _BEQUEATH.format(insert=insert, in_span=writing.in_span)
     remove = text(f"DELETE FROM keys WHERE {writing.in_span}")  # noqa: S608  our own words
@@ -98,7 +98,7 @@ async def forget_before(
     )
 
 
-class Indexed(NamedTuple):
+class IndexStart(NamedTuple):
     """Since which event a field's values are among the keys; 0 where none is stored before.
 
     ``by_publish``: a delivery may have them by its publish alone (`key_rows`).
@@ -108,10 +108,10 @@ class Indexed(NamedTuple):
     by_publish: bool
 
 
-async def indexed(connection: AsyncConnection) -> dict[str, Indexed]:
+async def indexed(connection: AsyncConnection) -> dict[str, IndexStart]:
     """The fields whose values are among the keys."""
     return {
-        field: Indexed(0 if first <= max(oldest, FIRST_ID) else first, bool(by_publish))
+        field: IndexStart(0 if first <= max(oldest, FIRST_ID) else first, bool(by_publish))
         for field, first, by_publish, oldest in await connection.execute(_INDEXED)
     }
 

@@ -40,14 +40,14 @@ from app.store.database.chunks import chunks
 from app.store.database.searched import Writing
 from app.store.database.subject import Subject, reads, writes
 from app.store.spans.imported import Spans
-from app.stored.capture import Progress, Rules, Standing
+from app.stored.capture import ParticipantRules, Progress, TraceExtent
 from app.tracker.events import Reference
 from app.tracker.links import SPANS_RULE
 from app.tracker.records import Channel
 from app.tracker.restamp import (
     Incarnation,
     NewStamp,
-    Restamped,
+    RestampResult,
     StoredEvent,
     StoredLink,
     StoredMessage,
@@ -106,8 +106,8 @@ class Restamps(Subject):
         await self.database.write(self.database.dialect.reclaim)
 
     @reads
-    async def standing(self, connection: AsyncConnection, trace_id: int) -> Standing:
-        """How far the trace is, and its checkpoint."""
+    async def standing(self, connection: AsyncConnection, trace_id: int) -> TraceExtent:
+        """The extent of the trace, and its checkpoint."""
         first = (
             select(func.min(tables.events.c.id))
             .where(tables.events.c.trace_id == tables.traces.c.id)
@@ -119,7 +119,7 @@ class Restamps(Subject):
             tables.traces.c.events,
             tables.traces.c.checkpoint,
         ).where(tables.traces.c.id == trace_id)
-        return Standing(*(await connection.execute(query)).one())
+        return TraceExtent(*(await connection.execute(query)).one())
 
     @reads
     async def events(
@@ -262,9 +262,9 @@ class Restamps(Subject):
         self,
         connection: AsyncConnection,
         trace_id: int,
-        rules: Rules,
-        standing: Standing,
-        new: Restamped,
+        rules: ParticipantRules,
+        standing: TraceExtent,
+        new: RestampResult,
         report: Progress,
         epoch: int | None = None,
     ) -> int:
@@ -388,7 +388,9 @@ def _edge_rows(trace_id: int, stamps: Sequence[NewStamp]) -> list[Row]:
     ]
 
 
-async def _replace_participants(connection: AsyncConnection, trace_id: int, new: Restamped) -> None:
+async def _replace_participants(
+    connection: AsyncConnection, trace_id: int, new: RestampResult
+) -> None:
     await connection.execute(
         delete(tables.participants).where(tables.participants.c.trace_id == trace_id)
     )
@@ -407,7 +409,7 @@ async def _replace_participants(connection: AsyncConnection, trace_id: int, new:
     await connection.execute(insert(tables.participants), values)
 
 
-async def _replace_channels(connection: AsyncConnection, trace_id: int, new: Restamped) -> None:
+async def _replace_channels(connection: AsyncConnection, trace_id: int, new: RestampResult) -> None:
     """Tell channels whose they are; those without events are forgotten."""
     its = tables.channels.c
     nobody = 0

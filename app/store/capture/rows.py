@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from app.stored.spans import context_of
-from app.tracker.events import ChannelState, Copy, StampedEvent
+from app.tracker.events import ChannelState, PendingCopy, StampedEvent
 from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.records import Unreadable
 from app.tracker.values import readable
@@ -102,7 +102,7 @@ def channel_rows(trace_id: int, channels: Iterable[ChannelState]) -> list[Row]:
     ]
 
 
-def copy_rows(trace_id: int, copies: Iterable[Copy]) -> list[Row]:
+def copy_rows(trace_id: int, copies: Iterable[PendingCopy]) -> list[Row]:
     """Rows of copies; their causes must have their ids already."""
     return [
         (trace_id, copy.number, copy.queue, copy.fingerprint, copy.cause.id, copy.recorded_at)

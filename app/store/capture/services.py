@@ -25,7 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store.database import tables
 from app.store.database.engine import Database, Dialect
 from app.store.database.subject import Subject, reads, writes
-from app.stored.capture import Held, Service
+from app.stored.capture import LeasedTrace, Service
 
 # How long those who were not heard of are remembered. One that was stopped has a connection to the
 # broker, which is known by its name.
@@ -40,7 +40,7 @@ _DESCRIBED = ("id", "name", "started_at", "idle_since")
 
 
 def lives(dialect: Dialect, now: ColumnElement[int]) -> ColumnElement[bool]:
-    """Whether a service of the table lives.
+    """Tell whether a service of the table lives.
 
     It was heard of in time; and just now, if it has no connection to the database any more, as one
     that was killed has none.
@@ -129,11 +129,11 @@ class Services(Subject):
         return [Service(*row) for row in await connection.execute(query)]
 
     @reads
-    async def held(self, connection: AsyncConnection) -> list[Held]:
+    async def held(self, connection: AsyncConnection) -> list[LeasedTrace]:
         """Every trace, and who holds it."""
         its = tables.traces.c
         query = select(its.id, its.vhost, its.wanted, its.holder).order_by(its.id)
-        return [Held(*row) for row in await connection.execute(query)]
+        return [LeasedTrace(*row) for row in await connection.execute(query)]
 
     @reads
     async def last_event_id(self, connection: AsyncConnection) -> int:

@@ -15,7 +15,7 @@ from app.store.database import tables
 from app.store.database.engine import Database
 from app.store.database.subject import Subject, reads, writes
 from app.stored.capture import Trace
-from app.tracker.taken import ALL, Taken
+from app.tracker.taken import ALL, Selection
 
 
 def _number_of(table: Table) -> ColumnElement[int]:
@@ -41,8 +41,8 @@ def _trace(row: Row[Any]) -> Trace:
     return Trace(**values)
 
 
-def _taken(stored: str | None) -> Taken:
-    return ALL if stored is None else msgspec.json.decode(stored, type=Taken)
+def _taken(stored: str | None) -> Selection:
+    return ALL if stored is None else msgspec.json.decode(stored, type=Selection)
 
 
 class Traces(Subject):
@@ -61,7 +61,7 @@ class Traces(Subject):
         quiet: Sequence[str] = (),
         *,
         bodies: bool = True,
-        taken: Taken = ALL,
+        taken: Selection = ALL,
     ) -> Trace:
         """A virtual host's trace, created on first use; without events it takes new rules.
 

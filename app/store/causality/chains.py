@@ -17,7 +17,7 @@ from app.store.database.chunks import chunks
 from app.store.database.lanes import Lane
 from app.store.database.subject import Subject
 from app.store.reading.events import by_id, found_by_ids
-from app.stored.causality import Chain, Step
+from app.stored.causality import ChainPart, PathStep
 from itc import Relation, compare, packed_height_at
 from model.event import EVERYTHING, Event, Large
 from model.ranges import Dot
@@ -31,7 +31,7 @@ _CLOCK: Large = frozenset({"clock"})
 
 
 class Chains(Subject):
-    """What lies between two events."""
+    """The events between two events."""
 
     async def between(
         self,
@@ -42,18 +42,18 @@ class Chains(Subject):
         via: Via = Via.any,
         *,
         after: int | None = None,
-    ) -> Chain:
+    ) -> ChainPart:
         """The chain between two events of a trace: up to ``limit`` events, the smallest ids first.
 
         Only those after the id ``after``. Raises `NotFoundError`, and `BadRequestError` if it takes
         too long to find.
         """
 
-        async def work(connection: AsyncConnection) -> Chain:
+        async def work(connection: AsyncConnection) -> ChainPart:
             start = await by_id(connection, min(a, b), _CLOCK)
             end = await by_id(connection, max(a, b), _CLOCK)
             if start.trace_id != end.trace_id or start.id == end.id:
-                return Chain()
+                return ChainPart()
             if via is Via.any:
                 return await _by_clocks(connection, start, end, limit, large, after)
             return await _evident(connection, start, end, limit, large, after, via)
@@ -69,11 +69,11 @@ async def _evident(
     large: Large,
     after: int | None,
     via: Via,
-) -> Chain:
+) -> ChainPart:
     try:
         ids = await ways.between(connection, start.trace_id, start.id, end.id, via)
     except TooFarError:
-        return Chain(truncated=True, count=None, participants=None)
+        return ChainPart(truncated=True, count=None, participants=None)
     first = 0 if after is None else bisect_right(ids, after)
     shown = ids[first : first + limit]
     acting: set[int] = set()
@@ -92,9 +92,9 @@ async def _by_clocks(
     limit: int,
     large: Large,
     after: int | None,
-) -> Chain:
+) -> ChainPart:
     if compare(start.stamp, end.stamp) is not Relation.before:
-        return Chain()
+        return ChainPart()
     onwards = await neighbours_along(connection, start.trace_id, EVERY_ONE, Via.any, 1)
     inside = await _within(connection, onwards, start, end)
     begins = after is None or after < start.id
@@ -153,7 +153,7 @@ async def _within(
 
 
 async def _counted(connection: AsyncConnection, start: Event, end: Event) -> tuple[int, int] | None:
-    """How many events the whole chain has, and of how many participants; None if of too many.
+    """The number of events of the whole chain, and of participants; None if there are too many.
 
     A participant's part is a range of its events, whose numbers have no holes.
     """
@@ -186,15 +186,15 @@ async def _shown(
     large: Large,
     *,
     truncated: bool,
-) -> Chain:
+) -> ChainPart:
     found = await found_by_ids(connection, ids, large)
     shown = set(ids)
-    steps: list[Step] = []
+    steps: list[PathStep] = []
     for some in chunks(ids):
         steps += await steps_to(connection, some, start.id)
     steps = sorted((step for step in steps if step.cause in shown), key=_order)
-    return Chain(found.items, truncated, found.heavy, steps)
+    return ChainPart(found.items, truncated, found.heavy, steps)
 
 
-def _order(step: Step) -> tuple[int, int, str, str]:
+def _order(step: PathStep) -> tuple[int, int, str, str]:
     return step.effect, step.cause, step.how, step.rule or ""

@@ -21,7 +21,7 @@ MOST = 1_000
 
 
 class Deliveries(Subject):
-    """What became of each publish."""
+    """The fate of each publish."""
 
     @reads
     async def fate_of(

@@ -1,4 +1,4 @@
-"""What leads to what by evidence: messages, the links between them, and conversations.
+"""Steps by evidence: messages, the links between them, and conversations.
 
 All of it is looked up by index, for a walk that goes from the nearest event on.
 """
@@ -21,7 +21,7 @@ from app.store.database.searched import (
     run_of,
     searched_keys,
 )
-from app.stored.causality import EventLinks, Named, NamedBy, Naming, Path, Step
+from app.stored.causality import CausalPath, EventLinks, Named, NamedBy, Naming, PathStep
 from model.ways import MOST_REACHED, MOST_STEPS, Direction
 from model.words import EventType, LinkKind
 from spark_jobs.statements import PARAMETERS, Question, late_sql
@@ -72,7 +72,7 @@ _LATE = text(late_sql(PARAMETERS)).bindparams(
 
 
 async def named_by(connection: AsyncConnection, ids: Sequence[int]) -> dict[int, list[Named]]:
-    """What these events name as their causes; those that name none are left out."""
+    """The causes that these events name; those that name none are left out."""
     found: dict[int, list[Named]] = {}
     for some in chunks(ids):
         for cause, effect, rule, kind in await connection.execute(_NAMED, {"ids": some}):
@@ -83,7 +83,7 @@ async def named_by(connection: AsyncConnection, ids: Sequence[int]) -> dict[int,
 async def of_event(
     connection: AsyncConnection, dialect: Dialect, trace_id: int, event_id: int
 ) -> EventLinks:
-    """What an event names, and what names it."""
+    """The causes that an event names, and what names it."""
     asked = {"trace": trace_id, "id": event_id}
     bounds = {"groups": int(LinkKind.conversation), "most": MOST_NAMING + 1}
     found = await dialect.rows_of(connection, _OF_ONE, asked | bounds)
@@ -95,7 +95,7 @@ async def of_event(
 
 
 async def late_between(connection: AsyncConnection, trace_id: int, a: int, b: int) -> int:
-    """How many links lie between two events, in either order, that clocks do not have."""
+    """The number of links between two events, in either order, that clocks do not have."""
     asked = Question.between(trace_id, a, b)
     found = (await connection.execute(_LATE, asked._asdict())).one_or_none()
     return 0 if found is None else int(found.links)
@@ -122,7 +122,7 @@ class Evident:
         self._towards = towards
 
     async def neighbours(self, ids: list[int]) -> dict[int, list[int]]:
-        """What they lead to, or what leads to them."""
+        """The events that they lead to, or that lead to them."""
         found: dict[int, list[int]] = {event_id: [] for event_id in ids}
         if self._towards == -1:
             for step in await steps_to(self._connection, ids, self._first):
@@ -136,19 +136,19 @@ class Evident:
         return found
 
 
-async def steps_to(connection: AsyncConnection, ids: Sequence[int], first: int) -> list[Step]:
-    """What leads to these events."""
+async def steps_to(connection: AsyncConnection, ids: Sequence[int], first: int) -> list[PathStep]:
+    """The steps that lead to these events."""
     rows = await connection.execute(_CAUSES, {"ids": ids, "first": first})
     return [
-        Step(cause, effect, "message")
+        PathStep(cause, effect, "message")
         if rule is None
-        else Step(cause, effect, "link", rule, LinkKind(kind))
+        else PathStep(cause, effect, "link", rule, LinkKind(kind))
         for effect, cause, rule, kind in rows
     ]
 
 
-class Conversations:
-    """What is evident, and what conversations lead to: from deliveries to later publishes.
+class ConversationWalk:
+    """Evident steps, and those of conversations: from deliveries to later publishes.
 
     A participant's part of a conversation is read a page at a time, from the event that led there:
     the next page when the walk has come to the end of the one before.
@@ -175,7 +175,7 @@ class Conversations:
         self._more: defaultdict[int, list[tuple[int, bytes, int | None]]] = defaultdict(list)
 
     async def neighbours(self, ids: list[int]) -> dict[int, list[int]]:
-        """What they lead to, or what leads to them."""
+        """The events that they lead to, or that lead to them."""
         self._asked.update(ids)
         found: dict[int, list[int]] = {event_id: [] for event_id in ids}
         if self._evident is not None:
@@ -233,18 +233,18 @@ class Conversations:
         return found
 
 
-async def path(connection: AsyncConnection, a: int, b: int) -> Path:
+async def path(connection: AsyncConnection, a: int, b: int) -> CausalPath:
     """A shortest way from an event to another, looked for from the later backwards.
 
     It is cut where the other's past is very large. Among equally short ways, that through the
     smallest ids.
     """
     if a >= b:
-        return Path(None)  # a cause has a smaller id than its effect
-    towards_b: dict[int, Step] = {}
+        return CausalPath(None)  # a cause has a smaller id than its effect
+    towards_b: dict[int, PathStep] = {}
     level, seen = [b], 1
     for _ in range(MOST_STEPS):
-        found: list[Step] = []
+        found: list[PathStep] = []
         for ids in chunks(level):
             found += await steps_to(connection, ids, a)
         found.sort(key=lambda step: (step.cause, step.effect, step.how, step.rule or ""))
@@ -254,16 +254,16 @@ async def path(connection: AsyncConnection, a: int, b: int) -> Path:
                 towards_b[step.cause] = step
                 level.append(step.cause)
         if a in towards_b:
-            return Path([*_way(towards_b, a, b)])
+            return CausalPath([*_way(towards_b, a, b)])
         seen += len(level)
         if not level:
-            return Path(None)
+            return CausalPath(None)
         if seen > MOST_REACHED:
             break
-    return Path(None, cut=True)
+    return CausalPath(None, cut=True)
 
 
-def _way(towards: dict[int, Step], a: int, b: int) -> Iterator[Step]:
+def _way(towards: dict[int, PathStep], a: int, b: int) -> Iterator[PathStep]:
     at = a
     while at != b:
         yield towards[at]

@@ -13,7 +13,7 @@ from app.store.database.chunks import chunks
 from model.ranges import Asked, Holds, Mark, search
 
 
-class Place(NamedTuple):
+class ParticipantSpan(NamedTuple):
     """A participant with events in a span of ids; ``base``: its interval's height when it came."""
 
     number: int
@@ -23,7 +23,7 @@ class Place(NamedTuple):
 
 async def places(
     connection: AsyncConnection, trace_id: int, first_id: int, last_id: int, most: int | None = None
-) -> list[Place]:
+) -> list[ParticipantSpan]:
     """Who has events in a span of ids; of more than ``most`` one more than these."""
     its = tables.participants.c
     query = select(its.number, its.interval, its.base).where(
@@ -31,7 +31,7 @@ async def places(
     )
     if most is not None:
         query = query.limit(most + 1)
-    return [Place(*row) for row in await connection.execute(query)]
+    return [ParticipantSpan(*row) for row in await connection.execute(query)]
 
 
 async def last_at_or_below(

@@ -1,4 +1,4 @@
-"""What some events touched: the future of all of them, counted by ranges of each participant.
+"""Touched events: the future of some, counted by ranges of each participant.
 
 A participant's events at or after any of some events are a suffix of its events. So what may have
 been influenced is counted by a few look-ups for each participant, however much it is, and whether
@@ -38,8 +38,8 @@ _CLOCK: Large = frozenset({"clock"})
 _BEFORE_ALL = 0  # no event's id: all that are asked about follow it
 
 
-class _Future(NamedTuple):
-    """What came after some events: the height from which on each participant's events are after.
+class _EffectsAfter(NamedTuple):
+    """The future of some events: the height from which on each participant's events are after.
 
     ``newest`` is the last event looked at, ``since`` and ``after`` count the events after the first
     of them and those after any.
@@ -51,13 +51,13 @@ class _Future(NamedTuple):
     heights: Mapping[int, int]
 
     def holds(self, participant: int, height: int) -> bool:
-        """Whether an event is at or after one of them."""
+        """Tell whether an event is at or after one of them."""
         first = self.heights.get(participant)
         return first is not None and height >= first
 
 
 class Touched(Subject):
-    """What some events had a part in."""
+    """The events that some had a part in."""
 
     async def by(
         self,
@@ -103,7 +103,7 @@ class Touched(Subject):
         return await self.database.search(Lane.search, work)
 
 
-async def _future(connection: AsyncConnection, starts: Sequence[Event]) -> _Future:
+async def _future(connection: AsyncConnection, starts: Sequence[Event]) -> _EffectsAfter:
     trace_id, first = starts[0].trace_id, starts[0].id
     acting = await ranges.places(connection, trace_id, first, MAX_ID)
     asked = [(each.number, MAX_ID) for each in acting]
@@ -117,7 +117,7 @@ async def _future(connection: AsyncConnection, starts: Sequence[Event]) -> _Futu
     firsts = await ranges.first_that(connection, trace_id, reached, is_after)
     later = {number: mark for number, mark in tops.items() if mark.id > first}
     begins = await ranges.first_that(connection, trace_id, later, lambda mark: mark.id > first)
-    return _Future(
+    return _EffectsAfter(
         newest=max(mark.id for mark in tops.values()),
         since=_events(later, begins) - (len(starts) - 1),
         after=_events(reached, firsts) - len(starts),
@@ -126,12 +126,12 @@ async def _future(connection: AsyncConnection, starts: Sequence[Event]) -> _Futu
 
 
 def _events(tops: Mapping[int, Mark], firsts: Mapping[int, Mark]) -> int:
-    """How many there are from the first to the last of each: their numbers have no holes."""
+    """The number of events from the first to the last of each: their numbers have no holes."""
     return sum(top.seq - firsts[number].seq + 1 for number, top in tops.items())
 
 
 async def _caused(connection: AsyncConnection, starts: Sequence[Event]) -> tuple[list[int], bool]:
-    """What messages and links lead to, by id, and whether there is more of it."""
+    """The events that messages and links lead to, by id, and whether there is more of it."""
     ids = [each.id for each in starts]
     most = MOST_CAUSED + len(ids)
     onwards = await neighbours_along(connection, starts[0].trace_id, most + 1, Via.links, 1)
@@ -165,7 +165,7 @@ async def _beside(
 async def _listed(
     connection: AsyncConnection,
     starts: Sequence[Event],
-    future: _Future,
+    future: _EffectsAfter,
     caused: Sequence[int],
     verdict: Verdict,
     after: int,

@@ -26,7 +26,7 @@ from app.store.database.lanes import Lane
 from app.store.database.subject import Subject, reads
 from app.store.reading.events import MAX_ID, by_id, found_by_ids
 from app.store.reading.queries import ids_that_fit
-from app.stored.causality import EventLinks, Named, Path, Walk
+from app.stored.causality import CausalPath, EventLinks, Named, WalkPart
 from app.stored.reading import EventFilter
 from model.event import EVERYTHING, NOTHING_LARGE, Large
 from model.ways import Direction
@@ -91,7 +91,7 @@ class Causality(Subject):
         *,
         before: int | None = None,
         asked: EventFilter = NO_FILTER,
-    ) -> Walk:
+    ) -> WalkPart:
         """Up to `limit` events that happened before an event, the greatest ids first.
 
         Only those before the id ``before``, and that are ``asked`` for. Raises `NotFoundError`, and
@@ -108,7 +108,7 @@ class Causality(Subject):
         *,
         after: int | None = None,
         asked: EventFilter = NO_FILTER,
-    ) -> Walk:
+    ) -> WalkPart:
         """Up to `limit` events that happened after an event, the smallest ids first.
 
         Only those after the id ``after``, and that are ``asked`` for. Raises as `causes`.
@@ -116,19 +116,19 @@ class Causality(Subject):
         return await self._walk(event_id, limit, large, via, after, asked, towards=1)
 
     @reads
-    async def path(self, connection: AsyncConnection, a: int, b: int) -> Path:
+    async def path(self, connection: AsyncConnection, a: int, b: int) -> CausalPath:
         """A shortest way of messages and links from an event to another of its trace."""
         return await links.path(connection, a, b)
 
     async def named_by(self, ids: Sequence[int]) -> Mapping[int, Sequence[Named]]:
-        """What these events name as their causes; those that name none are left out."""
+        """The causes that these events name; those that name none are left out."""
         return await self.database.read(lambda connection: links.named_by(connection, ids))
 
     @reads
     async def links_of(
         self, connection: AsyncConnection, trace_id: int, event_id: int
     ) -> EventLinks:
-        """What an event names as its causes, and the first that name it."""
+        """The causes that an event names, and the first events that name it."""
         return await links.of_event(connection, self.database.dialect, trace_id, event_id)
 
     async def _walk(
@@ -141,13 +141,13 @@ class Causality(Subject):
         asked: EventFilter,
         *,
         towards: Direction,
-    ) -> Walk:
+    ) -> WalkPart:
         is_far = beyond is not None or not asked.names_traces_alone
 
-        async def work(connection: AsyncConnection) -> Walk:
+        async def work(connection: AsyncConnection) -> WalkPart:
             start = await by_id(connection, event_id, NOTHING_LARGE)
             if asked.visible is not None and start.vhost not in asked.visible:
-                return Walk([], False)
+                return WalkPart([], False)
             # What a step leads to may be cut off only where the answer is what is nearest.
             most = EVERY_ONE if is_far else limit + 1
             neighbours = await neighbours_along(connection, start.trace_id, most, via, towards)
@@ -156,7 +156,7 @@ class Causality(Subject):
                 meant = partial(ids_that_fit, connection, self.database.dialect, asked)
             ids, truncated = await nearest(event_id, limit, neighbours, towards, beyond, meant)
             found = await found_by_ids(connection, ids, large)
-            return Walk(found.items, truncated, found.heavy)
+            return WalkPart(found.items, truncated, found.heavy)
 
         # What others did in a conversation, or is not asked for, has to be looked through.
         if via is Via.conversation or is_far:
@@ -178,7 +178,7 @@ async def neighbours_along(
     if via is Via.links:
         return evident.neighbours
     if via is Via.conversation:
-        return links.Conversations(connection, trace_id, evident, towards).neighbours
+        return links.ConversationWalk(connection, trace_id, evident, towards).neighbours
 
     async def all_that_may_be(ids: list[int]) -> dict[int, list[int]]:
         nexts = dict(await _runs(connection, ids, forward=towards == 1))

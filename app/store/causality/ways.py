@@ -57,7 +57,7 @@ async def _reached(
         evident = links.Evident(connection, trace_id, first, MOST_REACHED + 1, side.towards)
         follow[side] = evident.neighbours
         if via is Via.conversation:
-            conversations = links.Conversations(connection, trace_id, evident, side.towards)
+            conversations = links.ConversationWalk(connection, trace_id, evident, side.towards)
             follow[side] = conversations.neighbours
     for side in in_turns(sides, MOST_REACHED):
         side.move(await _following(side, follow[side]))

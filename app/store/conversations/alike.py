@@ -51,7 +51,7 @@ _BETWEEN = text(
 ).bindparams(bindparam("marks", expanding=True))
 
 
-class Delivery(NamedTuple):
+class QueueDelivery(NamedTuple):
     """A delivery; ``cause`` is the publish that it was matched with."""
 
     id: int
@@ -62,14 +62,14 @@ class Delivery(NamedTuple):
     fingerprint: bytes
 
 
-class Handed(NamedTuple):
+class HandOver(NamedTuple):
     """A delivery of which it is asked what else may have been meant, before an event.
 
     ``publish`` is its message's, None where it is not stored any more, and ``message_id`` its id.
     """
 
     trace_id: int
-    delivery: Delivery
+    delivery: QueueDelivery
     before: int
     publish: int | None = None
     message_id: str | None = None
@@ -84,7 +84,7 @@ class _Other(NamedTuple):
 
 
 async def handed_to(
-    connection: AsyncConnection, asked: Sequence[Handed]
+    connection: AsyncConnection, asked: Sequence[HandOver]
 ) -> list[frozenset[int] | None]:
     """Whom equal messages from the same queue were handed to; None where it is not known."""
     others: list[frozenset[int] | None] = [None] * len(asked)
@@ -102,7 +102,9 @@ async def handed_to(
     return others
 
 
-def _by_message_id(asked: Sequence[Handed], since: int) -> tuple[dict[Handed, bytes], list[Handed]]:
+def _by_message_id(
+    asked: Sequence[HandOver], since: int
+) -> tuple[dict[HandOver, bytes], list[HandOver]]:
     """Those whose message has an id that is indexed, with its key; and the others."""
     of_id, without = {}, []
     for each in asked:
@@ -114,8 +116,8 @@ def _by_message_id(asked: Sequence[Handed], since: int) -> tuple[dict[Handed, by
 
 
 async def _of_ids(
-    connection: AsyncConnection, trace_id: int, of_id: dict[Handed, bytes]
-) -> dict[Handed, frozenset[int]]:
+    connection: AsyncConnection, trace_id: int, of_id: dict[HandOver, bytes]
+) -> dict[HandOver, frozenset[int]]:
     """Whom messages with the same id were handed to."""
     sharing: dict[bytes, int] = {}
     for some in chunks(sorted(set(of_id.values()))):
@@ -136,7 +138,7 @@ async def _of_ids(
 async def _sharing(
     connection: AsyncConnection, trace_id: int, wanted: Sequence[bytes]
 ) -> dict[bytes, int]:
-    """How many events have each of these keys, as far as anybody wants to know."""
+    """The number of events that have each of these keys, as far as anybody wants to know."""
     names = [f"key{number}" for number in range(len(wanted))]
     statement = text(_SHARING.format(keys=", ".join(f"(:{name})" for name in names)))
     statement = statement.bindparams(*(bindparam(name, type_=LargeBinary) for name in names))
@@ -145,8 +147,8 @@ async def _sharing(
 
 
 async def _compared(
-    connection: AsyncConnection, trace_id: int, asked: Sequence[Handed]
-) -> dict[Handed, frozenset[int]]:
+    connection: AsyncConnection, trace_id: int, asked: Sequence[HandOver]
+) -> dict[HandOver, frozenset[int]]:
     """Whom equal messages were handed to, of those that are near enough to be compared."""
     near = [*_near(asked)]
     deliveries: dict[int, _Other] = {}
@@ -160,10 +162,10 @@ async def _compared(
     return {each: equal.handed_to(each) for *_, of_span in near for each in of_span}
 
 
-def _near(asked: Sequence[Handed]) -> Iterator[tuple[int, int, list[Handed]]]:
+def _near(asked: Sequence[HandOver]) -> Iterator[tuple[int, int, list[HandOver]]]:
     """Spans of ids, with what is compared within each: the newest, as far as they are not many."""
     room = MOST_COMPARED
-    first, last, of_span = 0, 0, list[Handed]()
+    first, last, of_span = 0, 0, list[HandOver]()
     for each in sorted(asked, key=lambda each: -each.before):
         if each.delivery.cause is None:
             continue
@@ -192,7 +194,7 @@ class _Equal:
         for each in deliveries:
             self._by_place[each.queue, bytes(each.fingerprint)].append(each)
 
-    def handed_to(self, asked: Handed) -> frozenset[int]:
+    def handed_to(self, asked: HandOver) -> frozenset[int]:
         """Whom equal messages were handed to, before the event that it is asked about."""
         own = asked.delivery
         return frozenset(

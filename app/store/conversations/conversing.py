@@ -12,14 +12,14 @@ from app.store.causality import links
 from app.store.causality.deliveries import shares_of
 from app.store.causality.links import Neighbours
 from app.store.causality.walks import nearest, neighbours_along
-from app.store.conversations.roots import Origin, Roots
+from app.store.conversations.roots import ConversationOrigin, Roots
 from app.store.database.chunks import chunks
 from app.store.reading.events import by_ids, found_by_ids
 from app.store.spans.imported import handled_by
 from app.stored.conversations import MOST_OTHER_ROOTS
 from model.conversations import Conversation, conversation_of
 from model.event import Event, Large
-from model.happened import Cause, Happened, causes_of, happened
+from model.happened import Cause, ConversationEvent, causes_of, happened
 from model.message_types import is_in_body, type_of
 from model.words import EventType, Via
 
@@ -37,7 +37,7 @@ _DELIVERIES = text(
 ).bindparams(bindparam("ids", expanding=True))
 
 
-class Page(NamedTuple):
+class ConversationMembers(NamedTuple):
     """The ids of events, which of them nothing led to, and all that are known to belong there."""
 
     ids: list[int]
@@ -55,22 +55,24 @@ class Conversing:
         self._first = roots.first
 
     async def reached(
-        self, origin: Origin, via: Via, limit: int, after: int | None
-    ) -> tuple[Page, int | None]:
+        self, origin: ConversationOrigin, via: Via, limit: int, after: int | None
+    ) -> tuple[ConversationMembers, int | None]:
         """The nearest events that a conversation leads to, and where the page goes on."""
         if after is None and via is not Via.any:
             whole = await self._whole(origin, via, limit)
             if whole is not None:
-                return Page(sorted(whole), frozenset(origin.roots), whole), None
+                return ConversationMembers(sorted(whole), frozenset(origin.roots), whole), None
         most = MOST_A_STEP if after is None else EVERY_ONE
         far = await neighbours_along(self._connection, self._id, most, via, 1)
         members = set(origin.roots)
         ids, truncated = await nearest(0, limit, _from_roots(far, origin.roots, members), 1, after)
-        return Page(ids, frozenset(origin.roots), members), ids[-1] if truncated else None
+        return ConversationMembers(ids, frozenset(origin.roots), members), ids[
+            -1
+        ] if truncated else None
 
-    async def _whole(self, origin: Origin, via: Via, limit: int) -> set[int] | None:
+    async def _whole(self, origin: ConversationOrigin, via: Via, limit: int) -> set[int] | None:
         """All that a conversation leads to, found by few queries; None if that is too much."""
-        by_keys = links.Conversations(self._connection, self._id, None, 1)
+        by_keys = links.ConversationWalk(self._connection, self._id, None, 1)
         reached: set[int] = set()
         fresh = set(origin.roots)
         while fresh:
@@ -93,7 +95,7 @@ class Conversing:
         return reached
 
     async def told(
-        self, origin: Origin, page: Page, via: Via, *, truncated: bool
+        self, origin: ConversationOrigin, page: ConversationMembers, via: Via, *, truncated: bool
     ) -> tuple[Conversation, list[int]]:
         """A page of a conversation, and the roots of what else led there."""
         wanted = page.ids if origin.root in page.ids else [origin.root, *page.ids]
@@ -153,13 +155,13 @@ class Conversing:
                 continue
             ids.update(each for message in [*ids] for each in of_message.get(message, ()))
             own = {each: events[each] for each in ids if each in events}
-            page = Page(sorted(ids), frozenset([root]), ids)
+            page = ConversationMembers(sorted(ids), frozenset([root]), ids)
             causes = await self._causes(own, page, Via.links, named, page.roots)
             told.append(conversation_of(events[root], own.values(), causes, truncated=root in cut))
         return told
 
     async def _spread(self, roots: Sequence[int]) -> tuple[dict[int, set[int]], set[int]]:
-        """What each root leads to along links; and of which roots that is not all."""
+        """The events that each root leads to along links; and of which roots that is not all."""
         evident = links.Evident(self._connection, self._id, self._first, MOST_A_STEP, 1)
         reached = {root: {root} for root in roots}
         cut: set[int] = set()
@@ -185,9 +187,9 @@ class Conversing:
             level = following
         return reached, cut
 
-    async def _read(self, ids: Sequence[int]) -> dict[int, Happened]:
+    async def _read(self, ids: Sequence[int]) -> dict[int, ConversationEvent]:
         """Events by id, in their order."""
-        read: dict[int, Happened] = {}
+        read: dict[int, ConversationEvent] = {}
         in_body: list[int] = []
         async for event in self._events(ids, frozenset({"properties"})):
             read[event.id] = happened(event)
@@ -210,8 +212,8 @@ class Conversing:
                     yield event
 
     async def _with_deliveries(
-        self, events: Mapping[int, Happened], roots: frozenset[int]
-    ) -> dict[int, Happened]:
+        self, events: Mapping[int, ConversationEvent], roots: frozenset[int]
+    ) -> dict[int, ConversationEvent]:
         """The publishes, with all their deliveries; and roots whose publish is not stored."""
         kept = {
             each.id: each
@@ -228,8 +230,8 @@ class Conversing:
         kept |= {each: events[each] if each in events else more[each] for each in ids}
         return dict(sorted(kept.items()))
 
-    async def _named(self, events: Mapping[int, Happened]) -> dict[int, list[Cause]]:
-        """What publishes name as their causes, as far as it is stored."""
+    async def _named(self, events: Mapping[int, ConversationEvent]) -> dict[int, list[Cause]]:
+        """The causes that publishes name, as far as it is stored."""
         publishes = [each.id for each in events.values() if each.type is EventType.published]
         return {
             effect: [
@@ -242,8 +244,8 @@ class Conversing:
 
     async def _causes(
         self,
-        events: Mapping[int, Happened],
-        page: Page,
+        events: Mapping[int, ConversationEvent],
+        page: ConversationMembers,
         via: Via,
         named: Mapping[int, Sequence[Cause]],
         begins: frozenset[int],
@@ -251,8 +253,8 @@ class Conversing:
         shared = await self._roots.keys_of(events) if via is Via.conversation else {}
         return causes_of(events, named, via, roots=begins, members=page.members, shared=shared)
 
-    async def _handled(self, events: Mapping[int, Happened]) -> dict[int, int]:
-        """How long consumers handled deliveries, as spans say (µs)."""
+    async def _handled(self, events: Mapping[int, ConversationEvent]) -> dict[int, int]:
+        """The times that consumers took for deliveries, as spans say (µs)."""
         deliveries: defaultdict[int, list[int]] = defaultdict(list)
         for each in events.values():
             if each.type is EventType.received and each.cause is not None:

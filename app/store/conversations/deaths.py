@@ -1,4 +1,4 @@
-"""What dead letters tell: who died where, and whom it was handed to last before that."""
+"""Dead letters: who died where, and whom it was handed to last before that."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from sqlalchemy import bindparam, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.conversations import alike
-from app.store.conversations.alike import Delivery, Handed
-from app.store.reading.messages import MOST_PROPERTIES, Message, table_of
+from app.store.conversations.alike import HandOver, QueueDelivery
+from app.store.reading.messages import MOST_PROPERTIES, MessageFacts, table_of
 from app.tracker.links.rules import MESSAGE_ID
-from model.deaths import HANDED_OVER_BEFORE, Death, Told, deaths_of
+from model.deaths import HANDED_OVER_BEFORE, Death, ReportedDeaths, deaths_of
 from model.words import Match
 
 # Of each message the last so many deliveries are looked at, up to the dead letter.
@@ -31,10 +31,10 @@ _STORY = text(
     " ORDER BY each.cause_id, each.id"
 ).bindparams(bindparam("ids", expanding=True), long=MOST_PROPERTIES, back=MOST_BACK - 1)
 # A message's deliveries, the oldest first, each with the deaths that it tells of.
-Story: TypeAlias = list[tuple[Delivery, list[Death]]]
+Story: TypeAlias = list[tuple[QueueDelivery, list[Death]]]
 
 
-class Died(NamedTuple):
+class DeathRecord(NamedTuple):
     """A death that a dead letter is the first to tell of.
 
     ``to`` is the queue where the message went; ``by`` the participant who was handed it last, by
@@ -52,16 +52,18 @@ class Died(NamedTuple):
 class _Suspect(NamedTuple):
     """Who may have rejected a message: its last delivery from the queue where it died."""
 
-    died: Died
+    died: DeathRecord
     trace_id: int
-    last: Delivery
+    last: QueueDelivery
     # Whether that is the only delivery that can be meant, if no other message is like it.
     is_last: bool
 
 
 async def died(
-    connection: AsyncConnection, letters: Sequence[Message], publishes: Mapping[int, Message]
-) -> list[Died]:
+    connection: AsyncConnection,
+    letters: Sequence[MessageFacts],
+    publishes: Mapping[int, MessageFacts],
+) -> list[DeathRecord]:
     """The deaths that some dead letters are the first to tell of."""
     newest: dict[int, int] = {}
     for letter in letters:
@@ -69,12 +71,12 @@ async def died(
             newest[letter.cause] = max(letter.id, newest.get(letter.cause, 0))
     stories = await _stories(connection, [*newest.values()])
     asked = {letter.id: letter for letter in letters}
-    found: list[Died] = []
+    found: list[DeathRecord] = []
     suspects: list[_Suspect] = []
     for cause, story in stories.items():
         publish = publishes.get(cause)
-        told = Told(deaths_of(publish.properties) if publish is not None else ())
-        handed: list[Delivery] = []
+        told = ReportedDeaths(deaths_of(publish.properties) if publish is not None else ())
+        handed: list[QueueDelivery] = []
         for each, deaths in story:
             news = _news(told, each, deaths) if each.match is Match.dead_lettered else ()
             for one, times in news:
@@ -92,26 +94,30 @@ async def died(
 
 
 async def _stories(connection: AsyncConnection, ids: list[int]) -> Mapping[int, Story]:
-    """What was delivered of some dead letters' messages, by publish, the oldest first."""
+    """The deliveries of some dead letters' messages, by publish, the oldest first."""
     stories: defaultdict[int, Story] = defaultdict(list)
     if not ids:
         return stories
     for row in await connection.execute(_STORY, {"ids": ids}):
         *plain, match, mark, properties = row
-        each = Delivery._make([*plain, Match(match), mark])
+        each = QueueDelivery._make([*plain, Match(match), mark])
         told = [] if properties is None else deaths_of(table_of(properties))
         stories[row.cause_id].append((each, told))
     return stories
 
 
-def _news(told: Told, letter: Delivery, deaths: Sequence[Death]) -> Iterator[tuple[Died, int]]:
+def _news(
+    told: ReportedDeaths, letter: QueueDelivery, deaths: Sequence[Death]
+) -> Iterator[tuple[DeathRecord, int]]:
     """The deaths that a dead letter is the first to tell of, and how often that was."""
     for place, death in told.news(deaths):
         to = deaths[place - 1].queue if place else letter.queue
-        yield Died(letter.id, death, deaths[-1], to), told.times(death)
+        yield DeathRecord(letter.id, death, deaths[-1], to), told.times(death)
 
 
-def _suspect(died: Died, times: int, trace_id: int, before: Sequence[Delivery]) -> _Suspect | None:
+def _suspect(
+    died: DeathRecord, times: int, trace_id: int, before: Sequence[QueueDelivery]
+) -> _Suspect | None:
     """Who was handed a copy before it died, where that can only be one.
 
     The n-th death of a message in a queue ends what its n-th first delivery from there began. Where
@@ -129,8 +135,8 @@ def _suspect(died: Died, times: int, trace_id: int, before: Sequence[Delivery]) 
 
 
 async def _named(
-    connection: AsyncConnection, suspects: Sequence[_Suspect], publishes: Mapping[int, Message]
-) -> list[Died]:
+    connection: AsyncConnection, suspects: Sequence[_Suspect], publishes: Mapping[int, MessageFacts]
+) -> list[DeathRecord]:
     """The deaths with those who were handed the messages last, where no other is like them.
 
     Nobody can tell equal messages in one queue apart, so which of them died is not known; if all
@@ -149,8 +155,8 @@ async def _named(
     ]
 
 
-def _handed(suspect: _Suspect, publish: Message | None) -> Handed:
-    handed = Handed(suspect.trace_id, suspect.last, suspect.died.letter)
+def _handed(suspect: _Suspect, publish: MessageFacts | None) -> HandOver:
+    handed = HandOver(suspect.trace_id, suspect.last, suspect.died.letter)
     if publish is None:
         return handed
     message_id = publish.properties.get(MESSAGE_ID)

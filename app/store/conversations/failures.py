@@ -22,7 +22,7 @@ from app.store.database.lanes import Lane
 from app.store.database.subject import Subject, reads
 from app.store.reading import messages
 from app.store.reading.events import MAX_ID
-from app.store.reading.messages import Message
+from app.store.reading.messages import MessageFacts
 from app.store.reading.times import ids_between
 from app.stored.failures import Failure, FailureFilter, FailureKind, FailurePage, found
 from model.deaths import forward_of
@@ -91,7 +91,7 @@ class Candidate(NamedTuple):
     kind: FailureKind
 
 
-class _Scope(NamedTuple):
+class _FailureScope(NamedTuple):
     """Where to look: traces, kinds, and bounds of ids."""
 
     traces: dict[int, str]
@@ -143,7 +143,7 @@ class Failures(Subject):
 
     @reads
     async def plan(self, connection: AsyncConnection, asked: FailureFilter) -> list[str]:
-        """How the database would look for them, for tests."""
+        """The database's plan for a look-up, for tests."""
         query = _query(await _scope(connection, asked), None)
         if query is None:
             return []
@@ -152,17 +152,17 @@ class Failures(Subject):
         return [str(row) for row in await connection.exec_driver_sql(explain + said)]
 
 
-async def _scope(connection: AsyncConnection, asked: FailureFilter) -> _Scope:
+async def _scope(connection: AsyncConnection, asked: FailureFilter) -> _FailureScope:
     query = select(tables.traces.c.id, tables.traces.c.vhost)
     if asked.visible is not None:
         query = query.where(tables.traces.c.vhost.in_(sorted(asked.visible)))
     traces = {row.id: row.vhost for row in await connection.execute(query)}
     kinds = tuple(FailureKind) if asked.kind is None else (asked.kind,)
-    return _Scope(traces, kinds, *await ids_between(connection, asked.since, asked.until))
+    return _FailureScope(traces, kinds, *await ids_between(connection, asked.since, asked.until))
 
 
 async def _candidates(
-    connection: AsyncConnection, scope: _Scope, before: int | None
+    connection: AsyncConnection, scope: _FailureScope, before: int | None
 ) -> tuple[list[Candidate], bool]:
     """The newest candidates before an id, and whether there are no others."""
     query = _query(scope, before)
@@ -177,7 +177,7 @@ async def _candidates(
     return [row for row in rows if row.id != rows[-1].id] or rows, False
 
 
-def _query(scope: _Scope, before: int | None) -> Select[Any] | None:
+def _query(scope: _FailureScope, before: int | None) -> Select[Any] | None:
     """The newest candidates; None where there can be none."""
     lists: list[Select[Any]] = []
     kinds, numbers = scope.kinds, [*scope.traces]
@@ -191,7 +191,9 @@ def _query(scope: _Scope, before: int | None) -> Select[Any] | None:
     return select(merged.c.id, merged.c.kind).order_by(merged.c.id.desc()).limit(TOGETHER)
 
 
-def _list(kind: FailureKind, numbers: list[int], scope: _Scope, before: int | None) -> Select[Any]:
+def _list(
+    kind: FailureKind, numbers: list[int], scope: _FailureScope, before: int | None
+) -> Select[Any]:
     """The newest candidates of one kind in some traces."""
     event_id: ColumnElement[int]
     trace_id, event_id = _PLACES.get(kind, (tables.events.c.trace_id, tables.events.c.id))
@@ -231,9 +233,9 @@ class _Draft(NamedTuple):
 
 
 async def _told(
-    connection: AsyncConnection, scope: _Scope, candidates: Sequence[Candidate]
+    connection: AsyncConnection, scope: _FailureScope, candidates: Sequence[Candidate]
 ) -> list[Failure]:
-    """What the candidates tell, in their order."""
+    """The failures that the candidates tell of, in their order."""
     ids: defaultdict[FailureKind, list[int]] = defaultdict(list)
     for each in candidates:
         ids[each.kind].append(each.id)
@@ -257,7 +259,7 @@ async def _told(
 
 
 async def _died(
-    connection: AsyncConnection, ids: list[int], known: Mapping[int, Message]
+    connection: AsyncConnection, ids: list[int], known: Mapping[int, MessageFacts]
 ) -> list[_Draft]:
     letters = [known[each] for each in ids if each in known]
     return [
@@ -278,7 +280,7 @@ async def _died(
 
 
 async def _came_back(
-    connection: AsyncConnection, ids: list[int], known: dict[int, Message]
+    connection: AsyncConnection, ids: list[int], known: dict[int, MessageFacts]
 ) -> list[_Draft]:
     if not ids:
         return []
@@ -299,7 +301,7 @@ async def _came_back(
     ]
 
 
-def _unroutable(ids: list[int], known: Mapping[int, Message]) -> list[_Draft]:
+def _unroutable(ids: list[int], known: Mapping[int, MessageFacts]) -> list[_Draft]:
     publishes = [known[each] for each in ids if each in known]
     return [
         _Draft(event=each.id, message=each.id, kind=FailureKind.unroutable)
@@ -309,7 +311,7 @@ def _unroutable(ids: list[int], known: Mapping[int, Message]) -> list[_Draft]:
 
 
 async def _overdue(
-    connection: AsyncConnection, ids: list[int], known: Mapping[int, Message]
+    connection: AsyncConnection, ids: list[int], known: Mapping[int, MessageFacts]
 ) -> list[_Draft]:
     """The events that did not lead to what an assertion says, once for each of these."""
     its, drafts = tables.violations.c, []
@@ -331,7 +333,7 @@ async def _overdue(
 
 
 class _Failed(NamedTuple):
-    """What a message that was published again names: its first publish, and its delivery."""
+    """The first publish and the delivery that a message names which was published again."""
 
     message: int | None
     delivery: int | None
@@ -339,7 +341,7 @@ class _Failed(NamedTuple):
 
 
 async def _forwards(connection: AsyncConnection, ids: list[int]) -> dict[int, _Failed]:
-    """What each of some messages is a copy of; of several, the newest."""
+    """The original of each of some messages; of several, the newest."""
     if not ids:
         return {}
     found = {}
@@ -351,7 +353,9 @@ async def _forwards(connection: AsyncConnection, ids: list[int]) -> dict[int, _F
     return found
 
 
-def _in_error_queues(forwards: Mapping[int, _Failed], known: Mapping[int, Message]) -> list[_Draft]:
+def _in_error_queues(
+    forwards: Mapping[int, _Failed], known: Mapping[int, MessageFacts]
+) -> list[_Draft]:
     """The forwards of messages that failed, which say so in their headers."""
     drafts = []
     for event_id, failed in forwards.items():
@@ -376,7 +380,7 @@ _Names: TypeAlias = Mapping[tuple[int, int], Who]
 
 
 async def _names(
-    connection: AsyncConnection, drafts: Sequence[_Draft], known: Mapping[int, Message]
+    connection: AsyncConnection, drafts: Sequence[_Draft], known: Mapping[int, MessageFacts]
 ) -> _Names:
     """Those who acted, by trace and number."""
     numbers: defaultdict[int, set[int]] = defaultdict(set)
@@ -398,7 +402,9 @@ async def _names(
     return found
 
 
-def _failure(draft: _Draft, scope: _Scope, known: Mapping[int, Message], names: _Names) -> Failure:
+def _failure(
+    draft: _Draft, scope: _FailureScope, known: Mapping[int, MessageFacts], names: _Names
+) -> Failure:
     event, message = known[draft.event], known.get(draft.message or 0)
     published = event if message is None else message
     exchange, keys = published.exchange, published.routing_keys

@@ -164,7 +164,7 @@ class Conversations(Subject):
     async def _patiently(
         self, work: Callable[[AsyncConnection], Awaitable[T]], listing: _Listing
     ) -> T | None:
-        """What some work comes to; None if it takes too long, and something was found before."""
+        """The result of some work; None if it takes too long, and something was found before."""
         try:
             return await self.database.search(Lane.search, work)
         except BadRequestError:
@@ -186,7 +186,7 @@ class _Listing:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has taken long enough."""
+        """Tell whether it has taken long enough."""
         return time.monotonic() > self._ends
 
     def add(self, roots: Sequence[int], evaluated: Iterable[ListedConversation]) -> int | None:
@@ -212,7 +212,7 @@ class _Listing:
 
 
 def _names_roots_alone(asked: EventFilter) -> bool:
-    """Whether a filter asks for nothing that only events have."""
+    """Tell whether a filter asks for nothing that only events have."""
     return asked == EventFilter(
         vhosts=asked.vhosts, vhost=asked.vhost, since=asked.since, until=asked.until
     )

@@ -35,7 +35,7 @@ _WAY_BACK = text(
 ).bindparams(groups=int(LinkKind.conversation), most=MOST_STEPS)
 
 
-class Origin(NamedTuple):
+class ConversationOrigin(NamedTuple):
     """Where a conversation began: its root, and all events that nothing led to."""
 
     root: int
@@ -59,18 +59,18 @@ class Roots:
         oldest = select(func.min(tables.events.c.id)).where(tables.events.c.trace_id == trace_id)
         return cls(connection, dialect, trace_id, (await connection.execute(oldest)).scalar_one())
 
-    async def origin_of(self, event_id: int, message: int | None, via: Via) -> Origin:
+    async def origin_of(self, event_id: int, message: int | None, via: Via) -> ConversationOrigin:
         """Where the conversation of an event began; ``message`` is its publish, if it has one."""
         start = event_id if message is None or message < self.first else message
         if via is Via.any:
-            return Origin(start, [start])
+            return ConversationOrigin(start, [start])
         asked = {"id": start, "first": self.first}
         way = [*(await self.connection.execute(_WAY_BACK, asked)).scalars()]
         if via is Via.links:
-            return Origin(way[-1], [way[-1]])
+            return ConversationOrigin(way[-1], [way[-1]])
         return await self._origin_by_keys(way)
 
-    async def _origin_by_keys(self, way: Sequence[int]) -> Origin:
+    async def _origin_by_keys(self, way: Sequence[int]) -> ConversationOrigin:
         """Where everything began that shares a key with a way from an event to its root."""
         roots, known, shared = {way[-1]}, set(way), set[bytes]()
         looked_at: Collection[int] = way
@@ -85,10 +85,10 @@ class Roots:
             roots |= {each for each, cause in ways.items() if cause is None and each not in known}
             looked_at = [each for each in ways if each not in known]
             known.update(ways)
-        return Origin(min(roots), sorted(roots))
+        return ConversationOrigin(min(roots), sorted(roots))
 
     async def keys_of(self, ids: Collection[int]) -> dict[int, set[bytes]]:
-        """What events share with their conversations."""
+        """The keys that events share with their conversations."""
         keys, found = tables.keys.c, defaultdict[int, set[bytes]](set)
         for some in chunks(sorted(ids)):
             query = select(keys.event_id, keys.key).where(

@@ -135,7 +135,7 @@ class Database:
         return await self._in_lane(lane, None, work)
 
     async def at_once(self, work: Callable[[], Awaitable[T]]) -> T:
-        """What ``work`` comes to, all of whose quick reads are of one transaction.
+        """The result of ``work``, all of whose quick reads are of one transaction.
 
         They see the store as of one moment, and cost one beginning and one end. It is quick work
         as a whole, and waits for nothing else. Raises `OutageError`.

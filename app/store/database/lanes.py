@@ -6,7 +6,7 @@ import enum
 
 
 class Lane(enum.StrEnum):
-    """What a read-only transaction is for.
+    """The purpose of a read-only transaction.
 
     ``quick`` is a few look-ups by an index; ``search`` looks through events for those that pass a
     filter; ``follow`` does so for a reader who follows the store; ``bulk`` reads new events for

@@ -39,17 +39,17 @@ class SchemaState(msgspec.Struct, frozen=True):
 
     @property
     def is_current(self) -> bool:
-        """Whether this program can use the database."""
+        """Tell whether this program can use the database."""
         return self.found == self.needed and not self.lacking
 
     @property
     def is_unreleased(self) -> bool:
-        """Whether a version from before the first release made the tables."""
+        """Tell whether a version from before the first release made the tables."""
         return self.found is not None and _UNRELEASED.fullmatch(self.found) is not None
 
     @property
     def fault(self) -> tuple[str, str] | None:
-        """What is wrong that `migrate` cannot mend, and what to do; None if it can."""
+        """A fault that `migrate` cannot mend, and what to do; None if there is none."""
         if self.is_unreleased:
             return (
                 f"the database's tables ({self.found}) are of a version before the first release",

@@ -33,7 +33,7 @@ class _Driver(aiosqlite.Connection):
 
 
 async def in_its_thread(driver: Any, work: Coroutine[Any, Any, T]) -> T:
-    """What ``work`` comes to, all of which runs in the thread of the connection that it uses.
+    """The result of ``work``, all of which runs in the thread of the connection that it uses.
 
     It may wait for that connection alone; raises `RuntimeError` if it waits for anything else.
     ``driver`` is aiosqlite's connection.
@@ -61,7 +61,7 @@ def _all_rows(
 async def all_rows(
     driver: Any, statements: Sequence[str], parameters: Mapping[str, Any]
 ) -> list[list[tuple[Any, ...]]]:
-    """What each of several statements finds, in one trip for all of them; raises sqlite3's errors.
+    """The rows of several statements, in one trip for all of them; raises sqlite3's errors.
 
     ``driver`` is aiosqlite's connection.
     """

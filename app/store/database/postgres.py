@@ -116,7 +116,7 @@ def _with_numbers(statement: str) -> TextClause:
 
 
 class Postgres:
-    """What differs on PostgreSQL."""
+    """The dialect of PostgreSQL."""
 
     name = NAME
     readers = READERS
@@ -224,7 +224,7 @@ class Postgres:
         statements: Sequence[str],
         parameters: Mapping[str, int],
     ) -> Sequence[Sequence[Any]]:
-        """What each statement finds; it may leave out parameters, which are whole numbers."""
+        """The rows of each statement; it may leave out parameters, which are whole numbers."""
         if not parameters:
             return [(await connection.exec_driver_sql(each)).all() for each in statements]
         return [
@@ -236,7 +236,7 @@ class Postgres:
         return "SELECT * FROM unnest($1::BIGINT[], $2::BIGINT[])", tuple(zip(*pairs, strict=True))
 
     async def run_quickly(self, connection: AsyncConnection, work: Coroutine[Any, Any, T]) -> T:
-        """What ``work`` comes to."""
+        """The result of ``work``."""
         return await work
 
     async def limit_time(self, connection: AsyncConnection, seconds: float | None) -> None:
@@ -258,7 +258,7 @@ class Postgres:
         await connection.execute(text(_BREAK_OFF), {"trace": trace_id})
 
     def is_gone(self, service: ColumnElement[str]) -> ColumnElement[bool]:
-        """Whether a service has no connection to the server."""
+        """Tell whether a service has no connection to the server."""
         sessions = table("pg_stat_activity", column("application_name", Text))
         name = sessions.c.application_name
         return ~exists().where(name == literal(f"{_PROGRAM} ") + service)
@@ -278,13 +278,13 @@ class Postgres:
         """Nothing: the server's own vacuum does it."""
 
     def contains_text(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
-        """Whether a text contains another, case-sensitively."""
+        """Tell whether a text contains another, case-sensitively."""
         return func.strpos(column, part) > 0
 
     def contains_bytes(
         self, column: ColumnElement[bytes | None], part: bytes
     ) -> ColumnElement[bool]:
-        """Whether bytes contain others."""
+        """Tell whether bytes contain others."""
         return func.position(literal(part).op("IN")(column)) > 0
 
     def property_text(self, column: ColumnElement[str], *path: str) -> ColumnElement[str | None]:
@@ -299,7 +299,7 @@ class Postgres:
         return texts.table_valued("value")
 
     def outage(self, error: BaseException) -> str | None:
-        """What is unavailable, in a sentence, if this driver's error says so."""
+        """The part that is unavailable, in a sentence, if this driver's error says so."""
         if isinstance(error, errors.InvalidCachedStatementError):
             return "the database's tables were changed"
         if isinstance(error, errors.PostgresError):
@@ -313,17 +313,17 @@ class Postgres:
         return None
 
     def misconfigured(self, error: BaseException) -> str | None:
-        """What is wrong with the address, in a sentence, if this driver's error says so."""
+        """The fault of the address, in a sentence, if this driver's error says so."""
         return _by_state(_SETTINGS, error) if isinstance(error, errors.PostgresError) else None
 
     def misread(self, error: BaseException) -> str | None:
-        """What the server says of an invalid regular expression, in a sentence."""
+        """The server's word on an invalid regular expression, in a sentence."""
         if isinstance(error, errors.InvalidRegularExpressionError):
             return f"not one of PostgreSQL's regular expressions: {error}"
         return None
 
     def is_timeout(self, error: BaseException) -> bool:
-        """Whether this driver's error comes from `limit_time`."""
+        """Tell whether this driver's error comes from `limit_time`."""
         return isinstance(error, errors.QueryCanceledError)
 
 

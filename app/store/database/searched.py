@@ -106,7 +106,7 @@ def run_in_sql(event_id: ColumnElement[int]) -> ColumnElement[int]:
 
 
 def is_conversation(roles: ColumnElement[int]) -> ColumnElement[bool]:
-    """Whether keys that are looked up by event are of conversations.
+    """Tell whether keys that are looked up by event are of conversations.
 
     SQLite takes its index by event for no condition but the index's own, word for word: a parameter
     in it, and it goes through all of the trace.
@@ -115,7 +115,7 @@ def is_conversation(roles: ColumnElement[int]) -> ColumnElement[bool]:
 
 
 def is_searched_conversation(roles: ColumnElement[int]) -> ColumnElement[bool]:
-    """Whether keys that are looked up by key are of conversations.
+    """Tell whether keys that are looked up by key are of conversations.
 
     In other words than `is_conversation`, so that SQLite does not look them up by event.
     """
@@ -145,7 +145,7 @@ class Writing:
 
 
 def is_of_metadata(name: str | None, kind: str, parents: Mapping[str, str | None]) -> bool:
-    """Whether a table or an index is one that Alembic can compare, and not made here."""
+    """Tell whether a table or an index is one that Alembic can compare, and not made here."""
     return name not in ("keys", "runs")
 
 

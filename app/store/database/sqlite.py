@@ -134,7 +134,7 @@ _LED_TO = text(
 
 
 class Sqlite:
-    """What differs on SQLite."""
+    """The dialect of SQLite."""
 
     name = NAME
     readers = READERS
@@ -227,7 +227,7 @@ class Sqlite:
         statements: Sequence[str],
         parameters: Mapping[str, Any],
     ) -> Sequence[Sequence[Any]]:
-        """What each statement finds; all of them in one trip to the connection's thread.
+        """The rows of each statement; all of them in one trip to the connection's thread.
 
         A statement may leave out parameters.
         """
@@ -240,7 +240,7 @@ class Sqlite:
         return f"VALUES {values}", tuple(itertools.chain.from_iterable(pairs))
 
     async def run_quickly(self, connection: AsyncConnection, work: Coroutine[Any, Any, T]) -> T:
-        """What ``work`` comes to, which waits for this connection alone: in its thread."""
+        """The result of ``work``, which waits for this connection alone: in its thread."""
         raw = await connection.get_raw_connection()
         return await in_its_thread(raw.driver_connection, work)
 
@@ -287,13 +287,13 @@ class Sqlite:
             await driver.executescript("; ".join(f"PRAGMA {step}" for step in steps))
 
     def contains_text(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
-        """Whether a text contains another, case-sensitively (LIKE would ignore case)."""
+        """Tell whether a text contains another, case-sensitively (LIKE would ignore case)."""
         return func.instr(column, part) > 0
 
     def contains_bytes(
         self, column: ColumnElement[bytes | None], part: bytes
     ) -> ColumnElement[bool]:
-        """Whether bytes contain others."""
+        """Tell whether bytes contain others."""
         return func.instr(column, part) > 0
 
     def property_text(self, column: ColumnElement[str], *path: str) -> ColumnElement[str | None]:
@@ -311,20 +311,20 @@ class Sqlite:
         return func.json_each(column).table_valued("value")
 
     def outage(self, error: BaseException) -> str | None:
-        """What is unavailable, in a sentence, if this driver's error says so."""
+        """The part that is unavailable, in a sentence, if this driver's error says so."""
         if isinstance(error, sqlite3.Error):
             return _OUTAGES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
         return None
 
     def misconfigured(self, error: BaseException) -> str | None:
-        """What is wrong with the address, in a sentence, if this driver's error says so."""
+        """The fault of the address, in a sentence, if this driver's error says so."""
         return _UNUSABLE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
 
     def misread(self, error: BaseException) -> str | None:
         """Nothing: `app.store.database.regex` does the matching, and has already checked them."""
 
     def is_timeout(self, error: BaseException) -> bool:
-        """Whether this driver's error comes from `limit_time`."""
+        """Tell whether this driver's error comes from `limit_time`."""
         return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_INTERRUPT
 
 

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
 from app.store.database.tables import channels, events, metadata, participants, traces
-from app.stored.reading import Found
+from app.stored.reading import EventList
 from model.event import EVERYTHING, FIELDS, Event, Field, Kind, Large
 
 # The greatest possible id; no database stores a greater one.
@@ -73,13 +73,13 @@ async def by_ids(
 
 async def found_by_ids(
     connection: AsyncConnection, ids: Sequence[int], large: Large = EVERYTHING
-) -> Found:
+) -> EventList:
     """The events with these ids, as `by_ids`; without large fields that are too much at once.
 
     An event that comes without them has empty lists in the place of long ones.
     """
     if not ids:
-        return Found([])
+        return EventList([])
     rows, heavy = {}, {}
     for *values, weight in await connection.execute(_light_query(large), {"ids": ids}):
         event = _event(values)
@@ -91,7 +91,7 @@ async def found_by_ids(
         heavy = {}
     # In the list's order too: that is in which they are wanted.
     heavy = {event_id: heavy[event_id] for event_id in ids if event_id in heavy} if heavy else heavy
-    return Found([rows[event_id] for event_id in ids if event_id in rows], heavy)
+    return EventList([rows[event_id] for event_id in ids if event_id in rows], heavy)
 
 
 @functools.cache

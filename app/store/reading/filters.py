@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 from sqlalchemy import ColumnElement, TableValuedAlias, and_, exists, func, or_, select
 
-from app.store.capture.keys import Indexed
+from app.store.capture.keys import IndexStart
 from app.store.database import regex, tables
 from app.store.database.engine import Dialect
 from app.store.database.searched import run_in_sql, searched_keys
@@ -52,7 +52,7 @@ class Lookup(msgspec.Struct, frozen=True):
 
 
 def lookups(
-    asked: EventFilter, dialect: Dialect, indexed: Mapping[str, Indexed]
+    asked: EventFilter, dialect: Dialect, indexed: Mapping[str, IndexStart]
 ) -> tuple[list[Lookup], list[ColumnElement[bool]]]:
     """What a filter asks of messages' own names: by the index, and by the events themselves.
 
@@ -73,7 +73,7 @@ def lookups(
 
 
 def has_key(lookup: Lookup) -> ColumnElement[bool]:
-    """Whether an event has a value."""
+    """Tell whether an event has a value."""
     indexed = has_row(lookup, tables.events.c.id)
     if lookup.by_publish:
         by_publish = and_(is_as_published(), has_row(lookup, tables.events.c.cause_id))
@@ -85,7 +85,7 @@ def has_key(lookup: Lookup) -> ColumnElement[bool]:
 
 
 def is_as_published() -> ColumnElement[bool]:
-    """Whether a delivery says what its publish has said.
+    """Tell whether a delivery says what its publish has said.
 
     What comes out of a stream may not, is read by itself, and has a mark of two halves.
     """
@@ -93,7 +93,7 @@ def is_as_published() -> ColumnElement[bool]:
 
 
 def has_row(lookup: Lookup, event_id: ColumnElement[int]) -> ColumnElement[bool]:
-    """Whether the index has a value under this id, of an event's trace."""
+    """Tell whether the index has a value under this id, of an event's trace."""
     its = _held.c
     return exists().where(
         its.trace_id == tables.events.c.trace_id,

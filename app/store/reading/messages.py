@@ -1,4 +1,4 @@
-"""What stored events say of their messages: type, headers, where they were published to."""
+"""Messages of stored events: type, headers, where they were published to."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ words_of = msgspec.json.Decoder(tuple[str, ...]).decode
 table_of = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class Message(NamedTuple):
-    """What an event says of its message; ``recorded_at`` in µs."""
+class MessageFacts(NamedTuple):
+    """The message of an event; ``recorded_at`` in µs."""
 
     id: int
     trace_id: int
@@ -65,13 +65,15 @@ _QUERY = select(
 )
 
 
-async def read(connection: AsyncConnection, ids: Collection[int]) -> dict[int, Message]:
-    """What some events say, by their ids; those that do not exist are left out."""
+async def read(connection: AsyncConnection, ids: Collection[int]) -> dict[int, MessageFacts]:
+    """The messages of some events, by their ids; those that do not exist are left out."""
     found = {}
     for some in chunks(sorted(ids)):
         for row in await connection.execute(_QUERY.where(_its.id.in_(some))):
             *plain, keys, queues, mark, properties, payload = row
             routed = () if queues is None else words_of(queues)
             said = {} if properties is None else table_of(properties)
-            found[row.id] = Message._make([*plain, words_of(keys), routed, mark, said, payload])
+            found[row.id] = MessageFacts._make(
+                [*plain, words_of(keys), routed, mark, said, payload]
+            )
     return found

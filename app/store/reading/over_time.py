@@ -1,4 +1,4 @@
-"""How many events there were in each part of a period.
+"""Counts of events in each part of a period.
 
 The newest events are counted one by one, up to `MOST_COUNTED` ids. Of those before them only the
 times of their blocks are read, and each block's events are spread evenly over its time: good enough
@@ -53,14 +53,14 @@ async def _kept(connection: AsyncConnection, numbers: Sequence[int]) -> _Kept | 
     return _Kept(min(ids), max(ids), min(times), max(times))
 
 
-class _Part(Protocol):
+class _HistogramPart(Protocol):
     """Some of them, as a query without columns."""
 
     @property
     def query(self) -> Select[Any]: ...
 
 
-class _Scope(Protocol):
+class _HistogramScope(Protocol):
     """Which events are asked for, as `app.store.reading.queries` has it."""
 
     @property
@@ -69,11 +69,11 @@ class _Scope(Protocol):
     def lookups(self) -> Sequence[object]: ...
     @property
     def bounds(self) -> list[Callable[[ColumnElement[int]], ColumnElement[bool]]]: ...
-    def parts(self, numbers: list[int]) -> Sequence[Sequence[_Part]]: ...
+    def parts(self, numbers: list[int]) -> Sequence[Sequence[_HistogramPart]]: ...
 
 
 async def histogram(
-    connection: AsyncConnection, asked: EventFilter, scope: _Scope, most: int
+    connection: AsyncConnection, asked: EventFilter, scope: _HistogramScope, most: int
 ) -> Histogram:
     """At most this many buckets; `NO_EVENTS` if the traces have none."""
     kept = await _kept(connection, scope.traces)
@@ -134,9 +134,9 @@ async def _first_counted(
 
 
 async def _counted(
-    connection: AsyncConnection, scope: _Scope, since: int, width: int, number: int
+    connection: AsyncConnection, scope: _HistogramScope, since: int, width: int, number: int
 ) -> list[Bucket]:
-    """What lies outside the buckets is in the first or the last."""
+    """The counts; events outside the buckets are in the first or the last."""
     begin, length = (literal_column(str(each), BigInteger) for each in (since, width))
     place = (events.c.recorded_at - begin) // length
     is_unmatched = events.c.match == literal_column(str(int(Match.unmatched)))
@@ -189,6 +189,6 @@ def _spread(sums: list[float], number: int, begin: float, end: float) -> None:
 
 
 async def _are_all(connection: AsyncConnection, numbers: Sequence[int]) -> bool:
-    """Whether these are all traces that have events."""
+    """Tell whether these are all traces that have events."""
     query = select(func.count()).where(traces.c.events > 0, traces.c.id.not_in(numbers))
     return bool((await connection.execute(query)).scalar_one() == 0)

@@ -1,4 +1,4 @@
-"""What a trace has of a period of time: its events' ids, and its gaps."""
+"""Periods of a trace: its events' ids, and its gaps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.store.database import tables
 from app.store.database.subject import Subject, reads
 from app.store.reading.filters import within
 from app.store.reading.times import ids_between
-from app.stored.reading import Period
+from app.stored.reading import TracePeriod
 from model.gaps import Gap
 from model.times import Microseconds
 from spark_jobs.statements import Question, spanned_sql
@@ -27,8 +27,8 @@ class Periods(Subject):
     @reads
     async def of(
         self, connection: AsyncConnection, trace_id: int, since: int | None, until: int | None
-    ) -> Period:
-        """What there is of one."""
+    ) -> TracePeriod:
+        """The record of one."""
         since = None if since is None else within(since)
         until = None if until is None else within(until)
         first = await _end(connection, trace_id, since, until, last=False)
@@ -43,13 +43,13 @@ class Periods(Subject):
         gaps = [Gap(*row) for row in reversed((await connection.execute(query)).all())]
         counting = select(func.count()).select_from(tables.gaps).where(*met)
         number = (await connection.execute(counting)).scalar_one()
-        return Period(first, last, gaps, number, await _oldest_at(connection, trace_id))
+        return TracePeriod(first, last, gaps, number, await _oldest_at(connection, trace_id))
 
 
 def _overlaps(
     since: int | None, until: int | None, first: int | None, last: int | None
 ) -> ColumnElement[bool]:
-    """Whether a gap has a part in the period, by the clock or between its events.
+    """Tell whether a gap has a part in the period, by the clock or between its events.
 
     Both, because a gap's times are the service's, and those of events the broker's.
     """

@@ -33,7 +33,7 @@ from app.store.reading.filters import (
     within,
 )
 from app.store.reading.times import ids_between
-from app.stored.reading import DEEP, EventFilter, EventPage, Found, Histogram, Sort, is_quick
+from app.stored.reading import DEEP, EventFilter, EventList, EventPage, Histogram, Sort, is_quick
 from model.event import EVERYTHING, Event, Large
 
 # SQLite merges at most 500 lists, and a virtual host may have two. Beyond that, several virtual
@@ -166,13 +166,13 @@ class Events(Subject):
         limit: int = 100,
         large: Large = EVERYTHING,
         follow: bool = False,
-    ) -> Found:
+    ) -> EventList:
         """As `list`, but without large fields that are too much to read at once.
 
         ``follow``: for a reader who follows the store and does not wait behind other searches.
         """
 
-        async def work(connection: AsyncConnection) -> Found:
+        async def work(connection: AsyncConnection) -> EventList:
             ids = await self._listed(connection, asked, after, before, limit)
             return await found_by_ids(connection, ids, large)
 
@@ -209,7 +209,7 @@ class Events(Subject):
         return await self.database.search(_lane(asked, sort, offset), work)
 
     async def count(self, asked: EventFilter) -> int:
-        """How many events there are; raises as `list`."""
+        """The number of events; raises as `list`."""
 
         async def work(connection: AsyncConnection) -> int:
             scope = await _scope(connection, self.database.dialect, asked)
@@ -218,7 +218,7 @@ class Events(Subject):
         return await self.database.search(_lane(asked), work)
 
     async def over_time(self, asked: EventFilter, buckets: int) -> Histogram:
-        """How many events there were in each of at most this many parts of a period.
+        """Counts of events in each of at most this many parts of a period.
 
         The period is that of the filter, else from the oldest event that is kept to the newest.
         `NO_EVENTS` if there are none. Raises as `list`.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from app.stored.spans import Outcome, Span, SpanKind
+from app.stored.spans import ResolutionOutcome, Span, SpanKind
 
 # How many parents are gone through.
 MOST_STEPS = 64
@@ -27,7 +27,7 @@ class Carrier:
 
 
 @dataclass(slots=True)
-class Walk:
+class AncestryWalk:
     """The way from one publish, as far as it is known.
 
     Once `advance` wants nothing more: where there are ``handled`` contexts, it has found them in
@@ -40,7 +40,7 @@ class Walk:
     consumer: bytes | None = None
     handled: tuple[bytes, ...] = ()
     waits_for: bytes | None = None
-    outcome: Outcome | None = None
+    outcome: ResolutionOutcome | None = None
     wants_spans: list[bytes] = field(default_factory=list)
     wants_carriers: list[bytes] = field(default_factory=list)
     _at: bytes = b""
@@ -51,7 +51,7 @@ class Walk:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing more to look at."""
+        """Tell whether there is nothing more to look at."""
         return bool(self.handled or self.waits_for or self.outcome)
 
     def advance(
@@ -106,14 +106,14 @@ class Walk:
             if self.handled:
                 return True
             if span.parent is None or span.parent in meant:
-                self.outcome = Outcome.unseen
+                self.outcome = ResolutionOutcome.unseen
                 return True
         if span.parent is None:
-            self.outcome = Outcome.first
+            self.outcome = ResolutionOutcome.first
             return True
         self._steps += 1
         if self._steps > MOST_STEPS:
-            self.outcome = Outcome.far
+            self.outcome = ResolutionOutcome.far
         self._at = span.parent
         return True
 
@@ -121,7 +121,7 @@ class Walk:
 def has_sent(
     sender: Span | None, service: str | None, *, is_remote: bool | None, linked: bool
 ) -> bool | None:
-    """Whether a consumer's parent, or a span that it has ``linked``, sent what it handled.
+    """Tell whether a consumer's parent, or a span that it has ``linked``, sent what it handled.
 
     Within a process a consumer's span may have another one as its parent, so a flag has to say that
     it is another process's, or the ``sender`` has to show it: None while that is needed and not

@@ -38,7 +38,7 @@ from app.store.reading.events import by_ids
 from app.store.spans.ancestry import has_sent
 from app.store.spans.leads import (
     ROUND,
-    Found,
+    Lead,
     Row,
     find,
     new_publishes,
@@ -46,7 +46,7 @@ from app.store.spans.leads import (
     read_spans,
     waiting_for,
 )
-from app.stored.spans import Handled, Outcome, Resolved, Span, SpanKind
+from app.stored.spans import HandlingTime, ResolutionOutcome, ResolutionRound, Span, SpanKind
 from app.tracker.links import SPANS_RULE
 from itc import Relation, compare
 from model.event import Event
@@ -117,11 +117,11 @@ class Spans(Subject):
 
     @reads
     async def late_between(self, connection: AsyncConnection, trace_id: int, a: int, b: int) -> int:
-        """How many links lie between two events, in either order, that clocks do not have."""
+        """The number of links between two events, in either order, that clocks do not have."""
         return await late_between(connection, trace_id, a, b)
 
     @reads
-    async def handled(self, connection: AsyncConnection, event: Event) -> list[Handled]:
+    async def handled(self, connection: AsyncConnection, event: Event) -> list[HandlingTime]:
         """When consumers handled a message, the earliest first.
 
         Of a received event only what is certain to be about this delivery: where the message was
@@ -141,9 +141,9 @@ class Spans(Subject):
         consumed = (await _consumed(connection, [context])).get(context, [])
         return [*dict.fromkeys(one for one, whose in consumed if alone or whose == event.id)]
 
-    async def resolve(self) -> Resolved:
+    async def resolve(self) -> ResolutionRound:
         """A round: the publishes and the spans that are new, the oldest first."""
-        done = Resolved()
+        done = ResolutionRound()
         rows = await self.database.read(new_publishes, Lane.bulk)
         done.more = len(rows) == ROUND
         await self._settle(rows, done)
@@ -189,12 +189,12 @@ class Spans(Subject):
             found |= {*(await connection.execute(query)).scalars()}
         return frozenset(found)
 
-    async def _settle(self, rows: Sequence[Row], done: Resolved) -> None:
+    async def _settle(self, rows: Sequence[Row], done: ResolutionRound) -> None:
         """Find what can be found of some publishes, and store it."""
         while rows:
             asked = rows
             found = await self.database.read(lambda reading: find(reading, asked), Lane.bulk)  # noqa: B023
-            by_trace: defaultdict[int, list[Found]] = defaultdict(list)
+            by_trace: defaultdict[int, list[Lead]] = defaultdict(list)
             for each in found:
                 by_trace[each.row.trace_id].append(each)
             for trace_id, some in sorted(by_trace.items()):
@@ -216,8 +216,8 @@ class Spans(Subject):
         self,
         connection: AsyncConnection,
         trace_id: int,
-        found: list[Found],
-        done: Resolved,
+        found: list[Lead],
+        done: ResolutionRound,
     ) -> None:
         try:
             await lock_trace(connection, trace_id, None)
@@ -322,7 +322,7 @@ class Spans(Subject):
 
 async def handled_by(
     connection: AsyncConnection, trace_id: int, deliveries: Mapping[int, Sequence[int]]
-) -> dict[int, list[Handled]]:
+) -> dict[int, list[HandlingTime]]:
     """When consumers handled deliveries, as `Spans.handled`; without those nothing tells of.
 
     ``deliveries`` are all those of each message.
@@ -338,7 +338,7 @@ async def handled_by(
                 copied.add(context)
     for context in copied:  # nothing says which of several messages was handled
         del messages[context]
-    handled: dict[int, list[Handled]] = {}
+    handled: dict[int, list[HandlingTime]] = {}
     for some_contexts in chunks([*messages]):
         for context, consumed in (await _consumed(connection, some_contexts)).items():
             its_own = deliveries[messages[context]]
@@ -351,14 +351,14 @@ async def handled_by(
 
 async def _consumed(
     connection: AsyncConnection, contexts: Sequence[bytes]
-) -> dict[bytes, list[tuple[Handled, int | None]]]:
+) -> dict[bytes, list[tuple[HandlingTime, int | None]]]:
     """The spans of consumers that handled what was sent in these contexts, the earliest first.
 
     Each with the delivery that it handled, where a link has told of it.
     """
     spans: dict[bytes, Span | None] = {}
     await read_spans(connection, spans, {*contexts})
-    found: dict[bytes, list[tuple[Handled, int | None]]] = {}
+    found: dict[bytes, list[tuple[HandlingTime, int | None]]] = {}
     for row in await connection.execute(_consumers_of(contexts)):
         linked, is_remote = bool(row.linked), row.link_is_remote
         if has_sent(
@@ -367,7 +367,7 @@ async def _consumed(
             is_remote=is_remote if linked else row.is_remote,
             linked=linked,
         ):
-            one = Handled(row.started_at, row.ended_at, row.service)
+            one = HandlingTime(row.started_at, row.ended_at, row.service)
             found.setdefault(row.sent, []).append((one, row.delivery_id))
     return found
 
@@ -393,9 +393,7 @@ def _consumers_of(contexts: Sequence[bytes]) -> Select[Any]:
     return select(both).order_by(both.c.started_at, both.c.ended_at).limit(most)
 
 
-async def _still_there(
-    connection: AsyncConnection, trace_id: int, found: list[Found]
-) -> list[Found]:
+async def _still_there(connection: AsyncConnection, trace_id: int, found: list[Lead]) -> list[Lead]:
     """Without what retention has removed since it was read; its row is locked now."""
     ids = [each.row.event_id for each in found]
     here = select(_contexts.event_id).where(
@@ -410,15 +408,15 @@ async def _still_there(
             continue
         causes = tuple(cause for cause in each.causes if cause >= least)
         if each.causes and not causes:
-            each = each._replace(causes=(), outcome=Outcome.unseen, handled=None)
+            each = each._replace(causes=(), outcome=ResolutionOutcome.unseen, handled=None)
         kept.append(each._replace(causes=causes))
     return kept
 
 
-async def _note_waiting(connection: AsyncConnection, trace_id: int, found: Iterable[Found]) -> None:
+async def _note_waiting(connection: AsyncConnection, trace_id: int, found: Iterable[Lead]) -> None:
     """Note what publishes wait for now."""
-    same: list[Found] = []
-    other: list[Found] = []
+    same: list[Lead] = []
+    other: list[Lead] = []
     for each in found:
         (same if each.waits_for == each.row.waits_for else other).append(each)
     its = update(tables.traceparents).where(_contexts.trace_id == trace_id)

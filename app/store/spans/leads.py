@@ -14,8 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
 from app.store.database.chunks import chunks
-from app.store.spans.ancestry import Carrier, Walk
-from app.stored.spans import Link, Outcome, Span, SpanKind
+from app.store.spans.ancestry import AncestryWalk, Carrier
+from app.stored.spans import ResolutionOutcome, Span, SpanKind, SpanLink
 from model.words import EventType
 
 # How many publishes, and how many new spans, a round takes up.
@@ -50,12 +50,12 @@ class Row(NamedTuple):
     place: str | None
 
 
-class Found(NamedTuple):
-    """What was found of a publish: causes, or why there is none, or what it waits for."""
+class Lead(NamedTuple):
+    """The finding about a publish: causes, or why there is none, or what it waits for."""
 
     row: Row
     causes: tuple[int, ...]
-    outcome: Outcome | None
+    outcome: ResolutionOutcome | None
     waits_for: bytes | None
     # The consumer's span and what it was handed, where that is certain.
     handled: tuple[bytes, int] | None = None
@@ -105,11 +105,11 @@ async def waiting_for(connection: AsyncConnection, arrived: list[bytes]) -> list
     return [Row(*row) for row in await connection.execute(query)]
 
 
-async def find(connection: AsyncConnection, rows: Sequence[Row]) -> list[Found]:
+async def find(connection: AsyncConnection, rows: Sequence[Row]) -> list[Lead]:
     """Where the spans that are stored lead to."""
     spans: dict[bytes, Span | None] = {}
     carriers: defaultdict[int, dict[bytes, list[Carrier]]] = defaultdict(dict)
-    walks = [(row, Walk(row.event_id, row.participant, row.context)) for row in rows]
+    walks = [(row, AncestryWalk(row.event_id, row.participant, row.context)) for row in rows]
     under_way = walks
     while under_way:
         for row, walk in under_way:
@@ -133,12 +133,12 @@ async def read_spans(
     """Add what is wanted and not among ``spans``: each span, None where it is not stored."""
     for some in chunks(sorted(wanted - spans.keys())):
         spans.update(dict.fromkeys(some))
-        links: defaultdict[bytes, list[Link]] = defaultdict(list)
+        links: defaultdict[bytes, list[SpanLink]] = defaultdict(list)
         query = select(_links.context, _links.linked, _links.is_remote).where(
             _links.context.in_(some)
         )
         for context, linked, is_remote in await connection.execute(query):
-            links[context].append(Link(linked, is_remote))
+            links[context].append(SpanLink(linked, is_remote))
         of_spans = select(
             _spans.context,
             _spans.parent,
@@ -185,12 +185,12 @@ async def _read_carriers(
 
 
 async def _outcome(
-    connection: AsyncConnection, row: Row, walk: Walk, carriers: dict[bytes, list[Carrier]]
-) -> Found:
+    connection: AsyncConnection, row: Row, walk: AncestryWalk, carriers: dict[bytes, list[Carrier]]
+) -> Lead:
     if not walk.handled:
-        return Found(row, (), walk.outcome, walk.waits_for)
+        return Lead(row, (), walk.outcome, walk.waits_for)
     if await _is_copied(connection, row, carriers[row.context]):
-        return Found(row, (), Outcome.copied, None)
+        return Lead(row, (), ResolutionOutcome.copied, None)
     causes: dict[int, bool] = {}
     outcome = None
     for context in walk.handled:
@@ -199,16 +199,16 @@ async def _outcome(
         if cause is not None:
             causes[cause] = is_own
     if not causes:
-        return Found(row, (), outcome, None)
+        return Lead(row, (), outcome, None)
     handled = None
     if walk.consumer is not None and len(causes) == len(walk.handled) == 1:
         [(cause, is_own)] = causes.items()
         handled = (walk.consumer, cause) if is_own else None
-    return Found(row, tuple(sorted(causes)), Outcome.linked, None, handled)
+    return Lead(row, tuple(sorted(causes)), ResolutionOutcome.linked, None, handled)
 
 
 async def _is_copied(connection: AsyncConnection, row: Row, alike: Sequence[Carrier]) -> bool:
-    """Whether a publish's ``traceparent`` was another message's before.
+    """Tell whether a publish's ``traceparent`` was another message's before.
 
     One span may send several messages. But whoever was handed a message with it, or is another
     than who published it first, has passed it on.
@@ -228,7 +228,7 @@ async def _handed(connection: AsyncConnection, row: Row, messages: list[int]) ->
 
 async def _cause(
     connection: AsyncConnection, row: Row, context: bytes, carriers: Sequence[Carrier]
-) -> tuple[int | None, bool, Outcome | None]:
+) -> tuple[int | None, bool, ResolutionOutcome | None]:
     """(the event that is meant, whether it is the participant's own delivery, why there is none).
 
     As `app.tracker.links.memory`: the newest delivery to the publisher itself, or to its place, or
@@ -237,9 +237,9 @@ async def _cause(
     """
     before = [each for each in carriers if each.event_id < row.event_id]
     if not before:
-        return None, False, Outcome.future
+        return None, False, ResolutionOutcome.future
     if len(before) > MOST_ALIKE:
-        return None, False, Outcome.ambiguous
+        return None, False, ResolutionOutcome.ambiguous
     messages = [each.event_id for each in before if each.is_publish]
     if not messages:  # deliveries of messages that were published before the trace
         own = [each.event_id for each in before if each.participant == row.participant]
@@ -247,11 +247,11 @@ async def _cause(
             return own[-1], True, None
         if len(before) == 1 and not await _is_elsewhere(connection, row.trace_id, context):
             return before[0].event_id, False, None
-        return None, False, Outcome.ambiguous
+        return None, False, ResolutionOutcome.ambiguous
     if len(messages) > 1:
         messages = await _handed(connection, row, messages)
     if len(messages) != 1:
-        return None, False, Outcome.ambiguous
+        return None, False, ResolutionOutcome.ambiguous
     asked = {
         "participant": row.participant,
         "place": row.place,
@@ -260,12 +260,12 @@ async def _cause(
     }
     own_delivery, near = (await connection.execute(_NEAREST, asked)).one()
     if own_delivery is None and await _is_elsewhere(connection, row.trace_id, context):
-        return None, False, Outcome.ambiguous
+        return None, False, ResolutionOutcome.ambiguous
     return own_delivery or near or messages[0], own_delivery is not None, None
 
 
 async def _is_elsewhere(connection: AsyncConnection, trace_id: int, context: bytes) -> bool:
-    """Whether messages of other traces have a context."""
+    """Tell whether messages of other traces have a context."""
     query = (
         select(_contexts.event_id)
         .where(_contexts.context == context, _contexts.trace_id != trace_id)

@@ -20,10 +20,10 @@ from app.store.database.subject import Subject, reads, writes
 from app.stored.assertions import (
     MINUTE,
     MOST_A_MINUTE,
-    Delivery,
     HeldAssertion,
-    Judged,
+    JudgingStep,
     NewViolation,
+    WebhookState,
 )
 
 MOST_ASSERTIONS = 100
@@ -124,8 +124,8 @@ class Assertions(Subject):
         self,
         connection: AsyncConnection,
         trace_id: int,
-        judged: Judged,
-        delivery: Delivery = Delivery.none,
+        judged: JudgingStep,
+        delivery: WebhookState = WebhookState.none,
     ) -> bool:
         """Note what came of an assertion's events; False if it was judged from there already.
 
@@ -169,14 +169,14 @@ class Assertions(Subject):
     def _row(
         self,
         trace_id: int,
-        judged: Judged,
+        judged: JudgingStep,
         one: NewViolation,
-        delivery: Delivery,
+        delivery: WebhookState,
         now: int,
         summary: int | None,
     ) -> dict[str, Any]:
         told_at = now if summary is None else (summary + 1) * MINUTE
-        is_due = delivery is Delivery.due
+        is_due = delivery is WebhookState.due
         return {
             "trace_id": trace_id,
             "assertion": judged.name,
@@ -247,7 +247,7 @@ async def _remove(connection: AsyncConnection, trace_id: int, names: Sequence[st
     return gone.rowcount
 
 
-def _of_these(trace_id: int, judged: Judged) -> ColumnElement[bool]:
+def _of_these(trace_id: int, judged: JudgingStep) -> ColumnElement[bool]:
     """The stored violations by the same events, of whichever assertion of this name."""
     return and_(
         _found.trace_id == trace_id,
@@ -256,7 +256,9 @@ def _of_these(trace_id: int, judged: Judged) -> ColumnElement[bool]:
     )
 
 
-async def _new(connection: AsyncConnection, trace_id: int, judged: Judged) -> list[NewViolation]:
+async def _new(
+    connection: AsyncConnection, trace_id: int, judged: JudgingStep
+) -> list[NewViolation]:
     """Violations that this very assertion has not found before."""
     if not judged.violations:
         return []
@@ -267,9 +269,9 @@ async def _new(connection: AsyncConnection, trace_id: int, judged: Judged) -> li
 
 
 async def _found_since(
-    connection: AsyncConnection, trace_id: int, judged: Judged, minute: int
+    connection: AsyncConnection, trace_id: int, judged: JudgingStep, minute: int
 ) -> int:
-    """How many violations of an assertion were found since a minute began, as far as it matters."""
+    """The number of violations of an assertion found since a minute began, as far as it matters."""
     newest = (
         select(_found.found_at)
         .where(_found.trace_id == trace_id, _found.assertion == judged.name)
@@ -302,7 +304,7 @@ async def _keep_within_bound(connection: AsyncConnection, trace_id: int) -> None
 
 
 def _share(counts: Collection[int]) -> int:
-    """How many violations each assertion may keep, where some have fewer."""
+    """The number of violations that each assertion may keep, where some have fewer."""
     left = MOST_VIOLATIONS
     for others, count in zip(range(len(counts), 0, -1), sorted(counts), strict=True):
         if count * others > left:

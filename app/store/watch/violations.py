@@ -1,4 +1,4 @@
-"""What did not hold, newest first; and which of it the webhook has yet to be told."""
+"""Violations, newest first; and which of them the webhook has yet to be told."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
 from app.store.database.subject import Subject, reads, writes
-from app.stored.assertions import Delivery, Telling, Violation, ViolationFilter, ViolationKind
+from app.stored.assertions import Telling, Violation, ViolationFilter, ViolationKind, WebhookState
 
 _its = tables.violations.c
 _NAMES = {"event": "event_id"}
@@ -59,7 +59,7 @@ class Violations(Subject):
             # claimed.
             rows = await connection.execute(
                 update(tables.violations)
-                .where(is_its, _its.delivery == Delivery.due.value, _its.next_at <= now)
+                .where(is_its, _its.delivery == WebhookState.due.value, _its.next_at <= now)
                 .values(next_at=until)
                 .returning(_its.id)
             )
@@ -83,15 +83,15 @@ class Violations(Subject):
 
         ``error`` is why it failed; then it is tried again at ``next_at``, None for never.
         """
-        state = Delivery.delivered
+        state = WebhookState.delivered
         if error is not None:
-            state = Delivery.given_up if next_at is None else Delivery.due
+            state = WebhookState.given_up if next_at is None else WebhookState.due
         await connection.execute(
             update(tables.violations)
             .where(
                 _is_of(telling.first),
                 _its.id.between(telling.first.id, telling.last),
-                _its.delivery == Delivery.due.value,
+                _its.delivery == WebhookState.due.value,
             )
             .values(
                 delivery=state.value,
@@ -103,14 +103,14 @@ class Violations(Subject):
         )
 
     @reads
-    async def deliveries(self, connection: AsyncConnection) -> dict[Delivery, int]:
-        """How many of those that are kept the webhook was told, and of how many not."""
+    async def deliveries(self, connection: AsyncConnection) -> dict[WebhookState, int]:
+        """The number of those kept that the webhook was told, and of those that it was not."""
         query = select(_its.delivery, func.count()).group_by(_its.delivery)
-        return {Delivery(state): number for state, number in await connection.execute(query)}
+        return {WebhookState(state): number for state, number in await connection.execute(query)}
 
 
 def _due(now: int) -> Select[Any]:
-    """What is to be told in one request each: the first of each assertion before any second."""
+    """The violations to tell in one request each: the first of each assertion before any second."""
     its_own = case((_its.summary.is_(None), _its.id), else_=0)
     units = (
         select(
@@ -120,7 +120,7 @@ def _due(now: int) -> Select[Any]:
             _its.assertion,
             _its.summary,
         )
-        .where(_its.delivery == Delivery.due.value, _its.next_at <= now)
+        .where(_its.delivery == WebhookState.due.value, _its.next_at <= now)
         .group_by(_its.trace_id, _its.assertion, _its.summary, its_own)
         .subquery()
     )
@@ -167,7 +167,7 @@ async def _read(connection: AsyncConnection, query: Select[Any]) -> list[Violati
             **{
                 **row,
                 "kind": ViolationKind(row["kind"]),
-                "delivery": Delivery(row["delivery"]),
+                "delivery": WebhookState(row["delivery"]),
                 "complete": bool(row["complete"]),
             }
         )

@@ -1,4 +1,4 @@
-"""What whoever holds assertions against a trace reads of it: its events, and what leads to what."""
+"""Reading for whoever holds assertions against a trace: its events, and what leads to what."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.store.database.chunks import chunks
 from app.store.database.subject import Subject, reads
 from app.store.reading import messages
 from app.store.reading.messages import MOST_PROPERTIES, table_of, words_of
-from app.stored.assertions import MOST_REACHED, Reach, Seen
+from app.stored.assertions import MOST_REACHED, Reach, WatchedEvent
 from model.message_types import is_in_body, type_of
 from model.ways import Direction
 from model.words import EventType
@@ -35,10 +35,10 @@ _QUERY = select(
 ).where(~_its.quiet)
 
 
-class Page(NamedTuple):
+class WatchPage(NamedTuple):
     """Events of a trace in order, and up to where there are no others."""
 
-    events: Sequence[Seen]
+    events: Sequence[WatchedEvent]
     through: int
 
 
@@ -48,7 +48,7 @@ class Watching(Subject):
     @reads
     async def page(
         self, connection: AsyncConnection, trace_id: int, after: int, limit: int
-    ) -> Page:
+    ) -> WatchPage:
         """The next events after an id, without those of quiet traffic."""
         its = tables.traces.c
         last = select(its.last_event_id).where(its.id == trace_id)
@@ -56,7 +56,7 @@ class Watching(Subject):
         query = _QUERY.where(_its.trace_id == trace_id, _its.id > after, _its.id <= through)
         rows = (await connection.execute(query.order_by(_its.id).limit(limit))).all()
         events = await _read(connection, rows)
-        return Page(events, events[-1].id if len(rows) == limit else max(after, through))
+        return WatchPage(events, events[-1].id if len(rows) == limit else max(after, through))
 
     @reads
     async def reached(
@@ -66,7 +66,7 @@ class Watching(Subject):
         ids: Sequence[int],
         towards: Direction,
     ) -> dict[int, Reach]:
-        """What some events led to (1), or what led to them (-1), along messages and links.
+        """The events that some led to (1), or that led to them (-1), along messages and links.
 
         Those that are not stored are left out; where they led to something, it is not all.
         """
@@ -86,7 +86,7 @@ class Watching(Subject):
 async def _spread(
     connection: AsyncConnection, trace_id: int, starts: Sequence[int], towards: Direction
 ) -> dict[int, tuple[set[int], bool]]:
-    """What is reached along links from each of some events, by one walk; and whether it is cut."""
+    """The events reached along links from each of some, by one walk; and whether it is cut."""
     # From the very first event on, so that causes show which retention has removed.
     evident = links.Evident(connection, trace_id, 0, MOST_A_STEP, towards)
     reached: dict[int, set[int]] = {start: set() for start in starts}
@@ -114,18 +114,18 @@ async def _spread(
     return {start: (reached[start], start in cut) for start in starts}
 
 
-async def _seen(connection: AsyncConnection, ids: Collection[int]) -> dict[int, Seen]:
-    found: dict[int, Seen] = {}
+async def _seen(connection: AsyncConnection, ids: Collection[int]) -> dict[int, WatchedEvent]:
+    found: dict[int, WatchedEvent] = {}
     for some in chunks(sorted(ids)):
         rows = (await connection.execute(_QUERY.where(_its.id.in_(some)))).all()
         found |= {each.id: each for each in await _read(connection, rows)}
     return found
 
 
-async def _read(connection: AsyncConnection, rows: Sequence[Any]) -> list[Seen]:
+async def _read(connection: AsyncConnection, rows: Sequence[Any]) -> list[WatchedEvent]:
     types = await _types(connection, rows)
     return [
-        Seen(
+        WatchedEvent(
             row.id,
             row.recorded_at,
             row.type == EventType.published,

@@ -1,4 +1,4 @@
-"""What messages say of their causes: rules, the keys they read, and who was meant by a key."""
+"""Causes that messages name: rules, the keys they read, and who was meant by a key."""
 
 from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.links.origins import Origin, TraceRule, check_own, merged, of_all

@@ -102,11 +102,11 @@ class Expression(msgspec.Struct, frozen=True):
 
     @property
     def says_which(self) -> bool:
-        """Whether its value can tell one message from another of its kind."""
+        """Tell whether its value can tell one message from another of its kind."""
         return self.source is not Source.property or self.tokens[0] not in KINDS
 
     def find(self, tree: Any) -> Any:
-        """What stands at this place of a table or a JSON document; None if nothing does."""
+        """The value at this place of a table or a JSON document; None if there is none."""
         for token in self.tokens:
             if type(tree) is dict:
                 tree = tree.get(token)

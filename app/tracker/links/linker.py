@@ -1,4 +1,4 @@
-"""What the causes that a publish names come to: edges, and what is said of them in numbers."""
+"""Causes that a publish names: edges, and what is said of them in numbers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Linker:
 
     @property
     def has_forgotten(self) -> bool:
-        """Whether something that could have been named had to make room."""
+        """Tell whether something that could have been named had to make room."""
         return self._memory.has_forgotten
 
     @property
@@ -79,7 +79,7 @@ class Linker:
 
     @property
     def reads_bodies(self) -> bool:
-        """Whether messages' bodies are looked into."""
+        """Tell whether messages' bodies are looked into."""
         return self._rules.read_bodies
 
     def read_bodies_again(self) -> None:
@@ -89,7 +89,7 @@ class Linker:
             self._since |= {each.name: stamped for each in rules if each.looks_into_bodies}
 
     def names_of(self, record: Record, message: Reference) -> Names:
-        """What a delivery's message says; ``message`` is the publish behind it.
+        """The names in a delivery's message; ``message`` is the publish behind it.
 
         That has said it already, unless the broker has changed something on the way.
         """
@@ -132,7 +132,7 @@ class Linker:
         return [key for rule, key in names.causes if self._rules[rule].sure]
 
     def is_early(self, names: Names, number: int, place: str | None) -> bool:
-        """Whether a publish names what no event of its participant or place is known of.
+        """Tell whether a publish names what no event of its participant or place is known of.
 
         ``number`` is the participant's, 0 if it has not acted yet.
         """
@@ -156,7 +156,7 @@ class Linker:
         return count
 
     def _is_young(self, rule: str) -> bool:
-        """Whether what a rule's messages name may have come before it held.
+        """Tell whether what a rule's messages name may have come before it held.
 
         For about as long as a message is remembered that it does read.
         """
@@ -175,7 +175,7 @@ class Linker:
             count.unseen += 1
 
     def _way(self, event: NamedEvent, publisher: Participant) -> Way:
-        """How a publisher knows of another's event that it names."""
+        """The way in which a publisher knows of another's event that it names."""
         if self._is_past_of(event, publisher):
             return _KNOWN
         owner = self._numbered(event.participant)

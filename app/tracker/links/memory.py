@@ -33,7 +33,7 @@ LATEST = 16
 
 
 class LinkCount(msgspec.Struct):
-    """How often messages named causes by one rule, and whether these were found."""
+    """Counts of the causes that messages named by one rule, and whether these were found."""
 
     found: int = 0
     known: Annotated[
@@ -123,7 +123,7 @@ class LinkMemory:
 
     @property
     def has_forgotten(self) -> bool:
-        """Whether something that could have been named had to make room."""
+        """Tell whether something that could have been named had to make room."""
         return self._has_forgotten or len(self._events) + len(self._noted) > self._most
 
     def restore(self, events: Iterable[NamedEvent], *, has_forgotten: bool) -> None:
@@ -193,7 +193,7 @@ class LinkMemory:
         return self._published(key, newest) or newest[0], False
 
     def is_ambiguous(self, key: Key) -> bool:
-        """Whether several messages are named by a key."""
+        """Tell whether several messages are named by a key."""
         self._take_in()
         crowd = self._crowds.get(key)
         if crowd is not None:

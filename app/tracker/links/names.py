@@ -1,4 +1,4 @@
-"""What one message says of itself and of its causes, and what was made of that."""
+"""Names: a message's own, those of its causes, and what was made of that."""
 
 from __future__ import annotations
 

@@ -63,11 +63,11 @@ def framed(part: bytes) -> bytes:
 
 
 def ends(body: bytes) -> bytes:
-    """What tells a body from others that have the same message id, in constant time."""
+    """The ends of a body, which tell it from others with the same message id, in constant time."""
     return b"%d:%b%b" % (len(body), body[:_BODY_ENDS], body[-_BODY_ENDS:])
 
 
-class Message:
+class ProbedMessage:
     """A message that is looked into."""
 
     __slots__ = ("_payload", "headers", "properties", "record", "refused")
@@ -83,7 +83,7 @@ class Message:
         self.refused = refused
 
     def find(self, place: Expression) -> Any:
-        """What stands at a place; None if nothing does."""
+        """The value at a place; None if there is none."""
         return finder(place)(self)
 
     @property
@@ -97,8 +97,8 @@ class Message:
 
 
 @lru_cache(maxsize=10_000)
-def finder(place: Expression) -> Callable[[Message], Any]:
-    """What finds the value of a place in a message; None if nothing stands there."""
+def finder(place: Expression) -> Callable[[ProbedMessage], Any]:
+    """The function that finds the value of a place in a message, or None."""
     name, *deeper = place.tokens
     if place.source is Source.payload:
         return lambda message: place.find(message.payload)
@@ -145,18 +145,18 @@ class Probe:
 
     @property
     def is_plain(self) -> bool:
-        """Whether its keys are of nothing but one header's or property's whole value."""
+        """Tell whether its keys are of nothing but one header's or property's whole value."""
         (first, *more) = self.parts
         return not more and _is_whole(first) and self.take is None and not self.body_begins
 
     @property
     def looks_into_bodies(self) -> bool:
-        """Whether it says anything of a message only with the whole body at hand."""
+        """Tell whether it says anything of a message only with the whole body at hand."""
         begins = self.body_begins.decode()
         return needs_bodies(self.parts, self.where, begins, same_body=self.same_body)
 
-    def may_speak(self, message: Message) -> bool:
-        """Whether its conditions are met."""
+    def may_speak(self, message: ProbedMessage) -> bool:
+        """Tell whether its conditions are met."""
         if not self.where and not self.body_begins:
             return True
         for names in self.needed:
@@ -167,11 +167,11 @@ class Probe:
                 return False
         return not self.body_begins or message.record.body.startswith(self.body_begins)
 
-    def spoken(self, message: Message) -> list[Key]:
+    def spoken(self, message: ProbedMessage) -> list[Key]:
         """The keys that a message gives, none if it does not meet the conditions."""
         return self.keys(message) if self.may_speak(message) else []
 
-    def keys(self, message: Message) -> list[Key]:
+    def keys(self, message: ProbedMessage) -> list[Key]:
         """The keys that a message gives that meets the conditions."""
         if len(self.finders) > 1 or self.same_body:
             return self._joint_key(message)
@@ -181,7 +181,7 @@ class Probe:
             found = [value.encode() for value in taken if value]
         return [self._digest(value) for value in found]
 
-    def _joint_key(self, message: Message) -> list[Key]:
+    def _joint_key(self, message: ProbedMessage) -> list[Key]:
         """The key of several places, each with one value."""
         data = b""
         for number in range(len(self.finders)):
@@ -200,7 +200,7 @@ class Probe:
         digest.update(data)
         return digest.digest()
 
-    def _values(self, number: int, message: Message) -> list[bytes]:
+    def _values(self, number: int, message: ProbedMessage) -> list[bytes]:
         find, of_table = self.finders[number]
         raw = find(message)
         return [] if raw is None else values(raw, message.refused, of_table=of_table)
@@ -285,7 +285,7 @@ def _prepared(probe: Probe, uses: tuple[Use, ...]) -> Compiled:
 
 
 def _is_whole(place: Expression) -> bool:
-    """Whether a place is the whole of a header or of a property."""
+    """Tell whether a place is the whole of a header or of a property."""
     return len(place.tokens) == 1 and (
         place.source is Source.header
         or (place.source is Source.property and place.tokens[0] not in ENVELOPE)
@@ -331,7 +331,7 @@ class Triggers:
         self.read = self._compile()
 
     def _compile(self) -> Read:
-        """What reads messages compiled."""
+        """The compiled reader of messages."""
         reader = _digests.Reader(
             {name: each.compiled for name, each in self.by_header.items()},
             {name: each.compiled for name, each in self.by_property.items()},
@@ -373,7 +373,7 @@ class Triggers:
 
 
 class _ByContentType(dict[Any, tuple[tuple[bytes, ...], list[Probe]]]):
-    """How bodies begin that are looked into, and by which probes, for each content type."""
+    """The beginnings of bodies that are looked into, and by which probes, for each content type."""
 
     def __init__(self, triggers: Triggers) -> None:
         super().__init__()

@@ -40,11 +40,11 @@ class Condition(msgspec.Struct, frozen=True):
 
     @property
     def is_of_content_type(self) -> bool:
-        """Whether the content type alone decides."""
+        """Tell whether the content type alone decides."""
         return self.of == _CONTENT_TYPE
 
     def is_met(self, find: Callable[[Expression], Any]) -> bool:
-        """Whether a message meets it; ``find`` gives what stands at a place."""
+        """Tell whether a message meets it; ``find`` gives what stands at a place."""
         for place in self.of:
             raw = find(place)
             if raw and (not self.begins or (type(raw) is str and raw.startswith(self.begins))):
@@ -61,7 +61,7 @@ def needs_bodies(
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """How one message names another, or a conversation.
+    """The rule by which one message names another, or a conversation.
 
     ``child`` are the places in the message that names, ``parent`` those in the one that is named:
     equal values mean each other, several places all of theirs. A conversation has no parent: who
@@ -103,7 +103,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def looks_into_bodies(self) -> bool:
-        """Whether messages say anything by it only with their bodies at hand."""
+        """Tell whether messages say anything by it only with their bodies at hand."""
         conditions = (*self.where, *self.parent_where)
         return needs_bodies(
             (*self.child, *self.parent), conditions, self.body_begins, same_body=self.same_body

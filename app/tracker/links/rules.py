@@ -1,4 +1,4 @@
-"""What a message says of itself and of its causes, under all rules of a trace at once.
+"""Reading of a message's names and causes, under all rules of a trace at once.
 
 Every rule is taken apart into probes: places whose values become keys, and what the keys are for.
 A probe is triggered by one header, by one property, or by the body's type, so a message without any
@@ -25,9 +25,9 @@ from app.tracker.links.probes import (
     MOST_KEYS,
     Fields,
     Group,
-    Message,
     Plain,
     Probe,
+    ProbedMessage,
     Triggers,
     ends,
     framed,
@@ -66,7 +66,7 @@ def search_key(field: str, value: str) -> Key:
     return digest.digest()
 
 
-def _put(probe: Probe, message: Message, found: tuple[list[tuple[int, Key]], ...]) -> None:
+def _put(probe: Probe, message: ProbedMessage, found: tuple[list[tuple[int, Key]], ...]) -> None:
     for key in probe.keys(message):
         for use, number in probe.uses:
             found[use].append((number, key))
@@ -75,7 +75,7 @@ def _put(probe: Probe, message: Message, found: tuple[list[tuple[int, Key]], ...
 def _put_plain(
     probes: Sequence[Plain],
     texts: Sequence[bytes],
-    message: Message,
+    message: ProbedMessage,
     found: tuple[list[tuple[int, Key]], ...],
 ) -> None:
     headers = message.headers
@@ -155,7 +155,7 @@ class Rules:
         return self.rules[number]
 
     def read(self, record: Record) -> Names:
-        """What a message says. Only a publish has causes: a delivery has its publish.
+        """The names in a message. Only a publish has causes: a delivery has its publish.
 
         The body is read as it is stored: that of an AMQP 1.0 value as its text.
         """
@@ -166,7 +166,7 @@ class Rules:
         return self._read(triggers, readable(record)) if found is None else found
 
     def _read(self, triggers: Triggers, record: Record) -> Names:
-        """What a message says that the compiled reader leaves: with a body, or odd values."""
+        """The names in a message that the compiled reader leaves: with a body, or odd values."""
         message = self.look_into(record)
         properties, headers = message.properties, message.headers
         of_bodies: Sequence[Probe] = ()
@@ -191,12 +191,12 @@ class Rules:
             return NO_NAMES
         return self._names(groups or (), of_bodies, message)
 
-    def look_into(self, record: Record) -> Message:
+    def look_into(self, record: Record) -> ProbedMessage:
         """A message whose places are looked at; tables that are none have nothing in them."""
         headers = record.properties.get("headers")
         if type(headers) is not dict:
             headers = _NO_HEADERS
-        return Message(record, record.properties, headers, self.refused)
+        return ProbedMessage(record, record.properties, headers, self.refused)
 
     def values_of(self, raw: Any) -> list[bytes]:
         """The values of a header or a property, for the compiled reader."""
@@ -216,7 +216,10 @@ class Rules:
         )
 
     def _names(
-        self, groups: Sequence[tuple[Group, Any]], of_bodies: Sequence[Probe], message: Message
+        self,
+        groups: Sequence[tuple[Group, Any]],
+        of_bodies: Sequence[Probe],
+        message: ProbedMessage,
     ) -> Names:
         found: tuple[list[tuple[int, Key]], ...] = ([], [], [], [], [])
         for group, raw in groups:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from itc import packed_height_at
-from model.assertions import After, Assertion, Finding, NeverConcurrent, Verdict
+from model.assertions import After, Assertion, AssertionVerdict, Finding, NeverConcurrent
 from model.assertions.judging import needs_clocks
 from model.gaps import Gap
 from model.words import EventType, Via
@@ -54,7 +54,7 @@ def by_clocks(
     assertions: Sequence[Assertion],
     gaps: Sequence[Gap],
 ) -> Iterator[DataFrame]:
-    """What is found in a period; ``gaps`` are all that are known."""
+    """The findings in a period; ``gaps`` are all that are known."""
     for number, assertion in enumerate(assertions):
         if period.ids is None or not needs_clocks(assertion):
             continue
@@ -71,12 +71,12 @@ def by_clocks(
 
 
 def _is_sure(period: Period) -> bool:
-    """Whether what is called concurrent is: the period is complete and sound."""
+    """Tell whether what is called concurrent is: the period is complete and sound."""
     return not period.gaps and not period.sound.doubts
 
 
 def is_complete_to_its_end(period: Period, gaps: Sequence[Gap]) -> bool:
-    """Whether the period has all that was recorded until then, as far as is known."""
+    """Tell whether the period has all that was recorded until then, as far as is known."""
     if period.ids is None:
         return False
     first, last = period.ids
@@ -152,7 +152,7 @@ def _typed_row(event: Json, side: int, key: str) -> Json | None:
 
 
 def _is_cut(event: Json, key: str) -> bool:
-    """Whether a key would be in a body of which only a part is stored, or nothing."""
+    """Tell whether a key would be in a body of which only a part is stored, or nothing."""
     return key.startswith(FIELD) and len(event["payload"] or b"") < event["payload_bytes"]
 
 
@@ -193,10 +193,10 @@ def _pair(
         return None
     before, after = (a, b) if a["id"] < b["id"] else (b, a)
     if packed_height_at(after["clock"], before["interval"]) >= before["height"]:
-        return row_of(number, Finding(Verdict.holds, a["id"], ""), None, a["at"])
+        return row_of(number, Finding(AssertionVerdict.holds, a["id"], ""), None, a["at"])
     of = f"conversation {key}" if what.per == CONVERSATION else f"{what.per} {key}"
     said = f"{what.types[0]} and {what.types[1]} of {of} are concurrent"
-    verdict = Verdict.violated if is_sure else Verdict.unknown
+    verdict = AssertionVerdict.violated if is_sure else AssertionVerdict.unknown
     if not is_sure:
         said = f"{said}, as far as is known: the record is not complete, or not sound"
     finding = Finding(verdict, after["id"], said, (before["id"],))
@@ -205,13 +205,13 @@ def _pair(
 
 def _unread(number: int, what: NeverConcurrent, newest: Json) -> Json:
     said = f"its body is not stored as a whole, so that {what.per} is not known"
-    finding = Finding(Verdict.unknown, newest["id"], said)
+    finding = Finding(AssertionVerdict.unknown, newest["id"], said)
     return row_of(number, finding, newest["root"], newest["at"])
 
 
 def _too_many(number: int, key: str, newest: Json) -> Json:
     said = f"more than {MOST_TOGETHER} messages share {key}: only the newest were compared"
-    finding = Finding(Verdict.unknown, newest["id"], said)
+    finding = Finding(AssertionVerdict.unknown, newest["id"], said)
     return row_of(number, finding, newest["root"], newest["at"])
 
 
@@ -224,7 +224,7 @@ def _preceded(
     *,
     is_sure: bool,
 ) -> DataFrame:
-    """Whether deliveries have a message of a type in their past, as clocks say."""
+    """Tell whether deliveries have a message of a type in their past, as clocks say."""
     columns = ("id", "type", "cause_id", "quiet", "recorded_at")
     events = events_of(spark, request, period, (*columns, *TYPE_COLUMNS, *CLOCK_COLUMNS))
     if events is None:  # asked for only where there are some
@@ -289,13 +289,13 @@ def _message_of(event: Json) -> int:
 def past_of(
     event: Json, name: str, what: After, known: Sequence[First], *, is_sure: bool
 ) -> Finding:
-    """What is found of a delivery of the message type ``name``; see `may_follow`."""
+    """The findings about a delivery of the message type ``name``; see `may_follow`."""
     is_alike = what.after.fits(name)
     message = _message_of(event)
     verdict = may_follow(event["clock"], message, known, is_alike=is_alike, is_sure=is_sure)
-    if verdict is Verdict.holds:
+    if verdict is AssertionVerdict.holds:
         return Finding(verdict, event["id"], "")
-    if verdict is Verdict.violated:
+    if verdict is AssertionVerdict.violated:
         said = f"no {what.after} can have led to this delivery of {name}"
         return Finding(verdict, event["id"], said)
     said = f"no {what.after} of the period can have led to this delivery of {name}"

@@ -13,7 +13,7 @@ from model.assertions.judging import needs_clocks
 from model.assertions.missing import matters, may_lack
 from model.gaps import Gap
 from model.words import Via
-from spark_jobs.gathering import Told, each, gathered
+from spark_jobs.gathering import ConversationRows, each, gathered
 from spark_jobs.period import Period
 from spark_jobs.reports.asserting.rows import FOUND, batch_of, row_of
 from spark_jobs.reports.request import ReportRequest
@@ -31,7 +31,7 @@ def by_links(
     through: int,
     gaps: Sequence[Gap],
 ) -> Iterator[DataFrame]:
-    """What is found in the conversations that began in a period.
+    """The findings in the conversations that began in a period.
 
     ``through`` is when the newest event was recorded (µs), ``gaps`` are all that are known.
     """
@@ -61,9 +61,12 @@ def by_links(
 
 
 def found_in(
-    told: Told, judged: Iterable[tuple[int, Assertion]], through: int, gaps: Sequence[Gap]
+    told: ConversationRows,
+    judged: Iterable[tuple[int, Assertion]],
+    through: int,
+    gaps: Sequence[Gap],
 ) -> Iterator[tuple[int, Finding]]:
-    """What is found in one conversation, each with the number of its assertion."""
+    """The findings in one conversation, each with the number of its assertion."""
     conversation = told.conversation
     ways = Causation(conversation, told.open_at)
     for number, assertion in judged:

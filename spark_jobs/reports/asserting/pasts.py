@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from itc import packed_height_at
-from model.assertions import Verdict
+from model.assertions import AssertionVerdict
 
 OPEN = 0
 """Stands for the message of a `First` that was not observed."""
@@ -47,7 +47,7 @@ def firsts(seen: Iterable[First]) -> list[First]:
 
 def may_follow(
     clock: bytes, message: int, known: Sequence[First], *, is_alike: bool, is_sure: bool
-) -> Verdict:
+) -> AssertionVerdict:
     """Whether one of the messages may have led to the delivery of another, by the packed clock.
 
     ``is_alike``: the delivery is of the same type, so that an unobserved message may be its own.
@@ -59,5 +59,5 @@ def may_follow(
         if one.message != message and packed_height_at(clock, one.interval) >= one.height
     ]
     if any(one.message > OPEN or (one.message < OPEN and not is_alike) for one in past):
-        return Verdict.holds
-    return Verdict.violated if is_sure and not past else Verdict.unknown
+        return AssertionVerdict.holds
+    return AssertionVerdict.violated if is_sure and not past else AssertionVerdict.unknown

@@ -1,4 +1,4 @@
-"""What was found, as rows that go from tasks to the driver; and which events are looked at."""
+"""Findings, as rows that go from tasks to the driver; and which events are looked at."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from model.assertions import Finding, Verdict
+from model.assertions import AssertionVerdict, Finding
 from model.message_types import type_of
 from model.words import EventType
 from spark_jobs.executors import tasks_at_a_time
@@ -38,7 +38,7 @@ _SCHEMA = pa.schema(
 
 def row_of(number: int, finding: Finding, root: int | None, at: int) -> Json:
     """A finding of the assertion ``number``; of what holds only that it does."""
-    is_shown = finding.verdict is not Verdict.holds
+    is_shown = finding.verdict is not AssertionVerdict.holds
     return {
         "assertion": number,
         "verdict": str(finding.verdict),
@@ -54,12 +54,12 @@ def row_of(number: int, finding: Finding, root: int | None, at: int) -> Json:
 def batch_of(rows: list[Json]) -> pa.RecordBatch:
     """Rows of findings; those that hold are counted together."""
     held: Counter[int] = Counter(
-        row["assertion"] for row in rows if row["verdict"] == Verdict.holds
+        row["assertion"] for row in rows if row["verdict"] == AssertionVerdict.holds
     )
-    kept = [row for row in rows if row["verdict"] != Verdict.holds]
+    kept = [row for row in rows if row["verdict"] != AssertionVerdict.holds]
     none = dict.fromkeys(_SCHEMA.names)
     kept += [
-        {**none, "assertion": number, "verdict": str(Verdict.holds), "count": count}
+        {**none, "assertion": number, "verdict": str(AssertionVerdict.holds), "count": count}
         for number, count in held.items()
     ]
     return pa.RecordBatch.from_pylist(kept, schema=_SCHEMA)
@@ -77,7 +77,7 @@ def events_of(
 
 
 def is_publish(event: Json) -> bool:
-    """Whether it is a publish that counts."""
+    """Tell whether it is a publish that counts."""
     return event["type"] == EventType.published and not event["quiet"]
 
 
