@@ -77,7 +77,7 @@ class Watcher:
     async def look(self) -> bool:
         """Look at each trace once; whether any of them goes on at once.
 
-        Raises `OutageError`; then nothing is lost.
+        Raises `OutageError`; then nothing is lost. And what one trace fails by, after the others.
         """
         snapshots = self._traces.snapshots()
         held: defaultdict[int, list[HeldAssertion]] = defaultdict(list)
@@ -87,11 +87,18 @@ class Watcher:
             trace_id: self._watched.get(trace_id) or self._begun(trace_id) for trace_id in held
         }
         more = False
+        failed: list[Exception] = []
         for trace_id, watched in self._watched.items():
             snapshot = snapshots[trace_id]
             watched.take_up(held[trace_id])
             settled = SettledPoint(snapshot.settled_at, snapshot.settled_id)
-            violations, goes_on = await watched.look(settled)
+            try:
+                violations, goes_on = await watched.look(settled)
+            except OutageError:
+                raise
+            except Exception as error:  # noqa: BLE001  raised once the others had their turn
+                failed.append(error)
+                continue
             more |= goes_on
             if violations and self._found is not None:
                 self._found()
@@ -99,6 +106,8 @@ class Watcher:
             due = watched.next_due
             if due is not None and settled.at < due <= self._clock():
                 self._traces.prove(trace_id)
+        if failed:
+            raise failed[0]
         return more
 
     def _begun(self, trace_id: int) -> WatchedTrace:

@@ -132,6 +132,16 @@ async def test_an_event_violates_an_assertion_of_a_name_once(store: Store, trace
     assert await violated(store) == [8, 7]
 
 
+async def test_an_event_that_several_show_to_violate_is_stored_once(
+    store: Store, trace_id: int
+) -> None:
+    await store.assertions.put(trace_id, "a", "1", "ann")
+    assert await store.assertions.judged(trace_id, judged(0, 20, 7, 8, 7))
+    assert await violated(store) == [8, 7]
+    (one,) = await store.assertions.list()
+    assert one.violated == 2
+
+
 async def test_violations_are_listed_newest_first_a_page_at_a_time(
     store: Store, trace_id: int
 ) -> None:

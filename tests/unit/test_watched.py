@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from types import SimpleNamespace
 from typing import Any
 
-from app.store.watch.watching import Page
+import pytest
+from msgspec.structs import replace
+
+from app.store.watch.watching import WatchPage
 from app.stored.assertions import Delivery, HeldAssertion, Judged, Seen
 from app.watch.judging import HELD, Outcome, Proofs
 from app.watch.subjects import Subject
-from app.watch.waiting import Settled, Wait
+from app.watch.waiting import SettledPoint, Wait
 from app.watch.watched import MOST_SECONDS, WatchedTrace
+from app.watch.watcher import Watcher
 
 EVENTS = 5
+
+
+class Failing(Exception):
+    """A bug."""
+
+
+class Traces:
+    """Two that run here, of which all is stored."""
+
+    def snapshots(self) -> dict[int, Any]:
+        settled = SimpleNamespace(settled_at=10**12, settled_id=EVENTS)
+        return {1: settled, 2: settled}
+
+    def prove(self, trace_id: int) -> None:
+        pass
 
 
 class Stored:
@@ -22,9 +42,12 @@ class Stored:
     def __init__(self) -> None:
         self.judged_of: dict[str, int] = {}
 
-    async def page(self, trace_id: int, after: int, limit: int) -> Page:
+    async def page(self, trace_id: int, after: int, limit: int) -> WatchPage:
         events = [Seen(number, number, True, "order") for number in range(1, EVENTS + 1)]
-        return Page([each for each in events if each.id > after], EVENTS)
+        return WatchPage([each for each in events if each.id > after], EVENTS)
+
+    async def of_traces(self, trace_ids: Collection[int]) -> list[HeldAssertion]:
+        return [replace(assertion(f"of {each}"), trace_id=each) for each in trace_ids]
 
     async def judged(self, trace_id: int, judged: Judged, delivery: Delivery) -> bool:
         self.judged_of[judged.name] = self.judged_of.get(judged.name, 0) + judged.held
@@ -63,7 +86,7 @@ async def test_what_takes_long_lets_others_have_their_turn() -> None:
 
     trace = WatchedTrace(1, stored, stored, judge, Delivery.none, timer=lambda: now)
     trace.take_up([assertion("a"), assertion("b")])
-    settled = Settled(10**12, EVENTS)
+    settled = SettledPoint(10**12, EVENTS)
     assert await trace.look(settled) == (0, True)
     assert stored.judged_of == {"a": 1}
     assert await trace.look(settled) == (0, True)
@@ -73,3 +96,20 @@ async def test_what_takes_long_lets_others_have_their_turn() -> None:
         looks += 1
     assert stored.judged_of == {"a": EVENTS, "b": EVENTS}
     assert looks == 2 * EVENTS
+
+
+async def test_a_trace_at_whose_assertions_it_fails_does_not_stop_the_others() -> None:
+    stored: Any = Stored()
+    traces: Any = Traces()
+
+    async def judge(
+        trace_id: int, subject: Subject, waits: Sequence[Wait], proofs: Proofs
+    ) -> list[Outcome]:
+        if trace_id == 1:
+            raise Failing
+        return [HELD for _ in waits]
+
+    watcher = Watcher(stored, stored, traces, judge)
+    with pytest.raises(Failing):
+        await watcher.look()
+    assert stored.judged_of == {"of 2": EVENTS}

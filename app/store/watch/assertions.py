@@ -259,13 +259,19 @@ def _of_these(trace_id: int, judged: JudgingStep) -> ColumnElement[bool]:
 async def _new(
     connection: AsyncConnection, trace_id: int, judged: JudgingStep
 ) -> list[NewViolation]:
-    """Violations that this very assertion has not found before."""
+    """Violations that this very assertion has not found before, one of each event.
+
+    Several events that are judged together may show the same one.
+    """
     if not judged.violations:
         return []
     its = _of_these(trace_id, judged)
     known = select(_found.event_id).where(its, _found.text == judged.text)
     there = {*(await connection.execute(known)).scalars()}
-    return [each for each in judged.violations if each.event not in there]
+    first: dict[int, NewViolation] = {}
+    for each in judged.violations:
+        first.setdefault(each.event, each)
+    return [each for event, each in first.items() if event not in there]
 
 
 async def _found_since(
