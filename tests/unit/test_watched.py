@@ -11,9 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from app.store.watch.watching import WatchPage
-from app.stored.assertions import Delivery, HeldAssertion, Judged, Seen
-from app.watch.judging import HELD, Outcome, Proofs
-from app.watch.subjects import Subject
+from app.stored.assertions import HeldAssertion, JudgingStep, WatchedEvent, WebhookState
+from app.watch.judging import HELD, EventOutcome, Proofs
+from app.watch.subjects import AssertionScope
 from app.watch.waiting import SettledPoint, Wait
 from app.watch.watched import MOST_SECONDS, WatchedTrace
 from app.watch.watcher import Watcher
@@ -43,13 +43,13 @@ class Stored:
         self.judged_of: dict[str, int] = {}
 
     async def page(self, trace_id: int, after: int, limit: int) -> WatchPage:
-        events = [Seen(number, number, True, "order") for number in range(1, EVENTS + 1)]
+        events = [WatchedEvent(number, number, True, "order") for number in range(1, EVENTS + 1)]
         return WatchPage([each for each in events if each.id > after], EVENTS)
 
     async def of_traces(self, trace_ids: Collection[int]) -> list[HeldAssertion]:
-        return [replace(assertion(f"of {each}"), trace_id=each) for each in trace_ids]
+        return [replace(assertion(f"of-{each}"), trace_id=each) for each in trace_ids]
 
-    async def judged(self, trace_id: int, judged: Judged, delivery: Delivery) -> bool:
+    async def judged(self, trace_id: int, judged: JudgingStep, delivery: WebhookState) -> bool:
         self.judged_of[judged.name] = self.judged_of.get(judged.name, 0) + judged.held
         return True
 
@@ -78,13 +78,13 @@ async def test_what_takes_long_lets_others_have_their_turn() -> None:
     now = 0.0
 
     async def judge(
-        trace_id: int, subject: Subject, waits: Sequence[Wait], proofs: Proofs
-    ) -> list[Outcome]:
+        trace_id: int, subject: AssertionScope, waits: Sequence[Wait], proofs: Proofs
+    ) -> list[EventOutcome]:
         nonlocal now
         now += MOST_SECONDS
         return [HELD]  # of the first alone
 
-    trace = WatchedTrace(1, stored, stored, judge, Delivery.none, timer=lambda: now)
+    trace = WatchedTrace(1, stored, stored, judge, WebhookState.none, timer=lambda: now)
     trace.take_up([assertion("a"), assertion("b")])
     settled = SettledPoint(10**12, EVENTS)
     assert await trace.look(settled) == (0, True)
@@ -103,8 +103,8 @@ async def test_a_trace_at_whose_assertions_it_fails_does_not_stop_the_others() -
     traces: Any = Traces()
 
     async def judge(
-        trace_id: int, subject: Subject, waits: Sequence[Wait], proofs: Proofs
-    ) -> list[Outcome]:
+        trace_id: int, subject: AssertionScope, waits: Sequence[Wait], proofs: Proofs
+    ) -> list[EventOutcome]:
         if trace_id == 1:
             raise Failing
         return [HELD for _ in waits]
@@ -112,4 +112,4 @@ async def test_a_trace_at_whose_assertions_it_fails_does_not_stop_the_others() -
     watcher = Watcher(stored, stored, traces, judge)
     with pytest.raises(Failing):
         await watcher.look()
-    assert stored.judged_of == {"of 2": EVENTS}
+    assert stored.judged_of == {"of-2": EVENTS}
