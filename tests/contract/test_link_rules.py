@@ -13,8 +13,9 @@ from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.store import Store
 from app.store.database import tables
 from app.stored.capture import ParticipantRules as RestampRules
+from app.stored.capture import RestampOutcome
 from app.traces import restamping
-from app.traces.restamping import Outcome, Restamping
+from app.traces.restamping import Restamping
 from app.tracker import Bounds, Policy, Tracker
 from app.tracker.events import StampedEvent
 from app.tracker.links import BUILT_IN, Origin, Rule, TraceRule, of_all
@@ -187,7 +188,7 @@ async def links(store: Store, trace_id: int) -> dict[str, list[tuple[Any, ...]]]
 
 async def restamp(
     store: Store, trace_id: int, rules: tuple[TraceRule, ...] | None, policy: Policy
-) -> Outcome:
+) -> RestampOutcome:
     work = Restamping(
         store.restamps, trace_id, RestampRules(policy, (), rules), lambda _: None, assumed=64
     )

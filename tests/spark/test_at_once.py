@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.store.causality.chains import Chains
-from app.store.database.engine import DatabaseAddress as Engine
+from app.store.database.engine import Database as Engine
 from app.stored.causality import ChainPart
 from model.event import NOTHING_LARGE
 from model.words import Via
