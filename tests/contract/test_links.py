@@ -222,14 +222,15 @@ async def test_an_event_has_what_it_names_and_the_first_that_name_it(
             if edge.cause is event.reference
         ]
         found = await store.causality.links_of(trace_id, _id(event))
-        assert [(each.effect, each.rule) for each in found.naming] == sorted(naming)
-        assert {each.cause for each in found.named} == {edge.cause.id for edge in event.edges}
-        assert not found.truncated
+        by = found.named_by
+        assert [(each.effect, each.rule) for each in by.links] == sorted(naming)
+        assert {each.cause for each in found.links} == {edge.cause.id for edge in event.edges}
+        assert not by.truncated
         if len(naming) > 1:
             often = event
     monkeypatch.setattr(links, "MOST_NAMING", 1)
     cut = await store.causality.links_of(trace_id, _id(often))
-    assert (len(cut.naming), cut.truncated) == (1, True)
+    assert (len(cut.named_by.links), cut.named_by.truncated) == (1, True)
 
 
 async def _relay(store: Store, trace_id: int, hops: int) -> list[StampedEvent]:
