@@ -22,8 +22,8 @@ BEFORE = "    redelivered: Annotated["
 LINE = """\
     entry: Annotated[
         str | None,
-        Stored("events.entry", null=True),
-        Shown("Entry", "Where the message came in.", usual=True, width=12),
+        Storage("events.entry", null=True),
+        Display("Entry", "Where the message came in.", usual=True, width=12),
     ]
 """
 TAKEN_BEFORE = "            record.redelivered,\n"
@@ -52,7 +52,7 @@ SCRIPT = """
     from history import History
     from model.event import SHOWN
     from spark_jobs.columns import restore, select
-    from spark_jobs.database import Database
+    from spark_jobs.database import DatabaseAddress
     from spark_jobs.fields import EVENT_COLUMNS, event_fields, json_texts
     from spark_jobs.formats.parquet import SCHEMA
 
@@ -70,7 +70,7 @@ SCRIPT = """
 
 
     rows = asyncio.run(stored())
-    database = Database.from_url(url)
+    database = DatabaseAddress.from_url(url)
     [batch] = database.query(f"{select(EVENT_COLUMNS, database.dialect)} ORDER BY e.id")
     fields = event_fields(restore(batch, EVENT_COLUMNS))
     views = [event_view(row, EVERYTHING_READ) for row in rows]
