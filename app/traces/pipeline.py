@@ -19,10 +19,10 @@ from app.traces.retention import RetentionRule
 from app.traces.supervisor import Supervisor
 from app.tracker import (
     Bounds,
-    Places,
     Policy,
     Quiet,
     RestorePoint,
+    SharedPlaces,
     Tracker,
     UnreadableCheckpointError,
 )
@@ -83,7 +83,7 @@ class PipelineSettings(msgspec.Struct, frozen=True):
                 self.bounds,
                 restored,
                 quiet=Quiet(trace.quiet),
-                places=Places(self.shared_places),
+                places=SharedPlaces(self.shared_places),
                 rules=self.rules(trace, restored.link_rules),
                 taken=trace.taken,
             )

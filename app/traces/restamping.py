@@ -9,7 +9,7 @@ import msgspec
 
 from app.errors import CheckpointError
 from app.stored.capture import ParticipantRules, RestampOutcome, TraceExtent
-from app.tracker import Bounds, Places, Policy, Quiet, UnreadableCheckpointError
+from app.tracker import Bounds, Policy, Quiet, SharedPlaces, UnreadableCheckpointError
 from app.tracker.links import Rules as LinkRules
 from app.tracker.restamp import Restamper, StoredEvent
 from model.jobs import Progress
@@ -51,7 +51,7 @@ class Restamping:
         self._restamper = Restamper(
             Policy(rules.policy),
             Quiet(rules.quiet),
-            Places(shared_places),
+            SharedPlaces(shared_places),
             assumed=assumed,
             rules=_link_rules(rules, found_by or {}),
             named=named,

@@ -13,7 +13,7 @@ from app.tracker.events import (
     RestorePoint,
     StampedEvent,
 )
-from app.tracker.identity import Identity, Places, Policy
+from app.tracker.identity import Identity, Policy, SharedPlaces
 from app.tracker.quiet import Quiet
 from app.tracker.rebuild import rebuilt
 from app.tracker.records import Channel, Deliver, Publish, Record, Unreadable
@@ -30,13 +30,13 @@ __all__ = [
     "Identity",
     "ParticipantState",
     "PendingCopy",
-    "Places",
     "Policy",
     "Publish",
     "Quiet",
     "Record",
     "Reference",
     "RestorePoint",
+    "SharedPlaces",
     "StampedEvent",
     "Totals",
     "Tracker",

@@ -85,7 +85,7 @@ def named(client: str, user: str, place: str | None) -> str:
     return f"{client!r} of {user!r} at {place}"
 
 
-class Places:
+class SharedPlaces:
     """Which places are shared by several programs: loopback always, and the networks given."""
 
     def __init__(self, shared: Iterable[str] = ()) -> None:
@@ -113,7 +113,7 @@ class Places:
 _REMEMBERED = 10_000
 
 
-def way_between(one: Identity, other: Identity, places: Places) -> Way:
+def way_between(one: Identity, other: Identity, places: SharedPlaces) -> Way:
     """`Way.missed` if two participants may be of one program, else `Way.hidden`.
 
     At a shared place programs are told apart by their clients' names, as far as they have any.
@@ -154,7 +154,7 @@ def place_of(channel: Channel) -> str:
 class Identities:
     """Tells channels' participants by a policy."""
 
-    def __init__(self, policy: Policy, places: Places) -> None:
+    def __init__(self, policy: Policy, places: SharedPlaces) -> None:
         self._policy = policy
         self._places = places
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import msgspec
 
 from app.tracker.events import ChannelState, ParticipantState, Reference
-from app.tracker.identity import Identities, Identity, Places, Policy
+from app.tracker.identity import Identities, Identity, Policy, SharedPlaces
 from app.tracker.lasts import LastEvents
 from app.tracker.records import Channel
 from itc import IdPool, Stamp, pack, receive
@@ -153,7 +153,7 @@ class ParticipantRegistry:
     """All participants of one trace, by channel; deals numbers and intervals."""
 
     def __init__(
-        self, policy: Policy, places: Places, *, assumed: int, pool: IdPool | None = None
+        self, policy: Policy, places: SharedPlaces, *, assumed: int, pool: IdPool | None = None
     ) -> None:
         """Have at most ``assumed`` participants for connections of which nothing is known."""
         self._policy = policy

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from app.tracker.events import Edge, ParticipantState, Reference
-from app.tracker.identity import Places, Policy, way_between
+from app.tracker.identity import Policy, SharedPlaces, way_between
 from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Names
 from app.tracker.links.rule import SPANS_RULE
@@ -138,7 +138,7 @@ class Restamper:
         self,
         policy: Policy,
         quiet: Quiet,
-        places: Places,
+        places: SharedPlaces,
         *,
         assumed: int,
         rules: Rules | None = None,

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from app.tracker.events import Checkpoint, RestorePoint, StampedEvent
 from app.tracker.fingerprint import fingerprint, has_broker_headers
-from app.tracker.identity import Identity, Places, Policy
+from app.tracker.identity import Identity, Policy, SharedPlaces
 from app.tracker.links.linker import Linker
 from app.tracker.links.memory import LinkCount
 from app.tracker.links.names import Names
@@ -132,7 +132,7 @@ class Tracker:
         restored: RestorePoint | None = None,
         *,
         quiet: Quiet | None = None,
-        places: Places | None = None,
+        places: SharedPlaces | None = None,
         rules: Rules | None = None,
         taken: Selection = ALL,
     ) -> None:
@@ -145,7 +145,7 @@ class Tracker:
         self.took = taken  # as of the checkpoint
         self.counters = Counters()
         self._policy, self._bounds = policy, bounds
-        self._quiet, self._places = quiet or Quiet(()), places or Places()
+        self._quiet, self._places = quiet or Quiet(()), places or SharedPlaces()
         self._matcher = Matcher(
             copies=bounds.copies,
             copy_age=bounds.copy_age,

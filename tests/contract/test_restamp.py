@@ -10,7 +10,7 @@ from app.stored.capture import Batch, NewConnection, ParticipantRules, RestampOu
 from app.stored.reading import EventFilter
 from app.traces import restamping
 from app.traces.restamping import Restamping
-from app.tracker import Bounds, Channel, Checkpoint, Places, Policy, Quiet, Tracker
+from app.tracker import Bounds, Channel, Checkpoint, Policy, Quiet, SharedPlaces, Tracker
 from app.tracker.events import StampedEvent
 from model.event import Event
 from model.jobs import Progress
@@ -65,7 +65,7 @@ async def restamp(store: Store, trace_id: int, policy: Policy) -> RestampOutcome
 
 def told_by(policy: Policy, events: list[StampedEvent]) -> list[StampedEvent]:
     """What a tracker makes of the same records that has these rules."""
-    tracker = Tracker(policy, Bounds(), quiet=Quiet(QUIET), places=Places())
+    tracker = Tracker(policy, Bounds(), quiet=Quiet(QUIET), places=SharedPlaces())
     found = []
     for event in events:
         for channel in tracker.strangers([event.record.channel]):
@@ -143,7 +143,7 @@ async def test_the_trace_goes_on_as_if_it_had_always_had_the_rules(
     await work.finish()
 
     restored = await store.checkpoints.restore(trace_id, Bounds().handovers)
-    tracker = Tracker(policy, Bounds(), restored, quiet=Quiet(QUIET), places=Places())
+    tracker = Tracker(policy, Bounds(), restored, quiet=Quiet(QUIET), places=SharedPlaces())
     for _ in range(5):
         stamped: list[StampedEvent] = []
         for event in history.batch(30).events:

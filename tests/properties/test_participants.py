@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from app.tracker import (
     Bounds,
     Channel,
-    Places,
     Policy,
+    SharedPlaces,
     Tracker,
 )
 from app.tracker.identity import place_of
@@ -20,7 +20,7 @@ from tests.unit.test_participants import acts, channel
 def test_any_connection_s_name_has_a_place(connection: str) -> None:
     where = Channel("rabbit@a", connection, 1, "shop")
     assert isinstance(place_of(where), str)
-    assert Places().is_shared(place_of(where)) in (True, False)
+    assert SharedPlaces().is_shared(place_of(where)) in (True, False)
 
 
 def test_connections_for_a_message_each_are_one_participant_once_they_are_closed() -> None:

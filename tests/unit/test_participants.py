@@ -8,10 +8,10 @@ from app.tracker import (
     Bounds,
     Channel,
     Deliver,
-    Places,
     Policy,
     Publish,
     RestorePoint,
+    SharedPlaces,
     StampedEvent,
     Tracker,
 )
@@ -79,7 +79,7 @@ def test_a_place_is_the_peer_s_address(connection: str, place: str) -> None:
 def test_loopback_and_networks_that_are_named_are_shared(
     shared: tuple[str, ...], place: str, expected: bool
 ) -> None:
-    assert Places(shared).is_shared(place) is expected
+    assert SharedPlaces(shared).is_shared(place) is expected
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_loopback_and_networks_that_are_named_are_shared(
     ],
 )
 def test_a_policy_says_what_one_participant_is(policy: Policy, different: tuple[bool, ...]) -> None:
-    tracker = Tracker(policy, Bounds(), places=Places(("10.0.0.0/24",)))
+    tracker = Tracker(policy, Bounds(), places=SharedPlaces(("10.0.0.0/24",)))
     first = acts(tracker, channel("10.0.0.7:5000"), "orders")
     others = [
         acts(tracker, channel("10.0.0.7:5000", 2), "orders"),

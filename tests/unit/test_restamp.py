@@ -11,12 +11,12 @@ from app.tracker import (
     Bounds,
     Channel,
     Deliver,
-    Places,
     Policy,
     Publish,
     Quiet,
     Record,
     Reference,
+    SharedPlaces,
     StampedEvent,
     Tracker,
     UnreadableCheckpointError,
@@ -57,7 +57,9 @@ def tracked(
     records: Sequence[Record], policy: Policy, quiet: Sequence[str]
 ) -> tuple[list[StampedEvent], Tracker]:
     """What a tracker makes of them that has these rules."""
-    tracker = Tracker(policy, Bounds(), quiet=Quiet(quiet), places=Places(), rules=Rules(BUILT_IN))
+    tracker = Tracker(
+        policy, Bounds(), quiet=Quiet(quiet), places=SharedPlaces(), rules=Rules(BUILT_IN)
+    )
     events: list[StampedEvent] = []
     for now, record in enumerate(records):
         for channel in tracker.strangers([record.channel]):
@@ -101,7 +103,7 @@ def restamped(
     first_id: int = 1,
 ) -> tuple[list[NewStamp], RestampResult]:
     """The new stamps, made in chunks."""
-    restamper = Restamper(policy, Quiet(quiet), Places(), assumed=Bounds().assumed)
+    restamper = Restamper(policy, Quiet(quiet), SharedPlaces(), assumed=Bounds().assumed)
     names = restamper.meet({event.channel_key: event.record.channel for event in events}.items())
     restamper.introduce({name: _incarnations(CONNECTIONS.get(name)) for name in names})
     new: list[NewStamp] = []
@@ -221,7 +223,7 @@ def test_a_connection_s_client_is_who_alone_can_have_been_there(
         (event,) = tracker.apply(Publish(channel, "x", ("key",), (), {}, b""), at)
         events.append(event)
         event.reference.id = len(events)
-    restamper = Restamper(Policy.client, Quiet(()), Places(), assumed=64)
+    restamper = Restamper(Policy.client, Quiet(()), SharedPlaces(), assumed=64)
     assert restamper.meet([(1, channel)]) == [channel.connection]
     known = [Incarnation(at * 1_000_000, "shop", client) for at, client in clients]
     restamper.introduce({channel.connection: [*known, Incarnation(0, "admin", "another's")]})
@@ -232,7 +234,7 @@ def test_a_connection_s_client_is_who_alone_can_have_been_there(
 
 
 def test_a_state_that_cannot_be_read_is_refused() -> None:
-    restamper = Restamper(Policy.client, Quiet(()), Places(), assumed=64)
+    restamper = Restamper(Policy.client, Quiet(()), SharedPlaces(), assumed=64)
     with pytest.raises(UnreadableCheckpointError):
         restamper.waiting(b"nonsense")
     with pytest.raises(UnreadableCheckpointError):
@@ -240,7 +242,7 @@ def test_a_state_that_cannot_be_read_is_refused() -> None:
 
 
 def test_a_trace_without_events_gets_no_state() -> None:
-    restamper = Restamper(Policy.client, Quiet(()), Places(), assumed=64)
+    restamper = Restamper(Policy.client, Quiet(()), SharedPlaces(), assumed=64)
     assert restamper.waiting(None) == []
     assert restamper.end(None, 0) == RestampResult(0, None, [], [])
 
@@ -266,7 +268,7 @@ def read_again(
 ) -> tuple[list[NewStamp], Restamper]:
     """The new stamps and links by these rules, one channel being one participant."""
     restamper = Restamper(
-        Policy.channel, Quiet(quiet), Places(), assumed=64, rules=rules, named=Bounds().named
+        Policy.channel, Quiet(quiet), SharedPlaces(), assumed=64, rules=rules, named=Bounds().named
     )
     restamper.meet({event.channel_key: event.record.channel for event in events}.items())
     new: list[NewStamp] = []

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from app.tracker.events import Edge, Reference
-from app.tracker.identity import Places, Policy
+from app.tracker.identity import Policy, SharedPlaces
 from app.tracker.links import BUILT_IN, Rules
 from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Names
@@ -25,8 +25,8 @@ class World:
     """Participants by name, and the steps that they take."""
 
     def __init__(self, policy: Policy = Policy.connection) -> None:
-        self.participants = ParticipantRegistry(policy, Places(), assumed=64)
-        linker = Linker(RULES, 100, self.participants.numbered, lambda: 0, Places())
+        self.participants = ParticipantRegistry(policy, SharedPlaces(), assumed=64)
+        linker = Linker(RULES, 100, self.participants.numbered, lambda: 0, SharedPlaces())
         self.steps = Steps(self.participants, linker)
 
     def channel(self, who: str, number: int = 1) -> Channel:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from app.tracker.events import Edge, NamedEvent, Reference
 from app.tracker.fingerprint import has_broker_headers
-from app.tracker.identity import Places, way_between
+from app.tracker.identity import SharedPlaces, way_between
 from app.tracker.links.memory import LinkCount, LinkMemory
 from app.tracker.links.names import Key, Names
 from app.tracker.links.rules import Rules
@@ -27,7 +27,7 @@ class Linker:
         most: int,
         numbered: Callable[[int], Participant | None],
         stamped: Callable[[], int],
-        places: Places,
+        places: SharedPlaces,
     ) -> None:
         """Remember at most ``most`` events.
 

@@ -1,0 +1,53 @@
+"""The glossary names what the code has, and each of its names stands for one thing."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+GLOSSARY = (ROOT / "docs" / "architecture.md").read_text().partition("## Words")[2]
+ROWS = re.findall(
+    r"^\| ([a-z ]+) \| .* \| `([\w.]+)` \|$", GLOSSARY.partition("\n## ")[0], re.MULTILINE
+)
+
+# Names that stand for two things, each clear from its room: a store's subject and the answer of the
+# same name, or two that never meet.
+TWICE_AT_MOST = 20
+
+
+def classes() -> Counter[str]:
+    """How often each name of a class is given."""
+    files = (
+        file
+        for room in ("app", "itc", "model", "spark_jobs")
+        for file in (ROOT / room).rglob("*.py")
+    )
+    return Counter(
+        node.name
+        for file in files
+        for node in ast.parse(file.read_text()).body
+        if isinstance(node, ast.ClassDef)
+    )
+
+
+def test_there_are_some_thirty_words_and_each_stands_once() -> None:
+    words = [word for word, _ in ROWS]
+    assert 25 <= len(words) == len({*words}) <= 40
+
+
+@pytest.mark.parametrize(("word", "name"), ROWS)
+def test_a_word_is_where_the_glossary_says(word: str, name: str) -> None:
+    module, _, last = name.rpartition(".")
+    assert hasattr(importlib.import_module(module), last), word
+    assert classes()[last] <= 1
+
+
+def test_few_classes_share_a_name() -> None:
+    twice = sorted(name for name, times in classes().items() if times > 1)
+    assert len(twice) <= TWICE_AT_MOST, twice
