@@ -147,4 +147,4 @@ async def test_the_body_of_what_cannot_be_read_is_left_out_too(
         return await service.store.quarantine.newest([vhost])
 
     [found] = await until(quarantined, "it is in quarantine")
-    assert (found.body, found.body_bytes) == (b"", 6)
+    assert (found.body, found.body_bytes) == ("", 6)

@@ -110,7 +110,7 @@ async def test_each_way_to_fail_is_listed_once(
         who = by_queue[queue].by
         assert (last.queue, last.cause) == (queue, by_queue[queue].message)
         assert who is not None
-        assert who.participant == last.participant
+        assert who.number == last.participant
     assert events[handed["limited"] or 0].redelivered
     assert handed["expired"] is handed["full"] is None
     assert by_queue[None].exchange == "lost"

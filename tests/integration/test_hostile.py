@@ -83,7 +83,7 @@ async def test_what_is_not_a_trace_message_is_quarantined_with_its_reason(
     for (key, _, reason), each in zip(BROKEN.values(), found, strict=True):
         assert each.routing_key == key
         assert reason in each.reason
-    assert {each.body for each in found} == {b"body"}
+    assert {each.body for each in found} == {"body"}
     await is_well(service, rabbit, vhost)
     assert (await service.registry.status(vhost)).counters.quarantined == len(BROKEN)
 

@@ -78,7 +78,7 @@ async def all_told(service: Service, vhost: str, good: int, bad: int) -> None:
     events = await service.events(vhost)
     assert [event.payload for event in events] == [b"good %d" % n for n in range(good)]
     kept = await service.store.quarantine.newest([vhost], limit=1_000)
-    assert [one.body for one in kept[::-1]] == [b"bad %d" % n for n in range(bad)]
+    assert [one.body for one in kept[::-1]] == [f"bad {n}" for n in range(bad)]
     assert (await service.registry.status(vhost)).gaps == []
 
 
@@ -264,4 +264,4 @@ async def all_stored(reader: Service, vhost: str, good: int, bad: int) -> None:
     events = await reader.events(vhost)
     assert [event.payload for event in events] == [b"good %d" % n for n in range(good)]
     kept = await reader.store.quarantine.newest([vhost], limit=1_000)
-    assert [one.body for one in kept[::-1]] == [b"bad %d" % n for n in range(bad)]
+    assert [one.body for one in kept[::-1]] == [f"bad {n}" for n in range(bad)]

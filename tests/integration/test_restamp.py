@@ -31,7 +31,7 @@ async def test_a_running_trace_loses_nothing(
     )
     process = RestampProcess(
         msgspec.json.encode(settings.portable()),
-        service.registry.paused,
+        service.registry.here.paused,
         Archives(tmp_path / "archives"),
     )
     work: Json = {"vhost": vhost, "trace_id": trace.id, "participant": "user", "quiet": []}
