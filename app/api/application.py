@@ -20,19 +20,16 @@ from app.api.layers.security import LoopbackHosts, SameOriginWrites, SecurityHea
 from app.api.parameters import single_parameters
 from app.api.routes import (
     archive,
-    assertion_reports,
     assertions,
     chain,
     chains,
     conversations,
-    correlations,
     events,
     failures,
     health,
     hidden,
     interchange,
     jobs,
-    learning,
     links,
     live,
     metrics,
@@ -61,10 +58,7 @@ ROUTERS = (
     chains.router,
     jobs.router,
     topology.router,
-    assertion_reports.router,  # before the other reports, whose kinds stand in its place
-    learning.router,  # before what takes any kind of report
     reports.router,
-    correlations.router,
     interchange.router,
     failures.router,
     hidden.router,

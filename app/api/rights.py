@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
 from fastapi import Request
 
+from app.api.services import Services
 from app.api.signin.auth import User, signed_in
 from app.errors import ItcError, NotAuthorisedError
+
+T = TypeVar("T")
 
 
 async def check_rights(user: User, request: Request) -> None:
@@ -24,3 +31,31 @@ async def reason_to_drop(user: User, request: Request) -> str | None:
     except ItcError as error:
         return str(error)
     return None
+
+
+async def while_allowed(
+    work: Coroutine[Any, Any, T],
+    seconds: float,
+    parts: Services,
+    user: User,
+    request: Request,
+    look_seconds: float,
+) -> T | None:
+    """The result of some work; None if the time is up or the service stops before that.
+
+    Every ``look_seconds`` it raises an `ItcError` if the user has lost its rights.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    working = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(parts.stopping.wait())
+    both = {working, stopping}
+    try:
+        while not any(each.done() for each in both) and (left := deadline - loop.time()) > 0:
+            look = min(left, look_seconds)
+            await asyncio.wait(both, timeout=look, return_when="FIRST_COMPLETED")
+            await check_rights(user, request)
+        return working.result() if working.done() else None
+    finally:
+        working.cancel()
+        stopping.cancel()

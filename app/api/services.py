@@ -16,13 +16,8 @@ from app.api.searching import Searches
 from app.api.signin.auth import Authenticator
 from app.api.streams import Subscribers
 from app.api.tail import Tail
-from app.jobs.archives import Archives
-from app.jobs.exports import Exports
 from app.jobs.manager import JobManager
-from app.jobs.periods import PeriodFiles
-from app.jobs.reports import Reports
-from app.jobs.topologies import Topologies
-from app.jobs.touched import TouchedFiles
+from app.jobs.opening import Folders
 from app.settings import Settings
 from app.traces.connectionwatch import WatchState
 from app.traces.registry import TraceRegistry
@@ -57,12 +52,7 @@ class Services:
     tail: Tail
     subscribers: Subscribers
     jobs: JobManager
-    exports: Exports
-    touched: TouchedFiles
-    periods: PeriodFiles
-    topologies: Topologies
-    reports: Reports
-    archives: Archives
+    folders: Folders
     readiness: Readiness
     link_rules: Sequence[TraceRule] = of_all(BUILT_IN)
     spans: Intake | None = None

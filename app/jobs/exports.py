@@ -15,11 +15,11 @@ from typing import Annotated
 import msgspec
 
 from app.errors import BadRequestError, NotFoundError
-from app.jobs.folders import ManifestedFiles, files_in, invalid_name, is_plain
+from app.jobs.folders import ManifestedFiles, files_in, is_plain, remove_empty
 from app.jobs.requests import JobRequest
 from app.stored.jobs import Json
 from model.described import INNER
-from model.exports import FORMATS, MANIFEST, Format, Quota, Usage, format_of
+from model.exports import FORMATS, LEFTOVER, MANIFEST, Format, Quota, Usage, format_of, usage_of
 from model.times import Microseconds
 from model.words import Via
 
@@ -63,20 +63,10 @@ def location_of(from_id: int, to_id: int, file: str) -> str:
     return f"/itc_db/undefined/{from_id}/{to_id}/{file}"
 
 
-def checked_name(file: str) -> Format:
-    """The format of an export with this name.
+class Exports(ManifestedFiles[tuple[int, int]]):
+    """The exports under one folder, by the pair of events."""
 
-    Raises `BadRequestError` for a name that is not plain, and for an unknown extension. One without
-    a dot has the default format.
-    """
-    found = format_of(file) if is_plain(file) and not file.endswith(MANIFEST) else None
-    if found is None:
-        raise invalid_name(FORMATS.values())
-    return found
-
-
-class Exports:
-    """The exports under one folder."""
+    formats = tuple(FORMATS.values())
 
     def __init__(
         self,
@@ -89,9 +79,13 @@ class Exports:
 
         ``apart`` are the names of services whose exports are in another folder.
         """
+        super().__init__(folder, quota)
         self._apart = apart
-        self._files = ManifestedFiles(folder, quota)
         self._archives = archives
+
+    @classmethod
+    def _format_of(cls, file: str) -> Format | None:
+        return None if file.endswith(MANIFEST) else format_of(file)
 
     def request(
         self,
@@ -100,14 +94,13 @@ class Exports:
         to_id: int,
         file: str,
         owner: str,
-        form: str | None = None,
         via: Via = Via.any,
     ) -> JobRequest:
         """The job that makes an export of the chain along ``via``.
 
         Raises `BadRequestError` for a bad name, and for equal ids.
         """
-        found = checked_name(file)
+        output = self.output((from_id, to_id), file)
         if from_id == to_id:
             raise BadRequestError("a chain needs two events; both ids are the same")
         location = location_of(from_id, to_id, file)
@@ -116,52 +109,30 @@ class Exports:
             return {**result, "location": location if result["file"] else None}
 
         ends: Json = {"from": from_id, "to": to_id}
-        work = {
-            **ends,
-            "output": str(self._path(from_id, to_id, file)),
-            "format": found.name,
-            "archives": str(self._archives),
-            "quota": self._files.quota,
-        }
+        along = {} if via is Via.any else {"via": via.value}
         return JobRequest(
             kind="chain",
             vhost=vhost,
             owner=owner,
-            shown={
-                **ends,
-                "file": file,
-                **({"form": form} if form else {}),
-                **({} if via is Via.any else {"via": via.value}),
-            },
-            work={**work, "form": form, "via": via.value},
+            shown={**ends, "file": file, **along},
+            work={**ends, **output, "archives": str(self._archives), "via": via.value},
             finish=finish,
         )
 
     def usage(self) -> Usage:
         """The space that all exports take."""
-        return self._files.usage()
+        return usage_of(self.folder)
 
-    def check_room(self, from_id: int, to_id: int, file: str) -> None:
-        """Raise `QuotaError` where there is no room for another export, or for one anew."""
-        self._files.make_room(self._path(from_id, to_id, file))
-
-    def get(self, from_id: int, to_id: int, file: str) -> Export:
+    def get(self, subject: tuple[int, int], file: str) -> Export:
         """One export.
 
         Raises `BadRequestError` for a bad name, `NotFoundError` if there is no such export.
         """
-        checked_name(file)
-        export = self._export(from_id, to_id, self._path(from_id, to_id, file))
+        self.checked(file)
+        export = self._export(*subject, self.path(subject, file))
         if export is None:
-            none = f"there is no export {file} of a chain from {from_id} to {to_id}"
-            if others := ", ".join(self._apart()):
-                none += f" here; {others} has a folder of its own for exports: ask there"
-            raise NotFoundError(none)
+            raise NotFoundError(self._none(subject, file))
         return export
-
-    def delete(self, from_id: int, to_id: int, file: str) -> None:
-        """Remove an export and its manifest; raises as `get` does."""
-        self._files.remove(self.get(from_id, to_id, file).path)
 
     def list(self) -> list[Export]:
         """All exports, newest first."""
@@ -177,19 +148,30 @@ class Exports:
 
     def sweep(self) -> int:
         """Remove what killed workers left half-written, of any kind; returns how many files."""
-        return self._files.sweep()
+        leftovers = [*self.folder.glob(f"*/.*{LEFTOVER}")]
+        for path in leftovers:
+            path.unlink(missing_ok=True)
+        for folder in files_in(self.folder):
+            remove_empty(folder)
+        return len(leftovers)
 
-    def _path(self, from_id: int, to_id: int, file: str) -> Path:
-        return self._files.folder / f"{from_id}-{to_id}" / file
+    def _folder_of(self, subject: tuple[int, int]) -> str:
+        return "{}-{}".format(*subject)
+
+    def _none(self, subject: tuple[int, int], file: str) -> str:
+        none = "there is no export {} of a chain from {} to {}".format(file, *subject)
+        if others := ", ".join(self._apart()):
+            none += f" here; {others} has a folder of its own for exports: ask there"
+        return none
 
     def _folders(self) -> Iterator[tuple[int, int, Path]]:
-        for folder in files_in(self._files.folder):
+        for folder in files_in(self.folder):
             if (ends := FOLDER.fullmatch(folder.name)) and folder.is_dir():
                 yield int(ends[1]), int(ends[2]), folder
 
     def _export(self, from_id: int, to_id: int, path: Path) -> Export | None:
         """The export at a path; None if one of its two files is missing, perhaps just removed."""
-        found, manifest = format_of(path.name), self._files.manifest(path)
+        found, manifest = format_of(path.name), self.manifest(path)
         if found is None or manifest is None:
             return None
         try:

@@ -10,17 +10,18 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from abc import abstractmethod
+from collections.abc import Iterable
 from pathlib import Path
+from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 
-from app.errors import BadRequestError, QuotaError
+from app.errors import BadRequestError, NotFoundError, QuotaError
 from app.stored.jobs import Json
-from model.exports import LEFTOVER, Format, Manifest, Quota, Usage, manifest_of, usage_of
+from model.exports import MANIFEST, Format, Manifest, Quota, manifest_of, usage_of
 
-# How many documents of a virtual host are kept, those made last.
-KEPT = 100
+Subject = TypeVar("Subject")
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
@@ -28,15 +29,6 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 def is_plain(file: str) -> bool:
     """Tell whether a file may have this name."""
     return _NAME.fullmatch(file) is not None
-
-
-def invalid_name(formats: Iterable[Format]) -> BadRequestError:
-    """The error for a name that no file of these formats has."""
-    known = ", ".join(each.extension for each in formats)
-    return BadRequestError(
-        "expected a name of 1 to 200 letters, digits, dots, underscores and hyphens that does not"
-        f" begin with a dot, and ends in one of {known}"
-    )
 
 
 def folder_of(vhost: str) -> str:
@@ -60,25 +52,57 @@ class ManifestedFile(msgspec.Struct, frozen=True):
     media_type: str
 
 
-class ManifestedFiles:
-    """Files with manifests in the folder of exports, each in a folder of its own subject."""
+class ManifestedFiles(Generic[Subject]):
+    """Files with manifests in the folder of exports, of one kind: each in a folder of its subject.
+
+    ``formats`` are those that they may have.
+    """
+
+    formats: ClassVar[Iterable[Format]]
 
     def __init__(self, folder: Path, quota: Quota) -> None:
         self.folder = folder
         self._quota = quota
 
-    @property
-    def quota(self) -> Json:
-        """The bounds, for the job: they are looked at again when its turn has come."""
-        return {"files": self._quota.files, "bytes": self._quota.bytes}
+    @classmethod
+    def checked(cls, file: str) -> Format:
+        """The format of a file with this name; raises `BadRequestError` if it cannot be one."""
+        found = cls._format_of(file) if is_plain(file) else None
+        if found is None:
+            known = ", ".join(each.extension for each in cls.formats)
+            raise BadRequestError(
+                "expected a name of 1 to 200 letters, digits, dots, underscores and hyphens that"
+                f" does not begin with a dot, and ends in one of {known}"
+            )
+        return found
 
-    def usage(self) -> Usage:
-        """The space that all exports take."""
-        return usage_of(self.folder)
+    @classmethod
+    def _format_of(cls, file: str) -> Format | None:
+        return next((each for each in cls.formats if file.endswith(each.extension)), None)
 
-    def make_room(self, path: Path) -> None:
+    def path(self, subject: Subject, file: str) -> Path:
+        """Where a file is, or will be."""
+        return self.folder / self._folder_of(subject) / file
+
+    @abstractmethod
+    def _folder_of(self, subject: Subject) -> str: ...
+
+    @abstractmethod
+    def _none(self, subject: Subject, file: str) -> str:
+        """Say that there is no such file."""
+
+    def output(self, subject: Subject, file: str) -> Json:
+        """What a job has to know of the file that it writes."""
+        return {
+            "output": str(self.path(subject, file)),
+            "format": self.checked(file).name,
+            # Looked at again when its turn has come.
+            "quota": {"files": self._quota.files, "bytes": self._quota.bytes},
+        }
+
+    def check_room(self, subject: Subject, file: str) -> None:
         """Raise `QuotaError` where there is no room for another file, or for one anew."""
-        used = usage_of(self.folder, path)
+        used = usage_of(self.folder, self.path(subject, file))
         if self._quota.left(used) <= 0:
             raise QuotaError(self._quota.refusal(used))
 
@@ -90,64 +114,28 @@ class ManifestedFiles:
         except (OSError, msgspec.DecodeError):
             return None
 
-    def find(
-        self, path: Path, media_type: str, *, is_manifest: bool = False
-    ) -> ManifestedFile | None:
-        """A file, or its manifest; None unless both are there."""
+    def find(self, subject: Subject, file: str) -> ManifestedFile:
+        """A file, or the manifest of one; raises `BadRequestError` and `NotFoundError`."""
+        name = file.removesuffix(MANIFEST)
+        media_type = self.checked(name).media_type
+        path = self.path(subject, name)
         manifest = self.manifest(path)
         if manifest is None:
-            return None
-        if is_manifest:
+            raise NotFoundError(self._none(subject, name))
+        if name != file:
             return ManifestedFile(manifest_of(path), manifest.vhost, "application/json")
         return ManifestedFile(path, manifest.vhost, media_type)
 
-    def remove(self, path: Path) -> None:
+    def delete(self, subject: Subject, file: str) -> None:
         """Remove a file and its manifest, and their folder if nothing else is in it."""
+        self.checked(file)
+        path = self.find(subject, file).path
         path.unlink(missing_ok=True)
         manifest_of(path).unlink(missing_ok=True)
-        _remove_empty(path.parent)
-
-    def sweep(self) -> int:
-        """Remove what killed workers left half-written; returns how many files."""
-        leftovers = [*self.folder.glob(f"*/.*{LEFTOVER}")]
-        for path in leftovers:
-            path.unlink(missing_ok=True)
-        for folder in files_in(self.folder):
-            _remove_empty(folder)
-        return len(leftovers)
+        remove_empty(path.parent)
 
 
-def _remove_empty(folder: Path) -> None:
+def remove_empty(folder: Path) -> None:
+    """Remove a folder unless something is in it."""
     with contextlib.suppress(OSError):  # not empty, or gone, or no folder: each is fine
         folder.rmdir()
-
-
-class Documents:
-    """JSON documents of virtual hosts, under one folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def path(self, vhost: str, name: str) -> Path:
-        """Where a document of a virtual host is, or will be."""
-        return self.folder / folder_of(vhost) / name
-
-    def newest_first(self, pattern: str, vhost: str | None = None) -> Iterator[Path]:
-        """Documents of a virtual host, or of all, by their names."""
-        found = []
-        for path in self.folder.glob(f"{'*' if vhost is None else folder_of(vhost)}/{pattern}"):
-            with contextlib.suppress(FileNotFoundError):  # removed just now
-                found.append((path.stat().st_mtime_ns, path))
-        return (path for _, path in sorted(found, reverse=True))
-
-    def read(self, paths: Iterable[Path]) -> Iterator[Json]:
-        """The content of documents; those that were removed just now are left out."""
-        for path in paths:
-            with contextlib.suppress(FileNotFoundError):
-                yield msgspec.json.decode(path.read_bytes())
-
-    def forget_old(self, vhost: str, pattern: str, *beside: str) -> None:
-        """Remove all but the newest `KEPT` of a virtual host, with what has another suffix."""
-        for path in [*self.newest_first(pattern, vhost)][KEPT:]:
-            for each in (path, *map(path.with_suffix, beside)):
-                each.unlink(missing_ok=True)

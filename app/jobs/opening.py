@@ -13,10 +13,9 @@ from app.jobs.exports import Exports
 from app.jobs.manager import JobManager
 from app.jobs.periods import PeriodFiles
 from app.jobs.process import SparkProcess
-from app.jobs.reports import Reports
+from app.jobs.reports import Reports, Topologies
 from app.jobs.restamps import KIND as RESTAMP
 from app.jobs.restamps import RestampProcess
-from app.jobs.topologies import Topologies
 from app.jobs.touched import TouchedFiles
 from app.stored.jobs import Json
 from model.exports import Quota
@@ -37,9 +36,14 @@ class Folders(NamedTuple):
     archives: Archives
 
 
-def open_folders(settings: Settings, apart: Callable[[], Sequence[str]]) -> Folders:
+def open_folders(
+    settings: Settings,
+    apart: Callable[[], Sequence[str]] = tuple,
+    *,
+    quota: Quota | None = None,
+) -> Folders:
     """The folders; ``apart`` names the services that keep their exports in another."""
-    quota = Quota(settings.exports_max_bytes)
+    quota = quota or Quota(settings.exports_max_bytes)
     data = settings.data_dir.absolute()
     return Folders(
         Exports(settings.exports, settings.archives, quota, apart),

@@ -13,18 +13,12 @@ from urllib.parse import quote
 
 import msgspec
 
-from app.errors import BadRequestError, ConflictError, NotFoundError
-from app.jobs.folders import (
-    ManifestedFile,
-    ManifestedFiles,
-    folder_of,
-    invalid_name,
-    is_plain,
-)
+from app.errors import BadRequestError, ConflictError
+from app.jobs.folders import ManifestedFiles, folder_of
 from app.jobs.requests import JobRequest
 from app.stored.jobs import Json
-from model.exports import MANIFEST, Format, Quota
-from model.interchange import COLLECTOR, PERIOD_FORMATS, PeriodForm, period_format_of
+from model.exports import MANIFEST, Quota
+from model.interchange import COLLECTOR, PERIOD_FORMATS, PeriodForm
 from model.times import IsoTime
 from model.words import Along, Via
 
@@ -51,20 +45,14 @@ def location_of(vhost: str, file: str) -> str:
     return f"/itc_db/periods/{quote(vhost, safe='')}/{file}"
 
 
-def checked_name(file: str) -> Format:
-    """The format of a file with this name; raises `BadRequestError` if it cannot be one."""
-    found = period_format_of(file) if is_plain(file) else None
-    if found is None:
-        raise invalid_name(PERIOD_FORMATS.values())
-    return found
+class PeriodFiles(ManifestedFiles[str]):
+    """The exports of periods under the folder of exports, by virtual host."""
 
-
-class PeriodFiles:
-    """The exports of periods under the folder of exports."""
+    formats = tuple(PERIOD_FORMATS.values())
 
     def __init__(self, folder: Path, quota: Quota, collector: Json | None = None) -> None:
         """``collector`` is where spans may be sent (`Settings.collector`)."""
-        self._files = ManifestedFiles(folder, quota)
+        super().__init__(folder, quota)
         self._collector = collector
 
     def request(
@@ -80,7 +68,6 @@ class PeriodFiles:
 
         ``rules`` are those of links, as people see them. Raises `BadRequestError`.
         """
-        found = checked_name(file)
         location = location_of(vhost, file)
         asked = _asked(vhost, period, via)
         return JobRequest(
@@ -88,13 +75,7 @@ class PeriodFiles:
             vhost=vhost,
             owner=owner,
             shown={**asked, "file": file},
-            work={
-                **asked,
-                "format": found.name,
-                "output": str(self._path(vhost, file)),
-                "quota": self._files.quota,
-                "rules": [*rules],
-            },
+            work={**asked, **self.output(vhost, file), "rules": [*rules]},
             finish=lambda result: {**result, "location": location},
         )
 
@@ -115,24 +96,10 @@ class PeriodFiles:
             finish=lambda result: {**result, "location": None},
         )
 
-    def check_room(self, vhost: str, file: str) -> None:
-        """Raise `QuotaError` where there is no room for another file, or for one anew."""
-        self._files.make_room(self._path(vhost, file))
-
-    def get(self, vhost: str, file: str) -> ManifestedFile:
-        """A file, or the manifest of one; raises `BadRequestError` and `NotFoundError`."""
-        name = file.removesuffix(MANIFEST)
-        media_type = checked_name(name).media_type
-        path = self._path(vhost, name)
-        found = self._files.find(path, media_type, is_manifest=name != file)
-        if found is None:
-            raise NotFoundError(f"there is no export {name} of a period of {vhost}")
-        return found
-
     def list(self) -> list[PeriodFile]:
         """All files, the one made last first."""
         found = []
-        for path in self._files.folder.glob(f"{KIND}-*/*{MANIFEST}"):
+        for path in self.folder.glob(f"{KIND}-*/*{MANIFEST}"):
             file = path.with_name(path.name.removesuffix(MANIFEST))
             with contextlib.suppress(OSError, msgspec.MsgspecError, KeyError):
                 said = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
@@ -142,13 +109,11 @@ class PeriodFiles:
                 found.append((file.stat().st_mtime_ns, row))
         return [row for _, row in sorted(found, key=lambda each: each[0], reverse=True)]
 
-    def delete(self, vhost: str, file: str) -> None:
-        """Remove a file and its manifest; raises as `get`."""
-        checked_name(file)
-        self._files.remove(self.get(vhost, file).path)
+    def _folder_of(self, vhost: str) -> str:
+        return f"{KIND}-{folder_of(vhost)}"
 
-    def _path(self, vhost: str, file: str) -> Path:
-        return self._files.folder / f"{KIND}-{folder_of(vhost)}" / file
+    def _none(self, vhost: str, file: str) -> str:
+        return f"there is no export {file} of a period of {vhost}"
 
 
 def _asked(vhost: str, period: tuple[int, int], via: Via) -> Json:

@@ -1,15 +1,22 @@
-"""Reports on periods, a document for each; facts are written last, so what is listed is whole."""
+"""Documents that jobs make of periods: reports and topologies.
+
+A report's facts are written last, so what is listed is whole.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import hashlib
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 
 from app.errors import BadRequestError, NotFoundError
-from app.jobs.folders import Documents
+from app.jobs.folders import folder_of
 from app.jobs.requests import JobRequest
 from app.stored.jobs import Json
 
@@ -37,11 +44,54 @@ def check_key(key: str | None) -> None:
         )
 
 
-class Reports:
-    """The reports under one folder."""
+# How many documents of a virtual host are kept, those made last.
+KEPT = 100
+
+_PERIOD = re.compile(r"([0-9]{1,19})-([0-9]{1,19})\.json")
+
+
+class Documents:
+    """JSON documents of virtual hosts, under one folder.
+
+    Of those whose names are ``listed`` the newest `KEPT` are kept, with what is ``beside`` them.
+    """
+
+    listed: ClassVar[str]
+    beside: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, folder: Path) -> None:
-        self._documents = Documents(folder)
+        self.folder = folder
+
+    def path(self, vhost: str, name: str) -> Path:
+        """Where a document of a virtual host is, or will be."""
+        return self.folder / folder_of(vhost) / name
+
+    def newest_first(self, pattern: str, vhost: str | None = None) -> Iterator[Path]:
+        """Documents of a virtual host, or of all, by their names."""
+        found = []
+        for path in self.folder.glob(f"{'*' if vhost is None else folder_of(vhost)}/{pattern}"):
+            with contextlib.suppress(FileNotFoundError):  # removed just now
+                found.append((path.stat().st_mtime_ns, path))
+        return (path for _, path in sorted(found, reverse=True))
+
+    def read(self, paths: Iterable[Path]) -> Iterator[Json]:
+        """The content of documents; those that were removed just now are left out."""
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                yield msgspec.json.decode(path.read_bytes())
+
+    def forget_old(self, vhost: str) -> None:
+        """Remove the oldest of a virtual host where there are too many."""
+        for path in [*self.newest_first(self.listed, vhost)][KEPT:]:
+            for each in (path, *map(path.with_suffix, self.beside)):
+                each.unlink(missing_ok=True)
+
+
+class Reports(Documents):
+    """The reports under one folder."""
+
+    listed = "*.facts"
+    beside = (".json",)
 
     def request(
         self, kind: ReportKind, vhost: str, since: int, until: int, owner: str, asked: Json
@@ -56,7 +106,7 @@ class Reports:
         period: Json = {"report": kind.value, "vhost": vhost, "since": since, "until": until}
         shown = {**period, **asked}
         report_id = hashlib.sha256(msgspec.json.encode(shown)).hexdigest()[:16]
-        output = str(self._documents.path(vhost, f"{report_id}.json"))
+        output = str(self.path(vhost, f"{report_id}.json"))
         return JobRequest(
             kind="report",
             vhost=vhost,
@@ -67,14 +117,48 @@ class Reports:
 
     def get(self, report_id: str) -> Json:
         """A report; raises `NotFoundError`."""
-        for found in self._documents.read(self._documents.newest_first(f"{report_id}.json")):
+        for found in self.read(self.newest_first(f"{report_id}.json")):
             return found
         raise NotFoundError("no such report")
 
     def newest(self) -> list[Json]:
         """The facts of each report, without its lists, the one made last first."""
-        return [*self._documents.read(self._documents.newest_first("*.facts"))]
+        return [*self.read(self.newest_first("*.facts"))]
 
-    def forget_old(self, vhost: str) -> None:
-        """Remove the oldest reports of a virtual host where there are too many."""
-        self._documents.forget_old(vhost, "*.facts", ".json")
+
+class Topologies(Documents):
+    """The topologies under one folder: who sent what where, one for each period."""
+
+    listed = "*.json"
+
+    def request(self, vhost: str, since: int, until: int, owner: str) -> JobRequest:
+        """The job that counts the flows from ``since`` to before ``until`` (µs).
+
+        Raises `BadRequestError` for an invalid period.
+        """
+        if not 0 <= since < until:
+            raise BadRequestError("a topology needs a time: since must be before until")
+        output = self.path(vhost, f"{since}-{until}.json")
+        shown: Json = {"vhost": vhost, "since": since, "until": until}
+        return JobRequest(
+            kind="topology",
+            vhost=vhost,
+            owner=owner,
+            shown=shown,
+            work={**shown, "output": str(output)},
+        )
+
+    def get(self, vhost: str, since: int | None = None, until: int | None = None) -> Json:
+        """The topology of a period, or the one counted last; raises `NotFoundError`."""
+        paths = self.newest_first("*.json", vhost)
+        fitting = (path for path in paths if _is_of(path.name, since, until))
+        for found in self.read(fitting):
+            return found
+        raise NotFoundError(f"no topology of {vhost} was counted for that time")
+
+
+def _is_of(name: str, since: int | None, until: int | None) -> bool:
+    period = _PERIOD.fullmatch(name)
+    return period is not None and (
+        (since is None or int(period[1]) == since) and (until is None or int(period[2]) == until)
+    )

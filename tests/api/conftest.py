@@ -25,13 +25,9 @@ from app.api.signin.auth import FREE_FAILURES, Authenticator, BrokerAuthenticato
 from app.api.streams import MOST_READERS, Subscribers
 from app.api.tail import KEPT_BYTES, Tail
 from app.jobs.archives import Archives
-from app.jobs.exports import Exports
 from app.jobs.manager import QUEUE, JobManager
-from app.jobs.periods import PeriodFiles
-from app.jobs.reports import Reports
+from app.jobs.opening import open_folders
 from app.jobs.restamps import RestampProcess
-from app.jobs.topologies import Topologies
-from app.jobs.touched import TouchedFiles
 from app.server import Server, bind, configuration
 from app.settings import Settings
 from app.store import Store
@@ -144,12 +140,7 @@ class World:
                 ),
                 subscribers=self.subscribers,
                 jobs=jobs,
-                exports=Exports(self.settings.exports, self.settings.archives, quota),
-                touched=TouchedFiles(self.settings.exports, quota, self.settings.signing_key_file),
-                periods=PeriodFiles(self.settings.exports, quota, self.settings.collector),
-                topologies=Topologies(self.settings.data_dir / "topologies"),
-                reports=Reports(self.settings.data_dir / "reports"),
-                archives=Archives(self.settings.archives),
+                folders=open_folders(self.settings, quota=quota),
                 readiness=Readiness(database=store.ping, broker=self.broker.vhosts),
                 spans=intake,
                 resolved=self.resolver,

@@ -9,8 +9,7 @@ import httpx
 import pytest
 
 from app.errors import NotFoundError
-from app.jobs.folders import KEPT
-from app.jobs.topologies import Topologies
+from app.jobs.reports import KEPT, Topologies
 from model.topology import Topology
 from tests.api.conftest import World
 from tests.api.described import conforms

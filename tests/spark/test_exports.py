@@ -9,7 +9,7 @@ from typing import IO
 import pytest
 
 from app.errors import BadRequestError, NotFoundError, QuotaError
-from app.jobs.exports import Exports, checked_name
+from app.jobs.exports import Exports
 from model.described import shown
 from model.exports import FORMATS, Quota, manifest_of
 from model.jobs import Problem
@@ -37,10 +37,10 @@ def put(exports: Exports, file: str, from_id: int = 1, to_id: int = 2, vhost: st
 )
 def test_a_name_that_is_not_plain_is_refused(exports: Exports, file: str) -> None:
     for refused in (
-        lambda: checked_name(file),
+        lambda: Exports.checked(file),
         lambda: exports.request("/", 1, 2, file, "ann"),
-        lambda: exports.get(1, 2, file),
-        lambda: exports.delete(1, 2, file),
+        lambda: exports.get((1, 2), file),
+        lambda: exports.delete((1, 2), file),
     ):
         with pytest.raises(BadRequestError, match="letters"):
             refused()
@@ -49,12 +49,12 @@ def test_a_name_that_is_not_plain_is_refused(exports: Exports, file: str) -> Non
 @pytest.mark.parametrize("file", ["a.exe", "a.json.gz", "a.jsonl.manifest.json"])
 def test_an_unknown_extension_is_refused(file: str) -> None:
     with pytest.raises(BadRequestError, match=r"\.parquet"):
-        checked_name(file)
+        Exports.checked(file)
 
 
 @pytest.mark.parametrize("file", ["a", "order.jsonl", "A-1_b.c.trace.json", "x" * 200, "-.csv"])
 def test_plain_names_are_taken(file: str) -> None:
-    assert checked_name(file)
+    assert Exports.checked(file)
 
 
 def test_equal_ids_are_refused(exports: Exports) -> None:
@@ -82,7 +82,7 @@ def test_the_same_export_asked_for_by_two_is_one_request(exports: Exports) -> No
 def test_an_export_is_found_listed_and_removed(exports: Exports) -> None:
     target = put(exports, "b.csv", 3, 4, "shop")
     put(exports, "a.jsonl")
-    export = exports.get(3, 4, "b.csv")
+    export = exports.get((3, 4), "b.csv")
     assert (export.vhost, export.bytes, export.events) == ("shop", 7, 3)
     assert (export.path, export.format.name) == (target, "csv")
     assert export.location == "/itc_db/undefined/3/4/b.csv"
@@ -90,18 +90,18 @@ def test_an_export_is_found_listed_and_removed(exports: Exports) -> None:
         (3, 4, "b.csv"),
         (1, 2, "a.jsonl"),
     }
-    exports.delete(3, 4, "b.csv")
+    exports.delete((3, 4), "b.csv")
     assert [e.file for e in exports.list()] == ["a.jsonl"]
     assert not target.parent.exists()
     with pytest.raises(NotFoundError):
-        exports.delete(3, 4, "b.csv")
+        exports.delete((3, 4), "b.csv")
 
 
 def test_no_folder_means_no_exports(exports: Exports) -> None:
     assert exports.list() == []
     assert exports.sweep() == 0
     with pytest.raises(NotFoundError):
-        exports.get(1, 2, "a")
+        exports.get((1, 2), "a")
 
 
 def test_what_is_half_written_is_never_visible_and_swept_away(exports: Exports) -> None:
@@ -112,10 +112,10 @@ def test_what_is_half_written_is_never_visible_and_swept_away(exports: Exports) 
     manifest_of(target.with_name("gone.jsonl")).write_bytes(b"{}")
     assert [e.file for e in exports.list()] == ["a.jsonl"]
     with pytest.raises(NotFoundError):
-        exports.get(1, 2, "no-manifest.jsonl")
+        exports.get((1, 2), "no-manifest.jsonl")
     assert exports.sweep() == 1
     assert not leftover.exists()
-    assert exports.get(1, 2, "a.jsonl")
+    assert exports.get((1, 2), "a.jsonl")
 
 
 def test_other_peoples_files_in_the_folder_are_left_alone(exports: Exports, tmp_path: Path) -> None:
@@ -197,13 +197,13 @@ def test_a_full_folder_is_said_before_a_job_runs(exports: Exports, tmp_path: Pat
     for number in range(5):
         put(exports, f"{number}.jsonl")
     with pytest.raises(QuotaError, match="5 files"):
-        exports.check_room(3, 4, "b.jsonl")
+        exports.check_room((3, 4), "b.jsonl")
     with (
         pytest.raises(JobError, match="5 files"),
         written_aside(tmp_path / "exports" / "3-4" / "b.jsonl", Quota(files=5, bytes=1_000)),
     ):
         pass
-    exports.check_room(1, 2, "0.jsonl")  # in the place of itself
+    exports.check_room((1, 2), "0.jsonl")  # in the place of itself
 
 
 def test_half_written_files_count_by_their_bytes(exports: Exports, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.errors import BadRequestError, NotFoundError
-from app.jobs.topologies import Topologies
+from app.jobs.reports import Topologies
 from model.jobs import Problem
 from spark_jobs.errors import JobError
 from spark_jobs.kinds import run_job

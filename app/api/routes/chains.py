@@ -8,21 +8,19 @@ import time
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import WithJsonSchema
 
 from app.api.described import answer_of, answering, json_answer
 from app.api.events import CLOCK_ALONE
-from app.api.openapi import LOCATION, READING, READING_ONE, WRITING, answers, example, link
+from app.api.openapi import LOCATION, READING, WRITING, answers, example
 from app.api.parameters import Name, ViaWord
-from app.api.routes.downloads import Download
+from app.api.routes.downloads import Download, called, downloading
 from app.api.routes.events import OtherId, spanned, visible_event
-from app.api.routes.submitting import ACCEPTED, Prefer, settled, submitted
+from app.api.routes.submitting import MAKING, OF_JOB, Asking
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.errors import BadRequestError, ConflictError, NotFoundError
-from app.jobs.exports import Export, checked_name
+from app.jobs.exports import Export
 from app.jobs.requests import JobRequest
-from app.stored.jobs import Json
 from itc import Relation, compare
 from model.answers import said_of
 from model.described import shown
@@ -53,7 +51,7 @@ _NAME = rf"^([A-Za-z0-9_-]+|[A-Za-z0-9_-][A-Za-z0-9._-]*({_EXTENSIONS}))$"
 
 File = Annotated[
     Name,
-    WithJsonSchema({"type": "string", "pattern": _NAME, "minLength": 1, "maxLength": 200}),
+    called(_NAME),
     Path(
         description="The export's name: 1 to 200 letters, digits, `.`, `_`, `-`, not beginning "
         "with a dot. Its extension picks the format, `.jsonl` where there is none.",
@@ -76,37 +74,30 @@ Along = Annotated[
     ONE_CHAIN,
     **answering(
         _SUMMARY,
-        WRITING
-        | answers(500, 507)
-        | ACCEPTED
+        MAKING
+        | answers(507)
         | {200: answer_of(_SUMMARY, description="There is no chain between the events.")},
         status=201,
         headers=LOCATION,
-        links=link("get_job", job_id="$response.body#/job"),
+        links=OF_JOB,
     ),
 )
 async def make_export(
-    from_: From,
-    to: OtherId,
-    file: File,
-    user: Writer,
-    parts: Parts,
-    prefer: Prefer,
-    via: Along = Via.any.value,
+    from_: From, to: OtherId, file: File, asker: Asking, via: Along = Via.any.value
 ) -> Response:
     """Run the chain job and write the export.
 
     The same request while one runs joins it. If the client goes away the job keeps running. Where
     the events are concurrent there is no chain to look for, and Spark is not started.
     """
+    user, parts = asker.user, asker.parts
     request = await _chain_request(from_, to, file, user, parts, Via[via])
     user.must_read(request.vhost)
-    known = await _known_at_once(from_, to, file, Via[via], parts)
-    if known is not None:
-        return await settled(request, shown(known), prefer, parts, _chain_answer)
-    if parts.jobs.doing(request) is None:
-        await asyncio.to_thread(parts.exports.check_room, from_, to, file)
-    return await submitted(request, prefer, parts, _chain_answer)
+    summary = await _known_at_once(from_, to, file, Via[via], parts)
+    known = None if summary is None else shown(summary)
+    if known is None and parts.jobs.doing(request) is None:
+        await asyncio.to_thread(parts.folders.exports.check_room, (from_, to), file)
+    return await asker.submit(request, is_new=lambda result: result["file"], known=known)
 
 
 async def _known_at_once(
@@ -137,7 +128,7 @@ async def _known_at_once(
         relation=Relation.concurrent,
         answer=said.answer,
         sentence=said.sentence,
-        format=checked_name(file).name,
+        format=parts.folders.exports.checked(file).name,
         plan=ChainPlan("none", CONCURRENT),
         gaps=gaps,
         soundness=soundness,
@@ -149,13 +140,13 @@ async def _chain_request(
     from_: int, to: int, file: str, user: User, parts: Services, via: Via
 ) -> JobRequest:
     """The job's request, once it is checked; raises what is wrong with it."""
-    checked_name(file)
+    parts.folders.exports.checked(file)
     one = await _vhost_of(from_, user, parts)
     if one != await _vhost_of(to, user, parts):
         raise BadRequestError(
             "these events are of two virtual hosts: no chain leads from one to the other"
         )
-    return parts.exports.request(one, from_, to, file, user.name, via=via)
+    return parts.folders.exports.request(one, from_, to, file, user.name, via=via)
 
 
 async def _vhost_of(event_id: int, user: User, parts: Services) -> str:
@@ -163,32 +154,13 @@ async def _vhost_of(event_id: int, user: User, parts: Services) -> str:
     try:
         return (await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)).vhost
     except NotFoundError:
-        vhost = await asyncio.to_thread(parts.archives.vhost_of, event_id)
+        vhost = await asyncio.to_thread(parts.folders.archives.vhost_of, event_id)
         if vhost is None or not user.sees(vhost):
             raise
         return vhost
 
 
-async def _chain_answer(result: Json) -> Response:
-    if result["file"] is None:
-        return json_answer(result)
-    return json_answer(result, 201, {"location": result["location"]})
-
-
-@router.get(
-    ONE_CHAIN,
-    response_class=Download,
-    responses={
-        **READING_ONE,
-        **answers(409, 412, 416),
-        200: {"description": "The export, in its format.", "content": {"*/*": {}}},
-        206: {
-            "description": "The part of it that the header `Range` asks for.",
-            "content": {"*/*": {}},
-        },
-        304: {"description": "The client has it already, by its `If-None-Match` or so."},
-    },
-)
+@router.get(ONE_CHAIN, **downloading("The export, in its format."))
 async def download_export(
     from_: From, to: OtherId, file: File, user: Reader, parts: Parts
 ) -> Response:
@@ -202,13 +174,13 @@ async def download_export(
 async def delete_export(from_: From, to: OtherId, file: File, user: Writer, parts: Parts) -> None:
     """Remove an export."""
     await _visible_export(from_, to, file, user, parts)
-    await asyncio.to_thread(parts.exports.delete, from_, to, file)
+    await asyncio.to_thread(parts.folders.exports.delete, (from_, to), file)
 
 
 async def _visible_export(from_: int, to: int, file: str, user: User, parts: Services) -> Export:
     """An export that the user may see; `ConflictError` while it is being made."""
     try:
-        export = await asyncio.to_thread(parts.exports.get, from_, to, file)
+        export = await asyncio.to_thread(parts.folders.exports.get, (from_, to), file)
     except NotFoundError:
         for via in Via:
             request = await _chain_request(from_, to, file, user, parts, via)
@@ -222,7 +194,7 @@ async def _visible_export(from_: int, to: int, file: str, user: User, parts: Ser
 @router.get("/itc_db/exports", **answering(list[Export], READING))
 async def list_exports(user: Reader, parts: Parts) -> Response:
     """Every export of virtual hosts that the user sees, newest first."""
-    exports = await asyncio.to_thread(parts.exports.list)
+    exports = await asyncio.to_thread(parts.folders.exports.list)
     return json_answer([one for one in exports if user.sees(one.vhost)])
 
 

@@ -7,11 +7,14 @@ import os
 import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import Any
 
+from pydantic import WithJsonSchema
 from starlette.datastructures import Headers
 from starlette.responses import FileResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
+from app.api.openapi import READING_ONE, answers
 from app.api.problems import problem
 from app.errors import NotFoundError
 
@@ -19,6 +22,25 @@ _REFUSALS = {
     400: ("bad_request", "invalid Range header: expected one such as bytes=0-99"),
     416: ("range_not_satisfiable", "the range starts after the end of the file"),
 }
+
+_ANY: dict[str, Any] = {"content": {"*/*": {}}}
+
+
+def downloading(what: str) -> dict[str, Any]:
+    """The arguments of a route that downloads a file."""
+    answered: dict[int | str, dict[str, Any]] = {
+        200: {"description": what, **_ANY},
+        206: {"description": "The part of it that the header `Range` asks for.", **_ANY},
+        304: {"description": "The client has it already, by its `If-None-Match` or so."},
+    }
+    responses = {**READING_ONE, **answers(409, 412, 416), **answered}
+    return {"response_class": Download, "responses": responses}
+
+
+def called(pattern: str) -> WithJsonSchema:
+    """The schema of a file's name, for those who read the OpenAPI document."""
+    return WithJsonSchema({"type": "string", "pattern": pattern, "minLength": 1, "maxLength": 200})
+
 
 _ENTITY_TAG = re.compile(r'(?:W/)?"[^"]*"')
 

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import WithJsonSchema
 
 from app.api.described import answering, json_answer
-from app.api.openapi import LOCATION, READING, READING_ONE, WRITING, answers, example, link
+from app.api.openapi import LOCATION, READING, WRITING, answers, example
 from app.api.parameters import Name
-from app.api.routes.downloads import Download
-from app.api.routes.queries import Moment, OfVhost
-from app.api.routes.submitting import ACCEPTED, Prefer, submitted
+from app.api.routes.downloads import Download, called, downloading
+from app.api.routes.queries import Moment, OfVhost, period_of
+from app.api.routes.submitting import MAKING, OF_JOB, Asking
 from app.api.routes.traces import Vhost, trace_id_of
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, Writer
 from app.errors import ConflictError, NotFoundError
 from app.jobs.manager import UNFINISHED
-from app.jobs.periods import KIND, PeriodFile, checked_name
+from app.jobs.periods import KIND, PeriodFile
 from app.stored.jobs import Json
 from app.tracker.links import merged
 from model.interchange import (
@@ -31,26 +29,15 @@ from model.interchange import (
     SpanCounts,
 )
 from model.jobs import Served
-from model.times import microseconds_of
 from model.words import Along, Via
 
 router = APIRouter(tags=["periods"])
 
 ONE_FILE = "/itc_db/periods/{vhost}/{file}"
 
-_PERIOD = 3_600_000_000  # µs, looked at by default
-
 File = Annotated[
     Name,
-    WithJsonSchema(
-        {
-            "type": "string",
-            "pattern": r"^[A-Za-z0-9_-][A-Za-z0-9._-]*"
-            r"\.(ocel\.json|otlp\.json|asyncapi\.(json|yaml))$",
-            "minLength": 1,
-            "maxLength": 200,
-        }
-    ),
+    called(r"^[A-Za-z0-9_-][A-Za-z0-9._-]*\.(ocel\.json|otlp\.json|asyncapi\.(json|yaml))$"),
     Path(
         description="The file's name: 1 to 200 letters, digits, `.`, `_`, `-`, not beginning with "
         "a dot, ending in `.ocel.json`, `.otlp.json`, `.asyncapi.json` or `.asyncapi.yaml`. With "
@@ -64,7 +51,6 @@ AlongWhat = Annotated[
     Along,
     Query(description="What belongs together: by messages and links, or by shared keys too."),
 ]
-_JOB = link("get_job", job_id="$response.body#/job")
 
 
 @router.put(
@@ -75,85 +61,65 @@ _JOB = link("get_job", job_id="$response.body#/job")
             (PeriodSummary, Served, SpanCounts),
             (PeriodSummary, Served, DocumentCounts),
         ],
-        WRITING | answers(500, 507) | ACCEPTED,
+        MAKING | answers(507),
         status=201,
         headers=LOCATION,
-        links=_JOB,
+        links=OF_JOB,
     ),
 )
 async def make_period(
     vhost: Vhost,
     file: File,
-    user: Writer,
-    parts: Parts,
-    prefer: Prefer,
+    asker: Asking,
     since: Since = None,
     until: Until = None,
     via: AlongWhat = "links",
 ) -> Response:
     """Write a period as a file for other tools, as a job; by default the last hour."""
+    parts, user, periods = asker.parts, asker.user, asker.parts.folders.periods
     trace_id = await trace_id_of(vhost, user, parts)
     user.must_read(vhost)
-    checked_name(file)
+    periods.checked(file)
     rules = merged(parts.link_rules, await parts.store.link_rules.own(trace_id))
     shown: list[Json] = [{**each.rule.to_json(), "origin": each.origin.value} for each in rules]
-    request = parts.periods.request(vhost, file, _period(since, until), Via(via), user.name, shown)
+    request = periods.request(vhost, file, period_of(since, until), Via(via), user.name, shown)
     if parts.jobs.doing(request) is None:
-        await asyncio.to_thread(parts.periods.check_room, vhost, file)
-    return await submitted(request, prefer, parts, _answer)
+        await asyncio.to_thread(periods.check_room, vhost, file)
+    return await asker.submit(request)
 
 
 @router.put(
     "/itc_db/spans",
-    **answering(
-        (PeriodSummary, Served, SentCounts),
-        WRITING | answers(500) | ACCEPTED,
-        status=201,
-        links=_JOB,
-    ),
+    **answering((PeriodSummary, Served, SentCounts), MAKING, status=201, links=OF_JOB),
 )
 async def send_spans(
-    user: Writer,
-    parts: Parts,
-    prefer: Prefer,
+    asker: Asking,
     vhost: OfVhost,
     since: Since = None,
     until: Until = None,
     via: AlongWhat = "links",
 ) -> Response:
     """Send a period's spans to the collector of `ITC_OTLP_EXPORT_URL`, as a job."""
-    await trace_id_of(vhost, user, parts)
+    user = asker.user
+    await trace_id_of(vhost, user, asker.parts)
     user.must_read(vhost)
-    request = parts.periods.sending(vhost, _period(since, until), Via(via), user.name)
-    return await submitted(request, prefer, parts, _answer)
+    periods = asker.parts.folders.periods
+    return await asker.submit(periods.sending(vhost, period_of(since, until), Via(via), user.name))
 
 
 @router.get("/itc_db/periods", **answering(list[PeriodFile], READING))
 async def list_periods(user: Reader, parts: Parts) -> Response:
     """Every file of a period, the one made last first."""
-    found = await asyncio.to_thread(parts.periods.list)
+    found = await asyncio.to_thread(parts.folders.periods.list)
     return json_answer([each for each in found if user.sees(each.vhost)])
 
 
-@router.get(
-    ONE_FILE,
-    response_class=Download,
-    responses={
-        **READING_ONE,
-        **answers(409, 412, 416),
-        200: {"description": "The file, or its manifest.", "content": {"*/*": {}}},
-        206: {
-            "description": "The part of it that the header `Range` asks for.",
-            "content": {"*/*": {}},
-        },
-        304: {"description": "The client has it already, by its `If-None-Match` or so."},
-    },
-)
+@router.get(ONE_FILE, **downloading("The file, or its manifest."))
 async def download_period(vhost: Vhost, file: File, user: Reader, parts: Parts) -> Response:
     """Download such a file, or its manifest."""
     user.must_see(vhost, "file")
     try:
-        found = await asyncio.to_thread(parts.periods.get, vhost, file)
+        found = await asyncio.to_thread(parts.folders.periods.find, vhost, file)
     except NotFoundError:
         if await _is_being_made(vhost, file, parts):
             raise ConflictError(f"{file.removesuffix('.manifest.json')} is being made") from None
@@ -166,20 +132,10 @@ async def download_period(vhost: Vhost, file: File, user: Reader, parts: Parts) 
 async def delete_period(vhost: Vhost, file: File, user: Writer, parts: Parts) -> None:
     """Remove such a file and its manifest."""
     user.must_see(vhost, "file")
-    await asyncio.to_thread(parts.periods.delete, vhost, file)
-
-
-def _period(since: Moment | None, until: Moment | None) -> tuple[int, int]:
-    end = time.time_ns() // 1_000 if until is None else microseconds_of(until)
-    return max(0, end - _PERIOD if since is None else microseconds_of(since)), end
+    await asyncio.to_thread(parts.folders.periods.delete, vhost, file)
 
 
 async def _is_being_made(vhost: str, file: str, parts: Services) -> bool:
     name = file.removesuffix(".manifest.json")
     unfinished = await parts.jobs.jobs([vhost], states=UNFINISHED)
     return any(job.kind == KIND and job.request.get("file") == name for job in unfinished)
-
-
-async def _answer(result: Json) -> Response:
-    where = {"location": result["location"]} if result["location"] else {}
-    return json_answer(result, 201, where)

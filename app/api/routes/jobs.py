@@ -12,7 +12,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from app.api.described import answering, encode_json, json_answer
 from app.api.openapi import READING, READING_ONE, WRITING, example
 from app.api.parameters import Wait, names_of
-from app.api.rights import check_rights, reason_to_drop
+from app.api.rights import reason_to_drop, while_allowed
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, frame, heartbeat
@@ -54,7 +54,9 @@ async def get_job(
     """One job."""
     job = await _visible_job(job_id, user, parts)
     if wait:
-        job = await _changed(job, wait, parts, partial(check_rights, user, request))
+        change, look = _change(job, parts), _look_seconds(parts)
+        changed = await while_allowed(change, wait, parts, user, request, look)
+        job = changed or await parts.jobs.job(job_id)
     return json_answer(job)
 
 
@@ -63,31 +65,6 @@ async def _visible_job(job_id: int, user: User, parts: Services) -> Job:
     if not user.sees(job.vhost):
         raise NotFoundError(f"no job has the number {job_id}")
     return job
-
-
-async def _changed(
-    job: Job, seconds: float, parts: Services, check: Callable[[], Awaitable[None]]
-) -> Job:
-    """The job as soon as it changes, or as it is when the time is up.
-
-    ``check`` raises if the user may no longer see it.
-    """
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    change = asyncio.ensure_future(_change(job, parts))
-    stopping = asyncio.ensure_future(parts.stopping.wait())
-    try:
-        while not change.done() and not stopping.done() and (left := deadline - loop.time()) > 0:
-            await asyncio.wait(
-                {change, stopping},
-                timeout=min(left, _look_seconds(parts)),
-                return_when="FIRST_COMPLETED",
-            )
-            await check()
-        return change.result() if change.done() else await parts.jobs.job(job.id)
-    finally:
-        change.cancel()
-        stopping.cancel()
 
 
 async def _change(job: Job, parts: Services) -> Job:

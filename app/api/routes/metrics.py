@@ -66,7 +66,7 @@ async def _families(parts: Services, user: User | None) -> list[Metric]:
     statuses = [s for s in await parts.traces.statuses() if user is None or user.sees(s.vhost)]
     vhosts = None if user is None else user.vhosts
     jobs = await parts.jobs.jobs(vhosts, limit=HISTORY)
-    exports = await asyncio.to_thread(parts.exports.usage)
+    exports = await asyncio.to_thread(parts.folders.exports.usage)
     connections = parts.connections()
     return [
         *(_per_trace(spec, statuses) for spec in TRACE_METRICS),

@@ -27,7 +27,7 @@ from app.api.signin.auth import User
 from app.errors import BadRequestError
 from app.stored.reading import HEADER, EventFilter, Sort
 from model.event import SHOWN, Large
-from model.times import microseconds_of
+from model.times import microseconds_of, now
 from model.words import EventType, Match, Via
 
 TypeWord = Annotated[str, names_of(EventType)]
@@ -82,6 +82,14 @@ Moment = Annotated[
 ]
 Columns = Annotated[list[Column], BeforeValidator(_split)]
 OfVhost = Annotated[Text, Query(description="Of this virtual host.", openapi_examples=example("/"))]
+
+HOUR, DAY = 3_600_000_000, 86_400_000_000  # µs
+
+
+def period_of(since: Moment | None, until: Moment | None, usual: int = HOUR) -> tuple[int, int]:
+    """A period that is asked for (µs), by default the ``usual`` last."""
+    end = now() if until is None else microseconds_of(until)
+    return max(0, end - usual if since is None else microseconds_of(since)), end
 
 
 def _header(parameter: str, value: str) -> tuple[str, str]:

@@ -1,27 +1,32 @@
-"""Reports on periods: those on order are made here, and every kind is listed and read.
+"""Reports on periods, each made by a job: each kind is asked for here, listed and read.
 
-On order: where publishes race, and where deliveries turn their order round.
+On order: where publishes race, and where deliveries turn their order round. On assertions: whether
+they held. Learnt from a period: what normally follows what, what a release changed, and which
+fields tie messages together.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import WithJsonSchema
 
+from app.api.asserted import assertions_in
 from app.api.described import answering, json_answer
-from app.api.openapi import READING, READING_ONE, WRITING, answers, example
+from app.api.openapi import READING, READING_ONE, WITH_BODY, example
 from app.api.parameters import LONGEST_TEXT, Text
-from app.api.routes.queries import Moment, OfVhost
-from app.api.routes.submitting import ACCEPTED, Patience, Prefer, submitted
-from app.api.services import Parts, Services
-from app.api.signin.auth import Reader, User, Writer
-from app.errors import NotFoundError
+from app.api.routes.assertions import FILE
+from app.api.routes.queries import DAY, HOUR, Moment, OfVhost, period_of
+from app.api.routes.submitting import MAKING, Asker, Asking
+from app.api.routes.traces import trace_id_of
+from app.api.services import Parts
+from app.api.signin.auth import Reader
+from app.errors import BadRequestError
 from app.jobs.reports import KEYS, ReportKind, check_key
 from app.stored.jobs import Json
+from model.assertions import to_json
 from model.reports.assertions import AssertionFacts, AssertionReport
 from model.reports.correlations import CorrelationFacts, CorrelationReport
 from model.reports.learning import (
@@ -32,8 +37,9 @@ from model.reports.learning import (
 )
 from model.reports.order import OrderFacts, OrderReport, OrderWord
 from model.times import microseconds_of
+from model.words import Along
 
-router = APIRouter(tags=["reports"], prefix="/itc_db/reports")
+router = APIRouter(tags=["reports"], prefix="/itc_db")
 
 AnyFacts: TypeAlias = (
     OrderFacts | ExpectationsFacts | ComparisonFacts | CorrelationFacts | AssertionFacts
@@ -42,9 +48,7 @@ AnyReport: TypeAlias = (
     OrderReport | ExpectationsReport | ComparisonReport | CorrelationReport | AssertionReport
 )
 
-MAKING = WRITING | answers(500) | ACCEPTED
-
-HOUR, DAY = 3_600_000_000, 86_400_000_000  # µs
+_LONGEST_WAIT = 30 * 86_400  # s
 
 Key = Annotated[
     Text,
@@ -65,19 +69,109 @@ ReportId = Annotated[
         openapi_examples=example("0123456789abcdef"),
     ),
 ]
+RecordedSince = Annotated[Moment | None, Query(description="Of what was recorded from then on.")]
+RecordedUntil = Annotated[Moment | None, Query(description="Of what was recorded before.")]
+BegunSince = Annotated[Moment | None, Query(description="Of what began from then on.")]
+BegunUntil = Annotated[Moment | None, Query(description="Of what began before.")]
+Via = Annotated[
+    Along,
+    Query(description="What belongs together: what messages and links join, or shared keys too."),
+]
+Wait = Annotated[
+    float,
+    Query(
+        ge=0,
+        le=_LONGEST_WAIT,
+        description="Effects are looked for up to this many seconds after the period.",
+    ),
+]
+Cases = Annotated[int, Query(ge=10, le=1_000_000, description="Of fewer nothing is claimed.")]
 
 
-@router.put("/{report}", **answering(OrderReport, MAKING, status=201))
+# Before those on order, whose kinds stand in its place.
+@router.put(
+    "/reports/assertions",
+    **answering(AssertionReport, MAKING | WITH_BODY, status=201),
+    openapi_extra=FILE,
+)
+async def check_assertions(
+    asker: Asking,
+    vhost: OfVhost,
+    since: RecordedSince = None,
+    until: RecordedUntil = None,
+    via: Annotated[
+        Along,
+        Query(description="What holds conversations together: links, or shared keys too."),
+    ] = "links",
+) -> Response:
+    """Look whether assertions hold, as a job; by default over the last day.
+
+    The body is a file of assertions, YAML or JSON (docs/assertions.md).
+    """
+    period = await _period(vhost, since, until, asker, usual=DAY)
+    assertions = await assertions_in(await asker.request.body())
+    asked = {"via": via, "assertions": [to_json(each) for each in assertions]}
+    return await _reported(ReportKind.assertions, vhost, period, asked, asker)
+
+
+@router.put("/reports/expectations", **answering(ExpectationsReport, MAKING, status=201))
+async def make_expectations(
+    asker: Asking,
+    vhost: OfVhost,
+    since: BegunSince = None,
+    until: BegunUntil = None,
+    via: Via = "links",
+    wait: Wait = 3_600.0,
+    share: Annotated[
+        float, Query(ge=0.5, le=1, description="In what share of cases an effect is expected.")
+    ] = 0.95,
+    cases: Cases = 100,
+    rare: Annotated[
+        float, Query(gt=0, le=0.2, description="Below which share something is rare.")
+    ] = 0.01,
+) -> Response:
+    """Learn what messages lead to and what is out of the ordinary; by default in the last hour."""
+    period = await _period(vhost, since, until, asker)
+    asked = {"via": via, "wait": wait, "share": share, "cases": cases, "rare": rare}
+    return await _reported(ReportKind.expectations, vhost, period, asked, asker)
+
+
+@router.put("/reports/comparison", **answering(ComparisonReport, MAKING, status=201))
+async def make_comparison(
+    asker: Asking,
+    vhost: OfVhost,
+    since: BegunSince = None,
+    until: BegunUntil = None,
+    before_since: Annotated[
+        Moment | None, Query(description="Compared with what began from then on.")
+    ] = None,
+    before_until: Annotated[
+        Moment | None, Query(description="Compared with what began before; by default `since`.")
+    ] = None,
+    via: Via = "links",
+    wait: Wait = 3_600.0,
+    cases: Cases = 100,
+) -> Response:
+    """Compare a period, by default the last hour, with another: by default as long, just before."""
+    start, end = await _period(vhost, since, until, asker)
+    last = start if before_until is None else microseconds_of(before_until)
+    first = last - (end - start) if before_since is None else microseconds_of(before_since)
+    first = max(0, first)
+    if first >= last:
+        raise BadRequestError("a comparison needs a time: before_since must be before before_until")
+    asked = {"before_since": first, "before_until": last, "via": via, "wait": wait, "cases": cases}
+    return await _reported(ReportKind.comparison, vhost, (start, end), asked, asker)
+
+
+@router.put("/reports/{report}", **answering(OrderReport, MAKING, status=201))
 async def make_report(
     report: Annotated[
         OrderWord, Path(description="What about.", openapi_examples=example("races"))
     ],
-    user: Writer,
-    parts: Parts,
-    prefer: Prefer,
+    asker: Asking,
     vhost: OfVhost,
-    since: Annotated[Moment | None, Query(description="Of what was recorded from then on.")] = None,
-    until: Annotated[Moment | None, Query(description="Of what was recorded before.")] = None,
+    since: RecordedSince = None,
+    until: RecordedUntil = None,
     key: Annotated[
         Key | None,
         Query(
@@ -87,63 +181,50 @@ async def make_report(
     ] = None,
 ) -> Response:
     """Look for races or inversions, as a job; by default in the last hour."""
-    period = await period_of(vhost, since, until, user, parts)
+    period = await _period(vhost, since, until, asker)
     check_key(key)
-    return await reported(ReportKind[report], vhost, period, {"key": key}, user, parts, prefer)
+    return await _reported(ReportKind[report], vhost, period, {"key": key}, asker)
 
 
-async def period_of(
-    vhost: str,
-    since: Moment | None,
-    until: Moment | None,
-    user: User,
-    parts: Services,
-    *,
-    usual: int = HOUR,
-) -> tuple[int, int]:
-    """The period that is asked for (µs), by default the ``usual`` last.
-
-    Raises `NotFoundError`, and `NotAuthorisedError` unless the user may read all of its messages.
-    """
-    user.must_see(vhost, "trace")
-    if await parts.store.traces.find(vhost) is None:
-        raise NotFoundError("no such trace")
-    user.must_read(vhost)
-    end = time.time_ns() // 1_000 if until is None else microseconds_of(until)
-    return max(0, end - usual if since is None else microseconds_of(since)), end
-
-
-async def reported(
-    kind: ReportKind,
-    vhost: str,
-    period: tuple[int, int],
-    asked: Json,
-    user: User,
-    parts: Services,
-    prefer: Patience,
+@router.put("/correlations", **answering(CorrelationReport, MAKING, status=201))
+async def correlate(
+    asker: Asking, vhost: OfVhost, since: RecordedSince = None, until: RecordedUntil = None
 ) -> Response:
-    """Have a report made, and answer with it, or with its job."""
-    request = parts.reports.request(kind, vhost, *period, user.name, asked)
-    # Before the job, because not every client waits for its end.
-    await asyncio.to_thread(parts.reports.forget_old, vhost)
-
-    async def answer(result: Json) -> Response:
-        return json_answer(await asyncio.to_thread(parts.reports.get, result["id"]), 201)
-
-    return await submitted(request, prefer, parts, answer)
+    """Look for fields by which messages name others, as a job; by default in the last day."""
+    period = await _period(vhost, since, until, asker, usual=DAY)
+    return await _reported(ReportKind.correlations, vhost, period, {}, asker)
 
 
-@router.get("", **answering(list[AnyFacts], READING, description="Each: the facts of a report."))
+async def _period(
+    vhost: str, since: Moment | None, until: Moment | None, asker: Asker, *, usual: int = HOUR
+) -> tuple[int, int]:
+    """The period, of a trace of which the user may read all messages."""
+    await trace_id_of(vhost, asker.user, asker.parts)
+    asker.user.must_read(vhost)
+    return period_of(since, until, usual)
+
+
+async def _reported(
+    kind: ReportKind, vhost: str, period: tuple[int, int], asked: Json, asker: Asker
+) -> Response:
+    reports = asker.parts.folders.reports
+    request = reports.request(kind, vhost, *period, asker.user.name, asked)
+    return await asker.submit(request, reports, lambda result: reports.get(result["id"]))
+
+
+@router.get(
+    "/reports", **answering(list[AnyFacts], READING, description="Each: the facts of a report.")
+)
 async def list_reports(user: Reader, parts: Parts) -> Response:
     """Every report that there is, the one made last first, without its lists."""
-    found = await asyncio.to_thread(parts.reports.newest)
+    found = await asyncio.to_thread(parts.folders.reports.newest)
     return json_answer([facts for facts in found if user.sees(facts["vhost"])])
 
 
-@router.get("/{report_id}", **answering(AnyReport, READING_ONE, description="A report."))
+@router.get("/reports/{report_id}", **answering(AnyReport, READING_ONE, description="A report."))
 async def get_report(report_id: ReportId, user: Reader, parts: Parts) -> Response:
     """One report."""
-    found = await asyncio.to_thread(parts.reports.get, report_id)
+    found = await asyncio.to_thread(parts.folders.reports.get, report_id)
     user.must_see(found["vhost"], "report")
     user.must_read(found["vhost"])
     return json_answer(found)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
-from app.api.described import answering, json_answer
-from app.api.openapi import WITH_BODY, WRITING, answers
+from app.api.described import answering
+from app.api.openapi import WITH_BODY
 from app.api.routes.bodies import json_body, optional_body
 from app.api.routes.queries import OfVhost
-from app.api.routes.submitting import ACCEPTED, Prefer, submitted
+from app.api.routes.submitting import MAKING, Asking
 from app.api.schemas.restamp import RestampRequest
-from app.api.services import Parts
-from app.api.signin.auth import Writer
 from app.errors import NotFoundError
 from app.jobs.restamps import check_not_archived, restamp_request
 from app.stored.capture import RestampedTrace, RestampOutcome
-from app.stored.jobs import Json
 from app.traces.registry import checked_rules
 from model.jobs import OfJob
 
@@ -28,32 +25,27 @@ router = APIRouter(tags=["traces"], prefix="/itc_db/restamp")
     "",
     **answering(
         (RestampedTrace, RestampOutcome, OfJob),
-        {**WRITING, **WITH_BODY, **answers(500), **ACCEPTED},
+        MAKING | WITH_BODY,
     ),
     openapi_extra=optional_body(RestampRequest),
 )
-async def restamp_trace(
-    user: Writer, parts: Parts, prefer: Prefer, vhost: OfVhost, request: Request
-) -> Response:
+async def restamp_trace(asker: Asking, vhost: OfVhost) -> Response:
     """Stamp a virtual host's stored events anew, as a job; without a body by the rules it has.
 
     Links are kept, unless the messages are to be read again.
 
     The trace goes on, and pauses while the new stamps take the place of the old, all at once.
     """
-    wish = await json_body(request, RestampRequest) or RestampRequest()
+    user, parts = asker.user, asker.parts
+    wish = await json_body(asker.request, RestampRequest) or RestampRequest()
     user.must_see(vhost, "trace")
     checked_rules(wish.participant, wish.quiet)
     trace = await parts.store.traces.find(vhost)
     if trace is None:
         raise NotFoundError("no such trace")
     await parts.traces.check_here(vhost)
-    await asyncio.to_thread(check_not_archived, parts.archives, vhost)
+    await asyncio.to_thread(check_not_archived, parts.folders.archives, vhost)
     policy = wish.participant or trace.policy
     quiet = trace.quiet if wish.quiet is None else wish.quiet
     job = restamp_request(vhost, trace.id, policy, quiet, user.name, links=wish.links)
-    return await submitted(job, prefer, parts, _answer)
-
-
-async def _answer(result: Json) -> Response:
-    return json_answer(result, 200)
+    return await asker.submit(job, is_new=lambda result: False)

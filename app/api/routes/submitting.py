@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Callable
+from typing import Annotated, NamedTuple
 
 from fastapi import Depends, Header, Request, Response
 
 from app.api.described import answer_of, json_answer
-from app.api.openapi import LOCATION, example, link
+from app.api.openapi import LOCATION, WRITING, answers, example, link
 from app.api.parameters import waiting
 from app.api.problems import FailedJobError
-from app.api.rights import check_rights
-from app.api.services import Services
-from app.api.signin.auth import Writer
+from app.api.rights import while_allowed
+from app.api.services import Parts, Services
+from app.api.signin.auth import User, Writer
 from app.errors import ConflictError
-from app.jobs.requests import JobRequest
+from app.jobs.reports import Documents
+from app.jobs.requests import JobRequest, unchanged
 from app.stored.jobs import ENDED, Job, JobState, Json
 
 _Prefer = Annotated[
@@ -28,20 +29,6 @@ _Prefer = Annotated[
         openapi_examples=example("respond-async"),
     ),
 ]
-
-
-class Patience(NamedTuple):
-    """A client's preference, and ``check``, which raises once it has lost its rights."""
-
-    prefer: str | None
-    check: Callable[[], Awaitable[None]]
-
-
-async def _patience(request: Request, user: Writer, prefer: _Prefer = None) -> Patience:
-    return Patience(prefer, lambda: check_rights(user, request))
-
-
-Prefer = Annotated[Patience, Depends(_patience)]
 
 _LOOK_SECONDS = 1.0  # between two checks of the rights of a waiting client
 _SECONDS = re.compile(r"[0-9]{1,9}")
@@ -54,55 +41,77 @@ class Preference(NamedTuple):
     applied: str
 
 
-# For a route's ``responses``: the answer to a client that does not wait for the end.
-ACCEPTED: dict[int | str, dict[str, Any]] = {
-    202: answer_of(
-        Job,
-        description="It takes longer than the client waits for.",
-        headers=LOCATION,
-        links=link("get_job", job_id="$response.body#/id")
-        | link("follow_job", job_id="$response.body#/id")
-        | link("cancel_job", job_id="$response.body#/id"),
-    )
-}
+# For a route's ``responses``: what a job adds, such as the answer to a client that does not wait.
+MAKING = (
+    WRITING
+    | answers(500)
+    | {
+        202: answer_of(
+            Job,
+            description="It takes longer than the client waits for.",
+            headers=LOCATION,
+            links=link("get_job", job_id="$response.body#/id")
+            | link("follow_job", job_id="$response.body#/id")
+            | link("cancel_job", job_id="$response.body#/id"),
+        )
+    }
+)
+OF_JOB = link("get_job", job_id="$response.body#/job")
 
 
-async def submitted(
-    request: JobRequest,
-    patience: Patience,
-    parts: Services,
-    answer: Callable[[Json], Awaitable[Response]],
-) -> Response:
-    """Submit a job and wait; returns what ``answer`` makes of its result, or 202 with the job.
+class Asker(NamedTuple):
+    """A client that asks for a job, and waits for its end as long as it prefers."""
 
-    Raises `FailedJobError` if it fails, `ConflictError` if somebody cancels it.
-    """
-    preference = preference_of(patience.prefer)
-    job = await parts.jobs.submit(request)
-    if preference is None or preference.seconds:
+    user: User
+    parts: Services
+    request: Request
+    prefer: str | None
+
+    async def submit(
+        self,
+        request: JobRequest,
+        documents: Documents | None = None,
+        read: Callable[[Json], Json] = unchanged,
+        *,
+        is_new: Callable[[Json], object] = lambda result: True,
+        known: Json | None = None,
+    ) -> Response:
+        """Submit a job and wait; returns its result, or 202 with the job.
+
+        Of a job that writes one of the ``documents``, ``read`` gives that. ``is_new`` says whether
+        anything was made, ``known`` is a result that is known before the job begins. Raises
+        `FailedJobError` if it fails, `ConflictError` if somebody cancels it.
+        """
+        if documents is not None:  # before the job, because not every client waits for its end
+            await asyncio.to_thread(documents.forget_old, request.vhost)
+        preference, jobs = preference_of(self.prefer), self.parts.jobs
         seconds = math.inf if preference is None else preference.seconds
-        job = await _waited(parts, job, seconds, patience.check)
-    response = await answer(_result(job)) if job.state in ENDED else _accepted(job)
-    if preference is not None:
-        response.headers["preference-applied"] = preference.applied
-    return response
+        if known is not None:
+            job = await jobs.settle(request, known)
+        else:
+            job = await jobs.submit(request)
+            if seconds:
+                ended = await while_allowed(
+                    jobs.wait(job.id), seconds, self.parts, self.user, self.request, _LOOK_SECONDS
+                )
+                job = ended or await jobs.job(job.id)
+        if job.state in ENDED and (seconds or known is None):
+            result = _result(job)
+            found = await asyncio.to_thread(read, result)
+            where = {"location": result["location"]} if result.get("location") else {}
+            response = json_answer(found, 201 if is_new(result) else 200, where)
+        else:
+            response = json_answer(job, 202, {"location": f"/itc_db/jobs/{job.id}"})
+        if preference is not None:
+            response.headers["preference-applied"] = preference.applied
+        return response
 
 
-async def settled(
-    request: JobRequest,
-    result: Json,
-    patience: Patience,
-    parts: Services,
-    answer: Callable[[Json], Awaitable[Response]],
-) -> Response:
-    """As `submitted`, for a job whose result is known before it begins."""
-    preference = preference_of(patience.prefer)
-    job = await parts.jobs.settle(request, result)
-    at_once = preference is not None and not preference.seconds  # and expects a job
-    response = _accepted(job) if at_once else await answer(_result(job))
-    if preference is not None:
-        response.headers["preference-applied"] = preference.applied
-    return response
+async def _asker(request: Request, user: Writer, parts: Parts, prefer: _Prefer = None) -> Asker:
+    return Asker(user, parts, request, prefer)
+
+
+Asking = Annotated[Asker, Depends(_asker)]
 
 
 def preference_of(prefer: str | None) -> Preference | None:
@@ -129,32 +138,9 @@ def _wishes(prefer: str) -> dict[str, str]:
     return wishes
 
 
-async def _waited(
-    parts: Services, job: Job, seconds: float, check: Callable[[], Awaitable[None]]
-) -> Job:
-    """The job at its end, or as it is when the time is up or the service stops."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    waiting = asyncio.ensure_future(parts.jobs.wait(job.id))
-    stopping = asyncio.ensure_future(parts.stopping.wait())
-    try:
-        while not waiting.done() and not stopping.done() and (left := deadline - loop.time()) > 0:
-            look = min(left, _LOOK_SECONDS)
-            await asyncio.wait({waiting, stopping}, timeout=look, return_when="FIRST_COMPLETED")
-            await check()
-        return waiting.result() if waiting.done() else await parts.jobs.job(job.id)
-    finally:
-        waiting.cancel()
-        stopping.cancel()
-
-
 def _result(job: Job) -> Json:
     if job.state is JobState.cancelled:
         raise ConflictError(f"job {job.id} was cancelled")
     if job.result is None:
         raise FailedJobError(job.error or "the job failed")
     return job.result
-
-
-def _accepted(job: Job) -> Response:
-    return json_answer(job, 202, {"location": f"/itc_db/jobs/{job.id}"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 import msgspec
@@ -10,7 +11,6 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from app.api.described import answering, json_answer
 from app.api.openapi import READING, READING_ONE, WITH_BODY, WRITING, example
 from app.api.parameters import Name, Text
-from app.api.routes.archive import archived_through
 from app.api.routes.bodies import body_of, json_body, optional_body
 from app.api.routes.queries import OfVhost
 from app.api.schemas.participants import AliasRequest
@@ -19,8 +19,9 @@ from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.errors import BadRequestError, NotFoundError
 from app.stored.capture import Quarantined
-from app.stored.reading import Participant
+from app.stored.reading import EventFilter, Participant
 from app.traces.status import TraceStatus
+from model.event import NOTHING_LARGE
 
 router = APIRouter(tags=["traces"])
 
@@ -125,7 +126,7 @@ async def prune_events(
 ) -> Response:
     """Remove the oldest events of a trace; without a bound, as its own retention would."""
     user.must_see(vhost, "trace")
-    through = await archived_through(vhost, parts) if archived else None
+    through = await _archived_through(vhost, parts) if archived else None
     pruned = await parts.traces.upkeep.prune(
         vhost,
         keep_events=keep_events,
@@ -134,6 +135,20 @@ async def prune_events(
         dry_run=dry_run,
     )
     return json_answer(PruneResult(vhost, pruned.events, pruned.participants, dry_run))
+
+
+async def _archived_through(vhost: str, parts: Services) -> int:
+    """The id up to which a virtual host's events are archived, checked against the stored ones.
+
+    Raises `NotFoundError` if nothing is archived, `ConflictError` if the archive is damaged or
+    belongs to another store.
+    """
+    archived = await asyncio.to_thread(parts.folders.archives.get, vhost)
+    rows = await parts.store.events.list(
+        EventFilter(vhost=vhost), before=archived.through + 1, limit=1, large=NOTHING_LARGE
+    )
+    newest = (rows[0].id, rows[0].recorded_at) if rows else None
+    return await asyncio.to_thread(parts.folders.archives.prunable, vhost, newest)
 
 
 @router.get("/itc_db/participants", **answering(list[Participant], READING_ONE))
