@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -27,12 +27,9 @@ _COLUMNS = [tables.jobs.c[name] for name in Job.__struct_fields__]
 class Jobs(Subject):
     """The jobs, including those that have ended."""
 
-    def __init__(
-        self, database: Database, clock: Callable[[], int], service: str | None = None
-    ) -> None:
+    def __init__(self, database: Database, service: str | None = None) -> None:
         """Have new jobs be of ``service``."""
         super().__init__(database)
-        self._clock = clock
         self._service = service
 
     @writes
@@ -48,7 +45,7 @@ class Jobs(Subject):
             "percent": 0.0,
             "rows_read": 0,
             "rows_written": 0,
-            "created_at": self._clock(),
+            "created_at": self.database.clock(),
             "service": self._service,
             "unwanted": False,
         }
@@ -91,7 +88,7 @@ class Jobs(Subject):
 
         Raises `ConflictError` if it may not follow, `NotFoundError` if there is no such job.
         """
-        now = self._clock()
+        now = self.database.clock()
         values: Json = {"state": state}
         if state is JobState.running:
             values["started_at"] = now
@@ -129,8 +126,7 @@ class Jobs(Subject):
     @writes
     async def interrupt(self, connection: AsyncConnection) -> int:
         """Fail every unfinished job of a service that is gone, or of none. Returns how many."""
-        now = self.database.dialect.now(self._clock)
-        living = select(tables.services.c.id).where(lives(self.database.dialect, now))
+        living = select(tables.services.c.id).where(lives(self.database))
         whose = tables.jobs.c.service
         theirs = or_(whose.is_(None), whose.not_in(living))
         if self._service is not None:
@@ -138,7 +134,7 @@ class Jobs(Subject):
         interrupted = await connection.execute(
             update(tables.jobs)
             .where(_UNFINISHED, theirs)
-            .values(state=JobState.failed, error=INTERRUPTED, finished_at=self._clock())
+            .values(state=JobState.failed, error=INTERRUPTED, finished_at=self.database.clock())
         )
         return interrupted.rowcount
 

@@ -55,15 +55,14 @@ class Store:
         database: Database,
         name: str,
         bounds: StorageBounds,
-        clock: Callable[[], int],
         service: str | None = None,
     ) -> None:
         """Use `Store.open`."""
         self.name = name  # tells this database from every other
         self._database = database
-        self.traces = Traces(database, clock)
-        self.leases = Leases(database, clock)
-        self.services = Services(database, clock)
+        self.traces = Traces(database)
+        self.leases = Leases(database)
+        self.services = Services(database)
         self.batches = Batches(database, bounds)
         self.checkpoints = Checkpoints(database)
         self.gaps = Gaps(database)
@@ -82,11 +81,11 @@ class Store:
         self.aliases = Aliases(database)
         self.link_rules = LinkRules(database)
         self.connections = Connections(database)
-        self.jobs = Jobs(database, clock, service)
+        self.jobs = Jobs(database, service)
         self.retention = Retention(database)
         self.restamps = Restamps(database)
         self.spans = Spans(database)
-        self.assertions = Assertions(database, clock)
+        self.assertions = Assertions(database)
         self.violations = Violations(database)
         self.watching = Watching(database)
 
@@ -115,7 +114,7 @@ class Store:
         ``traceparents``: those of messages are kept for spans. Raises `SettingsError`, which says
         what to do, and `OutageError`.
         """
-        database = Database(database_url, query_seconds, searches, service)
+        database = Database(database_url, query_seconds, searches, service, clock)
         try:
             await database.write(check_schema)
             name = await database.read(_name)
@@ -127,7 +126,7 @@ class Store:
             await database.close()
             raise
         bounds = StorageBounds(payload_max_bytes, quarantine_max, traceparents)
-        return cls(database, name, bounds, clock, service)
+        return cls(database, name, bounds, service)
 
     @property
     def is_alone(self) -> bool:

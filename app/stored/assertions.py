@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from app.stored.reading import VhostFilter
 from model.assertions import (
     After,
     Assertion,
@@ -222,23 +223,10 @@ class Telling(msgspec.Struct, frozen=True):
     last: int
 
 
-class ViolationFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which violations; None asks for nothing. Times (µs) are of when they were found.
+class ViolationFilter(VhostFilter, frozen=True, kw_only=True):
+    """Which violations; None asks for nothing. Times (µs) are of when they were found."""
 
-    ``vhosts`` are those that the caller may see.
-    """
-
-    vhosts: frozenset[str] | None = None
-    vhost: str | None = None
     assertion: str | None = None
     kind: ViolationKind | None = None
     since: int | None = None
     until: int | None = None
-
-    @property
-    def visible(self) -> frozenset[str] | None:
-        """The virtual hosts that it lets through; None for all."""
-        if self.vhost is None:
-            return self.vhosts
-        only = frozenset({self.vhost})
-        return only if self.vhosts is None else only & self.vhosts

@@ -9,6 +9,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from app.stored.reading import VhostFilter
 from model.deaths import exception_type
 from model.times import Microseconds
 from model.who import Who
@@ -69,15 +70,13 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     routing_key: str
 
 
-class FailureFilter(msgspec.Struct, frozen=True, kw_only=True):
+class FailureFilter(VhostFilter, frozen=True, kw_only=True):
     """Which failures; a field that is None asks for nothing. Times in µs.
 
-    ``vhosts`` are those that the caller may see. ``exception`` is an exception's type, or all that
+    ``exception`` is an exception's type, or all that
     is kept of it. ``participant`` was handed the message last before it failed.
     """
 
-    vhosts: frozenset[str] | None = None
-    vhost: str | None = None
     kind: FailureKind | None = None
     queue: str | None = None
     reason: str | None = None
@@ -86,14 +85,6 @@ class FailureFilter(msgspec.Struct, frozen=True, kw_only=True):
     participant: int | None = None
     since: int | None = None
     until: int | None = None
-
-    @property
-    def visible(self) -> frozenset[str] | None:
-        """The virtual hosts that it lets through; None for all."""
-        if self.vhost is None:
-            return self.vhosts
-        only = frozenset({self.vhost})
-        return only if self.vhosts is None else only & self.vhosts
 
     def lets_through(self, failure: Failure) -> bool:
         """Tell whether a failure of a visible virtual host is asked for."""

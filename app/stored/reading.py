@@ -20,10 +20,25 @@ HEADER = "header."
 """What the fields of `EventFilter.named` for a header's value begin with."""
 
 
-class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
+class VhostFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """A condition on virtual hosts; ``vhosts`` are those that the caller may see, None for all."""
+
+    vhosts: frozenset[str] | None = None
+    vhost: str | None = None
+
+    @property
+    def visible(self) -> frozenset[str] | None:
+        """The virtual hosts that it lets through; None for all."""
+        if self.vhost is None:
+            return self.vhosts
+        only = frozenset({self.vhost})
+        return only if self.vhosts is None else only & self.vhosts
+
+
+class EventFilter(VhostFilter, frozen=True, kw_only=True):
     """Conditions on an event; a field that is None asks for nothing.
 
-    ``vhosts`` are those that the caller may see. ``channel`` is the AMQP channel's number,
+    ``channel`` is the AMQP channel's number,
     ``participant`` the number within its trace. Times in µs: from ``since`` on, before ``until``.
     ``routing_key`` asks for one of the event's keys, ``q`` for a part of the exchange's or the
     queue's name, of a routing key or of the stored payload. With ``use_regex`` exchange, queue,
@@ -33,8 +48,6 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
     together, such as a trace id.
     """
 
-    vhosts: frozenset[str] | None = None
-    vhost: str | None = None
     type: EventType | None = None
     match: Match | None = None
     exchange: str | None = None
@@ -80,14 +93,6 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
         }
         found = [(field, value) for field, value in plain.items() if value is not None]
         return found + [(f"{HEADER}{name}", value) for name, value in self.headers]
-
-    @property
-    def visible(self) -> frozenset[str] | None:
-        """The virtual hosts that it lets through; None for all."""
-        if self.vhost is None:
-            return self.vhosts
-        only = frozenset({self.vhost})
-        return only if self.vhosts is None else only & self.vhosts
 
 
 # From this position on, a page is located by arithmetic if possible, else by counting rows: at

@@ -12,7 +12,6 @@ transaction that locks the trace's row first. So
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import Column, ColumnElement, exists, not_, or_, select, update
@@ -21,7 +20,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import LeaseLostError, NotFoundError, OutageError
 from app.store.capture.services import lives
 from app.store.database import tables
-from app.store.database.engine import Database
 from app.store.database.subject import Subject, reads, writes
 
 # How long a claim waits for the trace's row. Whoever has it locked is a predecessor.
@@ -32,10 +30,6 @@ _its = tables.traces.c
 
 class Leases(Subject):
     """The traces' holders."""
-
-    def __init__(self, database: Database, clock: Callable[[], int]) -> None:
-        super().__init__(database)
-        self._clock = clock
 
     async def claim(self, trace_id: int, service: str) -> bool:
         """Have a service hold a trace; False if another one does, and lives.
@@ -98,7 +92,7 @@ class Leases(Subject):
             await connection.execute(
                 update(tables.services)
                 .where(tables.services.c.id == service)
-                .values(idle_since=self._now())
+                .values(idle_since=self.database.now)
             )
         return claimed.rowcount == 1
 
@@ -122,11 +116,7 @@ class Leases(Subject):
         await self.database.dialect.break_off(connection, trace_id)
 
     def _holder_lives(self) -> ColumnElement[bool]:
-        alive = lives(self.database.dialect, self._now())
-        return exists().where(tables.services.c.id == _its.holder, alive)
-
-    def _now(self) -> ColumnElement[int]:
-        return self.database.dialect.now(self._clock)
+        return exists().where(tables.services.c.id == _its.holder, lives(self.database))
 
 
 async def lock_trace(

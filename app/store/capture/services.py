@@ -6,8 +6,6 @@ one a trace: a trace's own row may be locked by a batch that is being stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from sqlalchemy import (
     ColumnElement,
     and_,
@@ -23,7 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
-from app.store.database.engine import Database, Dialect
+from app.store.database.engine import Database
 from app.store.database.subject import Subject, reads, writes
 from app.stored.capture import LeasedTrace, Service
 
@@ -39,22 +37,19 @@ _its = tables.services.c
 _DESCRIBED = ("id", "name", "started_at", "idle_since")
 
 
-def lives(dialect: Dialect, now: ColumnElement[int]) -> ColumnElement[bool]:
+def lives(database: Database) -> ColumnElement[bool]:
     """Tell whether a service of the table lives.
 
     It was heard of in time; and just now, if it has no connection to the database any more, as one
     that was killed has none.
     """
+    now = database.now
     late = _its.seen_at < now - _microseconds(SILENT_SECONDS)
-    return and_(_its.until > now, not_(and_(late, dialect.is_gone(_its.id))))
+    return and_(_its.until > now, not_(and_(late, database.dialect.is_gone(_its.id))))
 
 
 class Services(Subject):
     """The services, dead ones too for a while."""
-
-    def __init__(self, database: Database, clock: Callable[[], int]) -> None:
-        super().__init__(database)
-        self._clock = clock
 
     @writes
     async def register(
@@ -70,14 +65,14 @@ class Services(Subject):
         They are if they were not heard of in time, had its name, or have no connection to the
         database any more: a service that was killed and starts again need not wait for itself.
         """
-        dialect, now = self.database.dialect, self._now()
+        dialect, now = self.database.dialect, self.database.now
         gone = true() if dialect.is_alone else or_(_its.name == name, dialect.is_gone(_its.id))
         await connection.execute(
             update(tables.services).where(_its.id != service, gone).values(until=_its.seen_at)
         )
         await connection.execute(
             delete(tables.services).where(
-                _its.until <= self._now() - _microseconds(REMEMBERED_SECONDS)
+                _its.until <= self.database.now - _microseconds(REMEMBERED_SECONDS)
             )
         )
         row = {
@@ -102,8 +97,8 @@ class Services(Subject):
             update(tables.services)
             .where(_its.id == service)
             .values(
-                seen_at=self._now(),
-                until=self._now() + _microseconds(seconds),
+                seen_at=self.database.now,
+                until=self.database.now + _microseconds(seconds),
                 snapshots=snapshots,
             )
         )
@@ -123,7 +118,7 @@ class Services(Subject):
     @reads
     async def all(self, connection: AsyncConnection) -> list[Service]:
         """All services, those that started first before the others."""
-        alive = lives(self.database.dialect, self._now())
+        alive = lives(self.database)
         columns = [*(_its[name] for name in _DESCRIBED), alive, _its.exports, _its.snapshots]
         query = select(*columns).order_by(_its.started_at, _its.id)
         return [Service(*row) for row in await connection.execute(query)]
@@ -140,9 +135,6 @@ class Services(Subject):
         """The newest event that any of them has stored, 0 before the first."""
         newest = await connection.execute(select(func.max(tables.traces.c.last_event_id)))
         return int(newest.scalar_one() or 0)
-
-    def _now(self) -> ColumnElement[int]:
-        return self.database.dialect.now(self._clock)
 
 
 def _microseconds(seconds: float) -> int:

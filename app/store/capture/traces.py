@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -12,7 +12,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import ConflictError, NotFoundError
 from app.store.capture import gaps
 from app.store.database import tables
-from app.store.database.engine import Database
 from app.store.database.subject import Subject, reads, writes
 from app.stored.capture import Trace
 from app.tracker.taken import ALL, Selection
@@ -48,10 +47,6 @@ def _taken(stored: str | None) -> Selection:
 class Traces(Subject):
     """The traces of all virtual hosts."""
 
-    def __init__(self, database: Database, clock: Callable[[], int]) -> None:
-        super().__init__(database)
-        self._clock = clock
-
     @writes
     async def create(
         self,
@@ -76,7 +71,7 @@ class Traces(Subject):
             "policy": policy,
             "quiet": patterns,
             "wanted": True,
-            "created_at": self._clock(),
+            "created_at": self.database.clock(),
             "events": 0,
             "last_event_id": 0,
             "bodies": bodies,
@@ -110,7 +105,7 @@ class Traces(Subject):
                 connection,
                 trace_id,
                 after_event_id=last_event_id,
-                since=self._clock(),
+                since=self.database.clock(),
                 reason=taken.sentence,
             )
         query = select(*_COLUMNS).where(its_own)

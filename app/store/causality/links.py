@@ -6,7 +6,7 @@ All of it is looked up by index, for a walk that goes from the nearest event on.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from sqlalchemy import BigInteger, bindparam, select, text
@@ -134,6 +134,34 @@ class Evident:
         for cause, event in await self._connection.execute(_LED_ON, asked):
             found[cause].append(event)
         return found
+
+    async def spread(
+        self, starts: Iterable[int], most: int
+    ) -> tuple[dict[int, set[int]], set[int]]:
+        """Up to ``most`` events that each start leads to; and of which starts that is not all."""
+        reached: dict[int, set[int]] = {start: set() for start in starts}
+        cut: set[int] = set()
+        known: dict[int, list[int]] = {}
+        level = {start: {start} for start in reached}  # events, and the starts that lead there
+        while level:
+            for some in chunks(sorted(level.keys() - known.keys())):
+                found = await self.neighbours([*some])
+                known |= found
+                if sum(map(len, found.values())) >= self._most:
+                    cut.update(start for each in some for start in level[each])
+            following: defaultdict[int, set[int]] = defaultdict(set)
+            for event_id, owners in level.items():
+                for each in known[event_id]:
+                    for start in owners:
+                        if each in reached[start]:
+                            continue
+                        if len(reached[start]) >= most:
+                            cut.add(start)
+                            continue
+                        reached[start].add(each)
+                        following[each].add(start)
+            level = following
+        return reached, cut
 
 
 async def steps_to(connection: AsyncConnection, ids: Sequence[int], first: int) -> list[PathStep]:

@@ -141,8 +141,9 @@ class Conversing:
 
     async def told_together(self, roots: Sequence[int]) -> list[Conversation]:
         """The conversations of roots along links, by one walk."""
-        reached, cut = await self._spread(roots)
-        events = await self._read(sorted(set().union(*reached.values())))
+        evident = links.Evident(self._connection, self._id, self._first, MOST_A_STEP, 1)
+        reached, cut = await evident.spread(roots, MOST_EACH - 1)
+        events = await self._read(sorted({*roots}.union(*reached.values())))
         events = await self._with_deliveries(events, frozenset(roots))
         of_message: defaultdict[int | None, list[int]] = defaultdict(list)
         for each in events.values():
@@ -153,39 +154,13 @@ class Conversing:
         for root, ids in reached.items():
             if root not in events:  # retention has removed it meanwhile
                 continue
+            ids.add(root)
             ids.update(each for message in [*ids] for each in of_message.get(message, ()))
             own = {each: events[each] for each in ids if each in events}
             page = ConversationMembers(sorted(ids), frozenset([root]), ids)
             causes = await self._causes(own, page, Via.links, named, page.roots)
             told.append(conversation_of(events[root], own.values(), causes, truncated=root in cut))
         return told
-
-    async def _spread(self, roots: Sequence[int]) -> tuple[dict[int, set[int]], set[int]]:
-        """The events that each root leads to along links; and of which roots that is not all."""
-        evident = links.Evident(self._connection, self._id, self._first, MOST_A_STEP, 1)
-        reached = {root: {root} for root in roots}
-        cut: set[int] = set()
-        known: dict[int, list[int]] = {}
-        level = {root: {root} for root in roots}  # events, and the roots that lead there
-        while level:
-            for some in chunks(sorted(level.keys() - known.keys())):
-                found = await evident.neighbours([*some])
-                known |= found
-                if sum(map(len, found.values())) >= MOST_A_STEP:
-                    cut.update(root for each in some for root in level[each])
-            following: defaultdict[int, set[int]] = defaultdict(set)
-            for event_id, owners in level.items():
-                for each in known[event_id]:
-                    for root in owners:
-                        if each in reached[root]:
-                            continue
-                        if len(reached[root]) >= MOST_EACH:
-                            cut.add(root)
-                            continue
-                        reached[root].add(each)
-                        following[each].add(root)
-            level = following
-        return reached, cut
 
     async def _read(self, ids: Sequence[int]) -> dict[int, ConversationEvent]:
         """Events by id, in their order."""

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from sqlalchemy import URL, make_url
+from sqlalchemy import URL, ColumnElement, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import BadRequestError, OutageError, SettingsError
 from app.store.database import postgres, sqlite
 from app.store.database.lanes import Lane
+from model.times import now
 
 Dialect: TypeAlias = sqlite.Sqlite | postgres.Postgres
 
@@ -81,12 +82,19 @@ class Database:
     """
 
     def __init__(
-        self, database_url: str, query_seconds: float, searches: int, service: str | None = None
+        self,
+        database_url: str,
+        query_seconds: float,
+        searches: int,
+        service: str | None = None,
+        clock: Callable[[], int] = now,
     ) -> None:
         """Connect to nothing yet: that happens with the first transaction.
 
-        ``searches`` is the number of connections for searches, ``service`` who connects.
+        ``searches`` is the number of connections for searches, ``service`` who connects; ``clock``
+        says the time in µs.
         """
+        self.clock = clock
         self._query_seconds = query_seconds
         self.dialect = dialect_of(database_url, service)
         places = {**dict.fromkeys(Lane, 1), **self.dialect.readers, Lane.search: searches}
@@ -116,6 +124,11 @@ class Database:
         closed, _ = await asyncio.wait(closing, timeout=self._patience)
         for each in closed:
             each.result()
+
+    @property
+    def now(self) -> ColumnElement[int]:
+        """The time in a statement, µs: that of the server, where there is one."""
+        return self.dialect.now(self.clock)
 
     @property
     def _patience(self) -> float | None:

@@ -32,7 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 from app.store.database import searched
-from app.store.database.searched import keys
+from app.store.database.searched import keys as keys
 from model.event import FIELDS, UNREAD, Field, Kind
 
 metadata = MetaData(
@@ -43,6 +43,12 @@ metadata = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
+
+
+def _partial(name: str, condition: str, *columns: str) -> Index:
+    """An index of the rows for which a condition holds."""
+    return Index(name, *columns, sqlite_where=text(condition), postgresql_where=text(condition))
+
 
 # Only an INTEGER key is SQLite's fast rowid.
 BigId = BigInteger().with_variant(Integer, "sqlite")
@@ -196,31 +202,13 @@ events = Table(
     Index("ix_events_by_id", "trace_id", "id"),
     Index(None, "cause_id"),
     # The few that are of quiet traffic, to count those of a span.
-    Index(
-        "ix_events_quiet",
-        "trace_id",
-        "id",
-        sqlite_where=text("quiet"),
-        postgresql_where=text("quiet"),
-    ),
+    _partial("ix_events_quiet", "quiet", "trace_id", "id"),
     # Those that other messages may name, the last of which a tracker remembers.
-    Index(
-        "ix_events_named",
-        "trace_id",
-        "id",
-        sqlite_where=text("ids IS NOT NULL"),
-        postgresql_where=text("ids IS NOT NULL"),
-    ),
+    _partial("ix_events_named", "ids IS NOT NULL", "trace_id", "id"),
     # The few that tell of failures (`model.words.Match`): dead letters, messages that came back,
     # and those that went nowhere. Three, so that many of one kind are not in another's way.
     *(
-        Index(
-            f"ix_events_{kind}",
-            "trace_id",
-            "id",
-            sqlite_where=text(condition),
-            postgresql_where=text(condition),
-        )
+        _partial(f"ix_events_{kind}", condition, "trace_id", "id")
         for kind, condition in FAILED.items()
     ),
 )
@@ -241,22 +229,9 @@ edges = Table(
     Column("way", SmallInteger, nullable=False, server_default=text("0")),  # `model.words.Way`
     Index(None, "trace_id", "cause_id"),
     # The few that the policy had not in the publisher's past.
-    Index(
-        "ix_edges_beside",
-        "trace_id",
-        "way",
-        "effect_id",
-        sqlite_where=text("way <> 0"),
-        postgresql_where=text("way <> 0"),
-    ),
+    _partial("ix_edges_beside", "way <> 0", "trace_id", "way", "effect_id"),
     # Among them what programs put into an error queue.
-    Index(
-        "ix_edges_forwarded",
-        "trace_id",
-        "effect_id",
-        sqlite_where=text(FORWARDED),
-        postgresql_where=text(FORWARDED),
-    ),
+    _partial("ix_edges_forwarded", FORWARDED, "trace_id", "effect_id"),
     sqlite_with_rowid=False,
 )
 
@@ -276,13 +251,8 @@ spans = Table(
     Column("is_new", Boolean, nullable=False),
     Index(None, "ended_at"),
     # By the message that they handled; 5 is `SpanKind.consumer`.
-    Index(
-        "ix_spans_consumers",
-        "parent",
-        sqlite_where=text("kind = 5"),
-        postgresql_where=text("kind = 5"),
-    ),
-    Index("ix_spans_new", "context", sqlite_where=text("is_new"), postgresql_where=text("is_new")),
+    _partial("ix_spans_consumers", "kind = 5", "parent"),
+    _partial("ix_spans_new", "is_new", "context"),
     sqlite_with_rowid=False,
 )
 
@@ -307,18 +277,8 @@ traceparents = Table(
     Column("is_new", Boolean, nullable=False),
     Column("waits_for", LargeBinary, nullable=True),
     Index(None, "context", "event_id"),
-    Index(
-        "ix_traceparents_new",
-        "event_id",
-        sqlite_where=text("is_new"),
-        postgresql_where=text("is_new"),
-    ),
-    Index(
-        "ix_traceparents_waiting",
-        "waits_for",
-        sqlite_where=text("waits_for IS NOT NULL"),
-        postgresql_where=text("waits_for IS NOT NULL"),
-    ),
+    _partial("ix_traceparents_new", "is_new", "event_id"),
+    _partial("ix_traceparents_waiting", "waits_for IS NOT NULL", "waits_for"),
     sqlite_with_rowid=False,
 )
 
@@ -401,12 +361,7 @@ violations = Table(
     Index(None, "trace_id", "assertion", "event_id", unique=True),
     Index(None, "trace_id", "kind", "event_id"),
     Index(None, "trace_id", "id"),
-    Index(
-        "ix_violations_due",
-        "next_at",
-        sqlite_where=text("delivery = 'due'"),
-        postgresql_where=text("delivery = 'due'"),
-    ),
+    _partial("ix_violations_due", "delivery = 'due'", "next_at"),
     sqlite_autoincrement=True,
 )
 
@@ -568,38 +523,3 @@ connections = Table(
     Index(None, "closed_at"),
     sqlite_autoincrement=True,
 )
-
-__all__ = [
-    "FAILED",
-    "FORWARDED",
-    "aliases",
-    "assertions",
-    "blocks",
-    "channels",
-    "connections",
-    "copies",
-    "edges",
-    "event_ids",
-    "events",
-    "gaps",
-    "indexed_fields",
-    "installation",
-    "jobs",
-    "keys",
-    "late_edges",
-    "link_rules",
-    "metadata",
-    "own_link_rules",
-    "participants",
-    "quarantine",
-    "restamped",
-    "restamped_edges",
-    "restamped_keys",
-    "restamped_ways",
-    "services",
-    "span_links",
-    "spans",
-    "traceparents",
-    "traces",
-    "violations",
-]

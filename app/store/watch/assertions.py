@@ -6,7 +6,7 @@ place that it began at, so whoever comes late, or again, changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, delete, func, insert, select, update
@@ -15,7 +15,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.store.capture.leases import lock_trace
 from app.store.database import tables
-from app.store.database.engine import Database
 from app.store.database.subject import Subject, reads, writes
 from app.stored.assertions import (
     MINUTE,
@@ -39,10 +38,6 @@ _COUNTS = ("waiting", "held", "violated", "unknown")
 
 class Assertions(Subject):
     """The assertions of all traces."""
-
-    def __init__(self, database: Database, clock: Callable[[], int]) -> None:
-        super().__init__(database)
-        self._clock = clock
 
     @reads
     async def list(
@@ -156,7 +151,7 @@ class Assertions(Subject):
             await connection.execute(
                 delete(tables.violations).where(its, _found.text != judged.text)
             )
-            at = self._clock()
+            at = self.database.clock()
             alone = MOST_A_MINUTE - await _found_since(connection, trace_id, judged, at // MINUTE)
             values = [
                 self._row(trace_id, judged, each, delivery, at, None if n < alone else at // MINUTE)
@@ -214,7 +209,7 @@ class Assertions(Subject):
                 position=position,
                 text=text,
                 set_by=set_by,
-                set_at=self._clock(),
+                set_at=self.database.clock(),
                 from_event_id=following,
                 judged_id=following - 1,
                 **dict.fromkeys(_COUNTS, 0),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
@@ -70,48 +69,19 @@ class Watching(Subject):
 
         Those that are not stored are left out; where they led to something, it is not all.
         """
-        found = await _spread(connection, trace_id, ids, towards)
-        known = await _seen(connection, {*ids}.union(*(reached for reached, _ in found.values())))
+        # From the very first event on, so that causes show which retention has removed.
+        evident = links.Evident(connection, trace_id, 0, MOST_A_STEP, towards)
+        found, cut = await evident.spread(ids, MOST_REACHED)
+        known = await _seen(connection, {*ids}.union(*found.values()))
         return {
             start: Reach(
                 known[start],
                 [known[each] for each in sorted(reached) if each in known],
-                not is_cut and (towards == 1 or reached <= known.keys()),
+                start not in cut and (towards == 1 or reached <= known.keys()),
             )
-            for start, (reached, is_cut) in found.items()
+            for start, reached in found.items()
             if start in known
         }
-
-
-async def _spread(
-    connection: AsyncConnection, trace_id: int, starts: Sequence[int], towards: Direction
-) -> dict[int, tuple[set[int], bool]]:
-    """The events reached along links from each of some, by one walk; and whether it is cut."""
-    # From the very first event on, so that causes show which retention has removed.
-    evident = links.Evident(connection, trace_id, 0, MOST_A_STEP, towards)
-    reached: dict[int, set[int]] = {start: set() for start in starts}
-    cut: set[int] = set()
-    known: dict[int, list[int]] = {}
-    level = {start: {start} for start in starts}  # events, and the starts that lead there
-    while level:
-        for some in chunks(sorted(level.keys() - known.keys())):
-            found = await evident.neighbours([*some])
-            known |= found
-            if sum(map(len, found.values())) >= MOST_A_STEP:
-                cut.update(start for each in some for start in level[each])
-        following: defaultdict[int, set[int]] = defaultdict(set)
-        for event_id, owners in level.items():
-            for each in known[event_id]:
-                for start in owners:
-                    if each in reached[start]:
-                        continue
-                    if len(reached[start]) >= MOST_REACHED:
-                        cut.add(start)
-                        continue
-                    reached[start].add(each)
-                    following[each].add(start)
-        level = following
-    return {start: (reached[start], start in cut) for start in starts}
 
 
 async def _seen(connection: AsyncConnection, ids: Collection[int]) -> dict[int, WatchedEvent]:
