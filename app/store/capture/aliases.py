@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
 from app.store.database import tables
-from app.store.database.chunks import chunks
+from app.store.database.chunks import rows_with
 from app.store.database.subject import Subject, reads, writes
 from app.tracker.identity import Identity, Policy
 
@@ -139,13 +139,9 @@ async def with_aliases(
     """Put aliases into new rows of participants: ``name`` becomes that of their ``key``."""
     if not participants:
         return
-    keys = [each["key"] for each in participants]
-    known: dict[str, str] = {}
-    for some in chunks(keys):
-        query = select(_given.key, _given.alias).where(
-            _given.trace_id == trace_id, _given.key.in_(some)
-        )
-        known.update((key, alias) for key, alias in await connection.execute(query))
+    query = select(_given.key, _given.alias).where(_given.trace_id == trace_id)
+    keys = {each["key"] for each in participants}
+    known = {row.key: row.alias for row in await rows_with(connection, query, _given.key, keys)}
     for each in participants:
         each["name"] = known.get(each["key"], each["name"])
 

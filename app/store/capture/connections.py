@@ -9,7 +9,7 @@ from sqlalchemy import Executable, and_, bindparam, delete, func, or_, select, u
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
-from app.store.database.chunks import chunks
+from app.store.database.chunks import chunks, rows_with
 from app.store.database.subject import Subject, reads, writes
 from app.stored.capture import BrokerConnection, ClosedConnection, NewConnection
 
@@ -70,27 +70,18 @@ class Connections(Subject):
         newer = select(_later.c.id).where(
             _later.c.name == _table.name, _later.c.opened_at > _table.opened_at
         )
-        found: dict[str, BrokerConnection] = {}
-        for some in chunks(sorted(set(names))):
-            query = (
-                select(*_COLUMNS).where(_table.name.in_(some), ~newer.exists()).order_by(_table.id)
-            )
-            for row in (await connection.execute(query)).all():
-                found[row.name] = BrokerConnection(*row)
-        return found
+        query = select(*_COLUMNS).where(~newer.exists()).order_by(_table.id)
+        rows = await rows_with(connection, query, _table.name, set(names))
+        return {row.name: BrokerConnection(*row) for row in rows}
 
     @reads
     async def owners(
         self, connection: AsyncConnection, names: Collection[str], since: int
     ) -> list[BrokerConnection]:
         """The connections of these names that were open at a time (µs) or later."""
-        found: list[BrokerConnection] = []
-        for some in chunks(sorted(set(names))):
-            query = select(*_COLUMNS).where(
-                _table.name.in_(some), or_(_table.closed_at.is_(None), _table.closed_at >= since)
-            )
-            found += [BrokerConnection(*row) for row in (await connection.execute(query)).all()]
-        return found
+        query = select(*_COLUMNS).where(or_(_table.closed_at.is_(None), _table.closed_at >= since))
+        rows = await rows_with(connection, query, _table.name, set(names))
+        return [BrokerConnection(*row) for row in rows]
 
     @reads
     async def closed_since(

@@ -36,7 +36,7 @@ from app.store.capture.leases import lock_trace
 from app.store.capture.retention import note_first_events
 from app.store.capture.rows import Row, roles_of
 from app.store.database import tables
-from app.store.database.chunks import chunks
+from app.store.database.chunks import rows_with
 from app.store.database.searched import Writing
 from app.store.database.subject import Subject, reads, writes
 from app.store.spans.imported import Spans
@@ -197,15 +197,12 @@ class Restamps(Subject):
     ) -> dict[str, list[Incarnation]]:
         """The known connections of each of these names, the oldest first."""
         found: dict[str, list[Incarnation]] = {name: [] for name in names}
-        its, wanted = tables.connections.c, sorted(names)
-        for some in chunks(wanted):
-            query = (
-                select(its.name, its.opened_at, its.user, its.client)
-                .where(its.name.in_(some))
-                .order_by(its.opened_at, its.id)
-            )
-            for name, *values in await connection.execute(query):
-                found[name].append(Incarnation(*values))
+        its = tables.connections.c
+        query = select(its.name, its.opened_at, its.user, its.client).order_by(
+            its.opened_at, its.id
+        )
+        for name, *values in await rows_with(connection, query, its.name, names):
+            found[name].append(Incarnation(*values))
         return found
 
     @reads
@@ -213,14 +210,11 @@ class Restamps(Subject):
         self, connection: AsyncConnection, trace_id: int, ids: Sequence[int]
     ) -> dict[int, Reference]:
         """The new clocks of those of these events that have one."""
-        found: dict[int, Reference] = {}
-        for some in chunks(ids):
-            query = select(_new.event_id, _new.clock, _new.lamport).where(
-                _new.event_id.in_(some), _new.trace_id == trace_id
-            )
-            for event_id, clock, lamport in await connection.execute(query):
-                found[event_id] = Reference(None, clock, lamport, event_id)
-        return found
+        query = select(_new.event_id, _new.clock, _new.lamport).where(_new.trace_id == trace_id)
+        return {
+            event_id: Reference(None, clock, lamport, event_id)
+            for event_id, clock, lamport in await rows_with(connection, query, _new.event_id, ids)
+        }
 
     @writes
     async def put_aside(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 from sqlalchemy import select
@@ -13,7 +13,7 @@ from app.store.causality import ranges, ways
 from app.store.causality.links import Neighbours, late_between, steps_to
 from app.store.causality.walks import EVERY_ONE, nearest, neighbours_along
 from app.store.database import tables
-from app.store.database.chunks import chunks
+from app.store.database.chunks import chunks, rows_with
 from app.store.database.lanes import Lane
 from app.store.database.subject import Subject
 from app.store.reading.events import by_id, found_by_ids
@@ -76,11 +76,9 @@ async def _evident(
         return ChainPart(truncated=True, count=None, participants=None)
     first = 0 if after is None else bisect_right(ids, after)
     shown = ids[first : first + limit]
-    acting: set[int] = set()
     its = tables.events.c
-    for some in chunks(ids):
-        query = select(its.participant).where(its.id.in_(some)).distinct()
-        acting.update((await connection.execute(query)).scalars())
+    query = select(its.participant).distinct()
+    acting = {row.participant for row in await rows_with(connection, query, its.id, ids)}
     chain = await _shown(connection, start, shown, large, truncated=first + limit < len(ids))
     return msgspec.structs.replace(chain, count=len(ids), participants=len(acting))
 
@@ -124,17 +122,13 @@ async def _within(
     columns = [its.id, its.height, whose.interval]
     judged: dict[int, bool] = {}
 
-    async def judge(ids: Sequence[int]) -> None:
-        query = (
-            select(*columns, *([] if from_start is None else [its.clock]))
-            .join_from(
-                tables.events,
-                tables.participants,
-                (whose.trace_id == its.trace_id) & (whose.number == its.participant),
-            )
-            .where(its.id.in_(ids))
+    async def judge(ids: Collection[int]) -> None:
+        query = select(*columns, *([] if from_start is None else [its.clock])).join_from(
+            tables.events,
+            tables.participants,
+            (whose.trace_id == its.trace_id) & (whose.number == its.participant),
         )
-        for event_id, height, interval, *clock in await connection.execute(query):
+        for event_id, height, interval, *clock in await rows_with(connection, query, its.id, ids):
             judged[event_id] = known.height_at(interval) >= height and (
                 from_start is None or from_start.reached_by(clock[0])
             )
@@ -142,8 +136,7 @@ async def _within(
     async def inside(ids: list[int]) -> dict[int, list[int]]:
         found = await onwards(ids)
         asked = {each for following in found.values() for each in following if each <= end.id}
-        for some in chunks(sorted(asked - judged.keys())):
-            await judge(some)
+        await judge(asked - judged.keys())
         return {
             event_id: [each for each in following if judged.get(each, False)]
             for event_id, following in found.items()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
-from sqlalchemy import select, text
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store.database import tables
-from app.store.database.chunks import chunks
+from app.store.causality.ranges import names_of
 from app.store.database.subject import Subject, reads
 from app.store.reading.events import MAX_ID
 from app.stored.causality import HiddenLink, HiddenWay, HiddenWays
@@ -68,7 +67,7 @@ async def _newest(
     asked = {"trace": trace_id, "before": MAX_ID if before is None else before, "most": limit}
     rows = (await connection.execute(_NEWEST, asked)).all()
     givers = [row.own if row.handed is None else row.handed for row in rows]
-    names = await _names(connection, trace_id, {*givers, *(row.taker for row in rows)})
+    names = await names_of(connection, trace_id, {*givers, *(row.taker for row in rows)})
     return [
         HiddenLink(
             effect=row.effect_id,
@@ -76,23 +75,12 @@ async def _newest(
             rule=row.rule,
             kind=LinkKind(row.kind),
             recorded_at=row.recorded_at,
-            giver=Who(giver, names.get(giver, "")),
+            giver=names.get(giver, Who(giver, "")),
             how=EventType(row.type) if row.handed is None else EventType.received,
-            taker=Who(row.taker, names.get(row.taker, "")),
+            taker=names.get(row.taker, Who(row.taker, "")),
         )
         for row, giver in zip(rows, givers, strict=True)
     ]
-
-
-async def _names(
-    connection: AsyncConnection, trace_id: int, numbers: Collection[int]
-) -> dict[int, str]:
-    its, wanted = tables.participants.c, sorted(numbers)
-    found: dict[int, str] = {}
-    for some in chunks(wanted):
-        query = select(its.number, its.name).where(its.trace_id == trace_id, its.number.in_(some))
-        found |= {row.number: row.name for row in await connection.execute(query)}
-    return found
 
 
 def _ways(newest_first: Iterable[HiddenLink]) -> list[HiddenWay]:

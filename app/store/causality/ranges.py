@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from sqlalchemy import BigInteger, Integer, column, func, select, values
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
-from app.store.database.chunks import chunks
+from app.store.database.chunks import chunks, rows_with
 from model.ranges import Asked, Holds, Mark, search
+from model.who import Who
 
 
 class ParticipantSpan(NamedTuple):
@@ -82,6 +83,16 @@ async def _marks(
         for participant, *mark in await connection.execute(query):
             found[participant] = Mark(*mark)
     return found
+
+
+async def names_of(
+    connection: AsyncConnection, trace_id: int, numbers: Collection[int]
+) -> dict[int, Who]:
+    """Some participants of a trace, by their numbers."""
+    its = tables.participants.c
+    query = select(its.number, its.name).where(its.trace_id == trace_id)
+    rows = await rows_with(connection, query, its.number, numbers)
+    return {row.number: Who(*row) for row in rows}
 
 
 async def newest(connection: AsyncConnection, trace_id: int) -> int:

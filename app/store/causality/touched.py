@@ -19,7 +19,7 @@ from app.store.causality import ranges
 from app.store.causality.links import late_between
 from app.store.causality.walks import nearest, neighbours_along
 from app.store.database import tables
-from app.store.database.chunks import chunks
+from app.store.database.chunks import rows_with
 from app.store.database.lanes import Lane
 from app.store.database.subject import Subject
 from app.store.reading.events import MAX_ID, by_id, found_by_ids
@@ -155,11 +155,8 @@ async def _beside(
     if not await late_between(connection, first.trace_id, first.id, caused[-1]):
         return []
     its = tables.events.c
-    found: list[tuple[int, int]] = []
-    for some in chunks(caused):
-        query = select(its.participant, its.height).where(its.id.in_(some))
-        found += [(row[0], row[1]) for row in await connection.execute(query)]
-    return found
+    rows = await rows_with(connection, select(its.participant, its.height), its.id, caused)
+    return [(row.participant, row.height) for row in rows]
 
 
 async def _listed(

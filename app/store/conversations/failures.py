@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, TypeAlias
 from sqlalchemy import ColumnElement, Select, bindparam, literal_column, select, text, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.store.causality.ranges import names_of
 from app.store.conversations import deaths
 from app.store.database import tables
-from app.store.database.chunks import chunks
 from app.store.database.lanes import Lane
 from app.store.database.subject import Subject, reads
 from app.store.reading import messages
@@ -391,15 +391,11 @@ async def _names(
             for each in (draft.by, None if message is None else message.participant)
             if each is not None
         )
-    its, found = tables.participants.c, {}
-    for trace_id, of_trace in numbers.items():
-        for some in chunks(sorted(of_trace)):
-            query = select(its.number, its.name).where(
-                its.trace_id == trace_id, its.number.in_(some)
-            )
-            for number, name in await connection.execute(query):
-                found[trace_id, number] = Who(number, name)
-    return found
+    return {
+        (trace_id, number): who
+        for trace_id, of_trace in numbers.items()
+        for number, who in (await names_of(connection, trace_id, of_trace)).items()
+    }
 
 
 def _failure(

@@ -19,7 +19,7 @@ from app.errors import BadRequestError
 from app.store.conversations.conversing import Conversing
 from app.store.conversations.roots import Roots
 from app.store.database import tables
-from app.store.database.chunks import chunks
+from app.store.database.chunks import rows_with
 from app.store.database.engine import Dialect
 from app.store.database.lanes import Lane
 from app.store.database.searched import (
@@ -308,10 +308,9 @@ async def _evaluated(
 async def _by_trace(connection: AsyncConnection, ids: Sequence[int]) -> dict[int, list[int]]:
     found: defaultdict[int, list[int]] = defaultdict(list)
     events = tables.events.c
-    for some in chunks(ids):
-        query = select(events.trace_id, events.id).where(events.id.in_(some)).order_by(events.id)
-        for trace_id, event_id in await connection.execute(query):
-            found[trace_id].append(event_id)
+    query = select(events.trace_id, events.id).order_by(events.id)
+    for trace_id, event_id in await rows_with(connection, query, events.id, ids):
+        found[trace_id].append(event_id)
     return found
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.causality import links
 from app.store.database import tables
-from app.store.database.chunks import chunks
+from app.store.database.chunks import chunks, rows_with
 from app.store.database.engine import Dialect
 from app.store.database.searched import is_conversation, is_searched_conversation, searched_keys
 from model.words import EventType, LinkKind, Via
@@ -90,14 +90,11 @@ class Roots:
     async def keys_of(self, ids: Collection[int]) -> dict[int, set[bytes]]:
         """The keys that events share with their conversations."""
         keys, found = tables.keys.c, defaultdict[int, set[bytes]](set)
-        for some in chunks(sorted(ids)):
-            query = select(keys.event_id, keys.key).where(
-                keys.trace_id == self.trace_id,
-                keys.event_id.in_(some),
-                is_conversation(keys.roles),
-            )
-            for event_id, key in await self.connection.execute(query):
-                found[event_id].add(key)
+        query = select(keys.event_id, keys.key).where(
+            keys.trace_id == self.trace_id, is_conversation(keys.roles)
+        )
+        for event_id, key in await rows_with(self.connection, query, keys.event_id, ids):
+            found[event_id].add(key)
         return found
 
     async def _sharing(self, shared: Sequence[bytes]) -> list[int]:

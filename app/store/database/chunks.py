@@ -7,10 +7,11 @@ has events.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, TypeVar
 
-from sqlalchemy import Table, TableClause
+from sqlalchemy import ColumnElement, Select, Table, TableClause
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 T = TypeVar("T")
 
@@ -21,6 +22,19 @@ def chunks(values: Sequence[T], most: int = CHUNK) -> Iterator[Sequence[T]]:
     """The values in their order, as many at a time as a statement takes; none for none."""
     for first in range(0, len(values), most):
         yield values[first : first + most]
+
+
+async def rows_with(
+    connection: AsyncConnection,
+    query: Select[Any],
+    column: ColumnElement[Any],
+    among: Collection[Any],
+) -> list[Any]:
+    """The rows of a query in which a column has one of these values."""
+    rows: list[Any] = []
+    for some in chunks(sorted(among)):
+        rows += await connection.execute(query.where(column.in_(some)))
+    return rows
 
 
 def inserts(table: TableClause) -> str:

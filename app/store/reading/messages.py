@@ -10,7 +10,7 @@ from sqlalchemy import case, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
-from app.store.database.chunks import chunks
+from app.store.database.chunks import rows_with
 from model.message_types import type_of
 
 # Of a body only the beginning is read, and no longer table of properties than this: the type of a
@@ -68,12 +68,9 @@ _QUERY = select(
 async def read(connection: AsyncConnection, ids: Collection[int]) -> dict[int, MessageFacts]:
     """The messages of some events, by their ids; those that do not exist are left out."""
     found = {}
-    for some in chunks(sorted(ids)):
-        for row in await connection.execute(_QUERY.where(_its.id.in_(some))):
-            *plain, keys, queues, mark, properties, payload = row
-            routed = () if queues is None else words_of(queues)
-            said = {} if properties is None else table_of(properties)
-            found[row.id] = MessageFacts._make(
-                [*plain, words_of(keys), routed, mark, said, payload]
-            )
+    for row in await rows_with(connection, _QUERY, _its.id, ids):
+        *plain, keys, queues, mark, properties, payload = row
+        routed = () if queues is None else words_of(queues)
+        said = {} if properties is None else table_of(properties)
+        found[row.id] = MessageFacts._make([*plain, words_of(keys), routed, mark, said, payload])
     return found

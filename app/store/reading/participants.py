@@ -15,7 +15,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
-from app.store.database.chunks import chunks
+from app.store.database.chunks import chunks, rows_with
 from app.store.database.subject import Subject, reads
 from app.stored.reading import Participant, ParticipantChannel, VectorEntry
 from app.tracker.identity import named
@@ -135,17 +135,10 @@ async def _channels(
 ) -> defaultdict[int, list[ParticipantChannel]]:
     found: defaultdict[int, list[ParticipantChannel]] = defaultdict(list)
     fields = [tables.channels.c[name] for name in ParticipantChannel.__struct_fields__]
-    for some in chunks(numbers):
-        query = (
-            select(tables.channels.c.participant, *fields)
-            .where(
-                tables.channels.c.trace_id == trace_id,
-                tables.channels.c.participant.in_(some),
-            )
-            .order_by(tables.channels.c.number)
-        )
-        for number, *shown in await connection.execute(query):
-            found[number].append(ParticipantChannel(*shown))
+    its = tables.channels.c
+    query = select(its.participant, *fields).where(its.trace_id == trace_id).order_by(its.number)
+    for number, *shown in await rows_with(connection, query, its.participant, numbers):
+        found[number].append(ParticipantChannel(*shown))
     return found
 
 
@@ -157,26 +150,21 @@ async def _programs(
     who, acts, known = tables.participants.c, tables.channels.c, tables.connections.c
     its_own = and_(acts.trace_id == who.trace_id, acts.participant == who.number)
     behind = and_(known.name == acts.connection, known.node == acts.node, known.user == acts.user)
-    for some in chunks(numbers):
-        query = (
-            select(
-                *(who.number, who.key, who.user, who.place, who.client, known.process),
-                known.client.label("other"),
-            )
-            .join(tables.channels, its_own)
-            .join(tables.connections, behind)
-            .where(
-                who.trace_id == trace_id,
-                who.number.in_(some),
-                known.process.is_not(None),
-            )
-            .distinct()
+    query = (
+        select(
+            *(who.number, who.key, who.user, who.place, who.client, known.process),
+            known.client.label("other"),
         )
-        for row in await connection.execute(query):
-            # A connection's name is used again: where clients' names decide, by somebody else.
-            is_by_name = row.client and row.key == named(row.client, row.user, row.place)
-            if not is_by_name or row.other == row.client:
-                found[row.number].add(row.process)
+        .join(tables.channels, its_own)
+        .join(tables.connections, behind)
+        .where(who.trace_id == trace_id, known.process.is_not(None))
+        .distinct()
+    )
+    for row in await rows_with(connection, query, who.number, numbers):
+        # A connection's name is used again: where clients' names decide, by somebody else.
+        is_by_name = row.client and row.key == named(row.client, row.user, row.place)
+        if not is_by_name or row.other == row.client:
+            found[row.number].add(row.process)
     return found
 
 

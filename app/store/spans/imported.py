@@ -31,7 +31,7 @@ from app.errors import NotFoundError
 from app.store.capture.leases import lock_trace
 from app.store.causality.links import late_between
 from app.store.database import tables
-from app.store.database.chunks import chunks
+from app.store.database.chunks import chunks, rows_with
 from app.store.database.lanes import Lane
 from app.store.database.subject import Subject, reads, writes
 from app.store.reading.events import by_ids
@@ -183,11 +183,10 @@ class Spans(Subject):
     async def _known(
         self, connection: AsyncConnection, contexts: Collection[bytes]
     ) -> frozenset[bytes]:
-        found: set[bytes] = set()
-        for some in chunks([*contexts]):
-            query = select(_spans.context).where(_spans.context.in_(some))
-            found |= {*(await connection.execute(query)).scalars()}
-        return frozenset(found)
+        query = select(_spans.context)
+        return frozenset(
+            row.context for row in await rows_with(connection, query, _spans.context, contexts)
+        )
 
     async def _settle(self, rows: Sequence[Row], done: ResolutionRound) -> None:
         """Find what can be found of some publishes, and store it."""

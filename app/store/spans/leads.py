@@ -9,11 +9,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 from sqlalchemy import Select, bindparam, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
-from app.store.database.chunks import chunks
+from app.store.database.chunks import rows_with
 from app.store.spans.ancestry import AncestryWalk, Carrier
 from app.stored.spans import ResolutionOutcome, Span, SpanKind, SpanLink
 from model.words import EventType
@@ -131,34 +132,16 @@ async def read_spans(
     connection: AsyncConnection, spans: dict[bytes, Span | None], wanted: set[bytes]
 ) -> None:
     """Add what is wanted and not among ``spans``: each span, None where it is not stored."""
-    for some in chunks(sorted(wanted - spans.keys())):
-        spans.update(dict.fromkeys(some))
-        links: defaultdict[bytes, list[SpanLink]] = defaultdict(list)
-        query = select(_links.context, _links.linked, _links.is_remote).where(
-            _links.context.in_(some)
-        )
-        for context, linked, is_remote in await connection.execute(query):
-            links[context].append(SpanLink(linked, is_remote))
-        of_spans = select(
-            _spans.context,
-            _spans.parent,
-            _spans.is_remote,
-            _spans.kind,
-            _spans.started_at,
-            _spans.ended_at,
-            _spans.service,
-        ).where(_spans.context.in_(some))
-        for row in await connection.execute(of_spans):
-            spans[row.context] = Span(
-                row.context,
-                row.parent,
-                row.is_remote,
-                SpanKind(row.kind),
-                row.started_at,
-                row.ended_at,
-                row.service,
-                tuple(links[row.context]),
-            )
+    new = wanted - spans.keys()
+    spans.update(dict.fromkeys(new))
+    links: defaultdict[bytes, list[SpanLink]] = defaultdict(list)
+    of_links = select(_links.context, _links.linked, _links.is_remote)
+    for context, *link in await rows_with(connection, of_links, _links.context, new):
+        links[context].append(SpanLink(*link))
+    of_spans = select(*(_spans[name] for name in Span.__struct_fields__ if name != "links"))
+    for row in await rows_with(connection, of_spans, _spans.context, new):
+        span = Span(*row, links=tuple(links[row.context]))
+        spans[row.context] = msgspec.structs.replace(span, kind=SpanKind(span.kind))
 
 
 async def _read_carriers(

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.causality import links
 from app.store.database import tables
-from app.store.database.chunks import chunks
+from app.store.database.chunks import rows_with
 from app.store.database.subject import Subject, reads
 from app.store.reading import messages
 from app.store.reading.messages import MOST_PROPERTIES, table_of, words_of
@@ -85,11 +85,8 @@ class Watching(Subject):
 
 
 async def _seen(connection: AsyncConnection, ids: Collection[int]) -> dict[int, WatchedEvent]:
-    found: dict[int, WatchedEvent] = {}
-    for some in chunks(sorted(ids)):
-        rows = (await connection.execute(_QUERY.where(_its.id.in_(some)))).all()
-        found |= {each.id: each for each in await _read(connection, rows)}
-    return found
+    rows = await rows_with(connection, _QUERY, _its.id, ids)
+    return {each.id: each for each in await _read(connection, rows)}
 
 
 async def _read(connection: AsyncConnection, rows: Sequence[Any]) -> list[WatchedEvent]:
