@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from app.background import end
 from app.errors import OutageError
 from app.stored.capture import BrokerConnection
 from app.tracker import Tracker, Unreadable
@@ -26,7 +27,7 @@ from app.tracker import Tracker, Unreadable
 if TYPE_CHECKING:
     from app.broker.deliveries import Arrival
     from app.broker.source import Stream
-    from app.traces.introductions import Introducer
+    from app.traces.introductions import Introductions
 
 # Announcements of connections that closed at about the same time may be stored in any order (µs).
 OVERLAP = 10_000_000
@@ -51,7 +52,7 @@ class Acquaintance:
         self,
         vhost: str,
         tracker: Tracker,
-        introductions: Introducer,
+        introductions: Introductions,
         stream: Stream,
         *,
         recorded_at: int,
@@ -97,9 +98,7 @@ class Acquaintance:
 
     async def close(self) -> None:
         """Ask nothing more."""
-        if self._measuring is not None:
-            self._measuring.cancel()
-            await asyncio.gather(self._measuring, return_exceptions=True)
+        await end(self._measuring)
 
     def _now(self) -> int:
         return int(self._clock() * 1_000_000)
@@ -131,7 +130,7 @@ class Acquaintance:
             self._since = self._since or now - OVERLAP
             suspects: Collection[str] = {*self._tracker.connections, *self._closed}
         else:
-            closed = await self._introductions.closed_since(self._vhost, self._since)
+            closed = await self._introductions.connections.closed_since(self._vhost, self._since)
             self._since = now - OVERLAP
             for each in closed:
                 if each.id not in self._heard and self._tracker.ends_with(each.name):
@@ -164,7 +163,8 @@ class Acquaintance:
     async def _owners(self, names: Collection[str]) -> Mapping[str, list[BrokerConnection]]:
         """The connections of each name that messages to be stamped may be of."""
         owners: defaultdict[str, list[BrokerConnection]] = defaultdict(list)
-        for each in await self._introductions.owners(sorted(names), self._horizon - SKEW):
+        since = self._horizon - SKEW
+        for each in await self._introductions.connections.owners(names, since):
             owners[each.name].append(each)
         return owners
 
@@ -177,10 +177,9 @@ class Acquaintance:
             return
         decided = {where.connection for where in strangers if tracker.is_by_name(where)}
         shown = {where.connection for where in strangers} - decided
-        found = {
-            **await self._introductions.look_up(sorted(decided)),
-            **await self._introductions.known(sorted(shown)),
-        }
+        found = await self._introductions.look_up(sorted(decided))
+        if shown:
+            found |= await self._introductions.connections.find(shown)
         owners = await self._owners(decided) if decided else {}
         for where in strangers:
             newest = found.get(where.connection)

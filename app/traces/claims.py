@@ -17,6 +17,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from app.background import end
 from app.errors import ItcError, OutageError
 from app.stored.capture import LeasedTrace, Service
 from app.traces.elsewhere import encoded
@@ -89,16 +90,11 @@ class Claims:
 
     async def stop(self) -> None:
         """Claim nothing more; what is held is still renewed."""
-        tasks = [*self._tasks, *self._busy.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*self._tasks, *self._busy.values())
 
     async def leave(self) -> None:
         """Let the others have what is held."""
-        if self._renewing is not None:
-            self._renewing.cancel()
-            await asyncio.gather(self._renewing, return_exceptions=True)
+        await end(self._renewing)
         with contextlib.suppress(OutageError):  # then they wait until it is not heard of
             await self._store.leave(self._service)
 

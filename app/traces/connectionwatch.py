@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from app.background import Background, end
 from app.errors import OutageError
 from app.stored.capture import ClosedConnection, NewConnection
 from app.tracker.clients import client_name, shown_name
@@ -32,14 +33,6 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 10.0
-# How often to look whether the exchange is there, and our queue bound to it.
-CHECK_SECONDS = 5.0
-# How old the management API's list may be.
-LIST_SECONDS = 6.0
-# Without announcements the list is all there is; with them it finds what was missed.
-LIST_EVERY_SECONDS = 300.0
-LIST_EVERY_SECONDS_ALONE = 15.0
-PRUNE_EVERY_SECONDS = 600.0
 
 # Where clients say their process id.
 _PROCESS = ("process_id", "ProcessId", "pid")
@@ -49,11 +42,11 @@ NO_EXCHANGE = "the broker's event exchange is off: rabbitmq-plugins enable rabbi
 class Pace(msgspec.Struct, frozen=True):
     """The pace of the watch: how often it looks at what; in seconds."""
 
-    check: float = CHECK_SECONDS
-    list_age: float = LIST_SECONDS
-    list_every: float = LIST_EVERY_SECONDS
-    list_every_alone: float = LIST_EVERY_SECONDS_ALONE
-    prune_every: float = PRUNE_EVERY_SECONDS
+    check: float = 5.0  # whether the exchange is there, and our queue bound to it
+    list_age: float = 6.0  # how old the management API's list may be
+    list_every: float = 300.0  # with announcements it finds what was missed
+    list_every_alone: float = 15.0  # without them it is all there is
+    prune_every: float = 600.0
 
 
 class WatchState(msgspec.Struct, frozen=True):
@@ -70,8 +63,10 @@ class WatchState(msgspec.Struct, frozen=True):
     unread: int
 
 
-class ConnectionWatch:
-    """The task that watches."""
+class ConnectionWatch(Background):
+    """The task that watches; what was announced and not stored when it ends comes again."""
+
+    task_name = "connections to the broker"
 
     def __init__(
         self,
@@ -93,17 +88,6 @@ class ConnectionWatch:
         self._announced = self._unread = 0
         self._list_at = self._prune_at = 0.0
         self._pause_seconds = FIRST_PAUSE_SECONDS
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin to watch."""
-        self._task = asyncio.create_task(self._watch(), name="connections to the broker")
-
-    async def stop(self) -> None:
-        """End it; what was announced and not stored comes again."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
 
     def snapshot(self) -> WatchState:
         """Its state now."""
@@ -112,7 +96,8 @@ class ConnectionWatch:
             is_on, self._vhost if is_on else None, self._why_not, self._announced, self._unread
         )
 
-    async def _watch(self) -> None:
+    async def run(self) -> None:
+        """Watch."""
         while True:
             try:
                 await self._attempt()
@@ -174,8 +159,7 @@ class ConnectionWatch:
         try:
             yield
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await end(task)
 
     async def _keep_up(self, vhost: str, stream: AnnouncementStream) -> None:
         while True:

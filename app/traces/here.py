@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
+from app.background import end
 from app.errors import ConflictError, NotFoundError, OutageError
 from app.stored.capture import Trace
 from app.traces.elsewhere import Elsewhere
@@ -70,9 +71,7 @@ class TracesHere:
 
     async def shutdown(self, deadline: float) -> None:
         """End all runs within ``deadline`` seconds; their queues keep collecting."""
-        for tidying in self._tidying.values():
-            tidying.cancel()
-        await asyncio.gather(*self._tidying.values(), return_exceptions=True)
+        await end(*self._tidying.values())
         running = list(self._running.values())
         await asyncio.gather(*(each.end(drain=False, deadline=deadline) for each in running))
 

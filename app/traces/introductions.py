@@ -12,8 +12,8 @@ import asyncio
 import contextlib
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 from app.errors import OutageError
 from app.stored.capture import BrokerConnection
@@ -40,27 +40,6 @@ FORGET_SUCCESSOR_SECONDS = 5.0
 MOST_SETTLED = 20_000
 
 
-class NoIntroductions:
-    """Nobody is known."""
-
-    async def look_up(self, names: Sequence[str]) -> Mapping[str, BrokerConnection]:
-        """Nothing."""
-        del names
-        return {}
-
-    known = look_up
-
-    async def closed_since(self, vhost: str, since: int) -> Sequence[BrokerConnection]:
-        """None."""
-        del vhost, since
-        return ()
-
-    async def owners(self, names: Collection[str], since: int) -> Sequence[BrokerConnection]:
-        """None."""
-        del names, since
-        return ()
-
-
 class Introductions:
     """Looks connections up, for all traces of a process."""
 
@@ -74,7 +53,7 @@ class Introductions:
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Wait ``seconds`` at most for what is not known."""
-        self._connections = connections
+        self.connections = connections
         self._broker = broker
         self._seconds = seconds
         self._clock = clock
@@ -92,7 +71,7 @@ class Introductions:
         """
         if not names:
             return {}
-        found = dict(await self._connections.find(names))
+        found = dict(await self.connections.find(names))
         unsure = {name for name in names if self._is_unsure(name, found.get(name))}
         if not unsure:
             return found
@@ -104,18 +83,6 @@ class Introductions:
             elif connection.closed_at is not None:
                 self._settle(name, connection.id, FORGET_SUCCESSOR_SECONDS)
         return found
-
-    async def known(self, names: Sequence[str]) -> Mapping[str, BrokerConnection]:
-        """The newest connection of each name that the store knows now."""
-        return await self._connections.find(names) if names else {}
-
-    async def closed_since(self, vhost: str, since: int) -> Sequence[BrokerConnection]:
-        """The connections to a virtual host that were closed at a time (µs) or later."""
-        return await self._connections.closed_since(vhost, since)
-
-    async def owners(self, names: Collection[str], since: int) -> Sequence[BrokerConnection]:
-        """The connections of these names that were open at a time (µs) or later."""
-        return await self._connections.owners(names, since) if names else ()
 
     async def _wait_for(self, unsure: set[str], found: dict[str, BrokerConnection]) -> None:
         """Look again until each of these names has a connection that is beyond doubt."""
@@ -134,7 +101,7 @@ class Introductions:
                 await self._pause(POLL_SECONDS)
             else:
                 return
-            found |= await self._connections.find(unsure)
+            found |= await self.connections.find(unsure)
             unsure = {name for name in unsure if self._is_unsure(name, found.get(name))}
 
     def _is_unsure(self, name: str, connection: BrokerConnection | None) -> bool:
@@ -171,8 +138,4 @@ class Introductions:
         except OutageError:
             return
         if wanted := [each for each in present if each.name in names]:
-            await self._connections.add(new_connections(wanted))
-
-
-Introducer: TypeAlias = Introductions | NoIntroductions
-"""Who is behind connections."""
+            await self.connections.add(new_connections(wanted))

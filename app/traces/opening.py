@@ -46,7 +46,7 @@ def open_traces(
         stack.push_async_callback(processes.close)
         elsewhere = processes.run
     introductions = _introductions(store, broker)
-    return TraceRegistry(store, broker.source, pipeline, elsewhere, introductions, service)
+    return TraceRegistry(store, broker.source, pipeline, introductions, elsewhere, service)
 
 
 def capture(
@@ -55,7 +55,7 @@ def capture(
     """The part that runs a trace in a process that only runs traces."""
     introductions, turn = _introductions(store, broker), asyncio.Lock()
     return lambda trace, feed: RunningTrace(
-        trace, store, broker.source, feed, pipeline, turn, introductions
+        trace, store, broker.source, feed, pipeline, introductions, turn
     )
 
 

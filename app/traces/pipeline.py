@@ -31,7 +31,7 @@ from app.tracker.links import BUILT_IN, Rule, Rules, TraceRule, of_all
 if TYPE_CHECKING:
     from app.broker.source import TraceSource
     from app.store.store import Store
-    from app.traces.introductions import Introducer
+    from app.traces.introductions import Introductions
 
 
 class PipelineSettings(msgspec.Struct, frozen=True):
@@ -128,4 +128,4 @@ class Pipeline:
     gaps: GapWatch
     marks: Marks
     turn: AbstractAsyncContextManager[None]
-    introductions: Introducer
+    introductions: Introductions

@@ -30,7 +30,7 @@ from app.tracker.quiet import DEFAULT as QUIET
 if TYPE_CHECKING:
     from app.broker.source import TraceSource
     from app.store.store import Store
-    from app.traces.introductions import Introducer
+    from app.traces.introductions import Introductions
     from app.traces.processes import Running
 
 # How long another service may take to start a trace, and to stop one.
@@ -46,14 +46,14 @@ class TraceRegistry:
         store: Store,
         source: TraceSource,
         settings: PipelineSettings,
+        introductions: Introductions,
         run: Callable[[Trace, Feed], Running] | None = None,
-        introductions: Introducer | None = None,
         service: str = "the service",
     ) -> None:
         """Run traces in this process, unless ``run`` starts them elsewhere.
 
-        ``introductions`` say who is behind connections; without them nobody is known. The traces
-        that run are held by ``service``.
+        ``introductions`` say who is behind connections. The traces that run are held by
+        ``service``.
         """
         self._store = store
         self._source = source
@@ -62,7 +62,7 @@ class TraceRegistry:
         self._elsewhere = Elsewhere(store.services, service)
 
         def run_here(trace: Trace, feed: Feed) -> RunningTrace:
-            return RunningTrace(trace, store, source, feed, settings, introductions=introductions)
+            return RunningTrace(trace, store, source, feed, settings, introductions)
 
         self.here = TracesHere(store, source, self._elsewhere, run or run_here)
         self.upkeep = Upkeep(store, self.here, self._elsewhere, settings)
@@ -75,7 +75,8 @@ class TraceRegistry:
     async def resume(self) -> None:
         """Go on as when the service last ran."""
         await self.here.resume()
-        self.upkeep.start()
+        if self._settings.retention.is_on:
+            self.upkeep.start()
 
     async def shutdown(self, deadline: float) -> None:
         """End everything within ``deadline`` seconds; the traces' queues keep collecting."""

@@ -19,6 +19,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
+from app.background import end
 from app.errors import OutageError
 from app.traces.acquaintance import Acquaintance
 from app.traces.auditing import Auditor
@@ -118,9 +119,7 @@ class Run:
         try:
             await asyncio.gather(*tasks)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end(*tasks)
 
     async def _consume(self, watching: asyncio.Task[None]) -> None:
         stream = self._stream

@@ -12,7 +12,6 @@ from app.stored.capture import Trace
 from app.traces.attempt import Attempt
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
-from app.traces.introductions import NoIntroductions
 from app.traces.life import Life, TraceState
 from app.traces.marks import Marks
 from app.traces.pipeline import Pipeline, PipelineSettings
@@ -22,7 +21,7 @@ from app.traces.supervisor import Supervisor
 if TYPE_CHECKING:
     from app.broker.source import TraceSource
     from app.store.store import Store
-    from app.traces.introductions import Introducer
+    from app.traces.introductions import Introductions
 
 
 class RunningTrace:
@@ -35,8 +34,8 @@ class RunningTrace:
         source: TraceSource,
         feed: Feed,
         settings: PipelineSettings,
+        introductions: Introductions,
         turn: asyncio.Lock | None = None,
-        introductions: Introducer | None = None,
     ) -> None:
         """Start at once.
 
@@ -57,7 +56,7 @@ class RunningTrace:
             gaps=GapWatch(store.gaps, trace.id, trace.vhost),
             marks=Marks(),
             turn=turn or contextlib.nullcontext(),
-            introductions=introductions or NoIntroductions(),
+            introductions=introductions,
         )
         self._attempt = Attempt(self.pipeline)
         self._ending = self._draining = False

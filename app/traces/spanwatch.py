@@ -7,8 +7,6 @@ database may look at the same: the same links come of it.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -16,19 +14,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from app.errors import ItcError
+from app.background import Lookout
 from app.stored.spans import ResolutionOutcome
 from model.times import now
 
 if TYPE_CHECKING:
     from app.store.spans.imported import Spans
 
-log = logging.getLogger(__name__)
-
-# How often to look for new events when no span comes.
-LOOK_SECONDS = 1.0
-# After an outage, or a failure.
-PAUSE_SECONDS = 10.0
 _DAY = 86_400_000_000  # µs
 
 
@@ -52,8 +44,11 @@ class SpanState(msgspec.Struct):
     pruned: int = 0
 
 
-class SpanWatch:
-    """The task that resolves."""
+class SpanWatch(Lookout):
+    """The task that resolves; what is new when it ends is looked at when it starts again."""
+
+    task_name = "resolving spans"
+    look_seconds = 1.0  # for new events, when no span comes
 
     def __init__(
         self,
@@ -61,32 +56,17 @@ class SpanWatch:
         bounds: SpanBounds,
         *,
         clock: Callable[[], int] = now,
-        pause_seconds: float = PAUSE_SECONDS,
+        pause_seconds: float = 10.0,
     ) -> None:
+        super().__init__()
         self._store = store
         self._bounds = bounds
         self._clock = clock
-        self._pause_seconds = pause_seconds
+        self.pause_seconds = pause_seconds
         self._prune_at = 0.0
-        self._arrived = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
         self.state = SpanState()
 
-    def start(self) -> None:
-        """Begin."""
-        self._task = asyncio.create_task(self._watch(), name="spans")
-
-    async def stop(self) -> None:
-        """End; what is new is looked at when the service starts again."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    def arrived(self) -> None:
-        """Look at once: spans were stored."""
-        self._arrived.set()
-
-    async def look(self) -> None:
+    async def look(self) -> bool:
         """Resolve all that can be, and remove what is kept no longer when it is time for that."""
         while True:
             done = await self._store.resolve()
@@ -100,20 +80,4 @@ class SpanWatch:
             older_than = None if days is None else self._clock() - int(days * _DAY)
             self.state.pruned += await self._store.prune(older_than, self._bounds.keep)
             self._prune_at = time.monotonic() + self._bounds.prune_every
-
-    async def _watch(self) -> None:
-        while True:
-            self._arrived.clear()
-            try:
-                await self.look()
-            except ItcError as error:
-                log.warning("spans wait to be resolved: %s", error)
-                await asyncio.sleep(self._pause_seconds)
-            except Exception:
-                log.exception("resolving spans failed; trying again")
-                await asyncio.sleep(self._pause_seconds)
-            try:
-                async with asyncio.timeout(LOOK_SECONDS):
-                    await self._arrived.wait()
-            except TimeoutError:
-                pass
+        return False

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
+from app.background import Background
 from app.errors import BadRequestError, CheckpointError, ConflictError, OutageError
 from app.stored.capture import Batch, Trace
 from app.traces.elsewhere import Elsewhere
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
     from app.store.store import Store
 
 
-class Upkeep:
-    """The work on a trace while it does not run, or pauses."""
+class Upkeep(Background):
+    """The work on traces while they do not run, or pause."""
+
+    task_name = "retention of stopped traces"
 
     def __init__(
         self, store: Store, here: TracesHere, elsewhere: Elsewhere, settings: PipelineSettings
@@ -28,18 +31,6 @@ class Upkeep:
         self._here = here
         self._elsewhere = elsewhere
         self._settings = settings
-        self._keeping: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin to carry out retention, if there is any."""
-        if self._settings.retention.is_on:
-            self._keeping = asyncio.create_task(self._keep(), name="retention of stopped traces")
-
-    async def stop(self) -> None:
-        """Carry out no more."""
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.gather(self._keeping, return_exceptions=True)
 
     async def reset(self, vhost: str) -> str:
         """Replace a checkpoint that cannot be read; returns what is lost, in words.
@@ -106,7 +97,7 @@ class Upkeep:
         async with self._here.resting(vhost) as (trace, epoch):
             return await self._retain(trace, retention, epoch)
 
-    async def _keep(self) -> None:
+    async def run(self) -> None:
         """Carry out retention for traces that are not running; running ones do it themselves."""
         retention = self._settings.retention
         while True:

@@ -7,12 +7,12 @@ trace watches it; if two do for a moment, the store lets only one of them judge.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from app.background import Lookout
 from app.errors import OutageError
 from app.stored.assertions import HeldAssertion, WebhookState
 from app.watch.waiting import SettledPoint
@@ -26,17 +26,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# How often to look for new events, and for what is due.
-LOOK_SECONDS = 0.5
-# After a failure.
-PAUSE_SECONDS = 5.0
 
-
-class Watcher:
-    """All traces that run here.
+class Watcher(Lookout):
+    """All traces that run here; what is left when it ends is judged when it starts again.
 
     ``found`` is called when something did not hold; ``delivery`` is whether a webhook is told.
     """
+
+    task_name = "judging assertions"
+    look_seconds = 0.5  # for new events, and for what is due
+    pause_seconds = 5.0
 
     def __init__(
         self,
@@ -49,6 +48,7 @@ class Watcher:
         found: Callable[[], None] | None = None,
         clock: Callable[[], int] = now,
     ) -> None:
+        super().__init__()
         self._assertions = assertions
         self._events = events
         self._traces = traces
@@ -57,17 +57,10 @@ class Watcher:
         self._found = found
         self._clock = clock
         self._watched: dict[int, WatchedTrace] = {}
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin."""
-        self._task = asyncio.create_task(self._watch(), name="assertions")
 
     async def stop(self) -> None:
-        """End; what is left is judged when the service starts again."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        """End, and note how far all is judged."""
+        await super().stop()
         try:
             for each in self._watched.values():
                 await each.leave()
@@ -107,23 +100,9 @@ class Watcher:
             if due is not None and settled.at < due <= self._clock():
                 self._traces.prove(trace_id)
         if failed:
+            self._watched.clear()
             raise failed[0]
         return more
 
     def _begun(self, trace_id: int) -> WatchedTrace:
         return WatchedTrace(trace_id, self._assertions, self._events, self._judge, self._delivery)
-
-    async def _watch(self) -> None:
-        while True:
-            pause = LOOK_SECONDS
-            try:
-                if await self.look():
-                    pause = 0.0
-            except OutageError as error:
-                log.warning("assertions wait to be judged: %s", error)
-                pause = PAUSE_SECONDS
-            except Exception:
-                log.exception("judging assertions failed; trying again")
-                self._watched.clear()
-                pause = PAUSE_SECONDS
-            await asyncio.sleep(pause)

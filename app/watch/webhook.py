@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import hashlib
 import hmac
 import logging
@@ -18,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from app.errors import ItcError, OutageError
+from app.background import Lookout
+from app.errors import OutageError
 from app.stored.assertions import MINUTE, Telling, Violation
 from app.watch.post import REQUEST_SECONDS, WebhookPost
 from model.described import shown
@@ -36,10 +36,6 @@ TOLD = ("id", "vhost", "assertion", "kind", "event", "root", "type", "at", "foun
 CONTENT_TYPE = "application/cloudevents+json"
 # So many requests are under way at a time.
 AT_ONCE = 4
-# How often to look for what is due, when nothing new is said to be there.
-LOOK_SECONDS = 1.0
-# After an outage of the store.
-PAUSE_SECONDS = 5.0
 # The pause after the first attempt, and the longest.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
 # A receiver that is mended within a day is told all.
@@ -51,12 +47,16 @@ _SECOND = 1_000_000
 _ENCODED_SECRET = "whsec_"  # noqa: S105  how Standard Webhooks marks a secret in base64
 
 
-class Webhook:
-    """The task that tells.
+class Webhook(Lookout):
+    """The task that tells; what it has not told when it ends it tells when it starts again.
 
     ``source`` names this installation. One request may take ``seconds``; what was not taken for
     ``give_up_seconds`` is given up. Without a ``secret`` nothing is signed.
     """
+
+    task_name = "telling the webhook"
+    look_seconds = 1.0  # for what is due, when nothing new is said to be there
+    pause_seconds = 5.0
 
     def __init__(
         self,
@@ -69,6 +69,7 @@ class Webhook:
         secret: bytes | None = None,
         clock: Callable[[], int] = now,
     ) -> None:
+        super().__init__()
         self._store = store
         self._post = post
         self._source = source
@@ -76,23 +77,11 @@ class Webhook:
         self._give_up = int(give_up_seconds * _SECOND)
         self._secret = secret
         self._clock = clock
-        self._arrived = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin."""
-        self._task = asyncio.create_task(self._tell(), name="webhook")
 
     async def stop(self) -> None:
-        """End; what was not told is told when the service starts again."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        """End, and close the connections."""
+        await super().stop()
         await self._post.close()
-
-    def arrived(self) -> None:
-        """Look at once: something was found."""
-        self._arrived.set()
 
     async def look(self) -> bool:
         """Tell some of what is due; whether there may be more."""
@@ -101,22 +90,6 @@ class Webhook:
         due = await self._store.claim(at, until, AT_ONCE)
         await asyncio.gather(*map(self._tell_of, due))
         return len(due) == AT_ONCE
-
-    async def _tell(self) -> None:
-        while True:
-            self._arrived.clear()
-            try:
-                while await self.look():
-                    pass
-            except ItcError as error:
-                log.warning("the webhook waits: %s", error)
-                await asyncio.sleep(PAUSE_SECONDS)
-            except Exception:
-                log.exception("telling the webhook failed; trying again")
-                await asyncio.sleep(PAUSE_SECONDS)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
-                    await self._arrived.wait()
 
     async def _tell_of(self, telling: Telling) -> None:
         event = cloud_event(telling, self._source)

@@ -20,6 +20,7 @@ from app.traces.registry import TraceRegistry
 from app.traces.retention import RetentionRule
 from app.tracker import Bounds, Deliver, Policy, Publish, Tracker
 from itc import Relation, compare
+from tests.introductions import NOBODY
 from tests.unit.broker_model import channel
 
 REORDERING = Bounds(reorder_window=1_000_000)
@@ -85,7 +86,7 @@ async def damaged(store: Store, request: pytest.FixtureRequest) -> int:
 
 
 def registry(store: Store) -> TraceRegistry:
-    return TraceRegistry(store, NoBroker(), PipelineSettings(bounds=REORDERING))  # type: ignore[arg-type]
+    return TraceRegistry(store, NoBroker(), PipelineSettings(bounds=REORDERING), NOBODY)  # type: ignore[arg-type]
 
 
 async def test_it_is_failed_with_a_sentence_and_the_others_are_not(
@@ -140,6 +141,7 @@ async def test_retention_goes_on_for_the_others(store: Store, damaged: int) -> N
         store,
         NoBroker(),  # type: ignore[arg-type]
         PipelineSettings(bounds=REORDERING, retention=RetentionRule(keep_events=1)),
+        NOBODY,
     )
     for trace in await store.traces.list():
         if trace.vhost == "other":

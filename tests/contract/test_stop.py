@@ -14,6 +14,7 @@ from app.traces import here
 from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
+from tests.introductions import NOBODY
 
 VHOST = "shop"
 
@@ -54,7 +55,7 @@ async def test_a_trace_stops_while_the_broker_is_away_and_leaves_nothing_when_it
     store: Store,
 ) -> None:
     broker = Away()
-    traces = TraceRegistry(store, broker, PipelineSettings())  # type: ignore[arg-type]
+    traces = TraceRegistry(store, broker, PipelineSettings(), NOBODY)  # type: ignore[arg-type]
     await traces.start(VHOST, None)
     await traces.stop(VHOST)
     status = await traces.status(VHOST)
@@ -73,12 +74,12 @@ async def test_a_trace_stops_while_the_broker_is_away_and_leaves_nothing_when_it
 
 async def test_what_a_stopped_trace_left_is_tidied_up_by_the_next_service(store: Store) -> None:
     broker = Away()
-    first = TraceRegistry(store, broker, PipelineSettings())  # type: ignore[arg-type]
+    first = TraceRegistry(store, broker, PipelineSettings(), NOBODY)  # type: ignore[arg-type]
     await first.start(VHOST, None)
     await first.stop(VHOST)
     await first.shutdown(1)
     broker.is_back = True
-    second = TraceRegistry(store, broker, PipelineSettings(), service="another")  # type: ignore[arg-type]
+    second = TraceRegistry(store, broker, PipelineSettings(), NOBODY, service="another")  # type: ignore[arg-type]
     await second.resume()
     await second.here._tidying[VHOST]
     trace = await store.traces.find(VHOST)
@@ -91,7 +92,7 @@ async def test_what_a_stopped_trace_left_is_tidied_up_by_the_next_service(store:
 
 async def test_a_trace_that_is_started_again_is_left_alone(store: Store) -> None:
     broker = Away()
-    traces = TraceRegistry(store, broker, PipelineSettings())  # type: ignore[arg-type]
+    traces = TraceRegistry(store, broker, PipelineSettings(), NOBODY)  # type: ignore[arg-type]
     await traces.start(VHOST, None)
     await traces.stop(VHOST)
     tidying = traces.here._tidying[VHOST]

@@ -23,6 +23,7 @@ from app.traces.running import RunningTrace
 from app.tracker import Record, StampedEvent, Tracker
 from tests.integration.conftest import Service, until
 from tests.integration.test_capture import send_and_receive
+from tests.introductions import NOBODY
 from tools.servers import Broker
 
 
@@ -38,7 +39,7 @@ async def processes(
         trace_queue="itc.children",  # no announcements: nobody reads those of earlier tests
     )
     processes = TraceProcesses(2, msgspec.json.encode(child.portable()))
-    service.registry = TraceRegistry(store, service.source, settings, processes.run)
+    service.registry = TraceRegistry(store, service.source, settings, NOBODY, processes.run)
     yield processes
     await service.registry.shutdown(deadline=10)
     await processes.close()
@@ -105,7 +106,10 @@ async def test_in_a_process_of_traces_nothing_is_stamped_while_one_of_them_store
         store,
         service.source,
         settings,
-        lambda trace, feed: RunningTrace(trace, store, service.source, feed, settings, turn),
+        NOBODY,
+        lambda trace, feed: RunningTrace(
+            trace, store, service.source, feed, settings, NOBODY, turn
+        ),
     )
     with rabbit.fresh_vhost() as other:
         await service.running(vhost)

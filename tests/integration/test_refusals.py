@@ -17,6 +17,7 @@ from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
 from tests.integration.conftest import Service, until
 from tests.integration.test_capture import send_and_receive
+from tests.introductions import NOBODY
 from tools.servers import Broker
 
 ACCOUNT, PASSWORD = "capturer", "hush-hush"
@@ -38,7 +39,7 @@ def capturing_as(service: Service, url: str, settings: PipelineSettings) -> None
     """Let the service capture with another account than it asks the management API with."""
     firehose = Firehose(url, bounds=QueueBounds())
     service.source = TraceSource(firehose, service.management)
-    service.registry = TraceRegistry(service.store, service.source, settings)
+    service.registry = TraceRegistry(service.store, service.source, settings, NOBODY)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from tests.unit.test_participants import channel, publish
 
 if TYPE_CHECKING:
     from app.broker.source import Stream
+    from app.traces.introductions import Introductions
 
 A_PORT, ANOTHER = (channel(f"127.0.0.1:{port}") for port in (5000, 5001))
 REMOTE = channel("10.0.0.7:5000")
@@ -36,7 +37,7 @@ class World:
     queue_is_new = False
 
     def __init__(self, policy: Policy = Policy.client) -> None:
-        self.connections: list[BrokerConnection] = []
+        self.opened: list[BrokerConnection] = []
         self.looked_up: list[str] = []
         self.buffered = self.ready = 0
         self.answers = asyncio.Event()
@@ -49,24 +50,24 @@ class World:
         self.acquaintance = Acquaintance(
             "/",
             self.tracker,
-            self,
+            cast("Introductions", self),
             cast("Stream", self),
             recorded_at=self.now if recorded_at is None else recorded_at,
             clock=lambda: self.now / SECOND,
         )
 
     def open(self, where: Channel, client: str | None, user: str = "shop") -> None:
-        number = len(self.connections) + 1
-        self.connections.append(
+        number = len(self.opened) + 1
+        self.opened.append(
             BrokerConnection(
                 number, "n", where.connection, "/", user, client, client, None, self.now, None
             )
         )
 
     def close(self, where: Channel) -> None:
-        index = max(i for i, one in enumerate(self.connections) if one.name == where.connection)
-        opened = self.connections[index]
-        self.connections[index] = msgspec.structs.replace(opened, closed_at=self.now)
+        index = max(i for i, one in enumerate(self.opened) if one.name == where.connection)
+        opened = self.opened[index]
+        self.opened[index] = msgspec.structs.replace(opened, closed_at=self.now)
 
     async def idle(self, seconds: int = 10) -> None:
         """Nothing comes for some time."""
@@ -90,23 +91,27 @@ class World:
         """Who was assumed, of those that acted since this was asked last."""
         return [each.number for each in self.tracker.checkpoint().participants if each.assumed]
 
-    # The introductions
+    # The introductions, and the connections in the store
+
+    @property
+    def connections(self) -> World:
+        return self
 
     async def look_up(self, names: Sequence[str]) -> Mapping[str, BrokerConnection]:
         self.looked_up += names
-        return await self.known(names)
+        return await self.find(names)
 
-    async def known(self, names: Sequence[str]) -> Mapping[str, BrokerConnection]:
-        return {one.name: one for one in self.connections if one.name in names}
+    async def find(self, names: Collection[str]) -> Mapping[str, BrokerConnection]:
+        return {one.name: one for one in self.opened if one.name in names}
 
     async def closed_since(self, vhost: str, since: int) -> Sequence[BrokerConnection]:
         assert vhost == "/"
-        return [one for one in self.connections if (one.closed_at or -1) >= since]
+        return [one for one in self.opened if (one.closed_at or -1) >= since]
 
     async def owners(self, names: Collection[str], since: int) -> Sequence[BrokerConnection]:
         return [
             one
-            for one in self.connections
+            for one in self.opened
             if one.name in names and (one.closed_at is None or one.closed_at >= since)
         ]
 

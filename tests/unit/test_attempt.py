@@ -17,7 +17,6 @@ from app.traces import linkwatch
 from app.traces.attempt import Attempt
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
-from app.traces.introductions import NoIntroductions
 from app.traces.life import Life, TraceState
 from app.traces.marks import Marks
 from app.traces.pipeline import Pipeline, PipelineSettings
@@ -25,6 +24,7 @@ from app.traces.supervisor import Supervisor
 from app.tracker import RestorePoint
 from app.tracker.links import BUILT_IN, Origin, Rule, TraceRule, merged, of_all
 from app.tracker.taken import Selection
+from tests.introductions import NOBODY
 from tests.unit.run_ends import QuietSource, QuietStream
 
 TRACE = Trace(1, "shop", "channel", (), True, 0, None, None, 5, 5, 2, 0)
@@ -139,7 +139,7 @@ class World:
             gaps=GapWatch(self.store, TRACE.id),
             marks=Marks(),
             turn=contextlib.nullcontext(),
-            introductions=NoIntroductions(),
+            introductions=NOBODY,
         )
         self.attempt = Attempt(pipeline)
 

@@ -19,7 +19,6 @@ from app.traces import linkwatch, run, stamping
 from app.traces.attempt import Attempt
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
-from app.traces.introductions import NoIntroductions
 from app.traces.life import Life
 from app.traces.marks import Marks
 from app.traces.pipeline import Pipeline, PipelineSettings
@@ -27,6 +26,7 @@ from app.traces.supervisor import Supervisor
 from app.tracker import Channel, Publish, RestorePoint
 from app.tracker.links import BUILT_IN, Rule, of_all
 from app.tracker.taken import Selection
+from tests.introductions import NOBODY
 from tests.unit.run_ends import QuietSource, QuietStream
 
 TRACE = Trace(1, "shop", "channel", (), True, 0, None, None, 0, 0, 2, 0)
@@ -158,7 +158,7 @@ class World:
             gaps=GapWatch(store, TRACE.id),
             marks=Marks(),
             turn=contextlib.nullcontext(),
-            introductions=NoIntroductions(),
+            introductions=NOBODY,
         )
         self.attempt = Attempt(pipeline)
         self.queue.is_through = self.attempt.drain

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import msgspec
 from sqlalchemy import Select, bindparam, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -140,8 +139,8 @@ async def read_spans(
         links[context].append(SpanLink(*link))
     of_spans = select(*(_spans[name] for name in Span.__struct_fields__ if name != "links"))
     for row in await rows_with(connection, of_spans, _spans.context, new):
-        span = Span(*row, links=tuple(links[row.context]))
-        spans[row.context] = msgspec.structs.replace(span, kind=SpanKind(span.kind))
+        named = {**row._mapping, "kind": SpanKind(row.kind), "links": tuple(links[row.context])}
+        spans[row.context] = Span(**named)
 
 
 async def _read_carriers(

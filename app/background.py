@@ -1,0 +1,77 @@
+"""Work that goes on beside the requests, for as long as the service runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import Any, ClassVar
+
+from app.errors import OutageError
+
+log = logging.getLogger(__name__)
+
+
+async def end(*tasks: asyncio.Task[Any] | None) -> None:
+    """Cancel tasks, and wait until they are over, whatever they end with."""
+    running = [each for each in tasks if each is not None]
+    for each in running:
+        each.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+
+
+class Background:
+    """A task that goes on until it is stopped."""
+
+    task_name: ClassVar[str]
+    _task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self.run(), name=self.task_name)
+
+    async def stop(self) -> None:
+        """End, and wait for that."""
+        await end(self._task)
+
+    async def run(self) -> None:
+        """Do the work; ends only when it is stopped."""
+        raise NotImplementedError
+
+
+class Lookout(Background):
+    """A task that looks again and again, and at once when something has arrived.
+
+    Neither an outage nor a failure ends it. ``pause_seconds`` go by after one.
+    """
+
+    look_seconds: ClassVar[float]
+    pause_seconds: float
+
+    def __init__(self) -> None:
+        self._arrival = asyncio.Event()
+
+    async def look(self) -> bool:
+        """Look once; whether there may be more to do at once. Raises `OutageError`."""
+        raise NotImplementedError
+
+    def arrived(self) -> None:
+        """Look at once: there is something new."""
+        self._arrival.set()
+
+    async def run(self) -> None:
+        """Look until it is stopped."""
+        while True:
+            self._arrival.clear()
+            goes_on = True
+            try:
+                goes_on = await self.look()
+            except OutageError as outage:
+                log.warning("%s waits: %s", self.task_name, outage)
+                await asyncio.sleep(self.pause_seconds)
+            except Exception:
+                log.exception("%s failed; trying again", self.task_name)
+                await asyncio.sleep(self.pause_seconds)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0 if goes_on else self.look_seconds):
+                    await self._arrival.wait()
