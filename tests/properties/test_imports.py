@@ -58,6 +58,7 @@ MAY_IMPORT = {
     ),
     # Traces know the store's and the tracker's values; broker and store come as ports.
     "app.traces": (
+        "app.background",
         "app.children",
         "app.environment",
         "app.errors",
@@ -67,7 +68,14 @@ MAY_IMPORT = {
         "model",
     ),
     # What comes of assertions while events come, and telling others of it.
-    "app.watch": ("app.errors", "app.secret_url", "app.stored", "itc", "model"),
+    "app.watch": (
+        "app.background",
+        "app.errors",
+        "app.secret_url",
+        "app.stored",
+        "itc",
+        "model",
+    ),
     "app.api": (
         "app.assertion_files",
         "app.errors",
