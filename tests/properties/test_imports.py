@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "app.environment": (),
     "app.errors": (),
     "app.round_robin": (),
+    "app.background": ("app.errors",),
     "app.children": (),
     "app.secret_url": (),
     "app.assertion_files": ("model",),
