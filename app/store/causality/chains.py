@@ -14,8 +14,7 @@ from app.store.causality.links import Neighbours, late_between, steps_to
 from app.store.causality.walks import EVERY_ONE, nearest, neighbours_along
 from app.store.database import tables
 from app.store.database.chunks import chunks, rows_with
-from app.store.database.lanes import Lane
-from app.store.database.subject import Subject
+from app.store.database.subject import Subject, searches
 from app.store.reading.events import by_id, found_by_ids
 from app.stored.causality import ChainPart, PathStep
 from itc import Relation, compare, packed_height_at
@@ -33,8 +32,10 @@ _CLOCK: Large = frozenset({"clock"})
 class Chains(Subject):
     """The events between two events."""
 
+    @searches
     async def between(
         self,
+        connection: AsyncConnection,
         a: int,
         b: int,
         limit: int,
@@ -48,17 +49,13 @@ class Chains(Subject):
         Only those after the id ``after``. Raises `NotFoundError`, and `BadRequestError` if it takes
         too long to find.
         """
-
-        async def work(connection: AsyncConnection) -> ChainPart:
-            start = await by_id(connection, min(a, b), _CLOCK)
-            end = await by_id(connection, max(a, b), _CLOCK)
-            if start.trace_id != end.trace_id or start.id == end.id:
-                return ChainPart()
-            if via is Via.any:
-                return await _by_clocks(connection, start, end, limit, large, after)
-            return await _evident(connection, start, end, limit, large, after, via)
-
-        return await self.database.search(Lane.search, work)
+        start = await by_id(connection, min(a, b), _CLOCK)
+        end = await by_id(connection, max(a, b), _CLOCK)
+        if start.trace_id != end.trace_id or start.id == end.id:
+            return ChainPart()
+        if via is Via.any:
+            return await _by_clocks(connection, start, end, limit, large, after)
+        return await _evident(connection, start, end, limit, large, after, via)
 
 
 async def _evident(

@@ -20,8 +20,7 @@ from app.store.causality.links import late_between
 from app.store.causality.walks import nearest, neighbours_along
 from app.store.database import tables
 from app.store.database.chunks import rows_with
-from app.store.database.lanes import Lane
-from app.store.database.subject import Subject
+from app.store.database.subject import Subject, searches
 from app.store.reading.events import MAX_ID, by_id, found_by_ids
 from app.stored.causality import Touched as Answer
 from model.answers import Verdict
@@ -59,8 +58,10 @@ class _EffectsAfter(NamedTuple):
 class Touched(Subject):
     """The events that some had a part in."""
 
+    @searches
     async def by(
         self,
+        connection: AsyncConnection,
         ids: Sequence[int],
         *,
         verdict: Verdict | None = None,
@@ -73,34 +74,30 @@ class Touched(Subject):
         The page holds those after the id ``after``. Raises `NotFoundError`, and `BadRequestError`
         for events of two traces, and if it takes too long to find.
         """
-
-        async def work(connection: AsyncConnection) -> Answer:
-            starts = [await by_id(connection, each, _CLOCK) for each in sorted({*ids})]
-            if len({each.trace_id for each in starts}) > 1:
-                raise BadRequestError(
-                    "these events are of two virtual hosts, whose clocks cannot be compared"
-                )
-            future = await _future(connection, starts)
-            caused, cut = await _caused(connection, starts)
-            heights = await _beside(connection, starts, caused)
-            after_too = sum(future.holds(*each) for each in heights) if heights else len(caused)
-            answer = Answer(
-                as_of=future.newest,
-                since=future.since,
-                caused=len(caused),
-                may_have=future.after - after_too,
-                caused_truncated=cut,
+        starts = [await by_id(connection, each, _CLOCK) for each in sorted({*ids})]
+        if len({each.trace_id for each in starts}) > 1:
+            raise BadRequestError(
+                "these events are of two virtual hosts, whose clocks cannot be compared"
             )
-            if verdict is None:
-                return answer
-            begin = starts[0].id if after is None else after
-            shown, beyond = await _listed(
-                connection, starts, future, caused, Verdict(verdict), begin, limit
-            )
-            found = await found_by_ids(connection, shown, large)
-            return answer._replace(items=found.items, heavy=found.heavy, next=beyond)
-
-        return await self.database.search(Lane.search, work)
+        future = await _future(connection, starts)
+        caused, cut = await _caused(connection, starts)
+        heights = await _beside(connection, starts, caused)
+        after_too = sum(future.holds(*each) for each in heights) if heights else len(caused)
+        answer = Answer(
+            as_of=future.newest,
+            since=future.since,
+            caused=len(caused),
+            may_have=future.after - after_too,
+            caused_truncated=cut,
+        )
+        if verdict is None:
+            return answer
+        begin = starts[0].id if after is None else after
+        shown, beyond = await _listed(
+            connection, starts, future, caused, Verdict(verdict), begin, limit
+        )
+        found = await found_by_ids(connection, shown, large)
+        return answer._replace(items=found.items, heavy=found.heavy, next=beyond)
 
 
 async def _future(connection: AsyncConnection, starts: Sequence[Event]) -> _EffectsAfter:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeAlias
 
@@ -23,10 +23,10 @@ from app.store.causality import links
 from app.store.causality.links import Neighbours
 from app.store.database import tables
 from app.store.database.lanes import Lane
-from app.store.database.subject import Subject, reads
+from app.store.database.subject import Subject, reading, reads
 from app.store.reading.events import MAX_ID, by_id, found_by_ids
 from app.store.reading.queries import ids_that_fit
-from app.stored.causality import CausalPath, EventLinks, Named, WalkPart
+from app.stored.causality import EventLinks, WalkPart
 from app.stored.reading import EventFilter
 from model.event import EVERYTHING, NOTHING_LARGE, Large
 from model.ways import Direction
@@ -115,14 +115,8 @@ class Causality(Subject):
         """
         return await self._walk(event_id, limit, large, via, after, asked, towards=1)
 
-    @reads
-    async def path(self, connection: AsyncConnection, a: int, b: int) -> CausalPath:
-        """A shortest way of messages and links from an event to another of its trace."""
-        return await links.path(connection, a, b)
-
-    async def named_by(self, ids: Sequence[int]) -> Mapping[int, Sequence[Named]]:
-        """The causes that these events name; those that name none are left out."""
-        return await self.database.read(lambda connection: links.named_by(connection, ids))
+    path = reading(links.path)
+    named_by = reading(links.named_by)
 
     @reads
     async def links_of(

@@ -18,8 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store.causality.ranges import names_of
 from app.store.conversations import deaths
 from app.store.database import tables
-from app.store.database.lanes import Lane
-from app.store.database.subject import Subject, reads
+from app.store.database.subject import Subject, reads, searches
 from app.store.reading import messages
 from app.store.reading.events import MAX_ID
 from app.store.reading.messages import MessageFacts
@@ -103,8 +102,10 @@ class _FailureScope(NamedTuple):
 class Failures(Subject):
     """The failures of all traces."""
 
+    @searches
     async def find(
         self,
+        connection: AsyncConnection,
         asked: FailureFilter,
         *,
         before: int | None = None,
@@ -117,39 +118,25 @@ class Failures(Subject):
         ``most`` are counted, and they are looked for this long. Raises `BadRequestError` where the
         database takes much longer than that.
         """
-
-        async def work(connection: AsyncConnection) -> FailurePage:
-            until = time.monotonic() + seconds
-            scope = await _scope(connection, asked)
-            counted: list[Failure] = []
-            at = before
-            while True:
-                candidates, is_end = await _candidates(connection, scope, at)
-                told = await _told(connection, scope, candidates)
-                counted += filter(asked.lets_through, told)
-                if is_end:
-                    return found(counted, limit, None)
-                at = candidates[-1].id
-                if len(counted) >= most or time.monotonic() > until:
-                    return found(counted, limit, at)
-
-        return await self.database.search(Lane.search, work)
+        until = time.monotonic() + seconds
+        scope = await _scope(connection, asked)
+        counted: list[Failure] = []
+        at = before
+        while True:
+            candidates, is_end = await _candidates(connection, scope, at)
+            told = await _told(connection, scope, candidates)
+            counted += filter(asked.lets_through, told)
+            if is_end:
+                return found(counted, limit, None)
+            at = candidates[-1].id
+            if len(counted) >= most or time.monotonic() > until:
+                return found(counted, limit, at)
 
     @reads
     async def span(self, connection: AsyncConnection, asked: FailureFilter) -> tuple[int, int]:
         """The ids that a period may have: the first and the last."""
         first, end = await ids_between(connection, asked.since, asked.until)
         return max(1, first or 1), MAX_ID if end is None else max(1, end - 1)
-
-    @reads
-    async def plan(self, connection: AsyncConnection, asked: FailureFilter) -> list[str]:
-        """The database's plan for a look-up, for tests."""
-        query = _query(await _scope(connection, asked), None)
-        if query is None:
-            return []
-        said = query.compile(connection.sync_engine, compile_kwargs={"literal_binds": True}).string
-        explain = "EXPLAIN QUERY PLAN " if self.database.dialect.is_alone else "EXPLAIN "
-        return [str(row) for row in await connection.exec_driver_sql(explain + said)]
 
 
 async def _scope(connection: AsyncConnection, asked: FailureFilter) -> _FailureScope:

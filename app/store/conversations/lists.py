@@ -28,7 +28,7 @@ from app.store.database.searched import (
     run_in_sql,
     searched_keys,
 )
-from app.store.database.subject import Subject
+from app.store.database.subject import Subject, searches
 from app.store.reading.events import by_id
 from app.store.reading.queries import ids_of
 from app.stored.conversations import (
@@ -55,19 +55,37 @@ T = TypeVar("T")
 class Conversations(Subject):
     """The conversations of all traces."""
 
+    @searches
     async def of_event(
-        self, event_id: int, via: Via, *, limit: int = 1_000, after: int | None = None
+        self,
+        connection: AsyncConnection,
+        event_id: int,
+        via: Via,
+        *,
+        limit: int = 1_000,
+        after: int | None = None,
     ) -> FoundConversation:
         """The conversation of an event: of the walk through it, up to ``limit`` events.
 
         Only messages that were published after the event ``after``. Raises `NotFoundError`, and
         `BadRequestError` if it takes too long.
         """
-        return await self.database.search(
-            Lane.search,
-            lambda connection: _of_event(
-                connection, self.database.dialect, event_id, via, limit, after
-            ),
+        start = await by_id(connection, event_id, NOTHING_LARGE)
+        roots = await Roots.of(connection, self.database.dialect, start.trace_id)
+        origin = await roots.origin_of(event_id, start.cause, via)
+        trace = Conversing(roots)
+        page, following = await trace.reached(origin, via, limit, after)
+        conversation, others = await trace.told(origin, page, via, truncated=following is not None)
+        return FoundConversation(
+            event=event_id,
+            root=origin.root,
+            trace_id=start.trace_id,
+            vhost=start.vhost,
+            via=via,
+            conversation=conversation,
+            other_roots=others,
+            last=max([origin.root, *page.ids]),
+            next=following,
         )
 
     async def list(
@@ -245,33 +263,6 @@ def _begins(via: Via) -> list[ColumnElement[bool]]:
         )
         conditions.append(~shares)
     return conditions
-
-
-async def _of_event(
-    connection: AsyncConnection,
-    dialect: Dialect,
-    event_id: int,
-    via: Via,
-    limit: int,
-    after: int | None,
-) -> FoundConversation:
-    start = await by_id(connection, event_id, NOTHING_LARGE)
-    roots = await Roots.of(connection, dialect, start.trace_id)
-    origin = await roots.origin_of(event_id, start.cause, via)
-    trace = Conversing(roots)
-    page, following = await trace.reached(origin, via, limit, after)
-    conversation, others = await trace.told(origin, page, via, truncated=following is not None)
-    return FoundConversation(
-        event=event_id,
-        root=origin.root,
-        trace_id=start.trace_id,
-        vhost=start.vhost,
-        via=via,
-        conversation=conversation,
-        other_roots=others,
-        last=max([origin.root, *page.ids]),
-        next=following,
-    )
 
 
 async def _roots_of(

@@ -14,6 +14,7 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database.engine import Database
+from app.store.database.lanes import Lane
 
 
 class Subject:
@@ -41,6 +42,30 @@ def reads(work: Inside[S, P, T]) -> Method[S, P, T]:
     @functools.wraps(work)
     async def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.database.read(lambda connection: work(self, connection, *args, **kwargs))
+
+    return method
+
+
+def reading(
+    work: Callable[Concatenate[AsyncConnection, P], Awaitable[T]],
+) -> Callable[Concatenate[Subject, P], Coroutine[Any, Any, T]]:
+    """A method that runs a function of a connection in a read-only transaction."""
+
+    @functools.wraps(work)
+    async def method(self: Subject, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.database.read(lambda connection: work(connection, *args, **kwargs))
+
+    return method
+
+
+def searches(work: Inside[S, P, T]) -> Method[S, P, T]:
+    """Run a method in a read-only transaction that may take long, as `Database.search`."""
+
+    @functools.wraps(work)
+    async def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.database.search(
+            Lane.search, lambda connection: work(self, connection, *args, **kwargs)
+        )
 
     return method
 

@@ -20,7 +20,7 @@ from app.store.database import tables
 from app.store.database.engine import Dialect
 from app.store.database.lanes import Lane
 from app.store.database.searched import searched_keys
-from app.store.database.subject import Subject, reads
+from app.store.database.subject import Subject, reading, reads, searches
 from app.store.reading import over_time
 from app.store.reading.events import all_by_ids, by_id, by_ids, found_by_ids
 from app.store.reading.filters import (
@@ -122,19 +122,8 @@ class _Scope(msgspec.Struct, frozen=True):
 class Events(Subject):
     """The events of all traces."""
 
-    @reads
-    async def get(
-        self, connection: AsyncConnection, event_id: int, large: Large = EVERYTHING
-    ) -> Event:
-        """One event; raises `NotFoundError`."""
-        return await by_id(connection, event_id, large)
-
-    @reads
-    async def get_all(
-        self, connection: AsyncConnection, ids: Sequence[int], large: Large = EVERYTHING
-    ) -> Sequence[Event]:
-        """The events with these ids, in their order; raises `NotFoundError` if there is not one."""
-        return await all_by_ids(connection, ids, large)
+    get = reading(by_id)
+    get_all = reading(all_by_ids)
 
     async def list(
         self,
@@ -217,18 +206,17 @@ class Events(Subject):
 
         return await self.database.search(_lane(asked), work)
 
-    async def over_time(self, asked: EventFilter, buckets: int) -> Histogram:
+    @searches
+    async def over_time(
+        self, connection: AsyncConnection, asked: EventFilter, buckets: int
+    ) -> Histogram:
         """Counts of events in each of at most this many parts of a period.
 
         The period is that of the filter, else from the oldest event that is kept to the newest.
         `NO_EVENTS` if there are none. Raises as `list`.
         """
-
-        async def work(connection: AsyncConnection) -> Histogram:
-            scope = await _scope(connection, self.database.dialect, asked)
-            return await over_time.histogram(connection, asked, scope, buckets)
-
-        return await self.database.search(Lane.search, work)
+        scope = await _scope(connection, self.database.dialect, asked)
+        return await over_time.histogram(connection, asked, scope, buckets)
 
     async def _listed(
         self,

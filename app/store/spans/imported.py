@@ -33,7 +33,7 @@ from app.store.causality.links import late_between
 from app.store.database import tables
 from app.store.database.chunks import chunks, rows_with
 from app.store.database.lanes import Lane
-from app.store.database.subject import Subject, reads, writes
+from app.store.database.subject import Subject, reading, reads, writes
 from app.store.reading.events import by_ids
 from app.store.spans.ancestry import has_sent
 from app.store.spans.leads import (
@@ -115,10 +115,7 @@ class Spans(Subject):
         found: int | None = (await connection.execute(query)).scalar_one_or_none()
         return found
 
-    @reads
-    async def late_between(self, connection: AsyncConnection, trace_id: int, a: int, b: int) -> int:
-        """The number of links between two events, in either order, that clocks do not have."""
-        return await late_between(connection, trace_id, a, b)
+    late_between = reading(late_between)
 
     @reads
     async def handled(self, connection: AsyncConnection, event: Event) -> list[HandlingTime]:
