@@ -157,7 +157,7 @@ class Claims:
             await asyncio.sleep(FOLLOW_SECONDS if feed.is_awaited else LOOK_SECONDS)
             if self._others:
                 with contextlib.suppress(OutageError):
-                    feed.advance(await self._store.last_event_id())
+                    await self._traces.follow()
 
     def _do(self, vhost: str, work: Callable[[str], Awaitable[None]]) -> None:
         """Do something with a trace, unless something is being done with it already."""

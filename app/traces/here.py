@@ -59,7 +59,7 @@ class TracesHere:
 
         Where there are other services, `app.traces.claims` says which of them run here.
         """
-        self.feed.advance(await self._store.events.last_id())
+        await self.follow()
         if not await self._elsewhere.living():
             for trace in await self._store.traces.list():
                 if trace.wanted:
@@ -68,6 +68,10 @@ class TracesHere:
                     trace.id, self._service
                 ):
                     self._tidy_later(trace.vhost)
+
+    async def follow(self) -> None:
+        """Hear of the newest event, whoever has stored it."""
+        self.feed.advance(await self._store.events.last_id())
 
     async def shutdown(self, deadline: float) -> None:
         """End all runs within ``deadline`` seconds; their queues keep collecting."""

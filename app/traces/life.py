@@ -22,42 +22,18 @@ class TraceState(enum.StrEnum):
     failed = "failed"
 
 
+_ENDS = frozenset({TraceState.stopping, TraceState.stopped, TraceState.failed})
+
 # Entering the present state again is not a transition. A run that returns is over however far it
 # came: a trace that was only asked to empty its queue is never `stopping`.
 TRANSITIONS: dict[TraceState, frozenset[TraceState]] = {
-    TraceState.starting: frozenset(
-        {
-            TraceState.running,
-            TraceState.waiting,
-            TraceState.stopping,
-            TraceState.stopped,
-            TraceState.failed,
-        }
-    ),
-    TraceState.running: frozenset(
-        {
-            TraceState.starting,
-            TraceState.waiting,
-            TraceState.stopping,
-            TraceState.stopped,
-            TraceState.failed,
-        }
-    ),
-    TraceState.waiting: frozenset(
-        {
-            TraceState.starting,
-            TraceState.running,
-            TraceState.stopping,
-            TraceState.stopped,
-            TraceState.failed,
-        }
-    ),
+    TraceState.starting: _ENDS | {TraceState.running, TraceState.waiting},
+    TraceState.running: _ENDS | {TraceState.starting, TraceState.waiting},
+    TraceState.waiting: _ENDS | {TraceState.starting, TraceState.running},
     TraceState.stopping: frozenset({TraceState.stopped}),
     TraceState.stopped: frozenset(),
     # It is tried again from time to time, and shown as failed until it runs.
-    TraceState.failed: frozenset(
-        {TraceState.running, TraceState.waiting, TraceState.stopping, TraceState.stopped}
-    ),
+    TraceState.failed: (_ENDS | {TraceState.running, TraceState.waiting}) - {TraceState.failed},
 }
 
 
@@ -90,25 +66,20 @@ class Life:
 
     def __init__(self) -> None:
         """Begin with `starting`."""
-        self._standing = Standing()
+        self.standing = Standing()
 
     @classmethod
     def run_again(cls, ended: Standing, waiting_for: str) -> Life:
         """Begin again after the trace's process died; its errors stay known."""
         life = cls()
-        life._standing = Standing(last_error=ended.last_error, restarts=ended.restarts)
+        life.standing = Standing(last_error=ended.last_error, restarts=ended.restarts)
         life.waiting(waiting_for)
         return life
 
     @property
-    def standing(self) -> Standing:
-        """Its standing now."""
-        return self._standing
-
-    @property
     def state(self) -> TraceState:
         """Its state now."""
-        return self._standing.state
+        return self.standing.state
 
     def running(self) -> None:
         """Note that the run has started, or has got over an outage."""
@@ -128,7 +99,7 @@ class Life:
 
     def stopping(self) -> None:
         """Note that the trace was asked to end."""
-        self._go(TraceState.stopping, waiting_for=self._standing.waiting_for)
+        self._go(TraceState.stopping, waiting_for=self.standing.waiting_for)
 
     def stopped(self) -> None:
         """Note that the run is over."""
@@ -136,8 +107,8 @@ class Life:
 
     def _fail(self, state: TraceState, error: str, next_try: str | None = None) -> None:
         self._go(self._unless_stopping(state), waiting_for=next_try)
-        self._standing = msgspec.structs.replace(
-            self._standing, last_error=error, restarts=self._standing.restarts + 1
+        self.standing = msgspec.structs.replace(
+            self.standing, last_error=error, restarts=self.standing.restarts + 1
         )
 
     def _unless_stopping(self, state: TraceState) -> TraceState:
@@ -146,6 +117,4 @@ class Life:
     def _go(self, state: TraceState, waiting_for: str | None) -> None:
         if state is not self.state and state not in TRANSITIONS[self.state]:
             raise IllegalTransitionError(f"a trace that is {self.state} cannot be {state}")
-        self._standing = msgspec.structs.replace(
-            self._standing, state=state, waiting_for=waiting_for
-        )
+        self.standing = msgspec.structs.replace(self.standing, state=state, waiting_for=waiting_for)

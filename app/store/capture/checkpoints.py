@@ -138,19 +138,15 @@ async def _participants(
 async def _copies(
     connection: AsyncConnection, trace_id: int, reference: References
 ) -> list[PendingCopy]:
+    its, event = tables.copies.c, tables.events.c
     query = (
         select(
-            tables.copies.c.number,
-            tables.copies.c.queue,
-            tables.copies.c.fingerprint,
-            tables.copies.c.recorded_at,
-            tables.events.c.id,
-            tables.events.c.clock,
-            tables.events.c.lamport,
+            *(its.number, its.queue, its.fingerprint, its.recorded_at),
+            *(event.id, event.clock, event.lamport),
         )
-        .join(tables.events, tables.events.c.id == tables.copies.c.event_id)
-        .where(tables.copies.c.trace_id == trace_id)
-        .order_by(tables.copies.c.number)
+        .join(tables.events, event.id == its.event_id)
+        .where(its.trace_id == trace_id)
+        .order_by(its.number)
     )
     return [
         PendingCopy(number, queue, fingerprint, reference(event_id, clock, lamport), recorded_at)
@@ -165,15 +161,11 @@ async def _handovers(
 ) -> list[Handover]:
     """Received events whose cause is still stored."""
     # First the last `most`, then those among them whose cause is left: as the tracker forgets.
+    its = tables.events.c
     last = (
-        select(
-            tables.events.c.id,
-            tables.events.c.queue,
-            tables.events.c.fingerprint,
-            tables.events.c.cause_id,
-        )
-        .where(tables.events.c.trace_id == trace_id, tables.events.c.cause_id.is_not(None))
-        .order_by(tables.events.c.id.desc())
+        select(its.id, its.queue, its.fingerprint, its.cause_id)
+        .where(its.trace_id == trace_id, its.cause_id.is_not(None))
+        .order_by(its.id.desc())
         .limit(most)
         .subquery()
     )
@@ -197,14 +189,8 @@ async def _named(
     its = tables.events.c
     query = (
         select(
-            its.id,
-            its.ids,
-            its.type,
-            its.cause_id,
-            its.participant,
-            its.height,
-            its.clock,
-            its.lamport,
+            *(its.id, its.ids, its.type, its.cause_id),
+            *(its.participant, its.height, its.clock, its.lamport),
         )
         .where(its.trace_id == trace_id, its.ids.is_not(None), ~its.quiet)
         .order_by(its.id.desc())

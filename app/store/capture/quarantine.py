@@ -13,6 +13,8 @@ from app.store.database.subject import Subject, reads
 from app.stored.capture import Quarantined
 from app.tracker.records import Unreadable
 
+_SHOWN = ("recorded_at", "reason", "routing_key", "headers", "body", "body_bytes")
+
 
 async def add(
     connection: AsyncConnection, trace_id: int, unreadable: list[Unreadable], most: int
@@ -51,16 +53,7 @@ class Quarantine(Subject):
         """The newest messages, newest first; ``before`` an id, for more."""
         its = tables.quarantine.c
         query = (
-            select(
-                its.id,
-                tables.traces.c.vhost,
-                its.recorded_at,
-                its.reason,
-                its.routing_key,
-                its.headers,
-                its.body,
-                its.body_bytes,
-            )
+            select(its.id, tables.traces.c.vhost, *(its[name] for name in _SHOWN))
             .join(tables.traces, tables.traces.c.id == tables.quarantine.c.trace_id)
             .order_by(tables.quarantine.c.id.desc())
             .limit(limit)

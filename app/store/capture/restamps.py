@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -55,6 +56,13 @@ from app.tracker.restamp import (
 
 # How many ids one statement goes through: PostgreSQL's have to end within a minute.
 SPAN = 50_000
+
+# What is read of an event, in the order of `StoredEvent`, and of its message.
+_OF_EVENT = (
+    *("id", "type", "channel", "recorded_at", "exchange", "queue", "routed_queues"),
+    *("cause_id", "quiet"),
+)
+_OF_MESSAGE = ("routing_keys", "properties", "payload", "payload_bytes")
 
 _new = tables.restamped.c
 _ways = tables.restamped_ways.c
@@ -133,25 +141,8 @@ class Restamps(Subject):
     ) -> list[StoredEvent]:
         """The next events of a trace, by id; with their ``messages`` where these are read again."""
         its = tables.events.c
-        of_messages = (
-            its.routing_keys,
-            its.properties,
-            its.payload,
-            its.payload_bytes,
-        )
         query = (
-            select(
-                its.id,
-                its.type,
-                its.channel,
-                its.recorded_at,
-                its.exchange,
-                its.queue,
-                its.routed_queues,
-                its.cause_id,
-                its.quiet,
-                *(of_messages if messages else ()),
-            )
+            select(*(its[name] for name in _OF_EVENT + (_OF_MESSAGE if messages else ())))
             .where(its.trace_id == trace_id, its.id > after)
             .order_by(its.id)
             .limit(limit)
@@ -161,22 +152,13 @@ class Restamps(Subject):
         if rows:
             span = rows[0].id, rows[-1].id
             links = await _links(connection, trace_id, *span, that_stay=messages)
-        return [
-            StoredEvent(
-                row.id,
-                row.type,
-                row.channel,
-                row.recorded_at,
-                row.exchange,
-                row.queue,
-                _texts(row.routed_queues),
-                row.cause_id,
-                row.quiet,
-                tuple(links.get(row.id, ())),
-                _message(row) if messages else None,
-            )
-            for row in rows
-        ]
+        stored = []
+        for row in rows:
+            *plain, routed_queues, cause, quiet = row[: len(_OF_EVENT)]
+            named, message = tuple(links.get(row.id, ())), _message(row) if messages else None
+            values = (*plain, _texts(routed_queues), cause, quiet, named, message)
+            stored.append(StoredEvent(*values))
+        return stored
 
     @reads
     async def channels(
@@ -226,30 +208,8 @@ class Restamps(Subject):
             await connection.execute(
                 delete(table).where(event_id.between(first, last), table.c.trace_id == trace_id)
             )
-        rows = [
-            (
-                new.event_id,
-                trace_id,
-                new.participant,
-                new.seq,
-                new.lamport,
-                new.height,
-                new.clock,
-                new.quiet,
-                b"".join(new.names.ids) if new.names.ids else None,
-            )
-            for new in stamps
-        ]
-        dialect = self.database.dialect
-        await dialect.insert_many(connection, tables.restamped, rows)
-        await dialect.insert_many(connection, tables.restamped_keys, _key_rows(trace_id, stamps))
-        await dialect.insert_many(connection, tables.restamped_edges, _edge_rows(trace_id, stamps))
-        ways = [
-            (new.event_id, link.cause, link.rule, trace_id, link.way)
-            for new in stamps
-            for link in new.ways
-        ]
-        await dialect.insert_many(connection, tables.restamped_ways, ways)
+        for table, rows in _rows_aside(trace_id, stamps):
+            await self.database.dialect.insert_many(connection, table, rows)
 
     @writes
     async def swap(
@@ -366,20 +326,40 @@ async def _move_links(
     return moved.rowcount
 
 
-def _key_rows(trace_id: int, stamps: Sequence[NewStamp]) -> list[Row]:
-    return [
-        (new.event_id, key, trace_id, roles)
-        for new in stamps
-        for key, roles in roles_of(new.names).items()
-    ]
-
-
-def _edge_rows(trace_id: int, stamps: Sequence[NewStamp]) -> list[Row]:
-    return [
-        (new.event_id, edge.cause.id, edge.rule, trace_id, int(edge.kind), int(edge.way))
-        for new in stamps
-        for edge in new.edges
-    ]
+def _rows_aside(trace_id: int, stamps: Sequence[NewStamp]) -> Iterator[tuple[Table, list[Row]]]:
+    """Rows of new stamps, and of the keys, links and ways that go with them."""
+    stamped = attrgetter("participant", "seq", "lamport", "height", "clock", "quiet")
+    yield (
+        tables.restamped,
+        [
+            (new.event_id, trace_id, *stamped(new), b"".join(new.names.ids) or None)
+            for new in stamps
+        ],
+    )
+    yield (
+        tables.restamped_keys,
+        [
+            (new.event_id, key, trace_id, roles)
+            for new in stamps
+            for key, roles in roles_of(new.names).items()
+        ],
+    )
+    yield (
+        tables.restamped_edges,
+        [
+            (new.event_id, edge.cause.id, edge.rule, trace_id, int(edge.kind), int(edge.way))
+            for new in stamps
+            for edge in new.edges
+        ],
+    )
+    yield (
+        tables.restamped_ways,
+        [
+            (new.event_id, link.cause, link.rule, trace_id, link.way)
+            for new in stamps
+            for link in new.ways
+        ],
+    )
 
 
 async def _replace_participants(

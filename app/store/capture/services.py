@@ -10,7 +10,6 @@ from sqlalchemy import (
     ColumnElement,
     and_,
     delete,
-    func,
     insert,
     not_,
     or_,
@@ -129,12 +128,6 @@ class Services(Subject):
         its = tables.traces.c
         query = select(its.id, its.vhost, its.wanted, its.holder).order_by(its.id)
         return [LeasedTrace(*row) for row in await connection.execute(query)]
-
-    @reads
-    async def last_event_id(self, connection: AsyncConnection) -> int:
-        """The newest event that any of them has stored, 0 before the first."""
-        newest = await connection.execute(select(func.max(tables.traces.c.last_event_id)))
-        return int(newest.scalar_one() or 0)
 
 
 def _microseconds(seconds: float) -> int:

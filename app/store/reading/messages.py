@@ -49,17 +49,9 @@ class MessageFacts(NamedTuple):
 
 
 _its = tables.events.c
+_PLAIN = ("id", "trace_id", "participant", "recorded_at", "cause_id", "queue", "exchange")
 _QUERY = select(
-    _its.id,
-    _its.trace_id,
-    _its.participant,
-    _its.recorded_at,
-    _its.cause_id,
-    _its.queue,
-    _its.exchange,
-    _its.routing_keys,
-    _its.routed_queues,
-    _its.fingerprint,
+    *(_its[name] for name in (*_PLAIN, "routing_keys", "routed_queues", "fingerprint")),
     case((func.length(_its.properties) <= MOST_PROPERTIES, _its.properties)),
     func.substr(_its.payload, 1, MOST_BODY),
 )

@@ -61,6 +61,7 @@ CHUNK = 200
 _spans, _links = tables.spans.c, tables.span_links.c
 _contexts, _late = tables.traceparents.c, tables.late_edges.c
 
+_OF_SPAN = [name for name in Span.__struct_fields__ if name != "links"]
 _CONTEXT = "SELECT context FROM traceparents WHERE trace_id = :trace AND event_id = :message"
 
 
@@ -71,17 +72,8 @@ class Spans(Subject):
     async def add(self, connection: AsyncConnection, spans: Sequence[Span]) -> int:
         """Store spans; returns how many of them are new. What is known by its ids stays."""
         rows = {
-            span.context: {
-                "context": span.context,
-                "parent": span.parent,
-                "is_remote": span.is_remote,
-                "kind": int(span.kind),
-                "started_at": span.started_at,
-                "ended_at": span.ended_at,
-                "service": span.service,
-                "delivery_id": None,
-                "is_new": True,
-            }
+            span.context: {name: getattr(span, name) for name in _OF_SPAN}
+            | {"kind": int(span.kind), "delivery_id": None, "is_new": True}
             for span in reversed(spans)
         }
         known = await self._known(connection, rows)
