@@ -37,7 +37,6 @@ class Child(Generic[T]):
         says: type[T],
         errors: asyncio.Task[None] | None,
     ) -> None:
-        """Use `start`."""
         self._process = process
         self._stdin = stdin
         self._stdout = stdout
@@ -78,7 +77,6 @@ class Child(Generic[T]):
 
     @property
     def pid(self) -> int:
-        """Its process id, also after it has ended."""
         return self._process.pid
 
     @property
@@ -104,11 +102,9 @@ class Child(Generic[T]):
         return self._decode(line) if line.endswith(b"\n") else None
 
     def hang_up(self) -> None:
-        """Close its stdin, which tells it to end."""
         self._stdin.close()
 
     async def wait(self) -> int:
-        """Wait for its end; return its exit code."""
         return await self._process.wait()
 
     async def leave(self, seconds: float) -> None:

@@ -6,12 +6,14 @@ and the exports need theirs whatever clients do.
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import resource
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
+
+from uvicorn.middleware.proxy_headers import _TrustedHosts
 
 from app.api.layers.metrics import HttpMetrics
 from app.api.signin.throttle import network_of
@@ -27,9 +29,7 @@ _LOG_EVERY = 60.0  # seconds between two lines about refusals
 class HeldConnection(Protocol):
     """A connection that can be taken from its client."""
 
-    def give_up(self) -> None:
-        """Cut the connection off."""
-        ...
+    def give_up(self) -> None: ...
 
 
 class Connections:
@@ -54,72 +54,65 @@ class Connections:
         self.most = most
         self.most_of_one = most_of_one
         self._metrics = metrics
-        self._is_proxy = _matcher(proxies)
+        self._proxies = _TrustedHosts(list(proxies))
         self._clock = clock
-        self._address: dict[HeldConnection, str] = {}
-        self._of: dict[str, dict[HeldConnection, None]] = {}
-        # Both: longest waiting first.
-        self._waiting: dict[HeldConnection, None] = {}
-        self._waiting_of: dict[str, dict[HeldConnection, None]] = {}
+        self._network: dict[HeldConnection, str] = {}
+        self._held_by: Counter[str] = Counter()
+        self._waiting: dict[HeldConnection, None] = {}  # longest waiting first
         self._refused_since_log = 0
         self._logged_at = -_LOG_EVERY
 
     def __len__(self) -> int:
-        return len(self._address)
+        return len(self._network)
 
     def admit(self, connection: HeldConnection, address: str) -> bool:
         """Admit a connection, if need be in place of a waiting one; False to refuse it."""
         network = network_of(address)
-        if not self._is_proxy(address) and not self._room(
-            len(self._of.get(network, ())), self.most_of_one, self._waiting_of.get(network, {})
-        ):
+        is_full = self._held_by[network] >= self.most_of_one and address not in self._proxies
+        if is_full and not self._make_room(network):
             self._refuse("address", f"{network} has {self.most_of_one}")
             return False
-        if not self._room(len(self._address), self.most, self._waiting):
+        if len(self) >= self.most and not self._make_room():
             self._refuse("total", f"there are {self.most} of all clients")
             return False
-        self._address[connection] = network
-        self._of.setdefault(network, {})[connection] = None
-        self._metrics.connections.set(len(self._address))
+        self._network[connection] = network
+        self._held_by[network] += 1
+        self._metrics.connections.set(len(self))
         self.waits(connection)
         return True
 
     def waits(self, connection: HeldConnection) -> None:
         """Note that a connection no longer has a complete request under way."""
-        network = self._address.get(connection)
-        if network is not None and connection not in self._waiting:
-            self._waiting[connection] = None
-            self._waiting_of.setdefault(network, {})[connection] = None
+        if connection in self._network:
+            self._waiting.setdefault(connection)
 
     def works(self, connection: HeldConnection) -> None:
         """Note that a complete request on the connection is being answered."""
-        network = self._address.get(connection)
-        if network is not None:
-            self._waiting.pop(connection, None)
-            _discard(self._waiting_of, network, connection)
+        self._waiting.pop(connection, None)
 
     def release(self, connection: HeldConnection) -> None:
         """Forget a connection that has ended; a second call does no harm."""
         self.works(connection)
-        network = self._address.pop(connection, None)
+        network = self._network.pop(connection, None)
         if network is not None:
-            _discard(self._of, network, connection)
-            self._metrics.connections.set(len(self._address))
+            self._held_by[network] -= 1
+            if not self._held_by[network]:
+                del self._held_by[network]
+            self._metrics.connections.set(len(self))
 
     def cut(self, state: str) -> None:
         """Count a connection that the service ended, by what it was doing."""
         self._metrics.cut.labels(state).inc()
 
-    def _room(self, count: int, most: int, waiting: dict[HeldConnection, None]) -> bool:
-        if count < most:
-            return True
-        longest = next(iter(waiting), None)
-        if longest is None:
-            return False
-        self.release(longest)
-        self.cut("replaced")
-        longest.give_up()
-        return True
+    def _make_room(self, network: str | None = None) -> bool:
+        """End the connection that has waited longest, of all or of a network; False if none has."""
+        for longest in self._waiting:
+            if network is None or self._network[longest] == network:
+                self.release(longest)
+                self.cut("replaced")
+                longest.give_up()
+                return True
+        return False
 
     def _refuse(self, bound: str, sentence: str) -> None:
         self._metrics.refused.labels(bound).inc()
@@ -135,37 +128,6 @@ class Connections:
             self._logged_at, self._refused_since_log = now, 0
 
 
-def _discard(
-    groups: dict[str, dict[HeldConnection, None]], network: str, connection: HeldConnection
-) -> None:
-    group = groups.get(network)
-    if group is not None:
-        group.pop(connection, None)
-        if not group:
-            del groups[network]
-
-
-def _matcher(proxies: tuple[str, ...]) -> Callable[[str], bool]:
-    """Tell whether an address is one of the proxies: addresses, networks, or ``*`` for all."""
-    networks = []
-    for proxy in proxies:
-        try:
-            networks.append(ipaddress.ip_network(proxy))
-        except ValueError:
-            continue  # a name, which no connection has as its address
-
-    def is_proxy(address: str) -> bool:
-        if "*" in proxies:
-            return True
-        try:
-            parsed = ipaddress.ip_address(address)
-        except ValueError:
-            return False
-        return any(parsed in network for network in networks)
-
-    return is_proxy
-
-
 def raise_descriptors() -> None:
     """Raise the limit of descriptors as far as allowed: many systems start with 1024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -175,7 +137,6 @@ def raise_descriptors() -> None:
 
 
 def descriptors() -> int:
-    """The number of descriptors that the process may have open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _DESCRIPTORS_MOST if soft == resource.RLIM_INFINITY else soft
 

@@ -373,7 +373,7 @@ async def _wrong_queue(
 async def _lack_of_rights(
     vhost: str, user: str, management: ManagementApi, queue: str, exchange: str
 ) -> tuple[str, str] | None:
-    """What an account lacks for a queue of ours on an exchange, and the command that gives it."""
+    """Rights that an account lacks for a queue of ours on an exchange, and what gives them."""
     try:
         permissions = await management.permissions(vhost, user)
         missing = missing_rights(permissions, queue, exchange)
@@ -422,7 +422,7 @@ def _extended(pattern: str, *names: str) -> str:
 def missing_rights(
     permissions: Permissions, queue: str, exchange: str = TRACE_EXCHANGE
 ) -> list[str]:
-    """What the capturing account needs, for a queue of ours on an exchange, and does not have."""
+    """Rights that an account needs for a queue of ours on an exchange, and does not have."""
     needed = [
         ("configure", permissions.configure, queue),
         ("write", permissions.write, queue),

@@ -77,7 +77,6 @@ class Closing:
         self._task = asyncio.create_task(self._give_up(), name="closing")
 
     def left(self) -> float:
-        """The seconds that are left."""
         if self._until is None:
             return self._seconds
         return max(0.0, self._until - asyncio.get_running_loop().time())

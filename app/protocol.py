@@ -15,12 +15,11 @@ import httptools
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from app.api.headers import SECURITY_HEADERS
 from app.api.layers.bodies import BODY_BYTES
-from app.api.problems import problem
+from app.api.problems import SECURITY_HEADERS, problem
 from app.api.signin.throttle import network_of
 from app.connections import Connections
-from app.turns import Turns
+from app.round_robin import Turns
 
 _LONGEST_HEAD = 65_536  # bytes
 _MOST_HEADERS = 100
@@ -31,7 +30,7 @@ LEAST_TAKEN = 16_384  # bytes; less than what is left when the transport asks fo
 
 
 class ConnectionPhase(StrEnum):
-    """What a connection waits for. All but `answer` wait for the client, and have a deadline."""
+    """The phase of a connection. All but `answer` wait for the client, and have a deadline."""
 
     head = "head"  # a request's head: its first byte, or the rest of it
     body = "body"  # the rest of a body whose request is answered already
@@ -87,7 +86,6 @@ class GuardedProtocol(HttpToolsProtocol):
             transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
         self.unread.pop(self, None)
         self.connected.release(self)
         self._unset_keepalive_if_required()
@@ -138,7 +136,6 @@ class GuardedProtocol(HttpToolsProtocol):
         """Do nothing: any byte stops uvicorn's own timer, and only an answer starts it."""
 
     def give_up(self) -> None:
-        """Cut the connection off to make room for another."""
         self.transport.abort()
 
     def _is_answering(self) -> bool:
@@ -175,7 +172,6 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
-        """Take a part of the target."""
         self._measure(len(url))
         super().on_url(url)
 
@@ -203,7 +199,6 @@ class GuardedProtocol(HttpToolsProtocol):
             super().on_body(body[: max(0, most + 1 - len(self.cycle.body))])
 
     def on_message_complete(self) -> None:
-        """Note that the whole request has arrived."""
         self._in_body = False
         if self._is_answering():
             self.connected.works(self)

@@ -93,7 +93,6 @@ async def _main() -> None:
 
 
 def main() -> None:
-    """Run until it is done, or stdin ends."""
     tune_garbage_collection()
     uvloop.run(_main())
 

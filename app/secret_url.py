@@ -48,17 +48,14 @@ class SecretUrl:
 
     @property
     def parts(self) -> SplitResult:
-        """The URL's parts, as ``urllib.parse.urlsplit`` gives them."""
         return self._parts
 
     @property
     def user(self) -> str | None:
-        """The user name, decoded."""
         return None if self._parts.username is None else unquote(self._parts.username)
 
     @property
     def password(self) -> str | None:
-        """The password, decoded."""
         return None if self._parts.password is None else unquote(self._parts.password)
 
     @property

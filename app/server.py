@@ -25,8 +25,8 @@ from app.connections import bounded, descriptors, raise_descriptors
 from app.errors import SettingsError
 from app.garbage import tune_garbage_collection
 from app.protocol import ConnectionPhase, GuardedProtocol
+from app.round_robin import Turns
 from app.settings import Settings
-from app.turns import Turns
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -57,7 +57,6 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Take none."""
         yield
 
     def stop(self) -> None:
@@ -97,12 +96,11 @@ async def serve(app: FastAPI, settings: Settings, listener: socket.socket) -> No
 
 
 def _backlog() -> int:
-    """How many may wait to be accepted: all are accepted at once, before any can be refused."""
+    """The most that wait to be accepted: all are accepted at once, before any can be refused."""
     return min(_BACKLOG, max(1, descriptors() // 8))
 
 
 def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
-    """uvicorn's configuration, with `GuardedProtocol`."""
     own = {
         "limits": {
             ConnectionPhase.head: bodies.REQUEST_SECONDS,

@@ -420,22 +420,18 @@ class Settings(BaseSettings):
 
     @property
     def database(self) -> SecretUrl:
-        """The database's URL, with the default filled in."""
         return self.database_url or SecretUrl(f"sqlite:///{self.data_dir / 'itc.db'}")
 
     @property
     def exports(self) -> Path:
-        """The folder of the exports, with the default filled in."""
         return self.export_dir or self.data_dir / "exports"
 
     @property
     def archives(self) -> Path:
-        """The folder of the archives, with the default filled in."""
         return self.archive_dir or self.data_dir / "archives"
 
     @property
     def service(self) -> str:
-        """The name of this service."""
         return self.service_name or f"{socket.gethostname()}:{self.port}"
 
     def portable(self) -> dict[str, Any]:

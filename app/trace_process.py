@@ -88,7 +88,6 @@ async def _main() -> None:
 
 
 def main() -> None:
-    """Run until stdin ends."""
     leave_signals_to_the_service()
     tune_garbage_collection()
     uvloop.run(_main())

@@ -57,7 +57,6 @@ class Heavy(msgspec.Struct, frozen=True):
         return [self._marked(row) if row.id in self.sizes else self.view(row) for row in rows]
 
     def view(self, row: Event) -> dict[str, Any]:
-        """One event's view."""
         view = event_view(row, self.content, self.columns)
         if self.links is not None:
             view["links"] = shown([*self.links.get(row.id, ())])
@@ -74,7 +73,6 @@ def events_answer(value: Any, heavy: Heavy, events: Events, budget: ByteBudget) 
 
 
 def encoded_answer(encoded: bytes, heavy: Heavy, events: Events, budget: ByteBudget) -> Response:
-    """As `events_answer`, for a value that is already encoded."""
     if not heavy.sizes:
         return Response(encoded, media_type="application/json")
     return LongAnswer(encoded, heavy, events, budget)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from fastapi import Depends, FastAPI
@@ -11,12 +12,16 @@ from starlette.middleware.cors import CORSMiddleware
 
 from app.api import openapi, problems
 from app.api.dashboard import Dashboard
-from app.api.layers.bodies import BoundedBody, larger_bodies
-from app.api.layers.head import HeadLikeGet
-from app.api.layers.hosts import OneHost
+from app.api.layers.bodies import BoundedBody, HeadLikeGet, larger_bodies
 from app.api.layers.metrics import HttpMetrics, MeasuredRequests
 from app.api.layers.paths import PathSegments
-from app.api.layers.security import LoopbackHosts, SameOriginWrites, SecurityHeaders
+from app.api.layers.security import (
+    Refusing,
+    SecurityHeaders,
+    loopback_host,
+    one_host,
+    same_origin,
+)
 from app.api.parameters import single_parameters
 from app.api.routes import (
     archive,
@@ -111,7 +116,8 @@ def _add_layers(app: FastAPI, settings: Settings) -> None:
     app.add_middleware(BoundedBody, larger=larger_bodies(settings.otlp))
     app.state.http_metrics = HttpMetrics()
     app.add_middleware(MeasuredRequests, metrics=app.state.http_metrics)
-    app.add_middleware(SameOriginWrites, allowed_origins=settings.cors_origins)
+    allowed = frozenset(origin.lower() for origin in settings.cors_origins)
+    app.add_middleware(Refusing, check=partial(same_origin, allowed=allowed))
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -121,8 +127,8 @@ def _add_layers(app: FastAPI, settings: Settings) -> None:
             expose_headers=("content-disposition", "location", "preference-applied", "retry-after"),
         )
     if settings.auth == "none":
-        app.add_middleware(LoopbackHosts)
+        app.add_middleware(Refusing, check=loopback_host)
     app.add_middleware(HeadLikeGet)
     app.add_middleware(PathSegments)
-    app.add_middleware(OneHost)
+    app.add_middleware(Refusing, check=one_host)
     app.add_middleware(SecurityHeaders, cross_origin=bool(settings.cors_origins))

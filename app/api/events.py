@@ -128,7 +128,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Related(msgspec.Struct, frozen=True):
-    """What is said of two events."""
+    """The relation of two events, in a word and in a sentence."""
 
     vhost: str
     relation: Relation
@@ -182,7 +182,6 @@ def event_view(
 def event_detail(
     event: Event, vector: Iterable[VectorEntry], handled: Iterable[HandlingTime]
 ) -> EventDetail:
-    """An event's three clocks, and when its message was handled."""
     stamp = event.stamp
     id_tree, event_tree = packed_texts(stamp.packed, event.interval)
     itc = ItcClock(

@@ -116,7 +116,6 @@ def _correct_answers(answers: dict[str, Any]) -> None:
 
 
 def example(value: object) -> dict[str, Any]:
-    """An example of a parameter, for its ``openapi_examples``."""
     return {"default": {"value": value}}
 
 

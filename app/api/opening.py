@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def authenticator(settings: Settings, management: ManagementApi) -> Authenticator:
-    """Whoever decides who may sign in."""
     if settings.auth == "none":
         return OpenAccess()
     return BrokerAuthenticator(

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import Enum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from fastapi import Request
 from pydantic import AfterValidator, Field, GetPydanticSchema
 from pydantic_core import core_schema
 
 from app.errors import BadRequestError
-from model.words import Via
+from app.stored.assertions import ViolationKind
+from app.stored.failures import FailureKind
+from app.stored.jobs import JobState
+from app.stored.reading import Sort
+from app.tracker import Policy
+from model.answers import Verdict
+from model.conversations import Outcome
+from model.words import EventType, LinkKind, Match, Via
 
 
 def unescape(segment: str) -> str:
@@ -19,12 +26,36 @@ def unescape(segment: str) -> str:
     return segment.replace("%2F", "/").replace("%25", "%")
 
 
-def names_of(kind: type[Enum]) -> GetPydanticSchema:
-    """Of a ``str`` in an annotation: one of the enum's names, as a `Literal` of them has it."""
-    return GetPydanticSchema(lambda *_: core_schema.literal_schema(list(kind.__members__)))
+def word_of(kind: type[Enum]) -> Any:
+    """A member by its name, which is described as a `Literal` of the names is.
+
+    As text, since of an enum FastAPI makes a component of its own.
+    """
+
+    def schema(*_: Any) -> core_schema.CoreSchema:
+        names = core_schema.literal_schema(list(kind.__members__))
+        return core_schema.no_info_after_validator_function(lambda name: kind[name], names)
+
+    return Annotated[str, GetPydanticSchema(schema)]
 
 
-ViaWord = Annotated[str, names_of(Via)]
+if TYPE_CHECKING:
+    EventTypeWord: TypeAlias = EventType
+    FailureWord: TypeAlias = FailureKind
+    LinkKindWord: TypeAlias = LinkKind
+    MatchWord: TypeAlias = Match
+    OutcomeWord: TypeAlias = Outcome
+    PolicyWord: TypeAlias = Policy
+    SortWord: TypeAlias = Sort
+    StateWord: TypeAlias = JobState
+    VerdictWord: TypeAlias = Verdict
+    ViaWord: TypeAlias = Via
+    ViolationWord: TypeAlias = ViolationKind
+else:
+    EventTypeWord, FailureWord, LinkKindWord = map(word_of, (EventType, FailureKind, LinkKind))
+    MatchWord, OutcomeWord, PolicyWord, SortWord = map(word_of, (Match, Outcome, Policy, Sort))
+    StateWord, VerdictWord, ViaWord = map(word_of, (JobState, Verdict, Via))
+    ViolationWord = word_of(ViolationKind)
 # NUL: no name on the broker contains it, and PostgreSQL cannot store it.
 WITHOUT_NUL = r"^[^\x00]*$"
 
@@ -39,7 +70,7 @@ LONGEST_WALK = 1_000
 
 
 def waiting(seconds: float) -> float:
-    """How long a client that asks for this long waits."""
+    """The seconds that a client waits which asks for this many."""
     return min(seconds, WAIT_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""Whether what the service depends on answers."""
+"""Readiness: all that the service depends on answers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ class Readiness:
         self._unanswered: dict[str, asyncio.Future[Any]] = {}
 
     async def checks(self) -> dict[str, Condition]:
-        """Each dependency's condition."""
         async with self._asking:
             if time.monotonic() >= self._until:
                 asked = (self._condition(name) for name in self._questions)

@@ -25,7 +25,7 @@ async def check_rights(user: User, request: Request) -> None:
 
 
 async def reason_to_drop(user: User, request: Request) -> str | None:
-    """Why a running stream has to end; None if it may go on."""
+    """The reason why a running stream has to end; None if it may go on."""
     try:
         await check_rights(user, request)
     except ItcError as error:

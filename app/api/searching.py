@@ -49,7 +49,6 @@ class Searches:
 
     @property
     def waiting(self) -> int:
-        """The number of those that wait for their turn."""
         return self._slots.waiting
 
     async def find(
@@ -63,7 +62,6 @@ class Searches:
         large: Large,
         follow: bool = False,
     ) -> EventList:
-        """As `Events.find`, for a user."""
         async with self._turn_for(owner, is_quick(asked), follow):
             return await self._events.find(
                 asked, after=after, before=before, limit=limit, large=large, follow=follow
@@ -80,7 +78,6 @@ class Searches:
         descending: bool,
         large: Large,
     ) -> EventPage:
-        """As `Events.page`, for a user."""
         async with self._turn_for(owner, is_quick(asked, sort, (page - 1) * page_size)):
             return await self._events.page(
                 asked,
@@ -92,7 +89,6 @@ class Searches:
             )
 
     async def over_time(self, owner: str, asked: EventFilter, buckets: int) -> Histogram:
-        """As `Events.over_time`, for a user."""
         async with self._turn_for(owner, asked.is_of_times_alone):
             return await self._events.over_time(asked, buckets)
 
@@ -104,7 +100,6 @@ class Searches:
         return self._turn_for(owner, is_quick)
 
     def turn(self, owner: str) -> AbstractAsyncContextManager[None]:
-        """A turn for any other search."""
         return self._turn_for(owner, quick=False)
 
     @asynccontextmanager

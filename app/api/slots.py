@@ -29,7 +29,6 @@ class Slots:
 
     @property
     def waiting(self) -> int:
-        """The number of those that wait."""
         return len(self._waiting)
 
     @asynccontextmanager

@@ -34,7 +34,6 @@ def heartbeat(event_id: int | None = None) -> bytes:
 
 
 def frame(event: str, data: object) -> bytes:
-    """One named server-sent event."""
     return b"event: %b\ndata: %b\n\n" % (event.encode(), msgspec.json.encode(data))
 
 
@@ -106,11 +105,9 @@ class Subscribers:
         self.dropped = 0
 
     def admit(self) -> None:
-        """Let one more in; raises `TooManyRequestsError`."""
         if self.count >= self._most:
             raise TooManyRequestsError("the live tail has no room for more readers")
         self.count += 1
 
     def leave(self) -> None:
-        """Let one go."""
         self.count -= 1

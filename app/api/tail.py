@@ -111,12 +111,10 @@ class Tail:
 
     @property
     def newest(self) -> int:
-        """The newest stored event's id."""
         return self._feed.latest
 
     @property
     def kept_bytes(self) -> int:
-        """The size of the batches that are kept."""
         return sum(each.bytes for each in self._batches.values() if each.task.done())
 
     async def after(

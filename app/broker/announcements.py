@@ -93,7 +93,6 @@ class AnnouncementStream:
         )
 
     async def acknowledge(self, tag: int) -> None:
-        """Acknowledge everything up to a tag; raises `OutageError`."""
         self._check()
         with _outages(self._place, self._queue):
             await self._channel.basic_ack(tag, multiple=True, wait=False)
@@ -109,13 +108,11 @@ class AnnouncementStream:
                 await self._channel.queue_bind(self._queue, EVENT_EXCHANGE, routing_key=key)
 
     def lose(self, reason: OutageError) -> None:
-        """Note that nothing more will come, and why."""
         if self._lost is None:
             self._lost = reason
         self._arrived.set()
 
     def take_in(self, deliveries: list[Arrival]) -> None:
-        """Take in what has arrived."""
         self._waiting.extend(deliveries)
         self._arrived.set()
 
@@ -149,7 +146,6 @@ class Announcements:
 
     @property
     def bindings(self) -> list[Binding]:
-        """The bindings of the queue to the event exchange."""
         return [Binding(self.queue, "queue", key) for key in KEYS]
 
     @asynccontextmanager

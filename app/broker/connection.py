@@ -51,18 +51,15 @@ class Gate:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether it is open."""
         return self._open.is_set()
 
     def set_open(self, is_open: bool) -> None:
-        """Open or close it."""
         if is_open:
             self._open.set()
         else:
             self._open.clear()
 
     async def passed(self) -> None:
-        """Wait until it is open."""
         if not self._open.is_set():
             await self._open.wait()
 
@@ -78,11 +75,9 @@ class DivertingReader:
         self._passed_at = 0.0
 
     def at_eof(self) -> bool:
-        """Tell whether nothing more can come."""
         return not self._passed and self._reader.at_eof()
 
     async def readexactly(self, count: int) -> bytes:
-        """Read exactly `count` bytes, once the gate is open."""
         while len(self._passed) < count:
             if not await self._read_on():
                 raise asyncio.IncompleteReadError(bytes(self._passed), count)
@@ -149,7 +144,6 @@ class NamedUnderlay(UnderlayConnection):
         vhost: str = "/",
         **kwargs: Any,
     ) -> AbstractConnection:
-        """Open it."""
         connection = _Watched(url, **kwargs)
         connection.vhost = vhost
         async with asyncio.timeout(timeout):
@@ -184,7 +178,6 @@ class VhostConnection(aio_pika.Connection):
         """Do what makes a close end that still waits."""
 
     async def connect(self, timeout: float | int | None = None) -> None:  # noqa: ASYNC109 - theirs
-        """Open it."""
         self.transport = await NamedUnderlay.connect(
             self.url, self._on_connection_close, timeout, vhost=self._vhost, **self.kwargs
         )
@@ -195,7 +188,6 @@ class TraceConnection(VhostConnection):
     """A connection whose deliveries on one channel are diverted."""
 
     def __init__(self, url: URL, vhost: str, **kwargs: Any) -> None:
-        """Prepare it for ``vhost``."""
         super().__init__(url, vhost, **kwargs)
         tls = url.scheme == "amqps"
         self._sockets: TransportFactory = TLSTransportFactory() if tls else TCPTransportFactory()
@@ -205,13 +197,11 @@ class TraceConnection(VhostConnection):
         self.kwargs["transport_factory"] = self
 
     async def create(self, url: URL, **kwargs: Any) -> tuple[StreamReader, StreamWriter]:
-        """Open the transport (the client library's factory method)."""
         reader, writer = await self._sockets.create(url, **kwargs)
         self._transport = writer.transport
         return cast("StreamReader", DivertingReader(reader, self.gate, self._splitter)), writer
 
     async def leave(self) -> None:
-        """As `VhostConnection.leave`."""
         self.gate.set_open(True)  # the broker's closing frames are read like anything else
         await super().leave()
 

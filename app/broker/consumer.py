@@ -87,7 +87,6 @@ class TraceStream:
         *,
         queue_is_new: bool,
     ) -> None:
-        """Wrap an open channel of a connection to ``place``."""
         self._channel = channel
         self._queue = queue
         self.about = Own(queue, place.user).about
@@ -130,7 +129,6 @@ class TraceStream:
         return self._take(most)
 
     async def acknowledge(self, tag: int) -> None:
-        """Acknowledge everything up to a delivery tag."""
         self._check()
         with outages(self._place):
             await self._channel.basic_ack(tag, multiple=True, wait=False)
@@ -192,7 +190,6 @@ class TraceStream:
         await self.consume()
 
     async def end_portion(self) -> None:
-        """Have the broker send no more."""
         self._check()
         with outages(self._place):
             await self._channel.basic_cancel(self._tag)
@@ -215,16 +212,13 @@ class TraceStream:
 
     @property
     def buffered(self) -> int:
-        """The number of messages that have arrived and are not taken yet."""
         return len(self._waiting)
 
     def take_largest(self) -> int:
-        """The size of the largest body that has arrived since the last call."""
         largest, self._largest = self._largest, 0
         return largest
 
     def lose(self, reason: OutageError) -> None:
-        """Note that nothing more will come, and why."""
         if self._lost is None:
             self._lost = reason
         self._arrived.set()
@@ -340,7 +334,6 @@ class Firehose:
         return MarkPublisher(url, vhost, self.queue, through_default=through_default)
 
     async def delete_queue(self, vhost: str) -> None:
-        """Delete the trace queue of a virtual host and what it holds."""
         connection = await self._connect(vhost)
         try:
             with outages(self._place(vhost)):
@@ -408,7 +401,6 @@ class Firehose:
 
     @asynccontextmanager
     async def _publishing(self, vhost: str) -> AsyncIterator[AbstractChannel]:
-        """A channel that confirms, on a connection of its own."""
         connection = await self._connect(vhost)
         try:
             yield await connection.channel(publisher_confirms=True)

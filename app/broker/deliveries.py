@@ -54,7 +54,6 @@ class Arrival(msgspec.Struct, gc=False):
     digest: bytes = b""
 
     def read(self) -> None:
-        """Find out what it says."""
         self.message = parse(self.routing_key, self.header, self.body, self.at)
 
 
@@ -79,7 +78,6 @@ class DeliverySplitter:
 
     @property
     def is_diverting(self) -> bool:
-        """Tell whether deliveries are diverted."""
         return self._channel != 0
 
     def divert(self, channel: int, take: Callable[[list[Arrival]], None]) -> None:
@@ -146,7 +144,7 @@ class DeliverySplitter:
         return behind
 
     def _is_ours(self, kind: int, data: bytes, begin: int, end: int) -> bool:
-        """Whether a frame of our channel belongs to a delivery; if so, add it to that delivery."""
+        """Add a frame of our channel to its delivery; False if it belongs to none."""
         if kind == METHOD:
             is_delivery = data.startswith(DELIVER, begin)
             if is_delivery:

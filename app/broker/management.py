@@ -152,7 +152,7 @@ class _Page(msgspec.Struct):
 
 
 class VhostCounts(msgspec.Struct, frozen=True):
-    """What a virtual host's channels did, as far as the statistics are; absent where none are."""
+    """Counts of a virtual host's channels, as far as the statistics are."""
 
     message_stats: dict[str, Any] | None = None
 
@@ -172,7 +172,8 @@ class _Overview(msgspec.Struct):
 class ManagementApi:
     """A client of one broker's management API, under the service's own account.
 
-    ``base_url`` is ``http://host:port`` without credentials.
+    ``base_url`` is ``http://host:port`` without credentials. What the broker does not know is a
+    `NotFoundError`.
     """
 
     def __init__(
@@ -199,7 +200,6 @@ class ManagementApi:
         )
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._http.aclose()
 
     # As the service's users
@@ -220,30 +220,26 @@ class ManagementApi:
     # As the service
 
     async def own_user(self) -> BrokerUser:
-        """The service's own account: its name and tags."""
-        return _user(await self._as_service("GET", "/api/whoami", _Whoami))
+        return _user(await self._get("/api/whoami", _Whoami))
 
     async def vhosts(self) -> frozenset[str]:
         """Virtual hosts that the service's own account can see."""
-        found = await self._as_service("GET", "/api/vhosts?columns=name", list[_Named])
+        found = await self._get("/api/vhosts?columns=name", list[_Named])
         return frozenset(vhost.name for vhost in found)
 
     async def version(self) -> str:
-        """The broker's version, such as ``3.10.8``."""
-        return (await self._as_service("GET", "/api/overview", _Overview)).rabbitmq_version
+        return (await self._get("/api/overview", _Overview)).rabbitmq_version
 
     async def nodes(self) -> list[Node]:
-        """The nodes of the cluster, running or not."""
         path = f"/api/nodes?columns={','.join(Node.__struct_fields__)}"
-        return await self._as_service("GET", path, list[Node])
+        return await self._get(path, list[Node])
 
     async def vhost_counts(self, vhost: str) -> VhostCounts:
-        """The counters of a virtual host; raises `NotFoundError`."""
-        return await self._as_service("GET", f"/api/vhosts/{_segment(vhost)}", VhostCounts)
+        return await self._get(_path("vhosts", vhost), VhostCounts)
 
     async def amqp_listeners(self) -> dict[str, tuple[str, str, int]]:
         """Scheme, host and port for AMQP of each running node, by name: the first it has."""
-        overview = await self._as_service("GET", "/api/overview", _Overview)
+        overview = await self._get("/api/overview", _Overview)
         found: dict[str, tuple[str, str, int]] = {}
         for each in overview.listeners:
             scheme = _AMQP_SCHEMES.get(each.protocol)
@@ -256,30 +252,23 @@ class ManagementApi:
         return set(await self._endpoints())
 
     async def queue(self, vhost: str, name: str) -> QueueInfo:
-        """One queue's numbers. Raises `NotFoundError` if there is no such queue."""
-        path = f"/api/queues/{_segment(vhost)}/{_segment(name)}"
-        return await self._as_service("GET", path, QueueInfo)
+        return await self._get(_path("queues", vhost, name), QueueInfo)
 
     async def consumers(self, vhost: str, name: str) -> dict[str, str | None]:
         """The connections that consume a queue; of ours also the service that each belongs to."""
-        path = f"/api/queues/{_segment(vhost)}/{_segment(name)}"
-        queue = await self._as_service("GET", path, _Consumed)
+        queue = await self._get(_path("queues", vhost, name), _Consumed)
         found: dict[str, str | None] = {}
         for consumer in queue.consumer_details:
             connection = consumer.channel_details.connection_name
             with contextlib.suppress(NotFoundError):
-                about = await self._as_service(
-                    "GET", f"/api/connections/{_segment(connection)}", _Connected
-                )
+                about = await self._get(_path("connections", connection), _Connected)
                 said = about.client_properties.get(SERVICE_PROPERTY)
                 found[connection] = said if isinstance(said, str) else None
         return found
 
     async def close_connection(self, name: str, reason: str) -> None:
-        """Close somebody's connection to the broker."""
-        url = f"{self._base_url}/api/connections/{_segment(name)}"
         with contextlib.suppress(NotFoundError):  # it is gone
-            await self._request("DELETE", url, headers={"X-Reason": reason})
+            await self._request("DELETE", _path("connections", name), headers={"X-Reason": reason})
 
     async def get(
         self, vhost: str, name: str, count: int, *, remove: bool, body: int, seconds: float
@@ -289,31 +278,28 @@ class ManagementApi:
         They reach us as JSON, so this works for messages that no AMQP frame can hold. ``body`` is
         how much of a body is shown, ``seconds`` how long the broker may take.
         """
-        path = f"/api/queues/{_segment(vhost)}/{_segment(name)}/get"
+        path = _path("queues", vhost, name, "get")
         mode = "ack_requeue_false" if remove else "ack_requeue_true"
         wanted = {"count": count, "ackmode": mode, "encoding": "base64", "truncate": body}
-        url = self._base_url + path
-        return (await self._request("POST", url, json=wanted, timeout=seconds)).content
+        return (await self._request("POST", path, json=wanted, timeout=seconds)).content
 
     async def set_policy(self, vhost: str, name: str, policy: Mapping[str, Any]) -> None:
-        """Set a policy of a virtual host; raises `NotFoundError`."""
-        path = f"/api/policies/{_segment(vhost)}/{_segment(name)}"
-        await self._request("PUT", self._base_url + path, json=dict(policy))
+        await self._request("PUT", _path("policies", vhost, name), json=dict(policy))
 
     async def delete_policy(self, vhost: str, name: str) -> None:
         """Delete a policy of a virtual host, if there is one of this name."""
-        path = f"/api/policies/{_segment(vhost)}/{_segment(name)}"
         with contextlib.suppress(NotFoundError):
-            await self._request("DELETE", self._base_url + path)
+            await self._request("DELETE", _path("policies", vhost, name))
 
     async def trace_bindings(self, vhost: str) -> list[Binding]:
         """The bindings of the virtual host's trace exchange, to our queue and others'."""
-        exchange = _segment("amq.rabbitmq.trace")
-        path = f"/api/exchanges/{_segment(vhost)}/{exchange}/bindings/source"
-        return await self._as_service("GET", path, list[Binding])
+        return await self._bindings(vhost, "amq.rabbitmq.trace")
+
+    async def _bindings(self, vhost: str, exchange: str) -> list[Binding]:
+        path = _path("exchanges", vhost, exchange, "bindings", "source")
+        return await self._get(path, list[Binding])
 
     async def trace_queues(self, vhost: str) -> frozenset[str]:
-        """Queues that are bound to the virtual host's trace exchange, ours and others'."""
         return frozenset(binding.destination for binding in await self.trace_bindings(vhost))
 
     async def names(
@@ -327,7 +313,7 @@ class ManagementApi:
         while page < pages:
             page += 1
             query = f"columns=name,vhost&page={page}&page_size={PAGE}"
-            found = await self._as_service("GET", f"/api/{kind}/{_segment(vhost)}?{query}", _Page)
+            found = await self._get(f"{_path(kind, vhost)}?{query}", _Page)
             pages = found.page_count
             yield [each.name for each in found.items]
 
@@ -338,14 +324,13 @@ class ManagementApi:
         """
         name = "amq.rabbitmq.event"
         path = f"/api/exchanges?columns=name,vhost&page=1&page_size=100&name={name}"
-        page = await self._as_service("GET", path, _Page)
+        page = await self._get(path, _Page)
         return next((found.vhost for found in page.items if found.name == name), None)
 
     async def binds(self, vhost: str, exchange: str, bindings: Iterable[Binding]) -> bool:
         """Tell whether an exchange has all these bindings; not if there is no such exchange."""
-        path = f"/api/exchanges/{_segment(vhost)}/{_segment(exchange)}/bindings/source"
         try:
-            present = await self._as_service("GET", path, list[Binding])
+            present = await self._bindings(vhost, exchange)
         except NotFoundError:
             return False
         return all(binding in present for binding in bindings)
@@ -356,7 +341,7 @@ class ManagementApi:
         A new one appears only with its first statistics, after the broker's interval of 5 s.
         """
         path = f"/api/connections?columns={','.join(_OF_CONNECTIONS)}"
-        found = await self._as_service("GET", path, list[dict[str, Any]])
+        found = await self._get(path, list[dict[str, Any]])
         return [opened for each in found if (opened := listed(each)) is not None]
 
     async def permissions(self, vhost: str, user: str | None = None) -> Permissions:
@@ -364,16 +349,14 @@ class ManagementApi:
 
         Raises `NotFoundError` if it has none.
         """
-        path = f"/api/permissions/{_segment(vhost)}/{_segment(user or self._user)}"
-        return await self._as_service("GET", path, Permissions)
+        return await self._get(_path("permissions", vhost, user or self._user), Permissions)
 
     async def read_patterns(self, user: str) -> frozenset[tuple[str, str]]:
         """Virtual hosts in which a user has any rights, each with what it may read there.
 
         Raises `NotFoundError` if the broker's own database does not know the user.
         """
-        path = f"/api/users/{_segment(user)}/permissions"
-        found = await self._as_service("GET", path, list[_Permitted])
+        found = await self._get(_path("users", user, "permissions"), list[_Permitted])
         return frozenset((permitted.vhost, permitted.read) for permitted in found)
 
     async def tracing(self, vhost: str) -> dict[str, bool]:
@@ -382,10 +365,10 @@ class ManagementApi:
         Each node has its own setting, and answers for itself alone. Raises `NotFoundError` for
         an unknown virtual host.
         """
-        path = f"/api/vhosts/{_segment(vhost)}"
+        path = _path("vhosts", vhost)
         states = {}
         for node, base_url in (await self._endpoints()).items():
-            answer = await self._as_service("GET", path, dict[str, Any], base_url)
+            answer = await self._get(path, dict[str, Any], base_url)
             states[node] = _tracing(answer, base_url)
         return states
 
@@ -396,19 +379,19 @@ class ManagementApi:
         back. Raises `NotFoundError` for an unknown virtual host. Not for several virtual hosts at
         once: before 4.3.3 the broker loses all but one of concurrent changes.
         """
-        path = f"/api/vhosts/{_segment(vhost)}"
+        path = _path("vhosts", vhost)
         changed = []
         for node, base_url in (await self._endpoints()).items():
-            present = await self._as_service("GET", path, dict[str, Any], base_url)
+            present = await self._get(path, dict[str, Any], base_url)
             if _tracing(present, base_url) == on:
                 continue
-            await self._request("PUT", base_url + path, json=_vhost_with_tracing(present, on))
+            await self._request("PUT", path, base_url, json=_vhost_with_tracing(present, on))
             changed.append(node)
         return changed
 
     async def _endpoints(self) -> dict[str, str]:
         """Where each running node's management API listens, the configured one first."""
-        overview = await self._as_service("GET", "/api/overview", _Overview)
+        overview = await self._get("/api/overview", _Overview)
         endpoints = {overview.node: self._base_url}
         scheme = urlsplit(self._base_url).scheme
         for listener in overview.listeners:
@@ -419,7 +402,7 @@ class ManagementApi:
 
     async def _as_user(self, authorization: bytes, path: str, kind: type[T]) -> T:
         headers = {b"authorization": authorization}
-        response = await self._send("GET", self._base_url + path, headers=headers)
+        response = await self._send("GET", path, headers=headers)
         if response.status_code == httpx.codes.UNAUTHORIZED:
             if _reason(response) == "Not management user":
                 raise NotAuthorisedError("this user has no tag that lets it use the management API")
@@ -428,14 +411,13 @@ class ManagementApi:
             raise NotAuthenticatedError("these credentials are too long for the broker")
         return self._decoded(response, kind)
 
-    async def _as_service(
-        self, method: str, path: str, kind: type[T], base_url: str | None = None
-    ) -> T:
-        response = await self._request(method, (base_url or self._base_url) + path)
-        return self._decoded(response, kind)
+    async def _get(self, path: str, kind: type[T], base_url: str | None = None) -> T:
+        return self._decoded(await self._request("GET", path, base_url), kind)
 
-    async def _request(self, method: str, url: str, **more: Any) -> httpx.Response:
-        response = await self._send(method, url, auth=self._own, **more)
+    async def _request(
+        self, method: str, path: str, base_url: str | None = None, **more: Any
+    ) -> httpx.Response:
+        response = await self._send(method, path, base_url, auth=self._own, **more)
         if response.status_code == httpx.codes.UNAUTHORIZED:
             raise RefusedError(
                 f"the broker's management API refuses the service's own account {self._user!r} "
@@ -447,7 +429,10 @@ class ManagementApi:
             self._refuse(response)
         return response
 
-    async def _send(self, method: str, url: str, **more: Any) -> httpx.Response:
+    async def _send(
+        self, method: str, path: str, base_url: str | None = None, **more: Any
+    ) -> httpx.Response:
+        url = (base_url or self._base_url) + path
         try:
             return await self._http.request(method, url, **more)
         except httpx.TimeoutException as error:
@@ -486,7 +471,7 @@ def _user(answer: _Whoami) -> BrokerUser:
 
 
 def _tracing(vhost: dict[str, Any], base_url: str) -> bool:
-    """Whether tracing is on. If a missing value counted as off, each check would note a gap."""
+    """Tell whether it is traced. If a missing value counted as off, each check would note a gap."""
     tracing = vhost.get("tracing")
     if not isinstance(tracing, bool):
         raise OutageError(
@@ -503,8 +488,8 @@ def _vhost_with_tracing(present: dict[str, Any], on: bool) -> dict[str, Any]:
     return {**kept, "tracing": on}
 
 
-def _segment(name: str) -> str:
-    return quote(name, safe="")
+def _path(*names: str) -> str:
+    return "/".join(("/api", *(quote(name, safe="") for name in names)))
 
 
 def _host(url: str) -> str:

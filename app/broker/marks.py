@@ -106,7 +106,6 @@ class MarkPublisher:
             raise
 
     async def close(self) -> None:
-        """Close the connection."""
         connection, self._connection, self._exchange = self._connection, None, None
         if connection is not None:
             await connection.leave()

@@ -33,7 +33,6 @@ class BrokerParts:
         self.source = TraceSource(firehose, self.management, guard=settings.trace_queue_policy)
 
     def announcements(self) -> Announcements:
-        """The stream of the broker's announcements of connections, for one who listens."""
         return Announcements(self._settings.broker, self.management, self._settings.trace_queue)
 
 

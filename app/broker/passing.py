@@ -114,15 +114,12 @@ class PassingStream:
 
     @property
     def buffered(self) -> int:
-        """The number of messages that have arrived and are not taken yet."""
         return self._stream.buffered
 
     async def queued(self) -> int:
-        """At most how many messages wait, in the queue or here, until they are acknowledged."""
         return await self._stream.queued() + self._portion
 
     async def ready_messages(self) -> int:
-        """The number of messages that the queue still holds for us."""
         return await self._stream.ready_messages() + self._portion
 
     async def batch(self, most: int, linger: float) -> list[Arrival]:

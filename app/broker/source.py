@@ -116,7 +116,6 @@ class TraceSource:
             self._guides.pop(vhost, None)
 
     async def has_vhost(self, vhost: str) -> bool:
-        """Tell whether the broker has this virtual host."""
         return vhost in await self._management.vhosts()
 
     async def switch_on(self, vhost: str) -> list[str]:
@@ -128,7 +127,6 @@ class TraceSource:
                 raise _no_vhost(vhost) from error
 
     async def nodes(self) -> frozenset[str]:
-        """The nodes that run; raises `OutageError`."""
         return frozenset(node.name for node in await self._management.nodes() if node.running)
 
     async def switch_off(self, vhost: str) -> None:
@@ -203,7 +201,7 @@ class TraceSource:
         )
 
     async def mark_publishers(self, vhost: str, taken: Selection = ALL) -> list[MarkPublisher]:
-        """What publishes marks: one for each running node, because each has a tracing of its own.
+        """Publishers of marks, one for each running node, because each has a tracing of its own.
 
         Raises `OutageError`.
         """
@@ -289,14 +287,12 @@ class TraceSource:
         )
 
     async def _queue(self, vhost: str) -> QueueInfo | None:
-        """The trace queue; None if there is none."""
         try:
             return await self._management.queue(vhost, self._firehose.queue)
         except NotFoundError:
             return None
 
     async def _bound(self, vhost: str) -> frozenset[str]:
-        """The routing keys that our queue is bound with."""
         found = await self._management.trace_bindings(vhost)
         return bound(found, self._firehose.queue)
 

@@ -103,7 +103,6 @@ def state(
 
 
 def bound(bindings: Iterable[Binding], queue: str) -> frozenset[str]:
-    """The routing keys that a queue is bound with."""
     return frozenset(
         each.routing_key
         for each in bindings
@@ -175,7 +174,6 @@ def _harm(queue: QueueInfo, bounds: QueueBounds) -> str | None:
 
 
 def _policy(queue: QueueInfo) -> str:
-    """The policies that apply to a queue, in words."""
     named = [
         f"{kind} {name[:100]}"
         for kind, name in (

@@ -15,7 +15,7 @@ from app.cli.client import PAGE, ServiceClient, segment
 from app.cli.commands import family
 from app.cli.events import show_events
 from app.cli.exits import CommandError, Exit
-from app.cli.following import followed, say_job, submit
+from app.cli.following import finished
 from app.cli.options import FileName, Json, Limit, Output, Requirements, Wait, say_caveats
 from app.cli.output import as_json, complain, listed, printable, say
 from model.exports import DEFAULT, FORMATS, format_of
@@ -28,7 +28,6 @@ STDOUT = Path("-")
 
 
 def export_path(from_: int, to: int, file: str) -> str:
-    """Where a chain's export is."""
     return f"/itc_db/undefined/{from_}/{to}/{segment(file)}"
 
 
@@ -60,12 +59,12 @@ def chain(
         requirements.check_relation(answer)
         if not answer["count"] and not answer["events"] and not answer["truncated"]:
             raise typer.Exit(Exit.concurrent)
-        return None
+        return
     path = export_path(from_, to, file or f"chain{_extension(output)}")
-    job = submit(client, path, via=None if via is Via.any else via.value)
-    if not wait:
-        return say_job(job, json)
-    summary = followed(client, job)
+    along = None if via is Via.any else via.value
+    summary = finished(client, path, wait, json, via=along)
+    if summary is None:
+        return
     if output == STDOUT:  # the export alone: whatever reads it expects nothing else
         _say_summary(summary, complain)
     elif json:
@@ -77,13 +76,11 @@ def chain(
     requirements.check_relation(summary)
     if not summary["file"]:
         raise typer.Exit(Exit.concurrent)
-    return None
 
 
 def _at_once(
     client: ServiceClient, from_: int, to: int, via: Via, limit: int, json: bool
 ) -> dict[str, Any]:
-    """The answer that the service finds by its index alone; it is shown in one."""
     asked = {"via": via.value, "payload": None if json else "none"}
     path = f"/itc_db/chain/{from_}/{to}"
     answer: dict[str, Any] = client.get(path, limit=min(limit, PAGE), **asked)

@@ -39,7 +39,6 @@ def segment(name: str) -> str:
 
 
 def trace_path(vhost: str) -> str:
-    """The path of a virtual host's trace."""
     return f"/itc_db/{segment(vhost)}/undefined/undefined/undefined"
 
 
@@ -94,7 +93,6 @@ class ServiceClient:
                 return {**answer, "items": items}
 
     def send(self, method: str, path: str, **more: Any) -> httpx.Response:
-        """The answer, if it is a success."""
         with self._translated():
             response = self._http.request(method, path, **more)
             return self._checked(response)
@@ -146,7 +144,7 @@ def _not_ours(url: str, what: str) -> CommandError:
 
 
 def _speaks_amqp(url: httpx.URL) -> bool:
-    """Whether a broker listens there: it answers anything else with the version that it speaks."""
+    """Tell whether a broker listens there: it answers anything else with the version it speaks."""
     try:
         with socket.create_connection((url.host, url.port or 80), timeout=1) as probe:
             probe.sendall(b"rabbitmq")

@@ -38,7 +38,7 @@ def conversation(
     ] = 1_000,
     json: Json = False,
 ) -> None:
-    """What happened because of a message: queues, deliveries, what they led to, and the times."""
+    """Show what a message led to: queues, deliveries, what came of them, and the times."""
     found = client.get(f"/itc_db/conversations/{event}", via=via, limit=limit)
     if json:
         as_json(found)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.client import PAGE, ServiceClient, trace_path
+from app.cli.commands import Command, named
 from app.cli.options import (
     Along,
     AnyVhost,
@@ -82,7 +83,6 @@ def events(
 
 
 def show_events(found: Iterable[dict[str, Any]]) -> None:
-    """A table of events."""
     table(_LABELS, map(_row, found))
 
 
@@ -154,52 +154,37 @@ def _by(step: dict[str, Any]) -> str:
     return printable(f"{step['kind']}, named by {step['rule']}")
 
 
-def causes(
-    client: ServiceClient,
-    filters: Filters,
-    requirements: Requirements,
-    event: EventId,
-    via: Along = "any",
-    limit: Limit = 100,
-    exchange: Exchange = None,
-    queue: Received = None,
-    json: Json = False,
-) -> None:
-    """What happened before an event, and may have led to it; the nearest first."""
-    asked = {"via": via, "exchange": exchange, "queue": queue, **filters.parameters()}
-    _walk(client, requirements, f"{event}/causes", "before", asked, limit, json)
+def _walk(name: str, cursor: str, meaning: str) -> Command:
+    """A command that walks one way from an event; ``cursor`` says where a page begins."""
+
+    def walk(
+        client: ServiceClient,
+        filters: Filters,
+        requirements: Requirements,
+        event: EventId,
+        via: Along = "any",
+        limit: Limit = 100,
+        exchange: Exchange = None,
+        queue: Received = None,
+        json: Json = False,
+    ) -> None:
+        asked = {"via": via, "exchange": exchange, "queue": queue, **filters.parameters()}
+        path, payload = f"/itc_db/events/{event}/{name}", None if json else "none"
+        answer = client.pages(path, cursor, limit, PAGE, payload=payload, **asked)
+        listed(answer, json, _LABELS, _row)
+        say_caveats(answer, complain)
+        if answer["next"] is not None:
+            complain("there are more: -n says how many to show")
+        requirements.check(answer)
+
+    return named(walk, name, meaning)
 
 
-def effects(
-    client: ServiceClient,
-    filters: Filters,
-    requirements: Requirements,
-    event: EventId,
-    via: Along = "any",
-    limit: Limit = 100,
-    exchange: Exchange = None,
-    queue: Received = None,
-    json: Json = False,
-) -> None:
-    """What happened after an event, and it may have led to; the nearest first."""
-    asked = {"via": via, "exchange": exchange, "queue": queue, **filters.parameters()}
-    _walk(client, requirements, f"{event}/effects", "after", asked, limit, json)
-
-
-def _walk(
-    client: ServiceClient,
-    requirements: Requirements,
-    where: str,
-    cursor: str,
-    asked: dict[str, Any],
-    limit: int,
-    json: bool,
-) -> None:
-    """Walk one way from an event; ``cursor`` says where a page begins."""
-    payload = None if json else "none"
-    answer = client.pages(f"/itc_db/events/{where}", cursor, limit, PAGE, payload=payload, **asked)
-    listed(answer, json, _LABELS, _row)
-    say_caveats(answer, complain)
-    if answer["next"] is not None:
-        complain("there are more: -n says how many to show")
-    requirements.check(answer)
+causes = _walk(
+    "causes", "before", "What happened before an event, and may have led to it; the nearest first."
+)
+effects = _walk(
+    "effects",
+    "after",
+    "What happened after an event, and it may have led to; the nearest first.",
+)

@@ -39,9 +39,23 @@ def report(client: ServiceClient, path: str, **asked: Any) -> dict[str, Any]:
     return found
 
 
-def say_job(job: dict[str, Any], json: bool) -> None:
-    """The job's number, or all of it, for a caller that does not wait."""
+def finished(
+    client: ServiceClient,
+    path: str,
+    wait: bool,
+    json: bool,
+    body: dict[str, Any] | None = None,
+    **asked: Any,
+) -> dict[str, Any] | None:
+    """The result of a job; None for whoever does not wait, and gets the job's number, or all of it.
+
+    Arguments are as for `submit`.
+    """
+    job = submit(client, path, body, **asked)
+    if wait:
+        return followed(client, job)
     as_json(job) if json else say(str(job["id"]))
+    return None
 
 
 def followed(client: ServiceClient, job: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import msgspec
@@ -16,8 +17,8 @@ from app.cli.options import Json
 from app.cli.output import complain, listed, printable, say, table
 from app.errors import SettingsError
 from app.private import keep_private, tighten
-from app.settings import Settings, load_settings, unknown_variables
-from app.settings_tables import settings_tables
+from app.secret_url import SecretUrl
+from app.settings import PREFIX, Heading, Settings, load_settings, unknown_variables
 
 # Below warnings they log every frame and every statement, with its content.
 _CHATTY = (
@@ -119,6 +120,34 @@ def _shown(value: object) -> str:
     if value is None or value == ():
         return ""
     return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def settings_tables() -> str:
+    """The settings as Markdown: a table for each subject, in the order of their fields."""
+    return "\n".join(_markdown())[1:] + "\n"
+
+
+def _markdown() -> Iterator[str]:
+    for name, field in Settings.model_fields.items():
+        for mark in field.metadata:
+            if isinstance(mark, Heading):
+                yield from ("", f"## {mark.text}", "", "| variable | default | meaning |")
+                yield "|---|---|---|"
+        variable = PREFIX + name.upper()
+        yield f"| `{variable}` | {_shown_default(name)} | {field.description} |"
+
+
+def _shown_default(name: str) -> str:
+    if name == "data_dir":
+        return "`~/.local/share/rabbitmq-itc`"
+    value = Settings.model_fields[name].default
+    if value is None or value == ():
+        return "unset"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, tuple):
+        return f"`{','.join(value)}`"
+    return f"`{value.reveal() if isinstance(value, SecretUrl) else value}`"
 
 
 def doctor(json: Json = False) -> None:

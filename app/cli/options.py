@@ -68,7 +68,7 @@ class TimeRange:
 
 @dataclass(frozen=True)
 class Filters:
-    """What events, walks and conversations are filtered by."""
+    """Filters of events, walks and conversations."""
 
     type_: Annotated[
         str | None,
@@ -89,7 +89,6 @@ class Filters:
     ] = None
 
     def parameters(self) -> dict[str, str | None]:
-        """As parameters of a query."""
         who = "participant" if (self.participant or "").isdigit() else "participant_name"
         return {
             "type": self.type_,
@@ -114,7 +113,7 @@ class Filters:
 
 @dataclass(frozen=True)
 class MessageFilters:
-    """What messages say of themselves."""
+    """Filters by what messages say of themselves."""
 
     message_id: Annotated[str | None, typer.Option(help="With this message id.")] = None
     correlation_id: Annotated[str | None, typer.Option(help="With this correlation id.")] = None
@@ -125,7 +124,7 @@ class MessageFilters:
 
 @dataclass(frozen=True)
 class Requirements:
-    """How certain an answer has to be."""
+    """The certainty that an answer has to have."""
 
     require_complete: Annotated[
         bool, typer.Option("--require-complete", help="Exit with 7 if the answer spans a gap.")

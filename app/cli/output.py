@@ -84,10 +84,8 @@ def listed(
 
 
 def period_of(found: dict[str, Any]) -> str:
-    """Which virtual host and period a report is of."""
     return f"{printable(found['vhost'])} from {found['since']} to {found['until']}"
 
 
 def gaps_of(found: dict[str, Any]) -> str:
-    """Tell whether a report spans a gap."""
     return "complete" if found["complete"] else "INCOMPLETE: it spans a gap"

@@ -14,7 +14,7 @@ from app.cli.chains import STDOUT, download
 from app.cli.client import ServiceClient, segment
 from app.cli.commands import family
 from app.cli.exits import CommandError, Exit
-from app.cli.following import followed, say_job, submit
+from app.cli.following import finished
 from app.cli.options import (
     FileName,
     Joined,
@@ -47,7 +47,6 @@ Form = Annotated[
 
 
 def period_path(vhost: str, file: str) -> str:
-    """Where a period's file is."""
     return f"/itc_db/periods/{segment(vhost)}/{segment(file)}"
 
 
@@ -67,16 +66,15 @@ def export(
     As FILE ends: .ocel.json, .otlp.json (spans), .asyncapi.json, .asyncapi.yaml.
     """
     path = period_path(vhost, _name(file, form))
-    job = submit(client, path, via=via, **asdict(period))
-    if not wait:
-        return say_job(job, json)
-    summary = followed(client, job)
+    summary = finished(client, path, wait, json, via=via, **asdict(period))
+    if summary is None:
+        return
     if file == STDOUT:
         _say(summary, complain)
     else:
         as_json(summary) if json else _say(summary, say)
     download(client, path, file)
-    return requirements.check(summary)
+    requirements.check(summary)
 
 
 def send(
@@ -89,15 +87,14 @@ def send(
     json: Json = False,
 ) -> None:
     """Send a period's spans to the collector that the service knows (ITC_OTLP_EXPORT_URL)."""
-    job = submit(client, "/itc_db/spans", vhost=vhost, via=via, **asdict(period))
-    if not wait:
-        return say_job(job, json)
-    summary = followed(client, job)
+    summary = finished(client, "/itc_db/spans", wait, json, vhost=vhost, via=via, **asdict(period))
+    if summary is None:
+        return
     as_json(summary) if json else _say(summary, say)
     if summary["refused"]:
         reason = printable(f"{summary['refused']} spans were refused: {summary['refusal']}")
         raise CommandError(Exit.failure, reason)
-    return requirements.check(summary)
+    requirements.check(summary)
 
 
 def periods(client: ServiceClient, json: Json = False) -> None:
@@ -129,7 +126,6 @@ period = family(
 
 
 def _name(file: Path, form: As | None) -> str:
-    """The name of the file at the service."""
     found = period_format_of(file.name)
     if form is None and found is not None:
         return file.name

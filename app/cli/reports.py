@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from app.cli.client import ServiceClient
-from app.cli.commands import family
+from app.cli.commands import Command, family, named
 from app.cli.following import report as made
 from app.cli.options import Json, Listed, TimeRange, Vhost
 from app.cli.output import gaps_of, listed, period_of, say, table
@@ -68,6 +68,7 @@ def _group(one: dict[str, Any]) -> tuple[object, ...]:
     return (one["count"], one["kind"], *why, ", ".join(one["by"]), one["last_at"])
 
 
+Row: TypeAlias = Callable[[dict[str, Any]], tuple[object, ...]]
 Key = Annotated[
     str | None,
     typer.Option(
@@ -77,39 +78,20 @@ Key = Annotated[
 ]
 
 
-def races(
-    client: ServiceClient, period: TimeRange, vhost: Vhost, key: Key = None, json: Json = False
-) -> None:
-    """Messages in one queue that nothing puts into an order; by default of the last hour."""
-    found = made(client, "/itc_db/reports/races", vhost=vhost, key=key, **asdict(period))
-    _show(found, ("QUEUE", "KEY", "A", "B", "PUBLISHED BY", "AND BY", "AT"), _race, json)
+def _order(name: str, meaning: str, columns: tuple[str, ...], row: Row) -> Command:
+    """A command for a report on order."""
 
+    def report(
+        client: ServiceClient, period: TimeRange, vhost: Vhost, key: Key = None, json: Json = False
+    ) -> None:
+        found = made(client, f"/itc_db/reports/{name}", vhost=vhost, key=key, **asdict(period))
+        if not json:
+            counted = "" if found["counted_all"] else " at least"
+            what = f"{counted} {found['count']} {found['report']}"
+            say(f"{period_of(found)}:{what}, {gaps_of(found)}")
+        listed(found, json, columns, row)
 
-def inversions(
-    client: ServiceClient, period: TimeRange, vhost: Vhost, key: Key = None, json: Json = False
-) -> None:
-    """Messages that led to others in a queue and were handed over after them."""
-    found = made(client, "/itc_db/reports/inversions", vhost=vhost, key=key, **asdict(period))
-    columns = ("QUEUE", "KEY", "A", "B", "HANDED A", "HANDED B", "TO", "AT")
-    _show(found, columns, _inversion, json)
-
-
-report = family(
-    "report", "Where the order of messages matters.", races=races, inversions=inversions
-)
-
-
-def _show(
-    found: dict[str, Any],
-    columns: tuple[str, ...],
-    row: Callable[[dict[str, Any]], tuple[object, ...]],
-    json: bool,
-) -> None:
-    if not json:
-        counted = "" if found["counted_all"] else " at least"
-        what = f"{counted} {found['count']} {found['report']}"
-        say(f"{period_of(found)}:{what}, {gaps_of(found)}")
-    listed(found, json, columns, row)
+    return named(report, name, meaning)
 
 
 def _race(one: dict[str, Any]) -> tuple[object, ...]:
@@ -120,3 +102,21 @@ def _race(one: dict[str, Any]) -> tuple[object, ...]:
 def _inversion(one: dict[str, Any]) -> tuple[object, ...]:
     handed = (one["handed_a"], one["handed_b"], ", ".join(one["participants"]))
     return (one["queue"], one["key"] or "", one["a"], one["b"], *handed, one["at"])
+
+
+report = family(
+    "report",
+    "Where the order of messages matters.",
+    races=_order(
+        "races",
+        "Messages in one queue that nothing puts into an order; by default of the last hour.",
+        ("QUEUE", "KEY", "A", "B", "PUBLISHED BY", "AND BY", "AT"),
+        _race,
+    ),
+    inversions=_order(
+        "inversions",
+        "Messages that led to others in a queue and were handed over after them.",
+        ("QUEUE", "KEY", "A", "B", "HANDED A", "HANDED B", "TO", "AT"),
+        _inversion,
+    ),
+)

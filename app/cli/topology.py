@@ -40,7 +40,6 @@ def topology(
 
 
 def show(found: dict[str, Any]) -> None:
-    """Deliveries, and what died and how long programs took where that is known."""
     say(f"{period_of(found)}, {gaps_of(found)}")
     table(_COLUMNS, map(_row, found["deliveries"]))
     if found["deaths"]:

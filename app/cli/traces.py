@@ -79,7 +79,6 @@ def start(
 def _taking(
     exchanges: list[str] | None, queues: list[str] | None, *, later: bool, everything: bool
 ) -> dict[str, Any]:
-    """The part of a request about exchanges and queues."""
     if everything:
         if exchanges or queues:
             raise CommandError(Exit.usage, "--everything goes with no --exchange and no --queue")

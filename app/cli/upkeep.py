@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from app.cli.client import ServiceClient
 from app.cli.commands import family
 from app.cli.exits import CommandError, Exit
-from app.cli.following import followed, say_job, submit
+from app.cli.following import finished
 from app.cli.options import ActingRules, Json, Vhost, Wait
 from app.cli.output import as_json, listed, printable, say
 
@@ -58,12 +58,9 @@ def restamp(
     unless the messages are read again.
     """
     wish = rules.wish() | ({"links": True} if links else {})
-    job = submit(client, "/itc_db/restamp", wish or None, vhost=vhost)
-    if not wait:
-        return say_job(job, json)
-    summary = followed(client, job)
-    if json:
-        return as_json(summary)
+    summary = finished(client, "/itc_db/restamp", wait, json, wish or None, vhost=vhost)
+    if summary is None or json:
+        return as_json(summary) if summary else None
     assumed = f", {summary['assumed']} of them assumed" if summary["assumed"] else ""
     say(
         f"{printable(vhost)}: {summary['events']} events restamped, with"
@@ -97,12 +94,10 @@ def archive(
     """
     if (keep_days is None) == (before is None):
         raise CommandError(Exit.usage, "say what to archive: with either --keep-days or --before")
-    job = submit(client, "/itc_db/archive", vhost=vhost, keep_days=keep_days, before=before)
-    if not wait:
-        return say_job(job, json)
-    summary = followed(client, job)
-    if json:
-        return as_json(summary)
+    asked: dict[str, Any] = {"vhost": vhost, "keep_days": keep_days, "before": before}
+    summary = finished(client, "/itc_db/archive", wait, json, **asked)
+    if summary is None or json:
+        return as_json(summary) if summary else None
     return say(
         f"{summary['events']} events archived in {summary['files']} files,"
         f" {summary['bytes']} bytes; all up to event {summary['through']} are archived"

@@ -47,7 +47,7 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def folder_id(folder: Path) -> str | None:
-    """What tells a folder from every other, on whichever machine; None if it cannot be written."""
+    """A mark that no other folder has, on whichever machine; None if it cannot be written."""
     marker = folder / MARKER
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,6 @@ def folder_id(folder: Path) -> str | None:
 
 
 def location_of(from_id: int, to_id: int, file: str) -> str:
-    """The path of an export's URL; plain names need no encoding."""
     return f"/itc_db/undefined/{from_id}/{to_id}/{file}"
 
 
@@ -120,7 +119,6 @@ class Exports(ManifestedFiles[tuple[int, int]]):
         )
 
     def usage(self) -> Usage:
-        """The space that all exports take."""
         return usage_of(self.folder)
 
     def get(self, subject: tuple[int, int], file: str) -> Export:
@@ -135,7 +133,6 @@ class Exports(ManifestedFiles[tuple[int, int]]):
         return export
 
     def list(self) -> list[Export]:
-        """All exports, newest first."""
         found = [
             export
             for from_id, to_id, folder in self._folders()

@@ -27,7 +27,6 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
 
 def is_plain(file: str) -> bool:
-    """Tell whether a file may have this name."""
     return _NAME.fullmatch(file) is not None
 
 
@@ -92,7 +91,7 @@ class ManifestedFiles(Generic[Subject]):
         """Say that there is no such file."""
 
     def output(self, subject: Subject, file: str) -> Json:
-        """What a job has to know of the file that it writes."""
+        """The part of a job's work that is about the file that it writes."""
         return {
             "output": str(self.path(subject, file)),
             "format": self.checked(file).name,
@@ -136,6 +135,5 @@ class ManifestedFiles(Generic[Subject]):
 
 
 def remove_empty(folder: Path) -> None:
-    """Remove a folder unless something is in it."""
     with contextlib.suppress(OSError):  # not empty, or gone, or no folder: each is fine
         folder.rmdir()

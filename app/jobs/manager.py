@@ -53,17 +53,14 @@ class _Live:
         self._changed = asyncio.Event()
 
     def show(self, job: Job) -> None:
-        """Set a new record, and wake all who wait for one."""
         self.job = job
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def changed(self) -> None:
-        """Wait for the next record."""
         await self._changed.wait()
 
     async def end(self) -> None:
-        """Wait until the job has ended."""
         while not self.has_ended:
             await self.changed()
 
@@ -192,7 +189,6 @@ class JobManager:
                 )
 
     async def job(self, job_id: int) -> Job:
-        """A job as it is now; raises `NotFoundError`."""
         live = self._live.get(job_id)
         return live.job if live else await self._store.get(job_id)
 
@@ -208,7 +204,6 @@ class JobManager:
         return [self._live[job.id].job if job.id in self._live else job for job in stored]
 
     async def wait(self, job_id: int, seconds: float | None = None) -> Job:
-        """A job once it has ended, or as it is after `seconds`."""
         live = self._live.get(job_id)
         if live is None:
             return await self._wait_elsewhere(job_id, seconds)
@@ -257,7 +252,6 @@ class JobManager:
             live.task.cancel()
 
     async def _cancel_elsewhere(self, job_id: int) -> Job:
-        """Have another service cancel its job."""
         await self._store.give_up(job_id)
         job = await self._wait_elsewhere(job_id, CANCEL_SECONDS)
         if job.state not in ENDED:

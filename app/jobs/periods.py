@@ -41,7 +41,6 @@ class PeriodFile(msgspec.Struct, frozen=True):
 
 
 def location_of(vhost: str, file: str) -> str:
-    """The path of a file's URL."""
     return f"/itc_db/periods/{quote(vhost, safe='')}/{file}"
 
 

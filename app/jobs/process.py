@@ -268,5 +268,4 @@ def _with_start(result: Json, start: float) -> Json:
 
 
 def error_of(answer: Answer) -> ItcError:
-    """The error that an answer tells of."""
     return ERRORS.get(answer.problem, JobFailedError)(answer.reason)

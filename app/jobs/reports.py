@@ -22,7 +22,7 @@ from app.stored.jobs import Json
 
 NAMED = ("header.", "body.")
 KEYS = ("message_id", "correlation_id", "routing_key")
-"""What messages may share that are compared; and a header, or a field of a JSON body, by name."""
+"""Messages that share one of these are compared, or a header, or a field of a JSON body."""
 
 
 class ReportKind(enum.StrEnum):
@@ -63,7 +63,6 @@ class Documents:
         self.folder = folder
 
     def path(self, vhost: str, name: str) -> Path:
-        """Where a document of a virtual host is, or will be."""
         return self.folder / folder_of(vhost) / name
 
     def newest_first(self, pattern: str, vhost: str | None = None) -> Iterator[Path]:
@@ -116,7 +115,6 @@ class Reports(Documents):
         )
 
     def get(self, report_id: str) -> Json:
-        """A report; raises `NotFoundError`."""
         for found in self.read(self.newest_first(f"{report_id}.json")):
             return found
         raise NotFoundError("no such report")

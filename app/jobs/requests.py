@@ -11,7 +11,7 @@ from app.stored.jobs import Json
 from model.jobs import Progress
 
 Report: TypeAlias = Callable[[Progress], None]
-"""What a runner calls with how far a job is."""
+"""A runner calls it with the progress of a job."""
 
 
 def unchanged(result: Json) -> Json:
@@ -44,5 +44,4 @@ class JobRequest(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> bytes:
-        """Equal for requests that ask for the same."""
         return msgspec.json.encode([self.kind, self.vhost, self.shown], order="sorted")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import enum
-from typing import Annotated
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from app.api.parameters import names_of
+from app.api.parameters import word_of
 
 
 class Colour(enum.IntEnum):
@@ -16,11 +15,17 @@ class Colour(enum.IntEnum):
     green = 1
 
 
-WORD: TypeAdapter[str] = TypeAdapter(Annotated[str, names_of(Colour)])
+class Shape(enum.StrEnum):
+    round = "round"
+    square = "square"
 
 
-def test_each_name_of_an_enum_is_a_word() -> None:
-    assert [WORD.validate_python(name) for name in Colour.__members__] == ["red", "green"]
+WORD: TypeAdapter[Colour] = TypeAdapter(word_of(Colour))
+
+
+def test_each_name_of_an_enum_is_a_word_for_its_member() -> None:
+    assert [WORD.validate_python(name) for name in Colour.__members__] == [*Colour]
+    assert TypeAdapter(word_of(Shape)).validate_python("square") is Shape.square
     assert WORD.json_schema() == {"enum": ["red", "green"], "type": "string"}
 
 

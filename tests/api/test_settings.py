@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from app.cli.local import settings_tables
 from app.environment import needed
 from app.errors import SettingsError
 from app.secret_url import SecretUrl
 from app.settings import Settings, load_settings, unknown_variables
-from app.settings_tables import settings_tables
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "settings.md"
 STRANGER = 12345  # a user

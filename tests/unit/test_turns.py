@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from app.turns import Turns
+from app.round_robin import Turns
 
 
 async def test_an_address_waits_for_one_request_of_each_other_address() -> None:

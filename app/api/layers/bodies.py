@@ -1,4 +1,4 @@
-"""Request bodies: small, and complete in time."""
+"""Bodies: those of requests are small and complete in time, answers to HEAD have none."""
 
 from __future__ import annotations
 
@@ -29,12 +29,10 @@ class BoundedBody:
     """
 
     def __init__(self, app: ASGIApp, *, larger: Mapping[str, int]) -> None:
-        """``larger`` are the bounds of paths where bodies may be larger."""
         self._app = app
         self._larger = larger
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one connection, as ASGI has it."""
         if scope["type"] == "http":
             body = _Body(receive, send, self._larger.get(scope["path"], BODY_BYTES))
             receive, send = body.receive, body.send
@@ -79,3 +77,25 @@ class _Body:
             if self._answered:
                 return await self._receive()
             raise HTTPException(408, "the request's body takes too long", _CLOSE) from None
+
+
+class HeadLikeGet:
+    """ASGI layer that answers HEAD as it would GET, and sends no body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            return await self._app(scope, receive, send)
+        ended = False
+
+        async def send_head(message: Message) -> None:
+            nonlocal ended
+            if message["type"] == "http.response.start":
+                await send(message)
+            elif not ended:
+                ended = True  # the server then reports the client as gone, which ends streams
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+        return await self._app({**scope, "method": "GET"}, receive, send_head)

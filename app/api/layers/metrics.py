@@ -62,7 +62,6 @@ class MeasuredRequests:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one connection, as ASGI has it."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         start = time.perf_counter()

@@ -35,7 +35,6 @@ class PathSegments:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one connection, as ASGI has it."""
         if scope["type"] == "http":
             try:
                 _check_size(scope["raw_path"], scope["query_string"])

@@ -1,20 +1,27 @@
-"""Protection of a browser from being used against its user.
+"""Protection of a browser from being used against its user, and of whoever reads ``Host``.
 
 State-changing requests from another site's page are refused; every answer says how little a page
-of ours may load, and that nobody may frame it.
+of ours may load, and that nobody may frame it. A request has exactly one valid ``Host``.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Container
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.headers import SECURITY_HEADERS, was_forwarded
-from app.api.problems import problem
+from app.api.problems import SECURITY_HEADERS, problem
+from app.api.signin.auth import was_forwarded
 from app.settings import is_loopback
 
+# A name or an address, and a port. An IPv6 address is in brackets.
+_HOST = re.compile(
+    rb"(?:\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._~!$&'()*+,;=%-]{0,255})(?::[0-9]{0,5})?"
+)
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -33,7 +40,6 @@ class SecurityHeaders:
             self._headers["cross-origin-resource-policy"] = "cross-origin"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one connection, as ASGI has it."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
 
@@ -48,34 +54,53 @@ class SecurityHeaders:
         return await self._app(scope, receive, send_with_headers)
 
 
-class SameOriginWrites:
-    """ASGI layer that refuses a write that a browser sends for another origin's page.
+class Refusing:
+    """ASGI layer that answers in the application's place where ``check`` refuses a request."""
+
+    def __init__(self, app: ASGIApp, check: Callable[[Scope], Response | None]) -> None:
+        self._app = app
+        self._check = check
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = self._check(scope) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
+
+
+def one_host(scope: Scope) -> Response | None:
+    """Refuse an HTTP/1.1 request without ``Host``, and any with an invalid one.
+
+    With two, a program that reads the first and one that reads the last disagree about the host.
+    """
+    hosts = [value for name, value in scope["headers"] if name == b"host"]
+    least = 0 if scope["http_version"] == "1.0" else 1
+    if not least <= len(hosts) <= 1:
+        return problem(400, "bad_request", "a request has one header Host")
+    if not all(_HOST.fullmatch(host) for host in hosts):
+        reason = "the header Host holds no name or address of a host"
+        return problem(400, "bad_request", reason)
+    return None
+
+
+def same_origin(scope: Scope, allowed: Container[str]) -> Response | None:
+    """Refuse a write that a browser sends for another origin's page.
 
     A browser says so in ``Sec-Fetch-Site`` and ``Origin``, and a page cannot forge either. What
     is no browser sends neither and holds no signed-in user to abuse.
     """
+    headers = Headers(scope=scope)
+    if scope["method"] in _SAFE_METHODS or _may_write(headers, allowed):
+        return None
+    return problem(403, "cross_origin", "a page of another origin may not change anything here")
 
-    def __init__(self, app: ASGIApp, allowed_origins: tuple[str, ...]) -> None:
-        self._app = app
-        self._allowed = frozenset(origin.lower() for origin in allowed_origins)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one connection, as ASGI has it."""
-        if scope["type"] == "http" and scope["method"] not in _SAFE_METHODS:
-            headers = Headers(scope=scope)
-            if not self._may_write(headers):
-                reason = "a page of another origin may not change anything here"
-                return await problem(403, "cross_origin", reason)(scope, receive, send)
-        return await self._app(scope, receive, send)
-
-    def _may_write(self, headers: Headers) -> bool:
-        origin = headers.get("origin")
-        if origin is not None and origin.lower() in self._allowed:
-            return True
-        if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-            return False
-        # Only the host: behind a proxy that terminates TLS the schemes may differ.
-        return origin is None or _authority(origin) == headers.get("host", "").lower()
+def _may_write(headers: Headers, allowed: Container[str]) -> bool:
+    origin = headers.get("origin")
+    if origin is not None and origin.lower() in allowed:
+        return True
+    if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        return False
+    # Only the host: behind a proxy that terminates TLS the schemes may differ.
+    return origin is None or _authority(origin) == headers.get("host", "").lower()
 
 
 def _authority(origin: str) -> str | None:
@@ -86,30 +111,17 @@ def _authority(origin: str) -> str | None:
         return None
 
 
-def _host_name(host: str) -> str:
-    """The name in a ``Host`` header, without port and brackets; empty if it is invalid."""
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
+def loopback_host(scope: Scope) -> Response | None:
+    """Refuse other names than loopback ones, for a service that lets anybody in.
 
-
-class LoopbackHosts:
-    """ASGI layer for a service that lets anybody in: it answers to loopback names only.
-
-    Without it a page could point its own host name at this machine's address (DNS rebinding) and
+    Otherwise a page could point its own host name at this machine's address (DNS rebinding) and
     then read everything as its own origin. What a proxy passes on may come from anywhere.
     """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one connection, as ASGI has it."""
-        if scope["type"] == "http":
-            headers = Headers(scope=scope)
-            host = headers.get("host", "")
-            if not is_loopback(_host_name(host)) or was_forwarded(headers):
-                reason = "with ITC_AUTH=none the service answers to localhost alone"
-                return await problem(403, "cross_origin", reason)(scope, receive, send)
-        return await self._app(scope, receive, send)
+    headers = Headers(scope=scope)
+    try:
+        name = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+    except ValueError:
+        name = ""
+    if is_loopback(name) and not was_forwarded(headers):
+        return None
+    return problem(403, "cross_origin", "with ITC_AUTH=none the service answers to localhost alone")

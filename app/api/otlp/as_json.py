@@ -79,7 +79,6 @@ _encode = msgspec.json.Encoder().encode
 
 
 def read(body: bytes, work: ReadingBudget) -> Iterator[Span | Refusal]:
-    """The spans of an ExportTraceServiceRequest, or why one is refused."""
     # An object takes many times the memory of `{}`. Each span has this field, and links do.
     work.grant(body.count(b'"spanId"'))
     work.parts(body.count(b"{"), "objects")
@@ -96,7 +95,6 @@ def read(body: bytes, work: ReadingBudget) -> Iterator[Span | Refusal]:
 
 
 def answer(refused: int, message: str) -> bytes:
-    """An ExportTraceServiceResponse, with a partial success where there is one."""
     if not refused:
         return b"{}"
     return _encode({"partialSuccess": {"rejectedSpans": str(refused), "errorMessage": message}})

@@ -28,7 +28,6 @@ _LONGEST_VARINT = 10
 
 
 def read(body: bytes, work: ReadingBudget) -> Iterator[Span | Refusal]:
-    """The spans of an ExportTraceServiceRequest, or why one is refused."""
     return _Message(body, work).spans()
 
 
@@ -65,7 +64,6 @@ class _Message:
         self._work = work
 
     def spans(self) -> Iterator[Span | Refusal]:
-        """All spans, in their order."""
         for number, value in self._fields(0, len(self._body)):
             if number == 1 and not isinstance(value, int):
                 yield from self._of_resource(*value)
@@ -132,7 +130,6 @@ class _Message:
         return None
 
     def _text(self, begin: int, end: int) -> str | None:
-        """The string of an AnyValue."""
         for number, value in self._fields(begin, end):
             if number == 1 and not isinstance(value, int):
                 text = self._some(value, 4 * LONGEST_SERVICE)
@@ -144,7 +141,6 @@ class _Message:
         return self._body[part[0] : min(part[1], part[0] + most)]
 
     def _fields(self, at: int, end: int) -> Iterator[tuple[int, _Value]]:
-        """The fields of a message that stands from ``at`` to ``end``."""
         body = self._body
         while at < end:
             self._work.parts(1, "fields")

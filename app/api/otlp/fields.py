@@ -34,14 +34,12 @@ class ReadingBudget:
     _BYTES_OF_SPAN = 4_096
 
     def __init__(self, most: int) -> None:
-        """Allow at most so many spans."""
         self.most = most
         self._spans = 0
         self._granted = self._left = self._PARTS
         self.size = 0  # bytes of the unpacked body
 
     def span(self) -> None:
-        """Count a span; raises `TooManyError`."""
         self._spans += 1
         if self._spans > self.most:
             raise TooManyError("spans")

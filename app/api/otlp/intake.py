@@ -48,7 +48,6 @@ class RefusalCounts(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """A sentence about what was refused."""
         return "refused: " + ", ".join(
             f"{n} {why.value}" for why, n in sorted(self.refused.items())
         )
@@ -142,7 +141,7 @@ class Intake:
         return None
 
     async def _oldest_event(self) -> int:
-        """When the oldest stored event was: no span before it says anything of any."""
+        """The time of the oldest stored event: no span before it says anything of any."""
         if self._timer() >= self._look_at:
             self._oldest = await self._store.oldest_event()
             self._look_at = self._timer() + LOOK_SECONDS
@@ -151,5 +150,4 @@ class Intake:
 
 
 def is_protobuf(content_type: str) -> bool:
-    """Tell whether a request, and so the answer to it, is in protobuf."""
     return content_type.partition(";")[0].strip().lower() == PROTOBUF

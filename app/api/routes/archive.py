@@ -18,7 +18,7 @@ from app.errors import BadRequestError
 from app.jobs.archives import ArchiveState
 from model.archives import ArchiveSummary
 from model.jobs import OfJob
-from model.times import microseconds_of, now
+from model.times import now
 
 router = APIRouter(tags=["archive"], prefix="/itc_db/archive")
 
@@ -58,7 +58,7 @@ def _bound(before: Moment | None, keep_days: float | None) -> int:
     if (before is None) == (keep_days is None):
         raise BadRequestError("say what to archive: with either before or keep_days")
     if before is not None:
-        return microseconds_of(before)
+        return before
     return now() - int((keep_days or 0) * DAY)
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
+import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.asserted import assertion_in, assertions_in, text_of
 from app.api.described import answering, json_answer
 from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example
-from app.api.parameters import Name, Text, names_of
-from app.api.routes.queries import Moment
+from app.api.parameters import Name, Text, ViolationWord
+from app.api.routes.queries import Moment, filter_of
 from app.api.routes.traces import Vhost, trace_id_of
 from app.api.services import Parts
-from app.api.signin.auth import Reader, User, Writer
-from app.stored.assertions import HeldAssertion, ViolationFilter, ViolationKind, ViolationPage
-from model.times import microseconds_of
+from app.api.signin.auth import Reader, Writer
+from app.assertion_files import read
+from app.errors import BadRequestError
+from app.stored.assertions import HeldAssertion, ViolationFilter, ViolationPage
+from model.assertions import Assertion, InvalidAssertionError, from_json, to_json
 
 router = APIRouter(tags=["assertions"])
 
@@ -36,24 +38,13 @@ class ViolationsQuery(BaseModel):
 
     vhost: Text | None = Field(None, description="Of this virtual host.")
     assertion: Text | None = Field(None, description="Of the assertion of this name.")
-    kind: Annotated[str, names_of(ViolationKind)] | None = Field(None, description="Of this kind.")
+    kind: ViolationWord | None = Field(None, description="Of this kind.")
     since: Moment | None = Field(None, description="Found at this time or later.")
     until: Moment | None = Field(None, description="Found before this time.")
     limit: Annotated[int, Field(ge=1, le=1_000)] = Field(100, description="Most in `items`.")
     before: Annotated[int, Field(ge=1, le=2**63 - 1)] | None = Field(
         None, description="Only those before this id: the `next` of the answer before."
     )
-
-    def filter_for(self, user: User) -> ViolationFilter:
-        """The question for the store: never more than the user may see."""
-        return ViolationFilter(
-            vhosts=user.vhosts,
-            vhost=self.vhost,
-            assertion=self.assertion,
-            kind=None if self.kind is None else ViolationKind[self.kind],
-            since=None if self.since is None else microseconds_of(self.since),
-            until=None if self.until is None else microseconds_of(self.until),
-        )
 
 
 @router.get("/itc_db/violations", **answering(ViolationPage, READING_ONE))
@@ -63,9 +54,8 @@ async def list_violations(
     """List what did not hold, newest first."""
     if query.vhost is not None:
         user.must_see(query.vhost, "trace")
-    found = await parts.store.violations.list(
-        query.filter_for(user), before=query.before, limit=query.limit + 1
-    )
+    asked = filter_of(ViolationFilter, query, vhosts=user.vhosts)
+    found = await parts.store.violations.list(asked, before=query.before, limit=query.limit + 1)
     items = [
         each if user.content.cover(each.vhost) else each.without_content()
         for each in found[: query.limit]
@@ -119,7 +109,7 @@ async def set_assertions(vhost: Vhost, user: Writer, parts: Parts, request: Requ
     """Have these assertions be held against a virtual host, and no others."""
     trace_id = await trace_id_of(vhost, user, parts)
     asserted = await assertions_in(await request.body())
-    texts = {each.name: text_of(each) for each in asserted}
+    texts = {each.name: _text_of(each) for each in asserted}
     await parts.store.assertions.set(trace_id, texts, user.name)
 
 
@@ -140,7 +130,7 @@ async def set_assertion(
 ) -> Response:
     """Set one assertion; it is held against the events from now on."""
     trace_id = await trace_id_of(vhost, user, parts)
-    text = assertion_in(name, await request.body())
+    text = _assertion_in(name, await request.body())
     is_new = await parts.store.assertions.put(trace_id, name, text, user.name)
     return Response(status_code=201 if is_new else 204)
 
@@ -150,3 +140,28 @@ async def remove_assertion(vhost: Vhost, name: AssertionName, user: Writer, part
     """Remove one assertion; what it found stays."""
     trace_id = await trace_id_of(vhost, user, parts)
     await parts.store.assertions.remove(trace_id, name)
+
+
+async def assertions_in(body: bytes) -> list[Assertion]:
+    """The assertions of a file, in their order; raises `BadRequestError`."""
+    try:
+        return await read(body)
+    except InvalidAssertionError as error:
+        raise BadRequestError(str(error)) from None
+
+
+def _assertion_in(name: str, body: bytes) -> str:
+    """The text of one assertion of this name, an object of JSON; raises `BadRequestError`."""
+    try:
+        given = msgspec.json.decode(body, type=dict[str, Any])
+        found = from_json({"name": name, **given})
+    except (msgspec.MsgspecError, InvalidAssertionError, RecursionError) as error:
+        raise BadRequestError(f"this is no assertion: {error}") from error
+    if found.name != name:
+        raise BadRequestError(f"the assertion is called {found.name!r}, and the path's is not")
+    return _text_of(found)
+
+
+def _text_of(assertion: Assertion) -> str:
+    """The text of an assertion, as the store has it."""
+    return msgspec.json.encode(to_json(assertion)).decode()

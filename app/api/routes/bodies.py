@@ -28,12 +28,6 @@ async def json_body(request: Request, model: type[M]) -> M | None:
         ) from None
 
 
-def optional_body(model: type[BaseModel]) -> dict[str, Any]:
-    """The OpenAPI words for a body that `json_body` reads, and that may be missing."""
-    return body_of(model, required=False)
-
-
 def body_of(model: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
-    """The OpenAPI words for a body that `json_body` reads."""
     content = {"application/json": {"schema": model.model_json_schema()}}
     return {"requestBody": {"required": required, "content": content}}

@@ -18,7 +18,7 @@ from app.api.events import (
     related,
 )
 from app.api.openapi import READING_ONE, example
-from app.api.parameters import ViaWord, WalkLimit, names_of
+from app.api.parameters import VerdictWord, ViaWord, WalkLimit
 from app.api.routes.events import EventId, OtherId, spanned, to_the_end, visible_events
 from app.api.routes.queries import Form, Number
 from app.api.services import Parts
@@ -26,7 +26,7 @@ from app.api.signin.auth import Reader
 from app.errors import BadRequestError
 from app.stored.causality import ChainPart, Touched
 from itc import Relation, compare
-from model.answers import ORDERED, Verdict, touched_sentence
+from model.answers import ORDERED, touched_sentence
 from model.described import shown
 from model.event import NOTHING_LARGE
 from model.sound import Certainty
@@ -42,7 +42,7 @@ class ChainQuery(Form):
 
     limit: WalkLimit = Field(200, description="Most events in the answer; at most 1000.")
     via: ViaWord = Field(
-        "any",
+        Via.any,
         description="`links`: what messages, and links to what they name as their cause, lead "
         "through from one event to the other. `conversation`: also from what a participant "
         "received in a conversation to what it published in it later. `any`: all that lies "
@@ -64,7 +64,7 @@ async def get_chain(
     trace_id = of_one_trace(one, other)
     if a == b:
         raise BadRequestError("a chain needs two events; both ids are the same")
-    via, limit = Via[query.via], query.limit
+    via, limit = query.via, query.limit
     is_far = query.after is not None or via is not Via.any
     async with parts.searches.for_walk(user.name, limit, via, is_far=is_far):
         found = await parts.store.chains.between(a, b, limit, query.large, via, after=query.after)
@@ -95,7 +95,7 @@ class TouchedQuery(Form):
         description="The ids of 1 to 100 events of one virtual host, comma separated.",
         openapi_examples=example(1),
     )
-    verdict: Annotated[str, names_of(Verdict)] | None = Field(
+    verdict: VerdictWord | None = Field(
         None, description="List these events: those that were caused, may have been, or not."
     )
     limit: WalkLimit = Field(100, description="Most events in the list; at most 1000.")
@@ -124,10 +124,9 @@ async def get_touched(
     for other in others:
         of_one_trace(first, other)
     limit = query.limit
-    verdict = None if query.verdict is None else Verdict[query.verdict]
     async with parts.searches.for_walk(user.name, limit, Via.links, is_far=True):
         found = await parts.store.touched.by(
-            ids, verdict=verdict, limit=limit, large=query.large, after=query.after
+            ids, verdict=query.verdict, limit=limit, large=query.large, after=query.after
         )
     certainty = await to_the_end(first, parts)
     sentence = touched_sentence(
@@ -140,7 +139,7 @@ async def get_touched(
         sound=certainty.sound,
     )
     heavy = Heavy(found.heavy, user.content, query.chosen, query.large)
-    items = None if verdict is None else heavy.views(found.items)
+    items = None if query.verdict is None else heavy.views(found.items)
     listed = TouchedEvents(ids, first.vhost, sentence, items)
     view = shown(found) | shown(listed) | shown(certainty)
     return events_answer(view, heavy, parts.store.events, parts.budget)

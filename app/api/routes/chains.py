@@ -83,7 +83,7 @@ Along = Annotated[
     ),
 )
 async def make_export(
-    from_: From, to: OtherId, file: File, asker: Asking, via: Along = Via.any.value
+    from_: From, to: OtherId, file: File, asker: Asking, via: Along = Via.any
 ) -> Response:
     """Run the chain job and write the export.
 
@@ -91,9 +91,9 @@ async def make_export(
     the events are concurrent there is no chain to look for, and Spark is not started.
     """
     user, parts = asker.user, asker.parts
-    request = await _chain_request(from_, to, file, user, parts, Via[via])
+    request = await _chain_request(from_, to, file, user, parts, via)
     user.must_read(request.vhost)
-    summary = await _known_at_once(from_, to, file, Via[via], parts)
+    summary = await _known_at_once(from_, to, file, via, parts)
     known = None if summary is None else shown(summary)
     if known is None and parts.jobs.doing(request) is None:
         await asyncio.to_thread(parts.folders.exports.check_room, (from_, to), file)

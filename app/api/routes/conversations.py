@@ -9,18 +9,17 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.described import answering, json_answer
 from app.api.openapi import READING, READING_ONE
-from app.api.parameters import Text, ViaWord, names_of
+from app.api.parameters import OutcomeWord, Text, ViaWord
 from app.api.routes.events import EventId, spanned, visible_event
-from app.api.routes.queries import HEADERS, Moment, Number, WithHeaders
+from app.api.routes.queries import HEADERS, Moment, Number, WithHeaders, filter_of
 from app.api.services import Parts
 from app.api.signin.auth import Reader, User
 from app.stored.conversations import ConversationFilter, ConversationPage, FoundConversation
 from app.stored.reading import EventFilter
-from model.conversations import Conversation, Outcome
+from model.conversations import Conversation
 from model.described import shown
 from model.event import NOTHING_LARGE
 from model.sound import Certainty
-from model.times import microseconds_of
 from model.words import Via
 
 router = APIRouter(tags=["conversations"], prefix="/itc_db/conversations")
@@ -36,7 +35,7 @@ class ConversationQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     via: ViaWord = Field(
-        "links",
+        Via.links,
         description="`links`: messages, and links to what they name as their cause. "
         "`conversation`: these, and whatever shares a conversation's key. `any`: all that the "
         "event's own message may have influenced.",
@@ -65,9 +64,7 @@ class ConversationsQuery(WithHeaders):
     until: Moment | None = Field(None, description="Begun, or recorded, before this time.")
     min_seconds: Seconds | None = Field(None, description="Of this duration or longer.")
     max_seconds: Seconds | None = Field(None, description="Of this duration or shorter.")
-    outcome: Annotated[str, names_of(Outcome)] | None = Field(
-        None, description="What became of them."
-    )
+    outcome: OutcomeWord | None = Field(None, description="What became of them.")
     participant: Number | None = Field(None, description="With this participant of their trace.")
     participant_name: Text | None = Field(None, description="With a participant of this name.")
     type: Text | None = Field(None, description="With a message of this type.")
@@ -90,25 +87,13 @@ class ConversationsQuery(WithHeaders):
         return EventFilter(
             vhosts=user.searched(self.vhost),
             vhost=self.vhost,
-            since=None if self.since is None else microseconds_of(self.since),
-            until=None if self.until is None else microseconds_of(self.until),
+            since=self.since,
+            until=self.until,
             q=self.q or None,
             message_id=self.message_id,
             correlation_id=self.correlation_id,
             conversation=self.conversation,
             headers=self._headers,
-        )
-
-    @property
-    def wanted(self) -> ConversationFilter:
-        """The conditions on what they became."""
-        return ConversationFilter(
-            min_seconds=self.min_seconds,
-            max_seconds=self.max_seconds,
-            outcome=None if self.outcome is None else Outcome[self.outcome],
-            participant=self.participant,
-            participant_name=self.participant_name,
-            type=self.type,
         )
 
 
@@ -120,7 +105,7 @@ async def list_conversations(
     async with parts.searches.turn(user.name):
         page = await parts.store.conversations.list(
             query.asked_by(user),
-            query.wanted,
+            filter_of(ConversationFilter, query),
             Via[query.via],
             before=query.before,
             limit=query.limit,
@@ -140,7 +125,7 @@ async def get_conversation(
     user.must_read(event.vhost)
     async with parts.searches.turn(user.name):
         found = await parts.store.conversations.of_event(
-            event_id, Via[query.via], limit=query.limit, after=query.after
+            event_id, query.via, limit=query.limit, after=query.after
         )
     # What is not handed over, or not shown, may go on to the end.
     is_open = found.conversation.truncated or found.conversation.counts.waiting

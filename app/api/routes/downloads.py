@@ -49,7 +49,6 @@ class Download(FileResponse):
     """A file. An invalid range is refused in the same format as all errors."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send as much as the request's conditions and range ask for."""
         if self.stat_result is None:
             await self._look_at_file()
         if answer := self._by_conditions(Headers(scope=scope)):

@@ -87,7 +87,7 @@ async def list_events(
         asked,
         page=query.page or 1,
         page_size=size,
-        sort=Sort(query.sort or "id"),
+        sort=query.sort or Sort.id,
         descending=query.sort is None or query.sort_reverse,
         large=query.large,
     )
@@ -170,9 +170,9 @@ async def get_causes(
     limit = walk.limit
     asked = walk.filter_for(user)
     is_far = walk.before is not None or not asked.names_traces_alone
-    async with parts.searches.for_walk(user.name, limit, walk.along, is_far=is_far):
+    async with parts.searches.for_walk(user.name, limit, walk.via, is_far=is_far):
         found = await parts.store.causality.causes(
-            event_id, limit, walk.large, walk.along, before=walk.before, asked=asked
+            event_id, limit, walk.large, walk.via, before=walk.before, asked=asked
         )
     return await _walk_answer(event, _FIRST, found, walk, user, parts)
 
@@ -190,9 +190,9 @@ async def get_effects(
     limit = walk.limit
     asked = walk.filter_for(user)
     is_far = walk.after is not None or not asked.names_traces_alone
-    async with parts.searches.for_walk(user.name, limit, walk.along, is_far=is_far):
+    async with parts.searches.for_walk(user.name, limit, walk.via, is_far=is_far):
         found = await parts.store.causality.effects(
-            event_id, limit, walk.large, walk.along, after=walk.after, asked=asked
+            event_id, limit, walk.large, walk.via, after=walk.after, asked=asked
         )
     return await _walk_answer(event, _LAST, found, walk, user, parts)
 
@@ -252,7 +252,7 @@ async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> 
 
 
 async def spanned(trace_id: int, a: int, b: int, parts: Services) -> Certainty:
-    """How far an answer about a span is to be relied on."""
+    """The certainty of an answer about a span."""
 
     async def answer() -> Certainty:
         gaps = await parts.store.gaps.between(trace_id, a, b)
@@ -262,7 +262,7 @@ async def spanned(trace_id: int, a: int, b: int, parts: Services) -> Certainty:
 
 
 async def to_the_end(event: Event, parts: Services) -> Certainty:
-    """How far an answer about everything after an event is to be relied on."""
+    """The certainty of an answer about everything after an event."""
     return await spanned(event.trace_id, event.id, _LAST, parts)
 
 

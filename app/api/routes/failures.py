@@ -9,15 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.described import answering, json_answer
 from app.api.openapi import READING_ONE
-from app.api.parameters import Text, names_of
-from app.api.routes.queries import Moment, Number
+from app.api.parameters import FailureWord, Text
+from app.api.routes.queries import Moment, Number, filter_of
 from app.api.routes.traces import trace_id_of
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User
-from app.stored.failures import FailureFilter, FailureKind, FailurePage
+from app.stored.failures import FailureFilter, FailurePage
 from model.described import shown
 from model.sound import Certainty
-from model.times import microseconds_of
 
 router = APIRouter(tags=["events"])
 
@@ -30,7 +29,7 @@ class FailuresQuery(BaseModel):
     vhost: Text | None = Field(None, description="Of this virtual host.")
     since: Moment | None = Field(None, description="Recorded at this time or later.")
     until: Moment | None = Field(None, description="Recorded before this time.")
-    kind: Annotated[str, names_of(FailureKind)] | None = Field(None, description="Of this kind.")
+    kind: FailureWord | None = Field(None, description="Of this kind.")
     queue: Text | None = Field(None, description="Failed in this queue.")
     reason: Text | None = Field(None, description="Died for this reason.")
     type: Text | None = Field(None, description="Of messages of this type.")
@@ -46,18 +45,8 @@ class FailuresQuery(BaseModel):
     def filter_for(self, user: User) -> FailureFilter:
         """The question for the store: never more than the user may see, or search."""
         asks_content = self.type is not None or self.exception is not None
-        return FailureFilter(
-            vhosts=user.searched(self.vhost) if asks_content else user.vhosts,
-            vhost=self.vhost,
-            kind=None if self.kind is None else FailureKind[self.kind],
-            queue=self.queue,
-            reason=self.reason,
-            type=self.type,
-            exception=self.exception,
-            participant=self.participant,
-            since=None if self.since is None else microseconds_of(self.since),
-            until=None if self.until is None else microseconds_of(self.until),
-        )
+        vhosts = user.searched(self.vhost) if asks_content else user.vhosts
+        return filter_of(FailureFilter, self, vhosts=vhosts)
 
 
 @router.get("/itc_db/failures", **answering([FailurePage, (FailurePage, Certainty)], READING_ONE))

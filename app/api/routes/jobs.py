@@ -11,14 +11,14 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from app.api.described import answering, encode_json, json_answer
 from app.api.openapi import READING, READING_ONE, WRITING, example
-from app.api.parameters import Wait, names_of
+from app.api.parameters import StateWord, Wait
 from app.api.rights import reason_to_drop, while_allowed
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, frame, heartbeat
 from app.api.tail import LEAST_LOOK_SECONDS
 from app.errors import NotFoundError
-from app.stored.jobs import Job, JobState
+from app.stored.jobs import Job
 from model.described import shown
 
 router = APIRouter(tags=["jobs"], prefix="/itc_db/jobs")
@@ -33,12 +33,13 @@ async def list_jobs(
     user: Reader,
     parts: Parts,
     state: Annotated[
-        Annotated[str, names_of(JobState)] | None, Query(description="Only those in this state.")
+        StateWord | None,
+        Query(description="Only those in this state."),
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1_000, description="Most in one answer.")] = 100,
 ) -> Response:
     """Jobs of virtual hosts that the user sees, newest first."""
-    states = None if state is None else {JobState(state)}
+    states = None if state is None else {state}
     jobs = await parts.jobs.jobs(user.vhosts, states=states, limit=limit)
     return json_answer(jobs)
 

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
-import msgspec
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    Metric,
-    SummaryMetricFamily,
-)
+from prometheus_client.core import CounterMetricFamily as Count
+from prometheus_client.core import GaugeMetricFamily as Gauge
+from prometheus_client.core import Metric, SummaryMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
@@ -27,14 +24,18 @@ from app.api.services import Parts, Services
 from app.api.signin.auth import User, reader_of
 from app.jobs.manager import HISTORY
 from app.stored.assertions import WebhookState
-from app.stored.jobs import Job, JobState
+from app.stored.jobs import JobState
 from app.stored.spans import Refusal, ResolutionOutcome
 from app.traces.life import TraceState
 from app.traces.spanwatch import SpanState
-from app.traces.status import CaptureCost, TraceStatus
+from app.traces.status import TraceStatus
 from app.version import program_version
 
 router = APIRouter(tags=["service"])
+
+Kind: TypeAlias = type[Count] | type[Gauge]
+_TYPES = ("published", "received")
+_OUTCOMES = ("held", "violated", "unknown")
 
 
 @router.get(
@@ -58,238 +59,214 @@ class MetricsReading(Collector):
         self._families = families
 
     def collect(self) -> Iterable[Metric]:
-        """As the library asks for it."""
         return self._families
 
 
 async def _families(parts: Services, user: User | None) -> list[Metric]:
     statuses = [s for s in await parts.traces.statuses() if user is None or user.sees(s.vhost)]
     vhosts = None if user is None else user.vhosts
-    jobs = await parts.jobs.jobs(vhosts, limit=HISTORY)
     exports = await asyncio.to_thread(parts.folders.exports.usage)
-    connections = parts.connections()
+    connections, version = parts.connections(), {(program_version(),): 1.0}
+    jobs = Counter(job.state for job in await parts.jobs.jobs(vhosts, limit=HISTORY))
+    announced = connections.announced
+    budget, searches, readers = parts.budget, parts.searches, parts.subscribers
     return [
-        *(_per_trace(spec, statuses) for spec in TRACE_METRICS),
-        *(_duration(spec, statuses) for spec in DURATIONS),
-        _by_type(statuses),
-        _links(statuses),
-        _ways(statuses),
-        _states(statuses),
-        _jobs(jobs),
+        *_of_traces(statuses),
         *_spans(parts),
         *await _assertions(parts, vhosts),
-        GaugeMetricFamily("itc_store_bytes", "Size of the database.", await parts.store.size()),
-        _version(),
-        GaugeMetricFamily("itc_exports", "Exports that are kept.", exports.files),
-        GaugeMetricFamily("itc_exports_bytes", "Size of all exports.", exports.bytes),
-        GaugeMetricFamily(
+        _labelled(
+            Gauge, "itc_jobs", "Jobs kept.", "state", {(e.value,): jobs[e] for e in JobState}
+        ),
+        _labelled(Gauge, "itc_build_info", "The program's version.", "version", version),
+        Gauge("itc_store_bytes", "Size of the database.", await parts.store.size()),
+        Gauge("itc_exports", "Exports that are kept.", exports.files),
+        Gauge("itc_exports_bytes", "Size of all exports.", exports.bytes),
+        Gauge(
             "itc_answers_large_bytes",
             "Memory that large payloads, headers and clocks of answers under way may take.",
-            parts.budget.held,
+            budget.held,
         ),
-        GaugeMetricFamily(
-            "itc_searches_waiting", "Searches that wait for their turn.", parts.searches.waiting
-        ),
-        GaugeMetricFamily(
-            "itc_live_subscribers", "Readers of the live tail.", parts.subscribers.count
-        ),
-        CounterMetricFamily(
-            "itc_live_dropped",
-            "Readers of the live tail that were too slow.",
-            parts.subscribers.dropped,
-        ),
-        GaugeMetricFamily(
+        Gauge("itc_searches_waiting", "Searches that wait for their turn.", searches.waiting),
+        Gauge("itc_live_subscribers", "Readers of the live tail.", readers.count),
+        Count("itc_live_dropped", "Readers of the live tail that were too slow.", readers.dropped),
+        Gauge(
             "itc_connections_announced",
             "1 while the broker announces connections to us.",
             int(connections.on),
         ),
-        CounterMetricFamily(
+        Count(
             "itc_connection_announcements",
             "Announcements of connections that were stored.",
-            connections.announced,
+            announced,
         ),
     ]
 
 
-class TraceMetric(msgspec.Struct, frozen=True):
-    """A number for each trace; a trace whose number is unknown has no sample."""
+def _labelled(
+    kind: Kind, name: str, text: str, labels: str, samples: Mapping[Any, float]
+) -> Metric:
+    """A metric whose samples are told apart by labels, whose names are separated by spaces."""
+    family = kind(name, text, labels=labels.split())
+    for values, number in samples.items():
+        family.add_metric(values, number)
+    return family
 
-    name: str
-    text: str
-    value: Callable[[TraceStatus], float | None]
-    kind: type[CounterMetricFamily] | type[GaugeMetricFamily] = GaugeMetricFamily
 
-
-TRACE_METRICS = (
-    TraceMetric(
-        "itc_events_unmatched",
+# By name: where a trace's status has it, and what it is. A trace that does not know has no sample.
+COUNTERS = {
+    "itc_events_unmatched": (
+        "counters.unmatched",
         "Received events whose publish was not observed.",
-        lambda s: s.counters.unmatched,
-        CounterMetricFamily,
     ),
-    TraceMetric(
-        "itc_events_redelivered",
+    "itc_events_redelivered": (
+        "counters.redelivered",
         "Received events that were handed over before.",
-        lambda s: s.counters.redelivered,
-        CounterMetricFamily,
     ),
-    TraceMetric(
-        "itc_events_dead_lettered",
+    "itc_events_dead_lettered": (
+        "counters.dead_lettered",
         "Received events that had died in another queue.",
-        lambda s: s.counters.dead_lettered,
-        CounterMetricFamily,
     ),
-    TraceMetric(
-        "itc_events_untraced",
+    "itc_events_untraced": (
+        "counters.untraced",
         "Received events that are known from reply_to alone.",
-        lambda s: s.counters.untraced,
-        CounterMetricFamily,
     ),
-    TraceMetric(
-        "itc_events_quiet",
-        "Events of quiet traffic, which join no clocks.",
-        lambda s: s.counters.quiet,
-        CounterMetricFamily,
-    ),
-    TraceMetric(
-        "itc_trace_messages_quarantined",
+    "itc_events_quiet": ("counters.quiet", "Events of quiet traffic, which join no clocks."),
+    "itc_trace_messages_quarantined": (
+        "counters.quarantined",
         "Trace messages that could not be read.",
-        lambda s: s.counters.quarantined,
-        CounterMetricFamily,
     ),
-    TraceMetric(
-        "itc_copies_dropped",
+    "itc_copies_dropped": (
+        "counters.copies_dropped",
         "Routed copies that were forgotten before their delivery.",
-        lambda s: s.counters.copies_dropped,
-        CounterMetricFamily,
     ),
-    TraceMetric(
-        "itc_trace_restarts",
-        "Restarts of the trace after a failure.",
-        lambda s: s.restarts,
-        CounterMetricFamily,
+    "itc_trace_restarts": ("restarts", "Restarts of the trace after a failure."),
+    "itc_audit_missing": (
+        "audit.missing",
+        "Trace messages that the broker counted and that never came.",
     ),
-    TraceMetric(
-        "itc_stamp_bytes", "Size of the newest event's stored clock.", lambda s: s.work.stamp_bytes
+    "itc_audit_excess": (
+        "audit.excess",
+        "Trace messages that came and that the broker did not count; they can hide a loss.",
     ),
-    TraceMetric(
-        "itc_id_depth",
+}
+GAUGES = {
+    "itc_stamp_bytes": ("work.stamp_bytes", "Size of the newest event's stored clock."),
+    "itc_id_depth": (
+        "work.id_depth",
         "How often the seed was halved for the newest event's participant.",
-        lambda s: s.work.id_depth,
     ),
-    TraceMetric("itc_events_stored", "Events in the store.", lambda s: s.events),
-    TraceMetric(
-        "itc_trace_queue_messages", "Trace messages that wait to be read.", lambda s: s.lag
-    ),
-    TraceMetric("itc_participants", "Participants with an id.", lambda s: s.participants),
-    TraceMetric(
-        "itc_copies_pending",
-        "Routed copies that wait for their delivery.",
-        lambda s: s.pending_copies,
-    ),
-    TraceMetric(
-        "itc_links_coverage_ratio",
+    "itc_events_stored": ("events", "Events in the store."),
+    "itc_trace_queue_messages": ("lag", "Trace messages that wait to be read."),
+    "itc_participants": ("participants", "Participants with an id."),
+    "itc_copies_pending": ("pending_copies", "Routed copies that wait for their delivery."),
+    "itc_links_coverage_ratio": (
+        "evidence.coverage",
         "Publishes that name a cause which was found, of those that may have one.",
-        lambda s: s.evidence.coverage,
     ),
-    TraceMetric(
-        "itc_links_fit_ratio",
+    "itc_links_fit_ratio": (
+        "evidence.fit",
         "Causes that the policy had in their publisher's past, of those that came by the broker.",
-        lambda s: s.evidence.fit,
     ),
-    TraceMetric(
+    "itc_audit_suspected": (
+        "audit.suspected",
+        "Trace messages that the broker counted and that may yet come.",
+    ),
+}
+
+
+def _of_traces(statuses: Sequence[TraceStatus]) -> Iterable[Metric]:
+    for kind, table in ((Count, COUNTERS), (Gauge, GAUGES)):
+        for name, (path, text) in table.items():
+            found = {(s.vhost,): _at(s, path) for s in statuses}
+            known = {vhost: number for vhost, number in found.items() if number is not None}
+            yield _labelled(kind, name, text, "vhost", known)
+    yield _labelled(
+        Gauge,
         "itc_trace_gaps",
         "Recorded gaps that are no choice, of the newest 100.",
-        lambda s: len(s.losses()),
-    ),
-    TraceMetric(
-        "itc_trace_partial",
-        "1 if only some exchanges and queues are taken, else 0.",
-        lambda s: int(not s.taken.is_all),
-    ),
-    TraceMetric(
-        "itc_audit_missing",
-        "Trace messages that the broker counted and that never came.",
-        lambda s: s.audit.missing if s.audit else None,
-        CounterMetricFamily,
-    ),
-    TraceMetric(
-        "itc_audit_suspected",
-        "Trace messages that the broker counted and that may yet come.",
-        lambda s: s.audit.suspected if s.audit else None,
-    ),
-    TraceMetric(
-        "itc_audit_excess",
-        "Trace messages that came and that the broker did not count; they can hide a loss.",
-        lambda s: s.audit.excess if s.audit else None,
-        CounterMetricFamily,
-    ),
-    TraceMetric(
-        "itc_audit_even_timestamp_seconds",
-        "When what was traced and what the broker counted were last compared.",
-        lambda s: s.audit.as_of / 1e6 if s.audit and s.audit.as_of else None,
-    ),
-    TraceMetric(
+        "vhost",
+        {(s.vhost,): len(s.losses()) for s in statuses},
+    )
+    yield _labelled(
+        Gauge,
         "itc_trace_gaps_open",
         "Open gaps that are no choice.",
-        lambda s: sum(gap.until is None for gap in s.losses()),
-    ),
-)
-
-
-class Duration(msgspec.Struct, frozen=True):
-    """The time that something took in total, and how often it was done."""
-
-    name: str
-    text: str
-    count: Callable[[CaptureCost], int]
-    seconds: Callable[[CaptureCost], float]
-
-
-DURATIONS = (
-    Duration(
-        "itc_batch_duration_seconds",
-        "Time of a batch's transaction.",
-        lambda work: work.batches,
-        lambda work: work.batch_seconds,
-    ),
-    Duration(
-        "itc_stamp_duration_seconds",
-        "Time to match and stamp an event.",
-        lambda work: work.stamped,
-        lambda work: work.stamp_seconds,
-    ),
-)
-
-
-def _duration(spec: Duration, statuses: Sequence[TraceStatus]) -> Metric:
-    family = SummaryMetricFamily(spec.name, spec.text, labels=["vhost"])
+        "vhost",
+        {(s.vhost,): sum(gap.until is None for gap in s.losses()) for s in statuses},
+    )
+    yield _labelled(
+        Gauge,
+        "itc_trace_partial",
+        "1 if only some exchanges and queues are taken, else 0.",
+        "vhost",
+        {(s.vhost,): int(not s.taken.is_all) for s in statuses},
+    )
+    yield _labelled(
+        Gauge,
+        "itc_audit_even_timestamp_seconds",
+        "When what was traced and what the broker counted were last compared.",
+        "vhost",
+        {(s.vhost,): s.audit.as_of / 1e6 for s in statuses if s.audit and s.audit.as_of},
+    )
+    batches = SummaryMetricFamily(
+        "itc_batch_duration_seconds", "Time of a batch's transaction.", labels=["vhost"]
+    )
+    stamps = SummaryMetricFamily(
+        "itc_stamp_duration_seconds", "Time to match and stamp an event.", labels=["vhost"]
+    )
     for status in statuses:
-        family.add_metric([status.vhost], spec.count(status.work), spec.seconds(status.work))
-    return family
+        work = status.work
+        batches.add_metric([status.vhost], work.batches, work.batch_seconds)
+        stamps.add_metric([status.vhost], work.stamped, work.stamp_seconds)
+    yield batches
+    yield stamps
+    yield _labelled(
+        Count,
+        "itc_events",
+        "Events stamped.",
+        "vhost type",
+        {(s.vhost, each): getattr(s.counters, each) for s in statuses for each in _TYPES},
+    )
+    yield _labelled(
+        Gauge,
+        "itc_trace_state",
+        "1 for the state a trace is in.",
+        "vhost state",
+        {(s.vhost, each): float(each is s.state) for s in statuses for each in TraceState},
+    )
+    yield _by_rule(
+        "itc_causes_named",
+        "Causes that messages named, and whether they were found.",
+        "outcome",
+        ("found", "unseen", "forgotten", "ambiguous", "early"),
+        statuses,
+    )
+    yield _by_rule(
+        "itc_causes_found",
+        "Causes that were found, and whether the policy had them in their publisher's past.",
+        "way",
+        ("known", "missed", "hidden"),
+        statuses,
+    )
 
 
-def _per_trace(spec: TraceMetric, statuses: Sequence[TraceStatus]) -> Metric:
-    family = spec.kind(spec.name, spec.text, labels=["vhost"])
-    for status in statuses:
-        value = spec.value(status)
-        if value is not None:
-            family.add_metric([status.vhost], value)
-    return family
+def _at(status: TraceStatus, path: str) -> float | None:
+    found: Any = status
+    for name in path.split("."):
+        found = None if found is None else getattr(found, name)
+    return found  # type: ignore[no-any-return]
 
 
-def _by_type(statuses: Sequence[TraceStatus]) -> Metric:
-    family = CounterMetricFamily("itc_events", "Events stamped.", labels=["vhost", "type"])
-    for status in statuses:
-        family.add_metric([status.vhost, "published"], status.counters.published)
-        family.add_metric([status.vhost, "received"], status.counters.received)
-    return family
-
-
-def _links(statuses: Sequence[TraceStatus]) -> Metric:
-    text = "Causes that messages named, and whether they were found."
-    outcomes = ("found", "unseen", "forgotten", "ambiguous", "early")
-    return _by_rule("itc_causes_named", text, "outcome", outcomes, statuses)
+def _by_rule(
+    name: str, text: str, label: str, counts: Sequence[str], statuses: Sequence[TraceStatus]
+) -> Metric:
+    samples = {
+        (status.vhost, rule, each): getattr(count, each)
+        for status in statuses
+        for rule, count in status.links.items()
+        for each in counts
+    }
+    return _labelled(Count, name, text, f"vhost rule {label}", samples)
 
 
 def _spans(parts: Services) -> Iterable[Metric]:
@@ -298,94 +275,54 @@ def _spans(parts: Services) -> Iterable[Metric]:
     if parts.spans is not None:
         taken, repeated, refused = parts.spans.taken, parts.spans.repeated, parts.spans.refused
     state = SpanState() if parts.resolved is None else parts.resolved.state
-    came = CounterMetricFamily(
-        "itc_spans", "Spans that came, and what became of them.", labels=["outcome"]
+    came = {("taken",): taken, ("repeated",): repeated}
+    yield _labelled(
+        Count,
+        "itc_spans",
+        "Spans that came, and what became of them.",
+        "outcome",
+        came | {(why.value,): refused[why] for why in Refusal},
     )
-    came.add_metric(["taken"], taken)
-    came.add_metric(["repeated"], repeated)
-    for why in Refusal:
-        came.add_metric([why.value], refused[why])
-    yield came
-    outcomes = CounterMetricFamily(
+    yield _labelled(
+        Count,
         "itc_traceparents",
         "Publishes whose spans came, and what they tell of the message that was handled.",
-        labels=["outcome"],
+        "outcome",
+        {(each.value,): state.outcomes[each] for each in ResolutionOutcome},
     )
-    for outcome in ResolutionOutcome:
-        outcomes.add_metric([outcome.value], state.outcomes[outcome])
-    yield outcomes
-    links = CounterMetricFamily(
+    yield _labelled(
+        Count,
         "itc_span_links",
         "Links that spans told of: known to clocks already, or too late for them.",
-        labels=["outcome"],
+        "outcome",
+        {("known",): state.known, ("late",): state.links - state.known},
     )
-    links.add_metric(["known"], state.known)
-    links.add_metric(["late"], state.links - state.known)
-    yield links
 
 
 async def _assertions(parts: Services, vhosts: frozenset[str] | None) -> Iterable[Metric]:
     """Of assertions that are held against traces, and of the webhook."""
-    labels = ["vhost", "assertion"]
-    judged = CounterMetricFamily(
-        "itc_assertion_events",
-        "Events that an assertion was judged by, and whether it holds for them.",
-        labels=[*labels, "outcome"],
-    )
-    waiting = GaugeMetricFamily(
-        "itc_assertion_waiting", "Events that wait to be judged by an assertion.", labels=labels
-    )
-    for each in await parts.store.assertions.list(vhosts):
-        for outcome in ("held", "violated", "unknown"):
-            judged.add_metric([each.vhost, each.name, outcome], getattr(each, outcome))
-        waiting.add_metric([each.vhost, each.name], each.waiting)
-    kept = GaugeMetricFamily(
-        "itc_webhook_violations",
-        "Violations that are kept, and whether the webhook has taken them.",
-        labels=["delivery"],
-    )
+    held = await parts.store.assertions.list(vhosts)
     deliveries = await parts.store.violations.deliveries()
-    for state in WebhookState:
-        kept.add_metric([state.value], deliveries.get(state, 0))
-    return judged, waiting, kept
-
-
-def _ways(statuses: Sequence[TraceStatus]) -> Metric:
-    text = "Causes that were found, and whether the policy had them in their publisher's past."
-    return _by_rule("itc_causes_found", text, "way", ("known", "missed", "hidden"), statuses)
-
-
-def _by_rule(
-    name: str, text: str, label: str, counts: Sequence[str], statuses: Sequence[TraceStatus]
-) -> Metric:
-    """Some counts of each rule of links, told apart by a label."""
-    family = CounterMetricFamily(name, text, labels=["vhost", "rule", label])
-    for status in statuses:
-        for rule, count in status.links.items():
-            for each in counts:
-                family.add_metric([status.vhost, rule, each], getattr(count, each))
-    return family
-
-
-def _states(statuses: Sequence[TraceStatus]) -> Metric:
-    family = GaugeMetricFamily(
-        "itc_trace_state", "1 for the state a trace is in.", labels=["vhost", "state"]
+    return (
+        _labelled(
+            Count,
+            "itc_assertion_events",
+            "Events that an assertion was judged by, and whether it holds for them.",
+            "vhost assertion outcome",
+            {(e.vhost, e.name, each): getattr(e, each) for e in held for each in _OUTCOMES},
+        ),
+        _labelled(
+            Gauge,
+            "itc_assertion_waiting",
+            "Events that wait to be judged by an assertion.",
+            "vhost assertion",
+            {(each.vhost, each.name): each.waiting for each in held},
+        ),
+        _labelled(
+            Gauge,
+            "itc_webhook_violations",
+            "Violations that are kept, and whether the webhook has taken them.",
+            "delivery",
+            {(each.value,): deliveries.get(each, 0) for each in WebhookState},
+        ),
     )
-    for status in statuses:
-        for state in TraceState:
-            family.add_metric([status.vhost, state], float(state is status.state))
-    return family
-
-
-def _jobs(jobs: Sequence[Job]) -> Metric:
-    counts = Counter(job.state for job in jobs)
-    family = GaugeMetricFamily("itc_jobs", "Jobs kept.", labels=["state"])
-    for state in JobState:
-        family.add_metric([state.value], counts[state])
-    return family
-
-
-def _version() -> Metric:
-    family = GaugeMetricFamily("itc_build_info", "The program's version.", labels=["version"])
-    family.add_metric([program_version()], 1)
-    return family

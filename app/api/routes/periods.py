@@ -19,7 +19,7 @@ from app.stored.reading import Histogram, TracePeriod
 from app.traces.status import TraceStatus
 from model.described import shown
 from model.sound import Certainty
-from model.times import Microseconds, microseconds_of, now
+from model.times import Microseconds, now
 
 router = APIRouter(tags=["events"], prefix="/itc_db")
 
@@ -71,18 +71,16 @@ async def certainty_of_period(
     until: Annotated[Moment | None, Query(description="Up to this time.")] = None,
 ) -> Response:
     """Tell how far answers about a period of a virtual host are to be relied on."""
-    begin = None if since is None else microseconds_of(since)
-    end = None if until is None else microseconds_of(until)
-    if begin is not None and end is not None and begin > end:
+    if since is not None and until is not None and since > until:
         raise BadRequestError("since is after until")
     trace_id = await trace_id_of(vhost, user, parts)
     status = await parts.traces.status(vhost)
-    period = await parts.store.periods.of(trace_id, begin, end)
+    period = await parts.store.periods.of(trace_id, since, until)
     soundness = await parts.store.doubts.between(trace_id, period.first or 0, period.last or 0)
     found = PeriodCertainty(
         vhost=vhost,
-        since=begin,
-        until=end,
+        since=since,
+        until=until,
         first_event=period.first,
         last_event=period.last,
         gap_count=period.gap_count,

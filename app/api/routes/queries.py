@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from fastapi import Query
+from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import (
     AfterValidator,
@@ -14,24 +14,33 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetPydanticSchema,
     ModelWrapValidatorHandler,
     PrivateAttr,
     WithJsonSchema,
     model_validator,
 )
+from pydantic_core import core_schema
 
 from app.api.events import large_of
 from app.api.openapi import example
-from app.api.parameters import LONGEST_TEXT, PageSize, Text, ViaWord, Wait, WalkLimit, names_of
+from app.api.parameters import (
+    LONGEST_TEXT,
+    EventTypeWord,
+    MatchWord,
+    PageSize,
+    SortWord,
+    Text,
+    ViaWord,
+    Wait,
+    WalkLimit,
+)
 from app.api.signin.auth import User
 from app.errors import BadRequestError
-from app.stored.reading import HEADER, EventFilter, Sort
+from app.stored.reading import HEADER, EventFilter
 from model.event import SHOWN, Large
-from model.times import microseconds_of, now
-from model.words import EventType, Match, Via
-
-TypeWord = Annotated[str, names_of(EventType)]
-MatchWord = Annotated[str, names_of(Match)]
+from model.times import Microseconds, microseconds_of, now
+from model.words import Via
 
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LOST_PLUS = re.compile(r"(?<=[0-9]) ([0-9]{2}:?[0-9]{2})$")
@@ -66,16 +75,23 @@ def _known(name: str) -> str:
     return name
 
 
-SortWord = Annotated[str, names_of(Sort)]
+F = TypeVar("F", bound=Struct)
 Number = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Column = Annotated[
     str,
     AfterValidator(_known),
     WithJsonSchema({"type": "string", "enum": sorted(SHOWN)}),
 ]
+
+
+def _moment(*_: Any) -> core_schema.CoreSchema:
+    read = core_schema.no_info_before_validator_function(_iso_text, core_schema.datetime_schema())
+    return core_schema.no_info_after_validator_function(microseconds_of, read)
+
+
 Moment = Annotated[
-    datetime,
-    BeforeValidator(_iso_text),
+    Microseconds,
+    GetPydanticSchema(_moment),
     WithJsonSchema(
         {"anyOf": [{"type": "string", "format": each} for each in ("date-time", "date")]}
     ),
@@ -88,8 +104,14 @@ HOUR, DAY = 3_600_000_000, 86_400_000_000  # µs
 
 def period_of(since: Moment | None, until: Moment | None, usual: int = HOUR) -> tuple[int, int]:
     """A period that is asked for (µs), by default the ``usual`` last."""
-    end = now() if until is None else microseconds_of(until)
-    return max(0, end - usual if since is None else microseconds_of(since)), end
+    end = now() if until is None else until
+    return max(0, end - usual if since is None else since), end
+
+
+def filter_of(kind: type[F], query: BaseModel, **more: Any) -> F:
+    """A question for the store, whose fields the query has by the same names."""
+    fields = {*kind.__struct_fields__} & query.__class__.model_fields.keys()
+    return kind(**{name: getattr(query, name) for name in fields} | more)
 
 
 def _header(parameter: str, value: str) -> tuple[str, str]:
@@ -119,7 +141,7 @@ HEADERS: dict[str, Any] = {
         }
     ]
 }
-"""What `Filter` takes besides its fields, for a route's ``openapi_extra``."""
+"""For a route's ``openapi_extra``: a `Filter` takes these besides its fields."""
 
 
 class WithHeaders(BaseModel):
@@ -145,7 +167,7 @@ class Filter(WithHeaders):
     """Which events."""
 
     vhost: Text | None = Field(None, description="Of this virtual host.")
-    type: TypeWord | None = Field(None, description="Published or received.")
+    type: EventTypeWord | None = Field(None, description="Published or received.")
     exchange: Text | None = Field(None, description="Through this exchange.")
     queue: Text | None = Field(None, description="Received from this queue.")
     connection: Text | None = Field(None, description="On this connection.")
@@ -176,29 +198,7 @@ class Filter(WithHeaders):
 
     def filter_for(self, user: User) -> EventFilter:
         """The question for the store: never more than the user may see, or search."""
-        asked = EventFilter(
-            vhosts=user.vhosts,
-            vhost=self.vhost,
-            type=None if self.type is None else EventType[self.type],
-            match=None if self.match is None else Match[self.match],
-            exchange=self.exchange,
-            queue=self.queue,
-            connection=self.connection,
-            channel=self.channel,
-            user=self.user,
-            routing_key=self.routing_key,
-            participant=self.participant,
-            participant_name=self.participant_name,
-            redelivered=self.redelivered,
-            since=None if self.since is None else microseconds_of(self.since),
-            until=None if self.until is None else microseconds_of(self.until),
-            q=self.q,
-            message_id=self.message_id,
-            correlation_id=self.correlation_id,
-            conversation=self.conversation,
-            headers=self._headers,
-            use_regex=self.use_regex,
-        )
+        asked = filter_of(EventFilter, self, vhosts=user.vhosts, headers=self._headers)
         return replace(asked, vhosts=user.searched(self.vhost)) if asked.asks_content else asked
 
 
@@ -212,12 +212,10 @@ class Form(BaseModel):
 
     @property
     def chosen(self) -> frozenset[str] | None:
-        """The columns, None for all."""
         return None if self.columns is None else frozenset(self.columns)
 
     @property
     def large(self) -> Large:
-        """Which of the large columns that needs."""
         return large_of(self.chosen, self.payload == "full")
 
 
@@ -234,16 +232,11 @@ class WalkQuery(Filter, Form):
 
     limit: WalkLimit = Field(100, description="Most events in the answer; at most 1000.")
     via: ViaWord = Field(
-        "any",
+        Via.any,
         description="`links`: by messages, and links to what they name as their cause, alone. "
         "`conversation`: also from what a participant received in a conversation to what it "
         "published in it later. `any`: to all that may have been influenced.",
     )
-
-    @property
-    def along(self) -> Via:
-        """The steps that the walk follows."""
-        return Via[self.via]
 
 
 class CausesQuery(WalkQuery):

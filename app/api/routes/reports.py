@@ -13,11 +13,10 @@ from typing import Annotated, TypeAlias
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import WithJsonSchema
 
-from app.api.asserted import assertions_in
 from app.api.described import answering, json_answer
 from app.api.openapi import READING, READING_ONE, WITH_BODY, example
 from app.api.parameters import LONGEST_TEXT, Text
-from app.api.routes.assertions import FILE
+from app.api.routes.assertions import FILE, assertions_in
 from app.api.routes.queries import DAY, HOUR, Moment, OfVhost, period_of
 from app.api.routes.submitting import MAKING, Asker, Asking
 from app.api.routes.traces import trace_id_of
@@ -36,7 +35,6 @@ from model.reports.learning import (
     ExpectationsReport,
 )
 from model.reports.order import OrderFacts, OrderReport, OrderWord
-from model.times import microseconds_of
 from model.words import Along
 
 router = APIRouter(tags=["reports"], prefix="/itc_db")
@@ -154,8 +152,8 @@ async def make_comparison(
 ) -> Response:
     """Compare a period, by default the last hour, with another: by default as long, just before."""
     start, end = await _period(vhost, since, until, asker)
-    last = start if before_until is None else microseconds_of(before_until)
-    first = last - (end - start) if before_since is None else microseconds_of(before_since)
+    last = start if before_until is None else before_until
+    first = last - (end - start) if before_since is None else before_since
     first = max(0, first)
     if first >= last:
         raise BadRequestError("a comparison needs a time: before_since must be before before_until")

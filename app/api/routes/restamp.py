@@ -8,10 +8,10 @@ from fastapi import APIRouter, Response
 
 from app.api.described import answering
 from app.api.openapi import WITH_BODY
-from app.api.routes.bodies import json_body, optional_body
+from app.api.routes.bodies import body_of, json_body
 from app.api.routes.queries import OfVhost
 from app.api.routes.submitting import MAKING, Asking
-from app.api.schemas.restamp import RestampRequest
+from app.api.schemas.traces import RestampRequest
 from app.errors import NotFoundError
 from app.jobs.restamps import check_not_archived, restamp_request
 from app.stored.capture import RestampedTrace, RestampOutcome
@@ -27,7 +27,7 @@ router = APIRouter(tags=["traces"], prefix="/itc_db/restamp")
         (RestampedTrace, RestampOutcome, OfJob),
         MAKING | WITH_BODY,
     ),
-    openapi_extra=optional_body(RestampRequest),
+    openapi_extra=body_of(RestampRequest, required=False),
 )
 async def restamp_trace(asker: Asking, vhost: OfVhost) -> Response:
     """Stamp a virtual host's stored events anew, as a job; without a body by the rules it has.

@@ -14,7 +14,6 @@ from app.api.routes.submitting import MAKING, Asking
 from app.api.routes.traces import trace_id_of
 from app.api.services import Parts
 from app.api.signin.auth import Reader
-from model.times import microseconds_of
 from model.topology import Topology
 
 router = APIRouter(tags=["topology"], prefix="/itc_db/topology")
@@ -40,5 +39,5 @@ async def get_topology(
 ) -> Response:
     """Give what was counted for a period, or last."""
     user.must_see(vhost, "trace")
-    bounds = (None if bound is None else microseconds_of(bound) for bound in (since, until))
-    return json_answer(await asyncio.to_thread(parts.folders.topologies.get, vhost, *bounds))
+    get = parts.folders.topologies.get
+    return json_answer(await asyncio.to_thread(get, vhost, since, until))

@@ -11,10 +11,9 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from app.api.described import answering, json_answer
 from app.api.openapi import READING, READING_ONE, WITH_BODY, WRITING, example
 from app.api.parameters import Name, Text
-from app.api.routes.bodies import body_of, json_body, optional_body
+from app.api.routes.bodies import body_of, json_body
 from app.api.routes.queries import OfVhost
-from app.api.schemas.participants import AliasRequest
-from app.api.schemas.traces import TraceRequest
+from app.api.schemas.traces import AliasRequest, TraceRequest
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.errors import BadRequestError, NotFoundError
@@ -48,7 +47,7 @@ Limit = Annotated[int, Query(ge=1, le=1_000, description="Most in one answer.")]
         201: {"description": "It is started, or goes on by other rules."},
         204: {"description": "It runs already, or was reset."},
     },
-    openapi_extra=optional_body(TraceRequest),
+    openapi_extra=body_of(TraceRequest, required=False),
 )
 async def start_trace(vhost: Vhost, user: Writer, parts: Parts, request: Request) -> Response:
     """Start capturing a virtual host."""
@@ -91,7 +90,6 @@ async def list_traces(user: Reader, parts: Parts) -> Response:
 
 
 async def visible_traces(user: User, parts: Services) -> list[TraceStatus]:
-    """The traces of the virtual hosts that the user sees."""
     return [status for status in await parts.traces.statuses() if user.sees(status.vhost)]
 
 

@@ -1,1 +1,1 @@
-"""What clients send in a body, as pydantic models."""
+"""Bodies that clients send, as pydantic models."""

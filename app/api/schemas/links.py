@@ -7,10 +7,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, RootModel, WithJsonSchema
 from pydantic.config import JsonDict
 
-from app.api.parameters import names_of
+from app.api.parameters import LinkKindWord
 from app.tracker.links.rule import MOST_CONDITIONS, MOST_PARTS
 from app.tracker.links.takes import TAKES
-from model.words import LinkKind
 
 _PLACE = {"type": "string", "pattern": r"^\$message\.(header|payload|property)#/"}
 _PLACES = {"anyOf": [_PLACE, {"type": "array", "items": _PLACE, "minItems": 1}]}
@@ -55,7 +54,7 @@ class LinkRule(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE]})
 
     name: RuleName = Field(default_factory=str)  # no default to be shown: it is left out
-    kind: Annotated[str, names_of(LinkKind)]
+    kind: LinkKindWord
     child: Places
     parent: Places = Field(default_factory=list)
     where: Conditions = Field(default_factory=list)

@@ -1,18 +1,17 @@
-"""A wish to start a trace."""
+"""Wishes about a trace: to start it, to restamp it, to give a participant of it a name."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
-from app.api.parameters import names_of
-from app.tracker import Policy
+from app.api.parameters import PolicyWord
+from app.stored.reading import LONGEST_ALIAS, check_alias
 from app.tracker.quiet import MOST
 from app.tracker.taken import LONGEST
 from app.tracker.taken import MOST as MOST_TAKEN
 
-PolicyWord = Annotated[str, names_of(Policy)]
 # What it says is for clients to know beforehand; a pattern at fault is named by `Quiet`.
 QuietPattern = Annotated[
     str, WithJsonSchema({"type": "string", "pattern": r"^(exchange|queue):[^\u0000]{1,300}$"})
@@ -63,4 +62,31 @@ class TraceRequest(BaseModel):
         default=False,
         description="Make a checkpoint that cannot be read anew instead, from the stored events. "
         "A gap says what is lost.",
+    )
+
+
+class RestampRequest(BaseModel):
+    """The rules; one that is left out stays as it is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    participant: PolicyWord | None = Field(default=None, description="Who counts as a participant.")
+    quiet: Annotated[list[QuietPattern], Field(max_length=MOST)] | None = Field(
+        default=None,
+        description="Traffic that joins no clocks, as `exchange:NAME` and `queue:NAME` with `*` "
+        "for any characters; an empty list for none.",
+    )
+    links: bool = Field(
+        default=False,
+        description="Read the messages again, too, by the rules of links that hold now.",
+    )
+
+
+class AliasRequest(BaseModel):
+    """A name for a participant."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"alias": "Orders"}]})
+
+    alias: Annotated[str, AfterValidator(check_alias)] = Field(
+        description=f"At most {LONGEST_ALIAS} characters, none of them a control character."
     )

@@ -16,13 +16,12 @@ import re
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Annotated, Protocol
 
 import msgspec
 from fastapi import Depends, Request
 
-from app.api.headers import was_forwarded
 from app.api.parameters import unescape
 from app.api.signin.permissions import EVERYTHING_READ, ReadRights
 from app.api.signin.throttle import SignInAttempt, SignInThrottle
@@ -51,6 +50,7 @@ _NOBODY_SIGNS_IN = "the broker's management API is away: nobody can sign in now"
 _NO_CREDENTIALS = "no credentials"  # the name under which the throttle counts invalid credentials
 _LOOK_AGAIN_SECONDS = 1.0  # between queries about a virtual host that a user may have got since
 _LOG_EVERY = 60.0  # seconds between two lines about an outage
+_SET_BY_PROXIES = ("forwarded", "via", "x-forwarded-for", "x-real-ip")
 CACHED_USERS = 1_000  # whose rights are remembered; the others are asked about again
 FREE_FAILURES = 5  # of a user from an address, before the next has to wait
 _CONCURRENT_QUESTIONS = 16  # to the management API
@@ -69,16 +69,13 @@ class User(msgspec.Struct, frozen=True):
 
     @property
     def may_read(self) -> bool:
-        """Tell whether the user may read."""
         return bool(self.tags & READING_TAGS)
 
     @property
     def may_write(self) -> bool:
-        """Tell whether the user may start, stop, export and delete."""
         return WRITING_TAG in self.tags
 
     def sees(self, vhost: str) -> bool:
-        """Tell whether the broker shows this virtual host to the user."""
         return self.vhosts is None or vhost in self.vhosts
 
     def must_see(self, vhost: str, what: str) -> None:
@@ -126,7 +123,6 @@ class OpenAccess:
     async def user(
         self, authorization: bytes | None, address: str, vhost: str | None = None
     ) -> User:
-        """The same user for everybody."""
         return User("anonymous", frozenset({WRITING_TAG}), None, EVERYTHING_READ)
 
 
@@ -158,7 +154,6 @@ class BrokerAuthenticator:
     async def user(
         self, authorization: bytes | None, address: str, vhost: str | None = None
     ) -> User:
-        """The user behind an ``Authorization`` header's value."""
         if not authorization:
             raise NotAuthenticatedError("sign in with the name and password of a broker's user")
         claimed = self._claimed(authorization, address)
@@ -256,7 +251,7 @@ class BrokerAuthenticator:
         return user
 
     async def _read_rights(self, authorization: bytes, name: str) -> ReadRights:
-        """What the broker's own database says; it is not asked about tokens, which say themselves.
+        """Rights by the broker's own database; it is not asked about tokens, which say themselves.
 
         A user that is known to LDAP alone has no permissions there.
         """
@@ -322,7 +317,6 @@ def _from_this_machine_only(name: str) -> str:
 
 
 async def signed_in(request: Request, vhost: str | None = None) -> User:
-    """The user of a request; raises what the authenticator raises."""
     authenticator: Authenticator = request.app.state.services.authenticator
     headers = [value for name, value in request.scope["headers"] if name == b"authorization"]
     if len(headers) > 1:  # one of them may be right
@@ -342,6 +336,11 @@ def client_of(request: Request) -> str:
     return address if any(map(is_loopback, proxies)) else f"behind {address}"
 
 
+def was_forwarded(headers: Container[str]) -> bool:
+    """Tell whether a request came through a proxy that says so."""
+    return any(name in headers for name in _SET_BY_PROXIES)
+
+
 def _asked_for(request: Request) -> str | None:
     """The virtual host that a request names, in its path or in its query."""
     name = request.path_params.get("vhost")
@@ -349,7 +348,6 @@ def _asked_for(request: Request) -> str | None:
 
 
 async def reader_of(request: Request) -> User:
-    """The user of a request, who may read; raises `NotAuthorisedError` otherwise."""
     user = await signed_in(request, _asked_for(request))
     if not user.may_read:
         raise NotAuthorisedError("reading needs the tag monitoring or administrator")
@@ -357,7 +355,6 @@ async def reader_of(request: Request) -> User:
 
 
 async def writer_of(request: Request) -> User:
-    """The user of a request, who may write; raises `NotAuthorisedError` otherwise."""
     user = await signed_in(request, _asked_for(request))
     if not user.may_write:
         raise NotAuthorisedError("starting, stopping, exporting and deleting needs administrator")

@@ -95,7 +95,6 @@ def _by_vhost(patterns: frozenset[tuple[str, str]]) -> dict[str, ReadPattern]:
 
 @functools.lru_cache(maxsize=1_024)
 def pattern_of(pattern: str) -> ReadPattern:
-    """The pattern of a read permission."""
     if pattern == "":
         return ReadPattern(lambda name: name == "", reads_all=False)
     lookahead = _LOOKAHEAD.fullmatch(pattern)

@@ -90,12 +90,10 @@ class _Failures(Generic[Key]):
         return len(self._entries)
 
     def until(self, key: Key) -> float:
-        """When the next attempt may come."""
         entry = self._entries.get(key)
         return entry.until if entry else 0.0
 
     def count(self, key: Key, now: float) -> float:
-        """Count one, and return when the next may come."""
         entry = self._entries.setdefault(key, _Entry())
         if now - entry.last > FORGOTTEN_AFTER:
             entry.failures = 0
