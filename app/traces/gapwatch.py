@@ -67,7 +67,7 @@ class GapWatch:
         self._gaps = gaps
         self._trace_id = trace_id
         self._last_event_id = 0
-        self._processed = 0  # trace messages since this object was made
+        self.processed = 0  # trace messages since this object was made
         self._held_since: int | None = None
         self._losses: list[_Loss] = []
         self._writing = asyncio.Lock()
@@ -86,11 +86,6 @@ class GapWatch:
     def is_pending(self) -> bool:
         """Tell whether something is to be written."""
         return bool(self._losses)
-
-    @property
-    def processed(self) -> int:
-        """The number of trace messages stored since this object was made."""
-        return self._processed
 
     @property
     def here(self) -> Point:
@@ -142,7 +137,7 @@ class GapWatch:
 
     def covers(self, begins: Point, queued: int) -> bool:
         """Tell whether a proven loss spans all from ``begins`` to the end of what is queued."""
-        due = self._processed + queued
+        due = self.processed + queued
         return any(
             loss.after_event_id <= begins.event_id and (loss.until is None or loss.due >= due)
             for loss in self._losses
@@ -217,7 +212,7 @@ class GapWatch:
 
         ``held_since`` is when the oldest record came that the tracker holds back (µs).
         """
-        self._processed += messages
+        self.processed += messages
         self._last_event_id = last_event_id
         self._held_since = held_since
 
@@ -253,7 +248,7 @@ class GapWatch:
 
     def _is_over(self, loss: _Loss) -> bool:
         """Tell whether everything is stored that came before its end."""
-        if loss.until is None or loss.due > self._processed:
+        if loss.until is None or loss.due > self.processed:
             return False
         return self._held_since is None or self._held_since > loss.until
 
@@ -278,7 +273,7 @@ class GapWatch:
 
     def _end(self, loss: _Loss, queued: int) -> None:
         loss.until = loss.until or now()
-        loss.due = self._processed + queued
+        loss.due = self.processed + queued
         if loss.is_proven:
             self._noted_at = loss.until
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from app.errors import SettingsError
 from app.stored.assertions import WebhookState
 from app.watch.judging import Judges
-from app.watch.post import WebhookPost
 from app.watch.watcher import Watcher
-from app.watch.webhook import Webhook, secret_in
+from app.watch.webhook import Webhook, WebhookPost, secret_in
 
 if TYPE_CHECKING:
     from app.settings import Settings

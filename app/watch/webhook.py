@@ -3,6 +3,10 @@
 What is to be told waits in the store, and whatever of it was not taken is tried again, after pauses
 that double, until it is given up. An event keeps its id, so whoever gets it twice can tell. Of an
 assertion that is violated again and again in one minute a summary tells when that is over.
+
+Only the service's own setting names the address. Redirects are not followed: they would have
+another address be called. Of an answer nothing is read but its status. An error names the host
+alone: whatever else is in the address may be a secret.
 """
 
 from __future__ import annotations
@@ -15,12 +19,13 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import msgspec
 
 from app.background import Lookout
 from app.errors import OutageError
+from app.secret_url import SecretUrl
 from app.stored.assertions import MINUTE, Telling, Violation
-from app.watch.post import REQUEST_SECONDS, WebhookPost
 from model.described import shown
 from model.times import iso_time, now
 
@@ -31,6 +36,7 @@ log = logging.getLogger(__name__)
 
 EVENT_TYPE = "rabbitmq-itc.assertion.violated"
 SUMMARY_TYPE = f"{EVENT_TYPE}.more"
+REQUEST_SECONDS = 10.0  # what most senders of webhooks grant
 # What is told of a violation.
 TOLD = ("id", "vhost", "assertion", "kind", "event", "root", "type", "at", "found_at", "sentence")
 CONTENT_TYPE = "application/cloudevents+json"
@@ -45,6 +51,46 @@ SLACK_SECONDS = 30.0
 
 _SECOND = 1_000_000
 _ENCODED_SECRET = "whsec_"  # noqa: S105  how Standard Webhooks marks a secret in base64
+
+
+class WebhookPost:
+    """The address, and how long (s) one request to it may take in all."""
+
+    def __init__(
+        self,
+        url: SecretUrl,
+        seconds: float = REQUEST_SECONDS,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._url = url
+        self._seconds = seconds
+        self._http = httpx.AsyncClient(
+            timeout=seconds, transport=transport, trust_env=False, follow_redirects=False
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def send(self, body: bytes, headers: Mapping[str, str]) -> None:
+        """Send a body; raises `OutageError` if it was not taken, or nobody knows."""
+        host = self._url.parts.hostname
+        try:
+            async with (
+                asyncio.timeout(self._seconds),
+                self._http.stream(
+                    "POST", self._url.reveal(), content=body, headers=dict(headers)
+                ) as answer,
+            ):
+                status = answer.status_code
+        except (TimeoutError, httpx.TimeoutException) as error:
+            raise OutageError(f"{host} did not answer within {self._seconds:g} s") from error
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            # Not the library's text, which may quote the address.
+            raise OutageError(f"{host} cannot be reached: {type(error).__name__}") from error
+        if not 200 <= status < 300:
+            raise OutageError(f"{host} answered with {status}")
 
 
 class Webhook(Lookout):

@@ -16,8 +16,7 @@ import pytest
 
 from app.secret_url import SecretUrl
 from app.stored.assertions import Telling, Violation, ViolationKind, WebhookState
-from app.watch.post import WebhookPost
-from app.watch.webhook import AT_ONCE, LONGEST_PAUSE, Webhook, pause, secret_in
+from app.watch.webhook import AT_ONCE, LONGEST_PAUSE, Webhook, WebhookPost, pause, secret_in
 
 SECOND = 1_000_000
 URL = SecretUrl("https://who:s3cret@hooks.example.org/a/token?key=also")

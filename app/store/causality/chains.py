@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import msgspec
-from sqlalchemy import select
+from sqlalchemy import Row, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store.causality import ranges, ways
+from app.store.causality import links, ranges
 from app.store.causality.links import Neighbours, late_between, steps_to
 from app.store.causality.walks import EVERY_ONE, nearest, neighbours_along
 from app.store.database import tables
 from app.store.database.chunks import chunks, rows_with
+from app.store.database.searched import is_conversation
 from app.store.database.subject import Subject, searches
 from app.store.reading.events import by_id, found_by_ids
 from app.stored.causality import ChainPart, PathStep
 from itc import Relation, compare, packed_height_at
 from model.event import EVERYTHING, Event, Large
 from model.ranges import Dot
-from model.ways import TooFarError
-from model.words import Via
+from model.ways import (
+    MOST_REACHED,
+    Frontier,
+    TooFarError,
+    in_turns,
+    lying_between,
+    step_of_part,
+)
+from model.words import EventType, Via
 
 # The whole chain is counted where no more participants than this may have a part in it.
 MOST_COUNTED = 1_000
@@ -68,7 +77,7 @@ async def _evident(
     via: Via,
 ) -> ChainPart:
     try:
-        ids = await ways.between(connection, start.trace_id, start.id, end.id, via)
+        ids = await _between(connection, start.trace_id, start.id, end.id, via)
     except TooFarError:
         return ChainPart(truncated=True, count=None, participants=None)
     first = 0 if after is None else bisect_right(ids, after)
@@ -188,3 +197,75 @@ async def _shown(
 
 def _order(step: PathStep) -> tuple[int, int, str, str]:
     return step.effect, step.cause, step.how, step.rule or ""
+
+
+async def _between(
+    connection: AsyncConnection, trace_id: int, first: int, last: int, via: Via
+) -> list[int]:
+    """The ids on the ways from an event to one with a greater id, both included; none without.
+
+    Raises `TooFarError`.
+    """
+    near = await _frontier(connection, trace_id, first, last, via)
+    if not near.arrived:
+        return []
+    ids = sorted(near.reached)
+    places = {event_id: place for place, event_id in enumerate(ids)}
+    parts: dict[tuple[int, bytes], int] = {}
+    steps = []
+    for some in chunks(ids):
+        for each in await steps_to(connection, some, first):
+            if each.cause in places:
+                effect = places[each.effect]
+                steps.append((effect, places[each.cause], effect))
+        if via is Via.conversation:
+            for event_id, type_, participant, key in await _shared(connection, trace_id, some):
+                part = parts.setdefault((participant, key), len(ids) + len(parts))
+                event, is_delivery = places[event_id], type_ == EventType.received
+                steps.append((event, *step_of_part(event, part, is_delivery)))
+    _, sources, targets = zip(*sorted(steps), strict=True)
+    size = len(ids) + len(parts)
+    chain = lying_between(size, places[first], places[last], sources, targets)
+    return [event_id for place, event_id in enumerate(ids) if chain[place]]
+
+
+async def _frontier(
+    connection: AsyncConnection, trace_id: int, first: int, last: int, via: Via
+) -> Frontier:
+    """The side that is complete: among what it reached is all that lies on the ways."""
+    sides = Frontier(last, first), Frontier(first, last)
+    follow = {}
+    for side in sides:
+        evident = links.Evident(connection, trace_id, first, MOST_REACHED + 1, side.towards)
+        follow[side] = evident.neighbours
+        if via is Via.conversation:
+            conversations = links.ConversationWalk(connection, trace_id, evident, side.towards)
+            follow[side] = conversations.neighbours
+    for side in in_turns(sides, MOST_REACHED):
+        side.move(await _following(side, follow[side]))
+    return side
+
+
+async def _following(side: Frontier, neighbours: Neighbours) -> set[int]:
+    """What a side's level leads to, up to the other's end."""
+    found: set[int] = set()
+    for some in chunks(sorted(side.level)):
+        for following in (await neighbours([*some])).values():
+            found.update(each for each in following if side.towards * (side.bound - each) >= 0)
+        if len(found) + len(side.reached) > 2 * MOST_REACHED:
+            break  # too far, whatever else there is
+    return found
+
+
+async def _shared(
+    connection: AsyncConnection, trace_id: int, ids: Sequence[int]
+) -> Sequence[Row[Any, Any, Any, Any]]:
+    """Of events in conversations: id, type, participant, and the conversation's key."""
+    events, keys = tables.events.c, tables.keys.c
+    query = (
+        select(events.id, events.type, events.participant, keys.key)
+        .join_from(tables.keys, tables.events, events.id == keys.event_id)
+        .where(keys.trace_id == trace_id, keys.event_id.in_(ids), ~events.quiet)
+        .where(is_conversation(keys.roles))
+    )
+    return (await connection.execute(query)).all()

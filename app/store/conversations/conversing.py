@@ -45,14 +45,8 @@ class ConversationMembers(NamedTuple):
     members: Collection[int]
 
 
-class Conversing:
+class Conversing(Roots):
     """Conversations within a trace."""
-
-    def __init__(self, roots: Roots) -> None:
-        self._roots = roots
-        self._connection = roots.connection
-        self._id = roots.trace_id
-        self._first = roots.first
 
     async def reached(
         self, origin: ConversationOrigin, via: Via, limit: int, after: int | None
@@ -63,7 +57,7 @@ class Conversing:
             if whole is not None:
                 return ConversationMembers(sorted(whole), frozenset(origin.roots), whole), None
         most = MOST_A_STEP if after is None else EVERY_ONE
-        far = await neighbours_along(self._connection, self._id, most, via, 1)
+        far = await neighbours_along(self.connection, self.trace_id, most, via, 1)
         members = set(origin.roots)
         ids, truncated = await nearest(0, limit, _from_roots(far, origin.roots, members), 1, after)
         return ConversationMembers(ids, frozenset(origin.roots), members), ids[
@@ -72,16 +66,14 @@ class Conversing:
 
     async def _whole(self, origin: ConversationOrigin, via: Via, limit: int) -> set[int] | None:
         """All that a conversation leads to, found by few queries; None if that is too much."""
-        by_keys = links.ConversationWalk(self._connection, self._id, None, 1)
+        by_keys = links.ConversationWalk(self.connection, self.trace_id, None, 1)
         reached: set[int] = set()
         fresh = set(origin.roots)
         while fresh:
             found: set[int] = set()
             for some in chunks(sorted(fresh)):
-                asked = {"ids": some, "trace": self._id, "most": limit + 1}
-                found.update(
-                    (await self._connection.execute(self._roots.dialect.led_to, asked)).scalars()
-                )
+                asked = {"ids": some, "trace": self.trace_id, "most": limit + 1}
+                found.update((await self.connection.execute(self.dialect.led_to, asked)).scalars())
                 if len(reached | found) > limit:
                     return None
             found -= reached
@@ -118,7 +110,7 @@ class Conversing:
         )
         others: list[int] = []
         if via is not Via.any and foreign:
-            ends = await self._roots.ends_of(foreign[:MOST_FOREIGN])
+            ends = await self.ends_of(foreign[:MOST_FOREIGN])
             others = sorted({*ends.values()} - page.roots)[:MOST_OTHER_ROOTS]
         conversation = conversation_of(
             root,
@@ -133,7 +125,7 @@ class Conversing:
 
     async def told_alone(self, root: int, via: Via) -> Conversation | None:
         """A root's conversation; None if it begins elsewhere."""
-        origin = await self._roots.origin_of(root, None, via)
+        origin = await self.origin_of(root, None, via)
         if origin.root != root:
             return None
         page, following = await self.reached(origin, via, MOST_EACH, None)
@@ -141,7 +133,7 @@ class Conversing:
 
     async def told_together(self, roots: Sequence[int]) -> list[Conversation]:
         """The conversations of roots along links, by one walk."""
-        evident = links.Evident(self._connection, self._id, self._first, MOST_A_STEP, 1)
+        evident = links.Evident(self.connection, self.trace_id, self.first, MOST_A_STEP, 1)
         reached, cut = await evident.spread(roots, MOST_EACH - 1)
         events = await self._read(sorted({*roots}.union(*reached.values())))
         events = await self._with_deliveries(events, frozenset(roots))
@@ -178,12 +170,12 @@ class Conversing:
     async def _events(self, ids: Sequence[int], large: Large) -> AsyncIterator[Event]:
         """Events in any order, no more of them in memory at once than there may be."""
         for some in chunks(ids):
-            found = await found_by_ids(self._connection, some, large)
+            found = await found_by_ids(self.connection, some, large)
             for event in found.items:
                 if event.id not in found.heavy:
                     yield event
             for share in shares_of(found.heavy):
-                for event in await by_ids(self._connection, share, large):
+                for event in await by_ids(self.connection, share, large):
                     yield event
 
     async def _with_deliveries(
@@ -199,7 +191,7 @@ class Conversing:
         ids: list[int] = []
         for some in chunks(publishes):
             asked = {"ids": some, "most": MOST_DELIVERIES - len(ids)}
-            ids += (await self._connection.execute(_DELIVERIES, asked)).scalars()
+            ids += (await self.connection.execute(_DELIVERIES, asked)).scalars()
         missing = [each for each in ids if each not in events]
         more = await self._read(missing) if missing else {}
         kept |= {each: events[each] if each in events else more[each] for each in ids}
@@ -212,9 +204,9 @@ class Conversing:
             effect: [
                 Cause(link.cause, link.rule, link.kind.name)
                 for link in found
-                if link.cause >= self._first
+                if link.cause >= self.first
             ]
-            for effect, found in (await links.named_by(self._connection, publishes)).items()
+            for effect, found in (await links.named_by(self.connection, publishes)).items()
         }
 
     async def _causes(
@@ -225,7 +217,7 @@ class Conversing:
         named: Mapping[int, Sequence[Cause]],
         begins: frozenset[int],
     ) -> dict[int, tuple[Cause, ...]]:
-        shared = await self._roots.keys_of(events) if via is Via.conversation else {}
+        shared = await self.keys_of(events) if via is Via.conversation else {}
         return causes_of(events, named, via, roots=begins, members=page.members, shared=shared)
 
     async def _handled(self, events: Mapping[int, ConversationEvent]) -> dict[int, int]:
@@ -234,7 +226,7 @@ class Conversing:
         for each in events.values():
             if each.type is EventType.received and each.cause is not None:
                 deliveries[each.cause].append(each.id)
-        handled = await handled_by(self._connection, self._id, deliveries)
+        handled = await handled_by(self.connection, self.trace_id, deliveries)
         return {
             delivery: max(one.ended_at for one in found) - min(one.started_at for one in found)
             for delivery, found in handled.items()

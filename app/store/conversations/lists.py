@@ -71,9 +71,8 @@ class Conversations(Subject):
         `BadRequestError` if it takes too long.
         """
         start = await by_id(connection, event_id, NOTHING_LARGE)
-        roots = await Roots.of(connection, self.database.dialect, start.trace_id)
-        origin = await roots.origin_of(event_id, start.cause, via)
-        trace = Conversing(roots)
+        trace = await Conversing.of(connection, self.database.dialect, start.trace_id)
+        origin = await trace.origin_of(event_id, start.cause, via)
         page, following = await trace.reached(origin, via, limit, after)
         conversation, others = await trace.told(origin, page, via, truncated=following is not None)
         return FoundConversation(
@@ -287,7 +286,7 @@ async def _evaluated(
     by_trace = await _by_trace(connection, roots)
     names = await _vhosts(connection, by_trace)
     for trace_id, some in by_trace.items():
-        trace = Conversing(await Roots.of(connection, dialect, trace_id))
+        trace = await Conversing.of(connection, dialect, trace_id)
         if via is Via.links:
             evaluated = await trace.told_together(some)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from sqlalchemy import func, or_, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -54,7 +54,7 @@ class Roots:
         self.first = first
 
     @classmethod
-    async def of(cls, connection: AsyncConnection, dialect: Dialect, trace_id: int) -> Roots:
+    async def of(cls, connection: AsyncConnection, dialect: Dialect, trace_id: int) -> Self:
         """Those of a trace. Retention removes a prefix of ids: what is smaller is no cause."""
         oldest = select(func.min(tables.events.c.id)).where(tables.events.c.trace_id == trace_id)
         return cls(connection, dialect, trace_id, (await connection.execute(oldest)).scalar_one())
