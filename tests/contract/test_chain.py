@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from app.errors import BadRequestError, NotFoundError
 from app.store import Store
-from app.store.causality import chains, touched, walks, ways
+from app.store.causality import chains, touched, walks
 from app.store.database import chunks
 from app.tracker.events import StampedEvent
 from itc import Relation, compare
@@ -96,7 +96,7 @@ async def test_a_chain_of_too_many_participants_is_not_counted(
     assert (whole.count, whole.participants) == (None, None)
 
 
-@pytest.mark.parametrize(("module", "bound"), [(ways, "MOST_REACHED"), (walk, "MOST_STEPS")])
+@pytest.mark.parametrize(("module", "bound"), [(chains, "MOST_REACHED"), (walk, "MOST_STEPS")])
 async def test_a_chain_that_is_too_long_to_follow_says_so(
     store: Store, trace_id: int, module: ModuleType, bound: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
