@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
 
 from app.stored.capture import Batch
 from app.traces.audit import Audit, Ledger, Tally, comparing
@@ -27,8 +26,6 @@ from app.tracker import (
 )
 from app.tracker.links import Rule, merged
 from model.times import now
-
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -187,24 +184,10 @@ class Recorder:
             async with pipeline.turn:
                 return await pipeline.store.batches.append(pipeline.trace.id, batch, self.epoch)
 
-        ids = await self.patiently(append)
+        ids = await patiently(append, pipeline.supervisor)
         newest = batch.events[-1].stamp if batch.events else None
         self.work.count_stored(newest, time.perf_counter() - began)
         self._stored(ids)
-
-    async def patiently(self, work: Callable[[], Awaitable[T]]) -> T:
-        """The result of ``work``; waits here, and says so, while the store is away."""
-        supervisor, was_away = self._pipeline.supervisor, False
-
-        def waiting(reason: str) -> None:
-            nonlocal was_away
-            was_away = True
-            supervisor.waiting(reason)
-
-        done = await patiently(work, waiting)
-        if was_away:
-            supervisor.running()
-        return done
 
     def _stored(self, ids: range) -> None:
         if ids:

@@ -32,6 +32,7 @@ from app.traces.retention import retain
 from app.traces.stamping import Stamper, Stretch
 from app.traces.standstill import Standstill
 from app.traces.status import Snapshot
+from app.traces.supervisor import patiently
 
 if TYPE_CHECKING:
     from app.broker.source import Stream
@@ -268,7 +269,7 @@ class Run:
         if not gaps.is_open:
             self._note_suspicions(stretch)
         if gaps.is_pending:
-            await recorder.patiently(gaps.write)
+            await patiently(gaps.write, self._pipeline.supervisor)
         if stretch.batch is not None:
             await recorder.append(stretch.batch)
         if stretch.messages:

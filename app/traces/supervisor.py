@@ -145,24 +145,27 @@ class Supervisor:
         await self._pause(seconds)
 
 
-async def patiently(
-    work: Callable[[], Awaitable[T]], waiting: Callable[[str], None] | None = None
-) -> T:
+async def patiently(work: Callable[[], Awaitable[T]], supervisor: Supervisor | None = None) -> T:
     """The result of ``work``, which is tried again while the store is away.
 
-    ``waiting`` is told why, before each pause. Raises `LeaseLostError`, which no waiting mends.
+    ``supervisor`` is told of that. Raises `LeaseLostError`, which no waiting mends.
     """
-    pause = FIRST_PAUSE_SECONDS
+    pause, was_away = FIRST_PAUSE_SECONDS, False
     while True:
         try:
-            return await work()
+            done = await work()
         except LeaseLostError:
             raise
         except OutageError as outage:
-            if waiting is not None:
-                waiting(str(outage))
+            was_away = True
+            if supervisor is not None:
+                supervisor.waiting(str(outage))
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+        else:
+            if was_away and supervisor is not None:
+                supervisor.running()
+            return done
 
 
 def _told(failure: Exception) -> str:

@@ -14,12 +14,12 @@ import pytest
 from app.errors import LeaseLostError, OutageError
 from app.stored.capture import Batch, Trace
 from app.traces import linkwatch
-from app.traces.attempt import Attempt
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
 from app.traces.life import Life, TraceState
 from app.traces.marks import Marks
 from app.traces.pipeline import Pipeline, PipelineSettings
+from app.traces.running import Attempt
 from app.traces.supervisor import Supervisor
 from app.tracker import RestorePoint
 from app.tracker.links import BUILT_IN, Origin, Rule, TraceRule, merged, of_all

@@ -16,12 +16,12 @@ from app.broker.own import OTHERS, About
 from app.errors import OutageError
 from app.stored.capture import Batch, Trace
 from app.traces import linkwatch, run, stamping
-from app.traces.attempt import Attempt
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
 from app.traces.life import Life
 from app.traces.marks import Marks
 from app.traces.pipeline import Pipeline, PipelineSettings
+from app.traces.running import Attempt
 from app.traces.supervisor import Supervisor
 from app.tracker import Channel, Publish, RestorePoint
 from app.tracker.links import BUILT_IN, Rule, of_all

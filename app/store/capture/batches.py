@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import Executable, bindparam, case, delete, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store.capture import keys, link_rules, quarantine, rows
+from app.store.capture import link_rules, quarantine, rows
 from app.store.capture.aliases import with_aliases
 from app.store.capture.leases import lock_trace
 from app.store.database import tables
@@ -116,9 +116,14 @@ class Batches(Subject):
             new = rows.event_rows(trace_id, some, most)
             await dialect.insert_many(connection, tables.events, new)
         # All at once: sorted, neighbours go into the same pages.
-        await keys.add(
-            connection, dialect, trace_id, batch.events, traceparents=bounds.traceparents
-        )
+        of_events = [
+            (tables.keys, rows.key_rows(trace_id, batch.events)),
+            (tables.edges, rows.edge_rows(trace_id, batch.events)),
+        ]
+        if bounds.traceparents:
+            of_events.append((tables.traceparents, rows.traceparent_rows(trace_id, batch.events)))
+        for table, its_rows in of_events:
+            await dialect.insert_many(connection, table, its_rows)
 
 
 async def remove_copies(connection: AsyncConnection, trace_id: int, numbers: list[int]) -> None:

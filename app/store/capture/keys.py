@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from sqlalchemy import TextClause, delete, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store.capture import rows
 from app.store.database import tables
 from app.store.database.engine import Dialect
 from app.store.database.searched import Writing
 from app.stored.reading import HEADER
-from app.tracker.events import StampedEvent
 from app.tracker.fingerprint import BYTES
 from model.blocks import BLOCK
 from model.words import IS_FOUND_BY
@@ -46,25 +44,6 @@ def _forgetting(writing: Writing) -> tuple[TextClause, TextClause]:
     bequeath = _BEQUEATH.format(insert=insert, in_span=writing.in_span)
     remove = text(f"DELETE FROM keys WHERE {writing.in_span}")  # noqa: S608  our own words
     return text(bequeath).bindparams(found_by=IS_FOUND_BY, half=BYTES), remove
-
-
-async def add(
-    connection: AsyncConnection,
-    dialect: Dialect,
-    trace_id: int,
-    events: Sequence[StampedEvent],
-    *,
-    traceparents: bool = False,
-) -> None:
-    """Store the keys and the links of events; nothing to store takes no statement.
-
-    ``traceparents``: also what imported spans may tell the causes of.
-    """
-    await dialect.insert_many(connection, tables.keys, rows.key_rows(trace_id, events))
-    await dialect.insert_many(connection, tables.edges, rows.edge_rows(trace_id, events))
-    if traceparents:
-        new = rows.traceparent_rows(trace_id, events)
-        await dialect.insert_many(connection, tables.traceparents, new)
 
 
 async def forget_before(
