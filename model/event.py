@@ -91,6 +91,22 @@ class Event(NamedTuple):
         Storage("events.cause_id", null=True),
         Display("Cause", "The publish that was received.", usual=True, width=8),
     ]
+    candidates: Annotated[
+        int | None,
+        Storage("events.candidates", null=True, bits=32),
+        Display(
+            "Candidates",
+            "How many equal messages it may be; then its cause is not certain, and `null`.",
+        ),
+    ]
+    doubtful: Annotated[
+        bool,
+        Storage("events.doubtful"),
+        Display(
+            "Doubtful",
+            "What led to it is not known, or not all of it: it may be an effect of anything.",
+        ),
+    ]
     participant: Annotated[
         int,
         Storage("events.participant", bits=32),

@@ -25,12 +25,38 @@ class Match(enum.IntEnum):
 
 
 class LinkKind(enum.IntEnum):
-    """The way in which a message refers to what led to it."""
+    """The way in which a rule has a message refer to what led to it."""
 
     parent = 0  # it names the one message that caused it
     reply = 1  # it answers a request
     forward = 2  # it is the same message, published again
     conversation = 3  # it shares a key, and names no parent
+
+
+class EdgeKind(enum.IntEnum):
+    """The way in which one event led to another, beside the message that was received.
+
+    The first three are those of `LinkKind`, after which come the broker's acts. A `candidate` is
+    one of several of which at least one led there: clocks join them all, and nobody follows any.
+    """
+
+    parent = 0
+    reply = 1
+    forward = 2
+    candidate = 3
+    returned = 4  # from the delivery that was given back to the next one of the same copy
+    rejected = 5  # from the delivery that was rejected to the dead letter
+    overflow = 6  # from the publish that made a queue too long to the dead letter of its head
+
+
+ACTS = {
+    EdgeKind.candidate: "equal",
+    EdgeKind.returned: "returned",
+    EdgeKind.rejected: "rejected",
+    EdgeKind.overflow: "overflow",
+}
+"""What stands for the name of a rule where none of links is meant: equal messages, and what the
+broker did."""
 
 
 class Way(enum.IntEnum):

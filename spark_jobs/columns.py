@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from model.event import FIELDS, Field, Kind
-from model.words import IS_CONVERSATION, EventType, LinkKind, Match
+from model.words import IS_CONVERSATION, EdgeKind, EventType, Match
 from spark_jobs.database import Dialect
 
 JOINS = {
@@ -94,7 +94,7 @@ _LINKS = (
     "(SELECT CAST({rows}({row}(g.cause_id, g.rule, g.kind,"
     " n.participant, n.height, n.seq, n.recorded_at)) AS TEXT)"
     " FROM edges g LEFT JOIN events n ON n.id = g.cause_id"
-    f" WHERE g.effect_id = e.id AND g.kind <> {int(LinkKind.conversation)} HAVING count(*) > 0)"
+    f" WHERE g.effect_id = e.id AND g.kind <> {int(EdgeKind.candidate)} HAVING count(*) > 0)"
 )
 _CONVERSATIONS = (
     "(SELECT {keys} FROM keys s WHERE s.trace_id = e.trace_id AND s.event_id = e.id"
@@ -107,7 +107,7 @@ _ANSWERED = (
     " FROM edges g JOIN events n ON n.id = g.cause_id"
     " JOIN channels nc ON nc.trace_id = n.trace_id AND nc.number = n.channel"
     f" WHERE g.effect_id = e.id AND n.type = {int(EventType.received)}"
-    f" AND g.kind <> {int(LinkKind.conversation)} HAVING count(*) > 0)"
+    f" AND g.kind <> {int(EdgeKind.candidate)} HAVING count(*) > 0)"
 )
 # The properties of a delivery where the broker wrote something into them that a topology shows.
 _BY_BROKER = (

@@ -26,7 +26,7 @@ from model.deaths import deaths_of, forward_of
 from model.happened import Cause, ConversationEvent, causes_of, keys_in
 from model.jobs import Problem
 from model.message_types import type_of
-from model.words import IS_CONVERSATION, EventType, LinkKind, Match, Via
+from model.words import IS_CONVERSATION, EdgeKind, EventType, Match, Via
 from spark_jobs.database import Connection, DatabaseAddress
 from spark_jobs.errors import JobError
 from spark_jobs.executors import tasks_at_a_time
@@ -156,7 +156,7 @@ def join(
         connection,
         "SELECT effect_id, cause_id FROM edges"
         f" WHERE trace_id = {trace} AND effect_id BETWEEN {first} AND {end}"
-        f" AND kind <> {int(LinkKind.conversation)}",
+        f" AND kind <> {int(EdgeKind.candidate)}",
     )
     led = np.flatnonzero(causes >= oldest)
     a = np.concatenate([ids[led], effects])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple, TypeAlias
 
-from model.words import LinkKind
+from model.words import EdgeKind
 
 Row: TypeAlias = tuple[int, str, int, int | None, int | None, int | None, int | None]
 
@@ -18,7 +18,7 @@ class NamedCause(NamedTuple):
 
     cause: int
     rule: str
-    kind: LinkKind
+    kind: EdgeKind
     participant: int | None = None
     height: int | None = None
     seq: int | None = None
@@ -40,7 +40,7 @@ class NamedCause(NamedTuple):
 def named_in(text: str | None) -> list[NamedCause]:
     """The causes by id, and then by rule."""
     rows = parsed(text) if text else []
-    found = (NamedCause(row[0], row[1], LinkKind(row[2]), *row[3:]) for row in rows)
+    found = (NamedCause(row[0], row[1], EdgeKind(row[2]), *row[3:]) for row in rows)
     return sorted(found, key=lambda each: (each.cause, each.rule))
 
 

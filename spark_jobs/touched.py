@@ -24,7 +24,7 @@ from model.exports import Format, Quota, manifest_of
 from model.jobs import Problem
 from model.ranges import Mark, first_reached
 from model.sound import Soundness
-from model.words import EventType, LinkKind
+from model.words import EdgeKind, EventType
 from spark_jobs.chain import Stopwatch, versions
 from spark_jobs.database import DatabaseAddress
 from spark_jobs.errors import JobError
@@ -86,7 +86,7 @@ class By(NamedTuple):
     def to_json(self) -> Json:
         """As the file has it."""
         how = "message" if self.rule is None else "link"
-        kind = None if self.kind is None else LinkKind(self.kind).name
+        kind = None if self.kind is None else EdgeKind(self.kind).name
         return {
             "cause": self.cause,
             "how": how,
@@ -245,7 +245,7 @@ def _steps_from(trace: int, ids: Iterable[int], as_of: int) -> str:
         f" UNION ALL SELECT g.effect_id, g.cause_id, g.rule, g.kind, {late}"
         " FROM edges g JOIN events e ON e.id = g.effect_id"
         f" WHERE g.trace_id = {trace} AND g.cause_id IN ({listed}) AND g.effect_id <= {as_of}"
-        f" AND g.kind <> {int(LinkKind.conversation)} AND NOT e.quiet ORDER BY 1, 5, 2, 3"
+        f" AND g.kind <> {int(EdgeKind.candidate)} AND NOT e.quiet ORDER BY 1, 5, 2, 3"
     )
 
 

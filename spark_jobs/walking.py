@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 import pyarrow as pa
 
 from model.ways import MOST_REACHED, Frontier, in_turns
-from model.words import IS_CONVERSATION, EventType, LinkKind, Via
+from model.words import IS_CONVERSATION, EdgeKind, EventType, Via
 from spark_jobs.columns import restore, select
 from spark_jobs.database import Connection
 from spark_jobs.following import SpanColumns
@@ -25,7 +25,7 @@ CHUNK = 2_000
 # other, which must not cost much more: `model.ways.MOST_REACHED`.
 MOST_WALKED = 100_000
 
-_NAMES = f"g.kind <> {int(LinkKind.conversation)} AND NOT e.quiet"
+_NAMES = f"g.kind <> {int(EdgeKind.candidate)} AND NOT e.quiet"
 # SQLite takes its index by event for the first, word for word, and for nothing else.
 _SHARES = f"(s.roles & {IS_CONVERSATION}) <> 0 AND NOT e.quiet"
 _SHARES_KEY = f"(s.roles & {IS_CONVERSATION}) = {IS_CONVERSATION} AND NOT e.quiet"

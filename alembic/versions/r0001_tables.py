@@ -389,6 +389,8 @@ def _tables() -> None:
         sa.Column("type", sa.SmallInteger(), nullable=False),
         sa.Column("match", sa.SmallInteger(), nullable=False),
         sa.Column("cause_id", sa.BigInteger(), nullable=True),
+        sa.Column("candidates", sa.Integer(), nullable=True),
+        sa.Column("doubtful", sa.Boolean(), nullable=False),
         sa.Column("participant", sa.Integer(), nullable=False),
         sa.Column("seq", sa.BigInteger(), nullable=False),
         sa.Column("lamport", sa.BigInteger(), nullable=False),
@@ -431,6 +433,14 @@ def _tables() -> None:
         unique=False,
         sqlite_where=sa.text("match = 3 AND NOT quiet"),
         postgresql_where=sa.text("match = 3 AND NOT quiet"),
+    )
+    op.create_index(
+        "ix_events_doubtful",
+        "events",
+        ["trace_id", "id"],
+        unique=False,
+        sqlite_where=sa.text("doubtful"),
+        postgresql_where=sa.text("doubtful"),
     )
     op.create_index(
         "ix_events_named",

@@ -26,13 +26,13 @@ from model.evidence import (
     UNKNOWN,
     signed_bytes,
 )
-from model.words import EventType, LinkKind
+from model.words import EdgeKind, EventType
 
 Json: TypeAlias = Mapping[str, Any]
 
 VERDICTS = ("caused", "may_have", "cannot_have", UNKNOWN)
 # What leads to a later event: messages, and links of all kinds but one.
-_KINDS = {kind.name for kind in LinkKind} - {LinkKind.conversation.name}
+_KINDS = {kind.name for kind in EdgeKind} - {EdgeKind.candidate.name}
 _TYPES = {each.name for each in EventType}
 _NUMBERS = ("event", "as_of", "events", *VERDICTS, "quiet", "bytes")
 _SIGNATURE = ("algorithm", "key", "value")

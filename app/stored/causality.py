@@ -12,7 +12,7 @@ from model.described import INNER
 from model.event import Event
 from model.times import Microseconds
 from model.who import Who
-from model.words import EventType, LinkKind
+from model.words import EdgeKind, EventType
 
 
 class PathStep(msgspec.Struct, frozen=True):
@@ -22,7 +22,7 @@ class PathStep(msgspec.Struct, frozen=True):
     effect: int
     how: Literal["message", "link"]
     rule: str | None = None
-    kind: LinkKind | None = None
+    kind: EdgeKind | None = None
 
 
 class CausalPath(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class Named(msgspec.Struct, frozen=True):
 
     cause: int
     rule: str
-    kind: LinkKind
+    kind: EdgeKind
 
 
 class Naming(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class Naming(msgspec.Struct, frozen=True):
 
     effect: int
     rule: str
-    kind: LinkKind
+    kind: EdgeKind
 
 
 class NamedBy(msgspec.Struct, frozen=True):
@@ -158,7 +158,7 @@ class HiddenLink(msgspec.Struct, frozen=True, kw_only=True):
     effect: Annotated[int, "The publish."]
     cause: Annotated[int, "The event that it names."]
     rule: str
-    kind: LinkKind
+    kind: EdgeKind
     recorded_at: Annotated[Microseconds, "When the effect was recorded."]
     giver: Annotated[Who, "Whom the id probably came from."] = msgspec.field(name="from")
     how: Annotated[

@@ -13,7 +13,7 @@ from app.tracker.links.origins import TraceRule
 from app.tracker.links.rule import Rule
 from app.tracker.records import Channel, Record
 from itc import Stamp, unpack
-from model.words import LinkKind, Match, Way
+from model.words import EdgeKind, Match, Way
 
 
 class Reference(msgspec.Struct, eq=False, gc=False):
@@ -55,15 +55,47 @@ class Reference(msgspec.Struct, eq=False, gc=False):
 
 
 class Edge(msgspec.Struct, frozen=True, gc=False):
-    """A link from a publish to the delivery (or the publish) that it names as its cause.
+    """Another event that led to one, beside the message that was received.
 
-    ``way``: how the publisher knew of it.
+    From a publish to what it names as its cause by a ``rule``, and ``way`` is how the publisher
+    knew of it. Or from what the broker did (`EdgeKind`), of which the rule is the act's name.
     """
 
     cause: Reference
     rule: str
-    kind: LinkKind
+    kind: EdgeKind
     way: Way = Way.known
+
+
+class Influence(msgspec.Struct, frozen=True, gc=False):
+    """What led to a delivery beside its message, as the matching found it.
+
+    ``kind`` is `candidate` for one of several equal messages, and otherwise the broker's act: of a
+    copy that was returned or rejected, ``cause`` is its delivery to ``participant``, who may have
+    done so at any time until now; of a copy that was pushed out, ``cause`` is a publish to the same
+    queue. ``certain``: it is the only one that can have.
+    """
+
+    kind: EdgeKind
+    cause: Reference
+    participant: int
+    certain: bool
+
+
+class Matched(msgspec.Struct, frozen=True, gc=False):
+    """What a delivery came from, as far as is known.
+
+    ``cause`` is its publish, None where it is not certain which that is. ``guess`` is the one whose
+    copy was taken, which is the oldest of equal ones; ``candidates`` is how many there are.
+    ``is_doubtful``: something else may have led to it, and nobody knows what.
+    """
+
+    match: Match
+    cause: Reference | None = None
+    guess: Reference | None = None
+    influences: tuple[Influence, ...] = ()
+    candidates: int | None = None
+    is_doubtful: bool = False
 
 
 class StampedEvent(msgspec.Struct, frozen=True, gc=False):
@@ -74,7 +106,8 @@ class StampedEvent(msgspec.Struct, frozen=True, gc=False):
     1. ``quiet`` traffic is matched, and joins no clocks. ``height`` is what the stamp raised the
     participant's interval to: with the interval itself it is the event's dot, and an event f is at
     or after this one exactly when ``f.stamp.height_at(interval) >= height``. ``names`` are what the
-    message says of causes, ``edges`` the causes that it names and that were found.
+    message says of causes, ``edges`` what led to it beside its cause. ``candidates`` is how many
+    equal messages it may be, None where it is certain; ``is_doubtful`` as of `Matched`.
     """
 
     record: Record
@@ -92,6 +125,8 @@ class StampedEvent(msgspec.Struct, frozen=True, gc=False):
     quiet: bool = False
     names: Names = NO_NAMES
     edges: tuple[Edge, ...] = ()
+    candidates: int | None = None
+    is_doubtful: bool = False
 
 
 class ChannelState(msgspec.Struct, frozen=True):

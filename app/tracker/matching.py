@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from app.tracker._memories import KeyedFifo
-from app.tracker.events import Handover, PendingCopy, Reference
+from app.tracker.events import Handover, Matched, PendingCopy, Reference
 from app.tracker.fingerprint import BYTES, halves, of_stream, origins
 from app.tracker.records import Deliver
 from app.tracker.reorder import Place, handover_of
@@ -180,7 +180,12 @@ class Matcher:
             exchange = origin.exchange
         return self._takes.publishes(exchange)
 
-    def cause_of(self, deliver: Deliver, mark: bytes) -> tuple[Match, Reference | None]:
+    def cause_of(self, deliver: Deliver, mark: bytes) -> Matched:
+        """Find what a delivery came from."""
+        match, cause = self._cause_of(deliver, mark)
+        return Matched(match, cause, cause)
+
+    def _cause_of(self, deliver: Deliver, mark: bytes) -> tuple[Match, Reference | None]:
         """Find the publish behind a delivery; `Match.unmatched` with None when there is none."""
         if len(mark) != BYTES:  # from a stream
             return self._cause_of_reading(deliver, mark)

@@ -9,12 +9,12 @@ received event whose cause is no longer stored joins nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from app.tracker.events import Edge, ParticipantState, Reference
+from app.tracker.events import Edge, Influence, ParticipantState, Reference
 from app.tracker.identity import Policy, SharedPlaces, way_between
 from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Names
@@ -25,7 +25,9 @@ from app.tracker.quiet import Quiet
 from app.tracker.records import Channel, Deliver, Publish, Record
 from app.tracker.step import Steps
 from app.tracker.tracker import encode_state, read_state
-from model.words import Way
+from model.words import ACTS, EdgeKind, Way
+
+_ACTS = {name: kind for kind, name in ACTS.items()}
 
 # The broker's clock and ours differ, and ours says when a trace message arrived.
 CLOCKS_DIFFER = 1_000_000  # µs
@@ -41,12 +43,18 @@ class StoredMessage(msgspec.Struct, frozen=True):
 
 
 class StoredLink(msgspec.Struct, frozen=True):
-    """A link of an event: the cause's id and its channel's key, by which rule, and `Way`."""
+    """Something that led to an event: its id, its channel's key, by which rule, and `Way`."""
 
     cause: int
     channel_key: int
     rule: str
+    kind: int
     way: int
+
+    @property
+    def is_act(self) -> bool:
+        """Whether no rule of links says so: messages are equal, or the broker acted."""
+        return self.rule in _ACTS
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
@@ -70,7 +78,7 @@ class StoredEvent(msgspec.Struct, frozen=True):
 
     @property
     def joins(self) -> tuple[int, ...]:
-        """The events that it comes right after, beside its participant's last event."""
+        """The events that it comes after, beside its participant's last event."""
         named = tuple(link.cause for link in self.named)
         return named if self.cause is None else (self.cause, *named)
 
@@ -280,8 +288,13 @@ class Restamper:
         quiet = self._quiet.covers(record)
         self._quiet_before += event.quiet
         self._quiet_now += quiet
-        joined = [self._reference(each, known) for each in event.joins]
-        links = () if quiet else self._links(event, participant, known)
+        acts = [link for link in event.named if link.is_act]
+        named = tuple(link for link in event.named if not link.is_act)
+        joins = [link.cause for link in named]
+        if event.cause is not None:
+            joins.append(event.cause)
+        joined = [self._reference(each, known) for each in joins]
+        links = () if quiet else self._links(named, participant, known)
         reference, names, edges = self._steps.take(
             key,
             participant,
@@ -291,7 +304,12 @@ class Restamper:
             event.cause,
             quiet,
             # What spans tell of is no evidence of what messages name, here as in capture.
-            [Way(link.way) for link in links if link.rule != SPANS_RULE],
+            [
+                Way(link.way)
+                for link in links
+                if link.rule != SPANS_RULE and link.kind != EdgeKind.candidate
+            ],
+            [*self._influences(acts, known)],
         )
         reference.id = event.id
         self._recent[event.id] = reference
@@ -307,7 +325,7 @@ class Restamper:
             quiet,
             names,
             edges,
-            self._changed(event.named, links),
+            self._changed(named, links),
         )
 
     def _names_of(self, event: StoredEvent, record: Record) -> Names:
@@ -317,13 +335,27 @@ class Restamper:
         self.cut += event.message.is_cut
         return (self._read_cut if event.message.is_cut else self._linker.read)(record)
 
+    def _influences(
+        self, acts: Iterable[StoredLink], known: Mapping[int, Reference]
+    ) -> Iterator[Influence]:
+        """What the broker did, with whoever had it do so by the new policy."""
+        for act in acts:
+            cause = self._reference(act.cause, known)
+            acting = self._acting.get(act.channel_key)
+            if cause is not None and acting is not None:
+                is_certain = act.kind != EdgeKind.candidate
+                yield Influence(_ACTS[act.rule], cause, acting[1].number, is_certain)
+
     def _links(
-        self, event: StoredEvent, publisher: Participant, known: Mapping[int, Reference]
+        self,
+        named: tuple[StoredLink, ...],
+        publisher: Participant,
+        known: Mapping[int, Reference],
     ) -> tuple[StoredLink, ...]:
-        """What an event that is stamped next names, each with the `Way` that it has now."""
+        """The links of an event that is stamped next, each with the `Way` that it has now."""
         return tuple(
             msgspec.structs.replace(link, way=int(self._way(link, publisher, known)))
-            for link in event.named
+            for link in named
         )
 
     def _way(self, link: StoredLink, publisher: Participant, known: Mapping[int, Reference]) -> Way:

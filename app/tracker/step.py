@@ -7,25 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.tracker.events import Edge, NamedEvent, Reference
+from app.tracker.events import Edge, Influence, NamedEvent, Reference
 from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Names
 from app.tracker.participants import Participant, ParticipantRegistry
 from app.tracker.records import Deliver, Publish, Record
-from model.words import Way
+from model.words import EdgeKind, Way
 
 # An enum's member by its name takes three times as long as a global.
 _KNOWN = Way.known
+_ANY_TIME = (EdgeKind.returned, EdgeKind.rejected)
+_PUSHED, _CANDIDATE = EdgeKind.overflow, EdgeKind.candidate
 
 
 class Steps:
     """The steps of a trace's participants, with links by its rules."""
 
-    __slots__ = ("_linker", "_note_last")
+    __slots__ = ("_linker", "_note_last", "_numbered")
 
     def __init__(self, participants: ParticipantRegistry, linker: Linker) -> None:
         self._linker = linker
         self._note_last = participants.note_last
+        self._numbered = participants.numbered
 
     def take(
         self,
@@ -37,13 +40,15 @@ class Steps:
         message: Reference | int | None,
         quiet: bool,
         ways: Sequence[Way] = (),
+        influences: Sequence[Influence] = (),
     ) -> tuple[Reference, Names, tuple[Edge, ...]]:
         """Stamp a participant's next event; return its reference, what it says, and its edges.
 
         The clock joins all that may have led to it: each of ``joins``, and whatever its ``names``
-        are found to name. An edge is only what is certain, and so is the ``message``, the publish
-        that was received. Edges that are known already are evidence by their ``ways``. A ``quiet``
-        event joins nothing, and neither names nor is named.
+        are found to name, and the ``influences`` of what the broker did. An edge is only what is
+        certain, and so is the ``message``, the publish that was received. Edges that are known
+        already are evidence by their ``ways``. A ``quiet`` event joins nothing, and neither names
+        nor is named.
         """
         edges: tuple[Edge, ...] = ()
         if quiet:
@@ -53,6 +58,8 @@ class Steps:
             for edge in edges:
                 if edge.way is not _KNOWN:
                     joins = (*joins, edge.cause)
+        elif influences:
+            joins = (*joins, *[self._joined(each) for each in influences])
         reference = participant.advance(joins)
         if self._note_last is not None:
             self._note_last(channel_key, reference)
@@ -66,11 +73,25 @@ class Steps:
             )
         if type(record) is Publish:
             participant.published += 1
-            if edges or ways:
-                participant.explain([*ways, *[edge.way for edge in edges]])
+            if edges:
+                ways = [*ways, *[edge.way for edge in edges if edge.kind is not _CANDIDATE]]
+            if ways:
+                participant.explain(ways)
             elif participant.reacts and not quiet:
                 participant.reactions += 1
         return reference, names, edges
+
+    def _joined(self, influence: Influence) -> Reference:
+        """What a clock joins of an influence.
+
+        When a copy was given back or rejected is not known: whoever had it may have done so after
+        all that it has done until now. So may one of several who pushed a copy out of a queue.
+        """
+        if influence.kind in _ANY_TIME or (influence.kind is _PUSHED and not influence.certain):
+            holder = self._numbered(influence.participant)
+            if holder is not None and holder.last is not None:
+                return holder.last
+        return influence.cause
 
 
 def _found_alone(names: Names) -> Names:

@@ -28,7 +28,8 @@ MOST_QUEUES = 10_000
 # One in this many deliveries of a queue may be unmatched before they say nothing any more.
 RARE = 10
 # Headers of messages that were in another queue before, or come out of a stream.
-ELSEWHERE = frozenset({"x-death", "x-opt-deaths", "x-stream-offset"})
+DEAD = frozenset({"x-death", "x-opt-deaths"})
+ELSEWHERE = DEAD | {"x-stream-offset"}
 
 
 class Suspect(NamedTuple):
@@ -90,6 +91,13 @@ class Suspicion:
             queue.settled_at, queue.settled = queue.at, queue.cause
             queue.at, queue.cause = now, cause
 
+    def is_from_before(self, deliver: Deliver) -> bool:
+        """Tell whether an unmatched delivery is surely of what its queue held before the trace.
+
+        That comes out first. A dead letter may have been anywhere.
+        """
+        return deliver.queue not in self._queues and not _has_header(deliver, DEAD)
+
     def unmatched(
         self, deliver: Deliver, reference: Reference, now: int, *, forgotten: bool
     ) -> None:
@@ -117,5 +125,9 @@ class Suspicion:
 def _is_out_of_order(deliver: Deliver) -> bool:
     if deliver.redelivered or "priority" in deliver.properties:
         return True
+    return _has_header(deliver, ELSEWHERE)
+
+
+def _has_header(deliver: Deliver, names: frozenset[str]) -> bool:
     headers = deliver.properties.get("headers")
-    return isinstance(headers, dict) and not ELSEWHERE.isdisjoint(headers)
+    return isinstance(headers, dict) and not names.isdisjoint(headers)

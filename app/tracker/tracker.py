@@ -16,7 +16,14 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
-from app.tracker.events import Checkpoint, RestorePoint, StampedEvent
+from app.tracker.events import (
+    Checkpoint,
+    Edge,
+    Influence,
+    Matched,
+    RestorePoint,
+    StampedEvent,
+)
 from app.tracker.fingerprint import fingerprint, has_broker_headers
 from app.tracker.identity import Identity, Policy, SharedPlaces
 from app.tracker.links.linker import Linker
@@ -34,7 +41,7 @@ from app.tracker.step import Steps
 from app.tracker.suspicion import Suspect, Suspicion
 from app.tracker.taken import ALL, Selection, Takes
 from itc import IdPool, MalformedError
-from model.words import Match
+from model.words import ACTS, EdgeKind, Match
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -114,12 +121,16 @@ def read_state(state: bytes) -> TrackerState:
 
 # An enum's member by its name takes three times as long as a global.
 _NONE, _ROUTED = Match.none, Match.routed
+_UNRECEIVED = Matched(_NONE)
 _COUNTED = {
     Match.unmatched: "unmatched",
     Match.redelivered: "redelivered",
     Match.dead_lettered: "dead_lettered",
     Match.untraced: "untraced",
 }
+
+
+EVENTS = "amq.rabbitmq.event"  # the broker's own messages, which nobody published
 
 
 class Tracker:
@@ -459,13 +470,17 @@ class Tracker:
 
     def _stamp(self, record: Record, now: int, mark: bytes, names: Names | None) -> StampedEvent:
         channel_key, participant = self._participants.acting(record.channel)
-        cause = None
-        match = _NONE
+        found = _UNRECEIVED
         quiet = self._quiet.covers(record)
+        match, cause, is_doubtful = _NONE, None, False
         if type(record) is Deliver:
-            match, cause = self._matcher.cause_of(record, mark)
+            found = self._matcher.cause_of(record, mark)
+            match, cause = found.match, found.cause
             if match is _ROUTED and self._replies.are_awaited and is_reply(record.queue):
                 match = Match.untraced
+            is_doubtful = found.is_doubtful or (
+                match is Match.unmatched and self._is_doubtful(record)
+            )
         if names is None:
             linker = self._linker
             names = linker.read(record) if cause is None else linker.names_of(record, cause)
@@ -473,7 +488,15 @@ class Tracker:
         if quiet:
             self.counters.quiet += 1
         reference, names, edges = self._steps.take(
-            channel_key, participant, record, names, () if cause is None else (cause,), cause, quiet
+            channel_key,
+            participant,
+            record,
+            names,
+            () if cause is None else (cause,),
+            cause,
+            quiet,
+            (),
+            found.influences,
         )
         if type(record) is Publish:
             self.counters.published += 1
@@ -486,10 +509,10 @@ class Tracker:
             self.counters.received += 1
             if match is not _ROUTED and (match is not Match.unmatched or self._is_missed(record)):
                 self._count(match)
-            if cause is not None:
-                self._matcher.handed_over(record.queue, mark, cause)
+            if found.guess is not None:
+                self._matcher.handed_over(record.queue, mark, found.guess)
                 if match is _ROUTED:
-                    self._suspicion.matched(record, cause, now)
+                    self._suspicion.matched(record, found.guess, now)
             elif match is Match.unmatched and self._is_missed(record):
                 forgotten = self._matcher.has_forgotten(record.queue)
                 self._suspicion.unmatched(record, reference, now, forgotten=forgotten)
@@ -508,12 +531,21 @@ class Tracker:
             reference,
             quiet,
             names,
-            edges,
+            edges + _acts(found.influences) if found.influences and not quiet else edges,
+            found.candidates,
+            is_doubtful,
         )
 
     def _is_missed(self, deliver: Deliver) -> bool:
         """Tell whether the publish of an unmatched delivery was asked for."""
         return self._takes.is_all or self._matcher.is_publish_taken(deliver)
+
+    def _is_doubtful(self, deliver: Deliver) -> bool:
+        """Tell whether an unmatched delivery may be of what was published in this trace."""
+        if deliver.exchange == EVENTS or not self._is_missed(deliver):
+            return False
+        forgotten = self._matcher.has_forgotten(deliver.queue)
+        return forgotten or not self._suspicion.is_from_before(deliver)
 
     def _numbered(self, number: int) -> Participant | None:
         return self._participants.numbered(number)
@@ -538,3 +570,11 @@ def _places_of(event: StampedEvent) -> list[Place]:
     if isinstance(event.record, Deliver) and event.cause is None:
         return places[1:]  # no handover
     return places
+
+
+def _acts(influences: Iterable[Influence]) -> tuple[Edge, ...]:
+    """What the broker did as edges: those that are not certain are candidates."""
+    return tuple(
+        Edge(each.cause, ACTS[each.kind], each.kind if each.certain else EdgeKind.candidate)
+        for each in influences
+    )

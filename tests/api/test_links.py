@@ -15,7 +15,7 @@ from app.stored.capture import Batch
 from app.tracker import Bounds, Deliver, Policy, Publish, Tracker
 from app.tracker.events import Edge, StampedEvent
 from app.tracker.links import Names, search_key
-from model.words import LinkKind
+from model.words import EdgeKind
 from tests.api.conftest import World, connected
 from tests.api.story import BILLING, SHOP, START
 from tests.api.test_cli import Command, run, url  # noqa: F401  fixtures
@@ -54,7 +54,7 @@ async def tell_links(world: World) -> None:
         Names(conversations=shared),
         Names(),
     ]
-    reply = Edge(events[1].reference, "rpc", LinkKind.reply)
+    reply = Edge(events[1].reference, "rpc", EdgeKind.reply)
     told = [
         msgspec.structs.replace(event, names=its, edges=(reply,) if number == 2 else ())
         for number, (event, its) in enumerate(zip(events, names, strict=True))

@@ -9,7 +9,7 @@ import msgspec
 from app.stored.capture import Batch
 from app.tracker.events import Edge, StampedEvent
 from app.tracker.links import NO_NAMES, Names, search_key
-from model.words import EventType, LinkKind
+from model.words import EdgeKind, EventType
 from tests.contract.history import History
 
 
@@ -25,7 +25,7 @@ def naming(
     return msgspec.structs.replace(event, names=names, edges=tuple(edges))
 
 
-def link(cause: StampedEvent, rule: str = "celery", kind: LinkKind = LinkKind.parent) -> Edge:
+def link(cause: StampedEvent, rule: str = "celery", kind: EdgeKind = EdgeKind.parent) -> Edge:
     """A link to a cause."""
     return Edge(cause.reference, rule, kind)
 

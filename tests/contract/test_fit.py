@@ -15,7 +15,7 @@ from app.traces.restamping import Restamping
 from app.tracker import Policy
 from model.sound import Evidence, MissedLinks, Soundness, doubts_of
 from model.who import Who
-from model.words import EventType, LinkKind, Way
+from model.words import EdgeKind, EventType, Way
 from spark_jobs.database import DatabaseAddress
 from spark_jobs.history import History as Jobs
 from tests.contract.outbox import (
@@ -165,7 +165,7 @@ async def test_hidden_links_say_from_whom_to_whom_newest_first(store: Store) -> 
             effect=ids[number * EVENTS_OF_AN_ORDER + 3],
             cause=ids[number * EVENTS_OF_AN_ORDER],
             rule=RULE,
-            kind=LinkKind.parent,
+            kind=EdgeKind.parent,
             recorded_at=START + (number * EVENTS_OF_AN_ORDER + 3) * 1_000_000,
             giver=shop,
             how=EventType.received,

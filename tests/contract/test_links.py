@@ -17,7 +17,7 @@ from app.tracker.events import StampedEvent
 from app.tracker.links import BUILT_IN, Names, Rules
 from app.tracker.records import Channel, Deliver, Publish
 from itc import Relation, compare
-from model.words import EventType, LinkKind, Via, Way
+from model.words import EdgeKind, EventType, Via, Way
 from tests.contract.history import BEGINNING, History
 from tests.contract.links import LinkedHistory, conversation, link, naming
 
@@ -307,9 +307,7 @@ async def test_a_link_of_a_conversation_alone_names_no_cause(store: Store, trace
     events = history.tracker.apply(Publish(SHOP, "", ("q",), (), {}, b""), BEGINNING)
     [second] = history.tracker.apply(Publish(SHOP, "", ("r",), (), {}, b""), BEGINNING)
     batch = history.batch(0)
-    batch.events.extend(
-        [*events, naming(second, edges=[link(events[0], "t", LinkKind.conversation)])]
-    )
+    batch.events.extend([*events, naming(second, edges=[link(events[0], "t", EdgeKind.candidate)])])
     await store.batches.append(trace_id, batch)
     assert (await store.causality.effects(1, via=Via.links)).items == []
     assert (await store.causality.causes(2, via=Via.links)).items == []

@@ -19,7 +19,7 @@ from app.tracker.events import StampedEvent
 from app.tracker.links import BUILT_IN, NO_NAMES, Names, Rules, search_key
 from app.tracker.records import Channel, Deliver, Publish
 from app.tracker.tracker import Bounds, Tracker
-from model.words import LinkKind
+from model.words import EdgeKind
 from tests.contract.history import BEGINNING, RUN, number_from
 from tests.contract.links import conversation, link, naming
 
@@ -515,7 +515,7 @@ async def test_keys_and_links_are_stored_with_their_events_and_go_with_them(
     first, second, third, fourth = messages.events
     first = naming(first, Names(ids=(key,), conversations=(shared,), found_by=(key, key)))
     third = naming(third, Names(found_by=(key,)), [link(first), link(first), link(first, "rpc")])
-    fourth = naming(fourth, NO_NAMES, [link(third, "rpc", LinkKind.reply), link(first)])
+    fourth = naming(fourth, NO_NAMES, [link(third, "rpc", EdgeKind.reply), link(first)])
     messages.events = [first, second, third, fourth]
     await store.batches.append(trace_id, messages.batch())
     assert await _stored(store, "event_id", "key", "roles") == sorted(

@@ -150,7 +150,7 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
     return pipe
 
 
-PUBLISHED = {"r0001_tables.py": "401c49a14df9bb031e62876d6d1407c9794eb08e63661aa18f042cac1ca01f6d"}
+PUBLISHED = {"r0001_tables.py": "939d9f1ae383a4ac122847af00dcd2c70e00e0da9d95c055f2c9a6e55b0d37f7"}
 """Each migration that a database may have been made by, and the SHA-256 of its file."""
 
 

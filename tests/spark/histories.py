@@ -32,7 +32,7 @@ from app.store.database.tables import (
 )
 from itc import IdPool, Stamp, pack
 from model.blocks import block_of
-from model.words import IS_CONVERSATION, LinkKind, Via
+from model.words import IS_CONVERSATION, EdgeKind, Via
 
 Steps: TypeAlias = defaultdict[int, set[int]]
 
@@ -44,7 +44,7 @@ class Link(NamedTuple):
 
     cause: int
     rule: str = "celery-parent"
-    kind: LinkKind = LinkKind.parent
+    kind: EdgeKind = EdgeKind.parent
 
 
 @dataclass
@@ -96,7 +96,7 @@ class History:
     ) -> int:
         """A published event of the actor; returns its id."""
         columns = {"type": 0, "match": 0, "queue": None, **fields}
-        joins = [link.cause for link in links if link.kind is not LinkKind.conversation]
+        joins = [link.cause for link in links]
         event_id = self._add(trace, actor, [] if columns.get("quiet") else joins, None, columns)
         self.links[event_id], self.shared[event_id] = links, shared
         return event_id
@@ -196,7 +196,7 @@ class History:
             if row["cause_id"] is not None:
                 yield row["cause_id"], row["id"]
             for link in self.links.get(row["id"], ()):
-                if link.kind is not LinkKind.conversation:
+                if link.kind is not EdgeKind.candidate:
                     yield link.cause, row["id"]
         if via is Via.conversation:
             yield from self._conversing()
@@ -368,7 +368,7 @@ def linked_pairs(rng: random.Random, history: History, count: int) -> list[tuple
     return found
 
 
-KINDS = {"celery-parent": LinkKind.parent, "reply": LinkKind.reply, "b3": LinkKind.conversation}
+KINDS = {"celery-parent": EdgeKind.parent, "reply": EdgeKind.reply, "b3": EdgeKind.candidate}
 
 
 def linked_history(rng: random.Random, size: int, present: int, churn: float = 0.0) -> History:

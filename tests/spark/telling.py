@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from model.words import LinkKind, Via
+from model.words import EdgeKind, Via
 from spark_jobs.gathering import COLUMNS, ConversationRows, told
 from tests.spark.histories import History
 
@@ -23,7 +23,7 @@ def _row(history: History, event: int) -> dict[str, Any]:
     named = [
         [link.cause, link.rule, int(link.kind), None, None, None, None]
         for link in history.links.get(event, ())
-        if link.kind is not LinkKind.conversation
+        if link.kind is not EdgeKind.candidate
     ]
     return {
         **{name: row.get(name) for name in COLUMNS},

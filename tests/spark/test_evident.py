@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from model import ways
 from model.exports import FORMATS, ChainSummary, format_of
 from model.jobs import Problem
-from model.words import LinkKind, Via
+from model.words import EdgeKind, Via
 from spark_jobs.archived import Archive
 from spark_jobs.chain import ChainRequest, main, run
 from spark_jobs.database import DatabaseAddress
@@ -380,7 +380,7 @@ def links(history: History, members: list[int]) -> set[tuple[int, int, str, str]
         for event in members
         for link in history.links.get(event, ())
         if link.cause in members
-        and link.kind is not LinkKind.conversation
+        and link.kind is not EdgeKind.candidate
         and not history.rows[event - 1]["quiet"]
     }
 

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from model.words import LinkKind, Via
+from model.words import EdgeKind, Via
 from spark_jobs.following import LinkColumns, SpanColumns, chain_of, leads, ranges_of
 from spark_jobs.named import NamedCause, named_in, text_of
 from spark_jobs.ranges import Longs, Range, Ranges
@@ -28,7 +28,7 @@ def span_between(history: History, first: int, last: int) -> SpanColumns:
         (at[link.cause], at[row["id"]])
         for row in rows
         for link in history.links.get(row["id"], ())
-        if link.cause in at and link.kind is not LinkKind.conversation and not row["quiet"]
+        if link.cause in at and link.kind is not EdgeKind.candidate and not row["quiet"]
     ]
     shared = [
         (at[row["id"]], ord(name))

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from model.event import SHOWN
 from model.exports import FORMATS, format_of, manifest_of
-from model.words import EventType, LinkKind, Match, Via
+from model.words import EdgeKind, EventType, Match, Via
 from spark_jobs.chain import ChainRequest, run
 from spark_jobs.database import DatabaseAddress
 from spark_jobs.formats.diagrams import _dot_text, _mermaid_text
@@ -93,7 +93,7 @@ def expected(history: History, event_id: int) -> dict[str, Any]:
         "links": [
             {"cause": link.cause, "rule": link.rule, "kind": link.kind.name}
             for link in sorted(history.links.get(event_id, ()))
-            if link.kind is not LinkKind.conversation
+            if link.kind is not EdgeKind.candidate
         ],
     }
 

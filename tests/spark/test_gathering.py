@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from model.conversations import How
-from model.words import EventType, LinkKind, Via
+from model.words import EdgeKind, EventType, Via
 from spark_jobs import gathering, period
 from spark_jobs.database import DatabaseAddress
 from spark_jobs.gathering import COLUMNS, components, each, gathered, told
@@ -41,7 +41,7 @@ def orders(seed: int, size: int = 400) -> History:
             if dice.random() < 0.6:
                 links = [Link(delivery)]
                 if dice.random() < 0.1:  # it answers another one too
-                    links.append(Link(dice.randrange(1, delivery), "reply", LinkKind.reply))
+                    links.append(Link(dice.randrange(1, delivery), "reply", EdgeKind.reply))
         shared = [order] if dice.random() < 0.9 else []
         event = history.publish(actor, links=links, shared=shared, quiet=dice.random() < 0.03)
         waiting.append((event, order))

@@ -13,7 +13,7 @@ from app.tracker.links.memory import LinkCount
 from app.tracker.quiet import Quiet
 from app.tracker.reorder import WOKEN
 from itc import Relation, compare
-from model.words import LinkKind, Way
+from model.words import EdgeKind, Way
 from tests.unit.test_tracker import Store
 
 RULES = Rules(BUILT_IN)
@@ -63,7 +63,7 @@ def test_a_program_of_two_channels_publishes_after_what_it_names() -> None:
         [publish("a", "q", id="1"), deliver("b/1", "q", "1"), publish("b/2", names="1")]
     )
     assert causes(events[2], events) == [1]
-    assert events[2].edges[0].kind is LinkKind.parent
+    assert events[2].edges[0].kind is EdgeKind.parent
     assert compare(events[1].stamp, events[2].stamp) is Relation.before
     assert events[2].lamport == events[1].lamport + 1
 

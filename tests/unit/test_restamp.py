@@ -85,7 +85,13 @@ def stored(events: Sequence[StampedEvent]) -> list[StoredEvent]:
             cause=event.cause.id if event.cause else None,
             quiet=event.quiet,
             named=tuple(
-                StoredLink(edge.cause.id or 0, channel_of[edge.cause.id], edge.rule, int(edge.way))
+                StoredLink(
+                    edge.cause.id or 0,
+                    channel_of[edge.cause.id],
+                    edge.rule,
+                    int(edge.kind),
+                    int(edge.way),
+                )
                 for edge in event.edges
                 if edge.cause.id in channel_of
             ),

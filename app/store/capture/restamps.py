@@ -53,6 +53,7 @@ from app.tracker.restamp import (
     StoredLink,
     StoredMessage,
 )
+from model.words import ACTS
 
 # How many ids one statement goes through: PostgreSQL's have to end within a minute.
 SPAN = 50_000
@@ -66,6 +67,8 @@ _OF_MESSAGE = ("routing_keys", "properties", "payload", "payload_bytes")
 
 _new = tables.restamped.c
 _ways = tables.restamped_ways.c
+# What messages say nothing of stays as it is where they are read again.
+_KEPT = [SPANS_RULE, *ACTS.values()]
 _SET = (
     "UPDATE events SET participant = new.participant + :offset, seq = new.seq,"
     " lamport = new.lamport, height = new.height, clock = new.clock, quiet = new.quiet"
@@ -78,8 +81,8 @@ _MOVED = text(_SET + _FROM)
 _MOVED_WITH_IDS = text(_SET + ", ids = new.ids" + _FROM)
 _EDGES_GONE = text(
     "DELETE FROM edges WHERE trace_id = :trace AND effect_id BETWEEN :first AND :last"
-    " AND rule <> :spans"
-).bindparams(spans=SPANS_RULE)
+    " AND rule NOT IN :kept"
+).bindparams(bindparam("kept", _KEPT, expanding=True))
 # Links from what retention has removed meanwhile are none.
 _EDGES_MOVED = text(
     "INSERT INTO edges (trace_id, effect_id, cause_id, rule, kind, way)"
@@ -411,13 +414,13 @@ async def _links(
     """The causes that events name, by the event; only those ``that_stay`` if messages are read."""
     its, cause = tables.edges.c, tables.events.c
     query = (
-        select(its.effect_id, its.cause_id, cause.channel, its.rule, its.way)
+        select(its.effect_id, its.cause_id, cause.channel, its.rule, its.kind, its.way)
         .join_from(tables.edges, tables.events, cause.id == its.cause_id)
         .where(its.trace_id == trace_id, its.effect_id.between(first, last))
         .order_by(its.effect_id, its.cause_id, its.rule)
     )
     if that_stay:
-        query = query.where(its.rule == SPANS_RULE)
+        query = query.where(its.rule.in_(_KEPT))
     links: defaultdict[int, list[StoredLink]] = defaultdict(list)
     for effect, *values in await connection.execute(query):
         links[effect].append(StoredLink(*values))

@@ -18,7 +18,7 @@ from app.tracker.events import ChannelState, PendingCopy, StampedEvent
 from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.records import Unreadable
 from app.tracker.values import readable
-from model.words import IS_CONVERSATION, IS_FOUND_BY, EventType
+from model.words import IS_CONVERSATION, IS_FOUND_BY, EdgeKind, EventType, Way
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -54,6 +54,8 @@ def event_rows(trace_id: int, events: Iterable[StampedEvent], most: int) -> list
             +record.event_type,  # a plain number, in half the time that int takes
             +event.match,
             event.cause and event.cause.id,
+            event.candidates,
+            event.is_doubtful,
             event.participant,
             event.seq,
             event.lamport,
@@ -152,12 +154,14 @@ def roles_of(names: Names) -> dict[Key, int]:
 
 
 def edge_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
-    """Rows of the causes that events name; these must have their ids already."""
+    """Rows of what led to events beside their causes; these must have their ids already."""
     rows = {}
     for event in events:
         for edge in event.edges:
             its = (event.reference.id, edge.cause.id, edge.rule)
-            rows[its] = (trace_id, *its, int(edge.kind), int(edge.way))
+            # Of a candidate nobody knows whether its publisher knew of it: it is no evidence.
+            way = Way.known if edge.kind is EdgeKind.candidate else edge.way
+            rows[its] = (trace_id, *its, int(edge.kind), int(way))
     return [*rows.values()]
 
 

@@ -12,7 +12,7 @@ from app.store.database.subject import Subject, reads
 from app.store.reading.events import MAX_ID
 from app.stored.causality import HiddenLink, HiddenWay, HiddenWays
 from model.who import Who
-from model.words import EventType, LinkKind, Way
+from model.words import EdgeKind, EventType, Way
 
 # How many messages the ways of a trace are counted over, the newest.
 MOST = 1_000
@@ -73,7 +73,7 @@ async def _newest(
             effect=row.effect_id,
             cause=row.cause_id,
             rule=row.rule,
-            kind=LinkKind(row.kind),
+            kind=EdgeKind(row.kind),
             recorded_at=row.recorded_at,
             giver=names.get(giver, Who(giver, "")),
             how=EventType(row.type) if row.handed is None else EventType.received,

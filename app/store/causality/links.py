@@ -23,7 +23,7 @@ from app.store.database.searched import (
 )
 from app.stored.causality import CausalPath, EventLinks, Named, NamedBy, Naming, PathStep
 from model.ways import MOST_REACHED, MOST_STEPS, Direction
-from model.words import EventType, LinkKind
+from model.words import EdgeKind, EventType
 from spark_jobs.statements import PARAMETERS, Question, late_sql
 
 # How many events of a conversation one query reads.
@@ -40,30 +40,30 @@ _LED_ON = text(
     "SELECT * FROM (SELECT cause_id, id FROM events"
     " WHERE cause_id IN :ids AND NOT quiet ORDER BY id LIMIT :most) AS received"
     " UNION ALL SELECT * FROM (SELECT DISTINCT cause_id, effect_id FROM edges"
-    " WHERE trace_id = :trace AND cause_id IN :ids AND kind <> :groups AND effect_id IN ("
+    " WHERE trace_id = :trace AND cause_id IN :ids AND kind <> :candidate AND effect_id IN ("
     "SELECT DISTINCT effect_id FROM edges"
-    " WHERE trace_id = :trace AND cause_id IN :ids AND kind <> :groups"
+    " WHERE trace_id = :trace AND cause_id IN :ids AND kind <> :candidate"
     " AND NOT EXISTS (SELECT 1 FROM events WHERE id = effect_id AND quiet)"
     " ORDER BY effect_id LIMIT :most)) AS naming"
-).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
+).bindparams(bindparam("ids", expanding=True), candidate=int(EdgeKind.candidate))
 _CAUSES = text(
     "SELECT id AS effect, cause_id AS cause, NULL AS rule, NULL AS kind"
     " FROM events WHERE id IN :ids AND cause_id >= :first AND NOT quiet"
     " UNION ALL SELECT effect_id, cause_id, rule, kind"
-    " FROM edges WHERE effect_id IN :ids AND cause_id >= :first AND kind <> :groups"
+    " FROM edges WHERE effect_id IN :ids AND cause_id >= :first AND kind <> :candidate"
     " AND NOT EXISTS (SELECT 1 FROM events WHERE id = effect_id AND quiet)"
-).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
+).bindparams(bindparam("ids", expanding=True), candidate=int(EdgeKind.candidate))
 
 _NAMED = text(
-    "SELECT cause_id, effect_id, rule, kind FROM edges WHERE effect_id IN :ids AND kind <> :groups"
-    " ORDER BY effect_id, cause_id, rule"
-).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
+    "SELECT cause_id, effect_id, rule, kind FROM edges"
+    " WHERE effect_id IN :ids AND kind <> :candidate ORDER BY effect_id, cause_id, rule"
+).bindparams(bindparam("ids", expanding=True), candidate=int(EdgeKind.candidate))
 # What one event names, and what names it.
 _OF_ONE = (
-    "SELECT cause_id, effect_id, rule, kind FROM edges WHERE effect_id = :id AND kind <> :groups"
+    "SELECT cause_id, effect_id, rule, kind FROM edges WHERE effect_id = :id AND kind <> :candidate"
     " ORDER BY cause_id, rule",
     "SELECT cause_id, effect_id, rule, kind FROM edges WHERE trace_id = :trace AND cause_id = :id"
-    " AND kind <> :groups ORDER BY effect_id, rule LIMIT :most",
+    " AND kind <> :candidate ORDER BY effect_id, rule LIMIT :most",
 )
 
 _LATE = text(late_sql(PARAMETERS)).bindparams(
@@ -76,7 +76,7 @@ async def named_by(connection: AsyncConnection, ids: Sequence[int]) -> dict[int,
     found: dict[int, list[Named]] = {}
     for some in chunks(ids):
         for cause, effect, rule, kind in await connection.execute(_NAMED, {"ids": some}):
-            found.setdefault(effect, []).append(Named(cause, rule, LinkKind(kind)))
+            found.setdefault(effect, []).append(Named(cause, rule, EdgeKind(kind)))
     return found
 
 
@@ -85,11 +85,11 @@ async def of_event(
 ) -> EventLinks:
     """The causes that an event names, and what names it."""
     asked = {"trace": trace_id, "id": event_id}
-    bounds = {"groups": int(LinkKind.conversation), "most": MOST_NAMING + 1}
+    bounds = {"candidate": int(EdgeKind.candidate), "most": MOST_NAMING + 1}
     found = await dialect.rows_of(connection, _OF_ONE, asked | bounds)
     named, naming = found
-    links = [Named(cause, rule, LinkKind(kind)) for cause, _, rule, kind in named]
-    of_others = [Naming(effect, rule, LinkKind(kind)) for _, effect, rule, kind in naming]
+    links = [Named(cause, rule, EdgeKind(kind)) for cause, _, rule, kind in named]
+    of_others = [Naming(effect, rule, EdgeKind(kind)) for _, effect, rule, kind in naming]
     by = NamedBy(of_others[:MOST_NAMING], truncated=len(of_others) > MOST_NAMING)
     return EventLinks(links, by)
 
@@ -170,7 +170,7 @@ async def steps_to(connection: AsyncConnection, ids: Sequence[int], first: int) 
     return [
         PathStep(cause, effect, "message")
         if rule is None
-        else PathStep(cause, effect, "link", rule, LinkKind(kind))
+        else PathStep(cause, effect, "link", rule, EdgeKind(kind))
         for effect, cause, rule, kind in rows
     ]
 

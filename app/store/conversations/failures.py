@@ -27,7 +27,7 @@ from app.stored.failures import Failure, FailureFilter, FailureKind, FailurePage
 from model.deaths import forward_of
 from model.times import Microseconds
 from model.who import Who
-from model.words import EventType, LinkKind
+from model.words import EdgeKind, EventType
 
 # How many failures are counted, and how long (s) they are looked for.
 MOST_COUNTED = 5_000
@@ -80,7 +80,7 @@ _FORWARDS = text(
     " FROM edges JOIN events AS cause ON cause.id = edges.cause_id"
     " WHERE edges.kind = :forward AND edges.effect_id IN :ids"
     " ORDER BY edges.effect_id, cause.id"
-).bindparams(bindparam("ids", expanding=True), forward=int(LinkKind.forward))
+).bindparams(bindparam("ids", expanding=True), forward=int(EdgeKind.forward))
 
 
 class Candidate(NamedTuple):

@@ -40,7 +40,7 @@ from app.stored.conversations import (
 from app.stored.reading import EventFilter
 from model.event import NOTHING_LARGE
 from model.times import Microseconds
-from model.words import EventType, LinkKind, Via
+from model.words import EdgeKind, EventType, Via
 
 # How many conversations of a list are found together.
 TOGETHER = 50
@@ -241,7 +241,7 @@ def _begins(via: Via) -> list[ColumnElement[bool]]:
     causes = tables.events.alias("causes").c
     named = exists().where(
         edges.effect_id == events.id,
-        edges.kind != int(LinkKind.conversation),
+        edges.kind != int(EdgeKind.candidate),
         causes.id == edges.cause_id,
     )
     conditions = [events.type == int(EventType.published), ~events.quiet, ~named]

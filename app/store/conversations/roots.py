@@ -14,7 +14,7 @@ from app.store.database import tables
 from app.store.database.chunks import chunks, rows_with
 from app.store.database.engine import Dialect
 from app.store.database.searched import is_conversation, is_searched_conversation, searched_keys
-from model.words import EventType, LinkKind, Via
+from model.words import EdgeKind, EventType, Via
 
 # A way back to a root has at most this many steps.
 MOST_STEPS = 10_000
@@ -28,11 +28,11 @@ _WAY_BACK = text(
     "SELECT min(cause) FROM ("
     "SELECT cause_id AS cause FROM events WHERE id = back.id AND cause_id >= :first AND NOT quiet"
     " UNION ALL SELECT cause_id FROM edges"
-    " WHERE effect_id = back.id AND cause_id >= :first AND kind <> :groups"
+    " WHERE effect_id = back.id AND cause_id >= :first AND kind <> :candidate"
     " AND NOT EXISTS (SELECT 1 FROM events WHERE id = back.id AND quiet)"
     ") AS causes), steps + 1 FROM back WHERE id IS NOT NULL AND steps < :most"
     ") SELECT id FROM back WHERE id IS NOT NULL ORDER BY steps"
-).bindparams(groups=int(LinkKind.conversation), most=MOST_STEPS)
+).bindparams(candidate=int(EdgeKind.candidate), most=MOST_STEPS)
 
 
 class ConversationOrigin(NamedTuple):

@@ -37,7 +37,7 @@ from sqlalchemy.pool import NullPool
 from app.store.database.chunks import inserts, upserts
 from app.store.database.lanes import Lane
 from app.store.database.searched import Writing
-from model.words import LinkKind
+from model.words import EdgeKind
 
 T = TypeVar("T")
 
@@ -101,10 +101,10 @@ _LED_TO = text(
     " UNION SELECT following.id FROM reached CROSS JOIN LATERAL ("
     "SELECT events.id FROM events WHERE events.cause_id = reached.id AND NOT events.quiet"
     " UNION ALL SELECT edges.effect_id FROM edges"
-    " WHERE edges.trace_id = :trace AND edges.cause_id = reached.id AND edges.kind <> :groups"
+    " WHERE edges.trace_id = :trace AND edges.cause_id = reached.id AND edges.kind <> :candidate"
     " AND NOT EXISTS (SELECT 1 FROM events WHERE id = edges.effect_id AND quiet)"
     ") AS following) SELECT id FROM reached LIMIT :most"
-).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
+).bindparams(bindparam("ids", expanding=True), candidate=int(EdgeKind.candidate))
 
 
 @functools.cache

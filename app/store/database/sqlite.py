@@ -42,7 +42,7 @@ from app.store.database.chunks import inserts, upserts
 from app.store.database.lanes import Lane
 from app.store.database.one_trip import all_rows, connected, in_its_thread
 from app.store.database.searched import Writing, keys
-from model.words import LinkKind
+from model.words import EdgeKind
 
 T = TypeVar("T")
 
@@ -127,10 +127,10 @@ _LED_TO = text(
     " UNION SELECT events.id FROM reached CROSS JOIN events"
     " WHERE events.cause_id = reached.id AND NOT events.quiet"
     " UNION SELECT edges.effect_id FROM reached CROSS JOIN edges"
-    " WHERE edges.trace_id = :trace AND edges.cause_id = reached.id AND edges.kind <> :groups"
+    " WHERE edges.trace_id = :trace AND edges.cause_id = reached.id AND edges.kind <> :candidate"
     " AND NOT EXISTS (SELECT 1 FROM events WHERE id = edges.effect_id AND quiet)"
     ") SELECT id FROM reached LIMIT :most"
-).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
+).bindparams(bindparam("ids", expanding=True), candidate=int(EdgeKind.candidate))
 
 
 class Sqlite:

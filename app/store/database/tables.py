@@ -189,7 +189,7 @@ FAILED = {
 """Which events tell of a failure: an index each, which a query that says just this can use."""
 
 FORWARDED = "kind = 2"
-"""Which links are from a message that was published again (`model.words.LinkKind`)."""
+"""Which links are from a message that was published again (`model.words.EdgeKind`)."""
 
 events = Table(
     "events",
@@ -203,6 +203,8 @@ events = Table(
     Index(None, "cause_id"),
     # The few that are of quiet traffic, to count those of a span.
     _partial("ix_events_quiet", "quiet", "trace_id", "id"),
+    # The few that may be effects of anything.
+    _partial("ix_events_doubtful", "doubtful", "trace_id", "id"),
     # Those that other messages may name, the last of which a tracker remembers.
     _partial("ix_events_named", "ids IS NOT NULL", "trace_id", "id"),
     # The few that tell of failures (`model.words.Match`): dead letters, messages that came back,
@@ -216,8 +218,8 @@ events = Table(
 # `keys` is made by statements: its order is each database's own affair.
 searched.attach(metadata)
 
-# The links that were found: from a publish to the delivery, or the publish, that it names as its
-# cause.
+# What led to events beside their causes: to a publish the delivery, or the publish, that it names;
+# to a delivery what the broker did (`model.words.EdgeKind`).
 edges = Table(
     "edges",
     metadata,
@@ -225,7 +227,7 @@ edges = Table(
     Column("effect_id", BigInteger, primary_key=True, autoincrement=False),
     Column("cause_id", BigInteger, primary_key=True, autoincrement=False),
     Column("rule", Text, primary_key=True),
-    Column("kind", SmallInteger, nullable=False),  # `model.words.LinkKind`
+    Column("kind", SmallInteger, nullable=False),  # `model.words.EdgeKind`
     Column("way", SmallInteger, nullable=False, server_default=text("0")),  # `model.words.Way`
     Index(None, "trace_id", "cause_id"),
     # The few that the policy had not in the publisher's past.

@@ -50,7 +50,7 @@ from app.stored.spans import HandlingTime, ResolutionOutcome, ResolutionRound, S
 from app.tracker.links import SPANS_RULE
 from itc import Relation, compare
 from model.event import Event
-from model.words import LinkKind
+from model.words import EdgeKind
 
 # How many spans are removed in one transaction, how many of one message are shown.
 PRUNED = 5_000
@@ -225,7 +225,7 @@ class Spans(Subject):
                         "effect_id": effect,
                         "cause_id": cause,
                         "rule": SPANS_RULE,
-                        "kind": int(LinkKind.parent),
+                        "kind": int(EdgeKind.parent),
                     }
                     for effect, cause in pairs
                 ],

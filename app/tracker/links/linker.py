@@ -12,10 +12,11 @@ from app.tracker.links.names import Key, Names
 from app.tracker.links.rules import Rules
 from app.tracker.participants import Participant
 from app.tracker.records import Record
-from model.words import Way
+from model.words import EdgeKind, Way
 
 # An enum's member by its name takes three times as long as a global.
 _KNOWN, _HIDDEN = Way.known, Way.hidden
+_KINDS = tuple(EdgeKind)  # by number, as those of rules
 
 
 class Linker:
@@ -121,7 +122,7 @@ class Linker:
                 count.known += 1
             elif way is _HIDDEN:
                 count.hidden += 1
-            found.append(Edge(event.reference, rule.name, rule.kind, way))
+            found.append(Edge(event.reference, rule.name, _KINDS[rule.kind], way))
         if len(found) > 1:
             first = {(id(edge.cause), edge.rule): edge for edge in reversed(found)}
             found = [edge for edge in found if first[id(edge.cause), edge.rule] is edge]
