@@ -88,13 +88,13 @@ WORDS: dict[Dialect, dict[str, str]] = {
     },
 }
 
-# What a publish names as its causes, each with its rule and where the cause stands, in no order.
-# Those of a conversation alone name no cause.
+# What led to an event beside its cause, each with its rule and where it stands, in no order;
+# candidates among it.
 _LINKS = (
     "(SELECT CAST({rows}({row}(g.cause_id, g.rule, g.kind,"
     " n.participant, n.height, n.seq, n.recorded_at)) AS TEXT)"
     " FROM edges g LEFT JOIN events n ON n.id = g.cause_id"
-    f" WHERE g.effect_id = e.id AND g.kind <> {int(EdgeKind.candidate)} HAVING count(*) > 0)"
+    " WHERE g.effect_id = e.id HAVING count(*) > 0)"
 )
 _CONVERSATIONS = (
     "(SELECT {keys} FROM keys s WHERE s.trace_id = e.trace_id AND s.event_id = e.id"

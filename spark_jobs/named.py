@@ -37,10 +37,14 @@ class NamedCause(NamedTuple):
         return f"{self.cause} ({self.kind.name}, named by {self.rule})"
 
 
-def named_in(text: str | None) -> list[NamedCause]:
-    """The causes by id, and then by rule."""
+def named_in(text: str | None, *, candidates: bool = False) -> list[NamedCause]:
+    """The causes by id, and then by rule; with ``candidates`` those too that only may be."""
     rows = parsed(text) if text else []
-    found = (NamedCause(row[0], row[1], EdgeKind(row[2]), *row[3:]) for row in rows)
+    found = (
+        NamedCause(row[0], row[1], EdgeKind(row[2]), *row[3:])
+        for row in rows
+        if candidates or row[2] != EdgeKind.candidate
+    )
     return sorted(found, key=lambda each: (each.cause, each.rule))
 
 

@@ -129,7 +129,7 @@ def _with_placed_links(batch: pa.RecordBatch, archive: Archive) -> pa.RecordBatc
     """The batch, with where the causes stand that were named and had been pruned."""
     if LINKS not in batch.schema.names:
         return batch
-    named = [named_in(text) for text in batch.column(LINKS).to_pylist()]
+    named = [named_in(text, candidates=True) for text in batch.column(LINKS).to_pylist()]
     gone = {each.cause for causes in named for each in causes if not each.is_placed}
     if not gone:
         return batch

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from model.jobs import Problem
-from model.words import Via
+from model.words import EdgeKind, Via
 from spark_jobs.columns import arrow_schema
 from spark_jobs.errors import JobError
 from spark_jobs.following import LinkColumns, SpanColumns, places_of
@@ -47,7 +47,7 @@ def span_of(batches: Iterable[pa.RecordBatch], via: Via) -> tuple[SpanColumns, i
         heights=table.column("height").to_numpy(),
         seqs=table.column("seq").to_numpy(),
         causes=causes.to_numpy(),
-        links=_links(ids, pc.if_else(quiet, None, table.column("links"))),
+        links=_links(ids, pc.if_else(quiet, None, table.column("links")), via),
         shared=shared,
     )
     return span, pc.sum(quiet).as_py() or 0
@@ -66,14 +66,15 @@ def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-def _links(ids: Longs, texts: pa.ChunkedArray) -> LinkColumns:
-    """The links whose causes are among the events."""
+def _links(ids: Longs, texts: pa.ChunkedArray, via: Via) -> LinkColumns:
+    """The links whose causes are among the events; candidates only where all that may be counts."""
     at: list[int] = []
     causes: list[int] = []
     for effect, text in _said(texts):
         for row in parsed(text):
-            at.append(effect)
-            causes.append(row[0])
+            if via is Via.any or row[2] != EdgeKind.candidate:
+                at.append(effect)
+                causes.append(row[0])
     places = places_of(ids, np.array(causes, dtype=np.int64)) if len(ids) else _no_longs()
     inside = np.flatnonzero(places >= 0)
     return LinkColumns(places[inside], np.array(at, dtype=np.int64)[inside])

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import astuple
+
 from app.tracker.events import Edge, Influence, NamedEvent, Reference
 from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Names
 from app.tracker.participants import Participant, ParticipantRegistry
 from app.tracker.records import Deliver, Publish, Record
-from model.words import EdgeKind, Way
+from model.words import ACTS, EdgeKind, Way
 
 # An enum's member by its name takes three times as long as a global.
 _KNOWN = Way.known
@@ -58,8 +60,10 @@ class Steps:
             for edge in edges:
                 if edge.way is not _KNOWN:
                     joins = (*joins, edge.cause)
-        elif influences:
-            joins = (*joins, *[self._joined(each) for each in influences])
+        if influences and not quiet:
+            acts = self._acts(influences)
+            joins = (*joins, *[act.cause for act in acts])
+            edges = (*edges, *acts)
         reference = participant.advance(joins)
         if self._note_last is not None:
             self._note_last(channel_key, reference)
@@ -81,17 +85,22 @@ class Steps:
                 participant.reactions += 1
         return reference, names, edges
 
-    def _joined(self, influence: Influence) -> Reference:
-        """What a clock joins of an influence.
+    def _acts(self, influences: Sequence[Influence]) -> list[Edge]:
+        """Edges for what the broker did, and for equal messages: the clock joins their causes.
 
         When a copy was given back or rejected is not known: whoever had it may have done so after
         all that it has done until now. So may one of several who pushed a copy out of a queue.
         """
-        if influence.kind in _ANY_TIME or (influence.kind is _PUSHED and not influence.certain):
-            holder = self._numbered(influence.participant)
-            if holder is not None and holder.last is not None:
-                return holder.last
-        return influence.cause
+        found: dict[tuple[int, str], Edge] = {}
+        for kind, cause, number, certain in map(astuple, influences):
+            rule = ACTS[kind]
+            # Of edges from one event the certain one is kept, which comes first.
+            found.setdefault((id(cause), rule), Edge(cause, rule, kind if certain else _CANDIDATE))
+            if kind in _ANY_TIME or (kind is _PUSHED and not certain):
+                holder = self._numbered(number)
+                if holder is not None and (last := holder.last) is not None:
+                    found.setdefault((id(last), rule), Edge(last, rule, _CANDIDATE))
+        return [*found.values()]
 
 
 def _found_alone(names: Names) -> Names:

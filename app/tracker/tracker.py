@@ -18,8 +18,6 @@ from msgspec.structs import replace
 
 from app.tracker.events import (
     Checkpoint,
-    Edge,
-    Influence,
     Matched,
     RestorePoint,
     StampedEvent,
@@ -41,7 +39,7 @@ from app.tracker.step import Steps
 from app.tracker.suspicion import Suspect, Suspicion
 from app.tracker.taken import ALL, Selection, Takes
 from itc import IdPool, MalformedError
-from model.words import ACTS, EdgeKind, Match
+from model.words import Match
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -531,7 +529,7 @@ class Tracker:
             reference,
             quiet,
             names,
-            edges + _acts(found.influences) if found.influences and not quiet else edges,
+            edges,
             found.candidates,
             is_doubtful,
         )
@@ -570,11 +568,3 @@ def _places_of(event: StampedEvent) -> list[Place]:
     if isinstance(event.record, Deliver) and event.cause is None:
         return places[1:]  # no handover
     return places
-
-
-def _acts(influences: Iterable[Influence]) -> tuple[Edge, ...]:
-    """What the broker did as edges: those that are not certain are candidates."""
-    return tuple(
-        Edge(each.cause, ACTS[each.kind], each.kind if each.certain else EdgeKind.candidate)
-        for each in influences
-    )

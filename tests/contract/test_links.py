@@ -302,16 +302,21 @@ async def test_what_may_have_been_is_what_clocks_say_where_links_join_them_too(
         assert [row.id for row in causes.items] == before[::-1]
 
 
-async def test_a_link_of_a_conversation_alone_names_no_cause(store: Store, trace_id: int) -> None:
+async def test_candidates_are_followed_where_all_that_may_be_is_asked_for(
+    store: Store, trace_id: int
+) -> None:
     history = History(seed=2, channels=1)
     events = history.tracker.apply(Publish(SHOP, "", ("q",), (), {}, b""), BEGINNING)
     [second] = history.tracker.apply(Publish(SHOP, "", ("r",), (), {}, b""), BEGINNING)
     batch = history.batch(0)
     batch.events.extend([*events, naming(second, edges=[link(events[0], "t", EdgeKind.candidate)])])
     await store.batches.append(trace_id, batch)
-    assert (await store.causality.effects(1, via=Via.links)).items == []
-    assert (await store.causality.causes(2, via=Via.links)).items == []
+    for via in (Via.links, Via.conversation):
+        assert (await store.causality.effects(1, via=via)).items == []
+        assert (await store.causality.causes(2, via=via)).items == []
     assert (await store.causality.path(1, 2)).steps is None
+    assert [row.id for row in (await store.causality.effects(1)).items] == [2]
+    assert [row.id for row in (await store.causality.causes(2)).items] == [1]
 
 
 async def test_what_is_pruned_is_no_cause_any_more(store: Store, trace_id: int) -> None:

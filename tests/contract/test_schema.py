@@ -61,7 +61,7 @@ async def test_sqlite_counts_few_events_of_a_span_from_their_own_index(tmp_path:
         for each in metadata.tables["events"].indexes
         if each.dialect_options["sqlite"]["where"] is not None
     }
-    assert len(few) == 5
+    assert len(few) == 6
     async with connected(url) as connection:
         for name, condition in few.items():
             query = (

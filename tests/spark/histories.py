@@ -155,6 +155,7 @@ class History:
                 "routed_queues": '["work"]',
                 "redelivered": False,
                 "quiet": False,
+                "doubtful": False,
                 "fingerprint": b"",
                 "properties": '{"headers":{}}',
                 "payload": f"payload of {event_id}".encode(),

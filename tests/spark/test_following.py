@@ -19,7 +19,7 @@ def longs(values: list[int]) -> Longs:
     return np.array(values, dtype=np.int64)
 
 
-def span_between(history: History, first: int, last: int) -> SpanColumns:
+def span_between(history: History, first: int, last: int, via: Via) -> SpanColumns:
     """All events of a trace between two, as if they had been read."""
     trace = history.rows[first - 1]["trace_id"]
     rows = [row for row in history.rows[first - 1 : last] if row["trace_id"] == trace]
@@ -28,7 +28,8 @@ def span_between(history: History, first: int, last: int) -> SpanColumns:
         (at[link.cause], at[row["id"]])
         for row in rows
         for link in history.links.get(row["id"], ())
-        if link.cause in at and link.kind is not EdgeKind.candidate and not row["quiet"]
+        if link.cause in at and not row["quiet"]
+        if via is Via.any or link.kind is not EdgeKind.candidate
     ]
     shared = [
         (at[row["id"]], ord(name))
@@ -55,8 +56,8 @@ def test_what_is_followed_is_the_true_chain(seed: int, churn: float) -> None:
     history = linked_history(rng, 240, present=5, churn=churn)
     sizes: dict[Via, int] = dict.fromkeys(Via, 0)
     for first, last in linked_pairs(rng, history, 150):
-        span = span_between(history, first, last)
         for via in Via:
+            span = span_between(history, first, last, via)
             truth = history.evident(first, last, via)
             if via is Via.any:
                 truth = history.chain(first, last)
@@ -72,7 +73,7 @@ def test_a_chain_with_holes_is_a_range_for_each_run() -> None:
     history = linked_history(rng, 240, present=4)
     holed = 0
     for first, last in linked_pairs(rng, history, 150):
-        span = span_between(history, first, last)
+        span = span_between(history, first, last, Via.links)
         chain = chain_of(span, Via.links)
         ranges = ranges_of(span, chain)
         assert ranges == sorted(ranges)

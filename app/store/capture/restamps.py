@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import (
+    BindParameter,
     Column,
     Table,
     TextClause,
@@ -79,15 +80,21 @@ _FROM = (
 )
 _MOVED = text(_SET + _FROM)
 _MOVED_WITH_IDS = text(_SET + ", ids = new.ids" + _FROM)
-_EDGES_GONE = text(
-    "DELETE FROM edges WHERE trace_id = :trace AND effect_id BETWEEN :first AND :last"
-    " AND rule NOT IN :kept"
-).bindparams(bindparam("kept", _KEPT, expanding=True))
-# Links from what retention has removed meanwhile are none.
-_EDGES_MOVED = text(
+_GONE = "DELETE FROM edges WHERE trace_id = :trace AND effect_id BETWEEN :first AND :last AND rule"
+# Those from what retention has removed meanwhile are none.
+_MOVED_EDGES = (
     "INSERT INTO edges (trace_id, effect_id, cause_id, rule, kind, way)"
     " SELECT trace_id, effect_id, cause_id, rule, kind, way FROM restamped_edges"
     " WHERE trace_id = :trace AND effect_id BETWEEN :first AND :last AND cause_id >= :stored"
+    " AND rule"
+)
+_BY_BROKER: BindParameter[str] = bindparam("acts", [*ACTS.values()], expanding=True)
+_BY_RULES: BindParameter[str] = bindparam("kept", _KEPT, expanding=True)
+_ACTS_MOVED = tuple(
+    text(f"{each} IN :acts").bindparams(_BY_BROKER) for each in (_GONE, _MOVED_EDGES)
+)
+_LINKS_GONE, _LINKS_MOVED = (
+    text(f"{each} NOT IN :kept").bindparams(_BY_RULES) for each in (_GONE, _MOVED_EDGES)
 )
 _WAYS_MOVED = text(
     "UPDATE edges SET way = new.way FROM restamped_ways AS new"
@@ -263,6 +270,10 @@ class Restamps(Subject):
                 _LATE_SINCE, {**span, "trace": trace_id, "stored": standing.first_id}
             )
             moved += done.rowcount
+            for statement in _ACTS_MOVED:
+                await connection.execute(
+                    statement, {**span, "trace": trace_id, "stored": standing.first_id}
+                )
             if rules.links is not None:
                 writing = self.database.dialect.keys
                 edges += await _move_links(connection, writing, trace_id, span, standing.first_id)
@@ -323,9 +334,9 @@ async def _move_links(
     first_id: int,
 ) -> int:
     """Replace the keys and links of some events; returns how many links there are now."""
-    for statement in (*_keys_moved(writing), _EDGES_GONE):
+    for statement in (*_keys_moved(writing), _LINKS_GONE):
         await connection.execute(statement, {**span, "trace": trace_id})
-    moved = await connection.execute(_EDGES_MOVED, {**span, "trace": trace_id, "stored": first_id})
+    moved = await connection.execute(_LINKS_MOVED, {**span, "trace": trace_id, "stored": first_id})
     return moved.rowcount
 
 

@@ -30,6 +30,7 @@ from spark_jobs.statements import PARAMETERS, Question, late_sql
 PAGE = 64
 # Of the links to one event the first so many are read.
 MOST_NAMING = 100
+_NO_KIND = -1  # which is left out where nothing is
 
 # From some ids to their neighbours.
 Neighbours: TypeAlias = Callable[[list[int]], Awaitable[dict[int, list[int]]]]
@@ -45,14 +46,14 @@ _LED_ON = text(
     " WHERE trace_id = :trace AND cause_id IN :ids AND kind <> :candidate"
     " AND NOT EXISTS (SELECT 1 FROM events WHERE id = effect_id AND quiet)"
     " ORDER BY effect_id LIMIT :most)) AS naming"
-).bindparams(bindparam("ids", expanding=True), candidate=int(EdgeKind.candidate))
+).bindparams(bindparam("ids", expanding=True))
 _CAUSES = text(
     "SELECT id AS effect, cause_id AS cause, NULL AS rule, NULL AS kind"
     " FROM events WHERE id IN :ids AND cause_id >= :first AND NOT quiet"
     " UNION ALL SELECT effect_id, cause_id, rule, kind"
     " FROM edges WHERE effect_id IN :ids AND cause_id >= :first AND kind <> :candidate"
     " AND NOT EXISTS (SELECT 1 FROM events WHERE id = effect_id AND quiet)"
-).bindparams(bindparam("ids", expanding=True), candidate=int(EdgeKind.candidate))
+).bindparams(bindparam("ids", expanding=True))
 
 _NAMED = text(
     "SELECT cause_id, effect_id, rule, kind FROM edges"
@@ -105,6 +106,7 @@ class Evident:
     """Messages and links, in one direction.
 
     ``first`` is the first event that is stored, ``most`` the most that are wanted of one step.
+    Candidates are ``left_out``, but for whoever asks for all that may be.
     """
 
     def __init__(
@@ -114,7 +116,9 @@ class Evident:
         first: int,
         most: int,
         towards: Direction,
+        left_out: EdgeKind | None = EdgeKind.candidate,
     ) -> None:
+        self._left_out = _NO_KIND if left_out is None else int(left_out)
         self._connection = connection
         self._trace_id = trace_id
         self._first = first
@@ -125,12 +129,13 @@ class Evident:
         """The events that they lead to, or that lead to them."""
         found: dict[int, list[int]] = {event_id: [] for event_id in ids}
         if self._towards == -1:
-            for step in await steps_to(self._connection, ids, self._first):
+            for step in await steps_to(self._connection, ids, self._first, self._left_out):
                 found[step.effect].append(step.cause)
             return found
         # The limit may cut off what a walk would have reached, but only if the answer already holds
         # that many smaller ids.
         asked = {"trace": self._trace_id, "ids": ids, "most": self._most}
+        asked["candidate"] = self._left_out
         for cause, event in await self._connection.execute(_LED_ON, asked):
             found[cause].append(event)
         return found
@@ -164,9 +169,15 @@ class Evident:
         return reached, cut
 
 
-async def steps_to(connection: AsyncConnection, ids: Sequence[int], first: int) -> list[PathStep]:
+async def steps_to(
+    connection: AsyncConnection,
+    ids: Sequence[int],
+    first: int,
+    left_out: int = int(EdgeKind.candidate),
+) -> list[PathStep]:
     """The steps that lead to these events."""
-    rows = await connection.execute(_CAUSES, {"ids": ids, "first": first})
+    asked = {"ids": ids, "first": first, "candidate": left_out}
+    rows = await connection.execute(_CAUSES, asked)
     return [
         PathStep(cause, effect, "message")
         if rule is None

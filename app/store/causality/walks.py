@@ -30,7 +30,7 @@ from app.stored.causality import EventLinks, WalkPart
 from app.stored.reading import EventFilter
 from model.event import EVERYTHING, NOTHING_LARGE, Large
 from model.ways import Direction
-from model.words import Via
+from model.words import EdgeKind, Via
 
 # How many events of one participant are read ahead of the walk, and how many events the walk
 # continues from at once: together a few round trips instead of a hundred. Far more than the answer
@@ -168,7 +168,8 @@ async def neighbours_along(
     oldest = select(func.min(tables.events.c.id)).where(tables.events.c.trace_id == trace_id)
     # Retention removes a prefix of ids: smaller ones are no longer stored.
     first = (await connection.execute(oldest)).scalar_one()
-    evident = links.Evident(connection, trace_id, first, most, towards)
+    left_out = None if via is Via.any else EdgeKind.candidate
+    evident = links.Evident(connection, trace_id, first, most, towards, left_out)
     if via is Via.links:
         return evident.neighbours
     if via is Via.conversation:
