@@ -48,7 +48,7 @@ class ViolationKind(enum.StrEnum):
 
 
 class WebhookState(enum.StrEnum):
-    """Whether the webhook has taken a violation."""
+    """The webhook's part in a violation."""
 
     none = "none"  # there was no webhook when it was found
     due = "due"

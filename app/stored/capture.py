@@ -1,4 +1,4 @@
-"""What a trace and its runs are stored as, and what services say of each other."""
+"""Values that a trace and its runs are stored as, and that services say of each other."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class HeldRule(msgspec.Struct, frozen=True):
 
 
 class RuleState(enum.StrEnum):
-    """Whether messages are read by a rule.
+    """The state of a rule: are messages read by it.
 
     What is set or removed holds, or does not, as soon as the trace has taken it up: after some
     seconds where it runs.
@@ -234,7 +234,7 @@ class RestampedTrace(msgspec.Struct, frozen=True):
 
 
 class RestampOutcome(msgspec.Struct, frozen=True):
-    """What a restamped trace has."""
+    """The contents of a restamped trace."""
 
     events: int
     participants: int
@@ -252,7 +252,7 @@ Progress: TypeAlias = Callable[[int], None]
 
 
 class PrunePlan(msgspec.Struct, frozen=True):
-    """What to remove: the events of a trace before ``before_id``, recorded up to ``until`` (µs).
+    """A plan to remove the events of a trace before ``before_id``, recorded up to ``until`` (µs).
 
     ``participants`` are those that lose all their events and give back their interval.
     """
@@ -282,7 +282,7 @@ class Quarantined(msgspec.Struct, frozen=True):
 
     @property
     def body(self) -> str | None:
-        """What is kept of it, as text; see `body_encoding`."""
+        """The part that is kept of it, as text; see `body_encoding`."""
         return None if self.kept is None else self._text(self.kept)[0]
 
     @property

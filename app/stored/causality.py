@@ -1,4 +1,4 @@
-"""What led to an event and what came of it."""
+"""Causes and effects of events."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from model.words import EventType, Match
 
 CONVERSATION = "conversation"
 HEADER = "header."
-"""What the fields of `EventFilter.named` for a header's value begin with."""
+"""The beginning of those fields of `EventFilter.named` that are for a header's value."""
 
 
 class VhostFilter(msgspec.Struct, frozen=True, kw_only=True):

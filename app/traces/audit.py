@@ -52,7 +52,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """How many publishes and deliveries; a delivery is every hand-over, redeliveries among them."""
+    """A number of publishes, and of deliveries: every hand-over, redeliveries among them."""
 
     publishes: int = 0
     deliveries: int = 0

@@ -50,7 +50,7 @@ class Pace(msgspec.Struct, frozen=True):
 
 
 class WatchState(msgspec.Struct, frozen=True):
-    """Whether connections are announced to us, and where; if not, ``why_not``.
+    """The state of the watch: are connections announced to us, and where; if not, ``why_not``.
 
     ``announced`` is how many announcements were stored since the service started, ``unread`` how
     many messages of our queue were none of the broker's.

@@ -84,7 +84,7 @@ class Others:
         return found.name if found is not None and found.is_alive else None
 
     def snapshot(self, trace_id: int, wanted: bool, holder: str | None) -> Snapshot | None:
-        """How a trace is that does not run here; None if it runs nowhere, as it should be."""
+        """The status of a trace that does not run here; None if it rightly runs nowhere."""
         if holder == self._service or not self.are_there:
             return None
         if self.name_of(holder) is not None:

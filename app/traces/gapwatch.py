@@ -50,7 +50,7 @@ class _Loss(msgspec.Struct, eq=False):
 
     @property
     def is_proven(self) -> bool:
-        """Whether something was certainly lost, rather than probably, or left out by choice."""
+        """Tell whether something was certainly lost, not just probably, nor left out by choice."""
         return not self.suspected and not self.declared
 
 

@@ -189,7 +189,7 @@ class TracesHere:
             self._tidy_later(vhost)
 
     async def _done(self, work: Callable[[str], Awaitable[None]], vhost: str) -> bool:
-        """Whether the broker could be asked for this; where it has no such virtual host, it is."""
+        """Ask the broker for this; False if it is away. Without the virtual host it is done."""
         try:
             await work(vhost)
         except NotFoundError:

@@ -249,7 +249,7 @@ class TraceRegistry:
         )
 
     async def _left_out(self, trace: Trace) -> list[str]:
-        """What a trace does not take, and what cannot be known for that; a sentence each."""
+        """A sentence each on what a trace does not take, and what cannot be known for that."""
         partly = [] if trace.taken.is_all else [trace.taken.sentence]
         if trace.bodies:
             return partly

@@ -102,7 +102,7 @@ class Window:
         return _split(b"".join(batch for batch, _ in self._batches))
 
     def suffixes(self) -> set[int]:
-        """How many come back if the queue drops nothing: those of the last batches, or none."""
+        """The numbers that may come back if the queue drops nothing: of the last batches, or 0."""
         sizes = [len(batch) // DIGEST_BYTES for batch, _ in reversed(self._batches)]
         return set(accumulate(sizes, initial=0))
 

@@ -25,7 +25,7 @@ _DAY = 86_400_000_000  # µs
 
 
 class SpanBounds(msgspec.Struct, frozen=True):
-    """How many spans are kept, for how many days (None: any), and how often that is looked at."""
+    """The number of spans that are kept, for how many days (None: any), and the pace of pruning."""
 
     keep: int
     days: float | None

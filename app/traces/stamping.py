@@ -75,7 +75,7 @@ class Stamper:
 
     @property
     def doubt(self) -> str | None:
-        """What else may be stored or not, if that could not be told for certain; a sentence."""
+        """A sentence on what else may be stored or not, where that could not be told."""
         return self._resume.doubt
 
     @property

@@ -169,7 +169,7 @@ async def patiently(work: Callable[[], Awaitable[T]], supervisor: Supervisor | N
 
 
 def _told(failure: Exception) -> str:
-    """What a user may read about a failure. Only our own errors are known to hold no secrets."""
+    """The part of a failure for users. Only our own errors are known to hold no secrets."""
     if isinstance(failure, ItcError):
         return str(failure)
     *_, (frame, line) = traceback.walk_tb(failure.__traceback__)

@@ -19,7 +19,7 @@ MOST_NAMED = 5
 
 
 class Wish(msgspec.Struct, frozen=True):
-    """Whether bodies are taken, and of what messages are; None of either: as before.
+    """The wish to take bodies or not, and of what messages; None of either: as before.
 
     What there is not yet may come ``later``.
     """

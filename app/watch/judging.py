@@ -1,4 +1,4 @@
-"""Whether assertions hold for some events: looked up in the store when their time is over.
+"""Judges assertions by some events: looked up in the store when their time is over.
 
 Each is held, violated, or unknown. It is unknown wherever something that is not stored could change
 the answer: a gap, participants that may be parts of one program, a walk that was cut, an event that
@@ -188,7 +188,7 @@ class Judges:
         return outcomes
 
     async def _compared(self, trace_id: int, what: NeverConcurrent, case: _Case) -> EventOutcome:
-        """Whether a publish is in an order with its rivals of the same conversation before it."""
+        """Judge whether a publish is in an order with its rivals of the conversation before it."""
         event_id = case.wait.id
         try:
             found = await self._conversations.of_event(
@@ -268,7 +268,7 @@ def _preceded(what: After, case: _Case, past: Reach | None) -> EventOutcome:
 
 
 def _is_open(past: Reach) -> bool:
-    """Whether something in a past has a publish that is not stored, so that its causes are not."""
+    """Tell whether something in a past has a publish that is not stored, nor its causes."""
     known = {each.id for each in past.events}
     seen = (past.event, *past.events)
     return any(not each.is_publish and each.message not in known for each in seen)

@@ -198,7 +198,7 @@ def _summary(telling: Telling) -> dict[str, Any]:
 
 
 def violation_facts(violation: Violation) -> dict[str, Any]:
-    """What the webhook is told of a violation."""
+    """The fields that the webhook is told of a violation."""
     said = shown(violation)
     return {name: said[name] for name in TOLD}
 

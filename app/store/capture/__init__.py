@@ -1,1 +1,1 @@
-"""What a trace and its runs write and go on from."""
+"""The state that a trace and its runs write and go on from."""

@@ -1,4 +1,4 @@
-"""Whether participants are those who act, and how much quiet traffic there was."""
+"""Doubts that participants are those who act, and the amount of quiet traffic."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Retention(Subject):
         through: int | None = None,
         at_most: int | None = None,
     ) -> PrunePlan | None:
-        """What to remove: all but the newest ``keep_events``, and what is ``older_than`` (µs).
+        """Plan to remove all but the newest ``keep_events``, and what is ``older_than`` (µs).
 
         Nothing with an id above ``through`` is removed; without other bounds, everything up to it
         is. ``at_most`` bounds the number of events. None if there is nothing to remove. A plan that

@@ -1,1 +1,1 @@
-"""What led to an event and what came of it: walks, ways, chains."""
+"""Causes and effects of events: walks, ways, chains."""

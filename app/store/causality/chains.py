@@ -247,7 +247,7 @@ async def _frontier(
 
 
 async def _following(side: Frontier, neighbours: Neighbours) -> set[int]:
-    """What a side's level leads to, up to the other's end."""
+    """The events that a side's level leads to, up to the other's end."""
     found: set[int] = set()
     for some in chunks(sorted(side.level)):
         for following in (await neighbours([*some])).values():

@@ -69,7 +69,7 @@ class Touched(Subject):
         large: Large = EVERYTHING,
         after: int | None = None,
     ) -> Answer:
-        """What events of one trace touched; with a ``verdict``, a page of the events that have it.
+        """Count what some events touched; with a ``verdict``, list a page of what has it.
 
         The page holds those after the id ``after``. Raises `NotFoundError`, and `BadRequestError`
         for events of two traces, and if it takes too long to find.

@@ -1,1 +1,1 @@
-"""How a database is reached: its dialects, connections, tables and statements."""
+"""The way to a database: its dialects, connections, tables and statements."""

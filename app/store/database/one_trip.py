@@ -1,4 +1,4 @@
-"""What an answer asks of SQLite in one trip to its connection's thread.
+"""An answer's questions to SQLite in one trip to its connection's thread.
 
 The library makes a cursor, executes, fetches and closes: four trips, each of which wakes a thread
 and the event loop again, at 0.1 ms. A whole transaction that waits for nothing else goes there at

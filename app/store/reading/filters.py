@@ -54,7 +54,7 @@ class Lookup(msgspec.Struct, frozen=True):
 def lookups(
     asked: EventFilter, dialect: Dialect, indexed: Mapping[str, IndexStart]
 ) -> tuple[list[Lookup], list[ColumnElement[bool]]]:
-    """What a filter asks of messages' own names: by the index, and by the events themselves.
+    """A filter's conditions on messages' own names: by the index, and by the events themselves.
 
     ``indexed`` says of fields from which event on they are in the index, and whose events.
     """
