@@ -57,7 +57,7 @@ async def linked(service: Service, verdict: Verdict) -> set[Pair]:
     names = {event: message for message, event in verdict.ids.items()}
     found: set[Pair] = set()
     for event, effect in names.items():
-        walk = await service.store.causality.causes(event, limit=1_000, via=Via.links)
+        walk = await service.store.causality.walk(event, -1, limit=1_000, via=Via.links)
         assert not walk.truncated
         found |= {(names[cause.id], effect) for cause in walk.items if cause.id in names}
     return found

@@ -76,10 +76,10 @@ async def test_a_chain_is_what_is_an_effect_of_the_one_event_and_a_cause_of_the_
     with DatabaseAddress.from_url(database_url).connect() as connection:
         for _ in range(25):
             a = dice.choice(ids[:60])
-            effects = await store.causality.effects(a, 1_000, NOTHING_LARGE, via)
+            effects = await store.causality.walk(a, 1, 1_000, NOTHING_LARGE, via)
             near = [row.id for row in effects.items]
             b = dice.choice(near if near and dice.random() < 0.8 else ids[60:])
-            causes = await store.causality.causes(b, 1_000, NOTHING_LARGE, via)
+            causes = await store.causality.walk(b, -1, 1_000, NOTHING_LARGE, via)
             assert not effects.truncated
             between = {row.id for row in effects.items} & {row.id for row in causes.items}
             reached = b in {row.id for row in effects.items}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -54,8 +55,8 @@ async def test_causes_and_effects_are_what_the_stamps_say_nearest_first(
         await store.batches.append(other.id, noise.batch(10))
     for event in random.Random(1).sample(history.events, 25):
         past, future = _past(history.events, event), _future(history.events, event)
-        causes = await store.causality.causes(_id(event), limit=1000)
-        effects = await store.causality.effects(_id(event), limit=1000)
+        causes = await store.causality.walk(_id(event), -1, limit=1000)
+        effects = await store.causality.walk(_id(event), 1, limit=1000)
         assert [row.id for row in causes.items] == past
         assert [row.id for row in effects.items] == future
         assert (causes.truncated, effects.truncated) == (False, False)
@@ -67,13 +68,13 @@ async def test_a_walk_stops_at_its_limit_and_says_so(store: Store, trace_id: int
     event = history.events[100]
     past, future = _past(history.events, event), _future(history.events, event)
     for limit in (0, 1, 2, 7, 30, len(past) - 1, len(past), len(past) + 1):
-        causes = await store.causality.causes(_id(event), limit)
+        causes = await store.causality.walk(_id(event), -1, limit)
         assert ([row.id for row in causes.items], causes.truncated) == (
             past[:limit],
             limit < len(past),
         )
     for limit in (0, 1, 2, 7, 30, len(future) - 1, len(future), len(future) + 1):
-        effects = await store.causality.effects(_id(event), limit)
+        effects = await store.causality.walk(_id(event), 1, limit)
         assert ([row.id for row in effects.items], effects.truncated) == (
             future[:limit],
             limit < len(future),
@@ -87,20 +88,20 @@ async def test_a_cursor_leads_through_all_of_a_walk(store: Store, trace_id: int,
     walks = store.causality
     event = _id(history.events[100])
     causes, effects = (
-        await walks.causes(event, 999, via=via),
-        await walks.effects(event, 999, via=via),
+        await walks.walk(event, -1, 999, via=via),
+        await walks.walk(event, 1, 999, via=via),
     )
     for limit in (1, 7, 999):
         past = future = None
         before: list[int] = []
         while past is None or past.truncated:
             cursor = before[-1] if before else None
-            past = await walks.causes(event, limit, via=via, before=cursor)
+            past = await walks.walk(event, -1, limit, via=via, beyond=cursor)
             before += [each.id for each in past.items]
         after: list[int] = []
         while future is None or future.truncated:
             cursor = after[-1] if after else None
-            future = await walks.effects(event, limit, via=via, after=cursor)
+            future = await walks.walk(event, 1, limit, via=via, beyond=cursor)
             after += [each.id for each in future.items]
         assert before == [each.id for each in causes.items]
         assert after == [each.id for each in effects.items]
@@ -110,7 +111,7 @@ async def test_a_walk_holds_what_is_asked_for(store: Store, trace_id: int) -> No
     history = History(seed=3, channels=4)
     await _stored(store, trace_id, history, 700)
     event = _id(history.events[5])
-    everything = (await store.causality.effects(event, 1000)).items
+    everything = (await store.causality.walk(event, 1, 1000)).items
     number = everything[-1].participant
     for asked, fits in (
         (EventFilter(type=EventType.published), lambda e: e.type is EventType.published),
@@ -120,11 +121,11 @@ async def test_a_walk_holds_what_is_asked_for(store: Store, trace_id: int) -> No
     ):
         wanted = [each.id for each in everything if fits(each)]
         for limit in (1, 3, max(1, len(wanted)), 1000):
-            found = await store.causality.effects(event, limit, asked=asked)
+            found = await store.causality.walk(event, 1, limit, asked=asked)
             assert [each.id for each in found.items] == wanted[:limit]
             assert found.truncated is (limit < len(wanted))
         if wanted:
-            rest = await store.causality.effects(event, 1000, after=wanted[0], asked=asked)
+            rest = await store.causality.walk(event, 1, 1000, beyond=wanted[0], asked=asked)
             assert [each.id for each in rest.items] == wanted[1:]
 
 
@@ -142,7 +143,7 @@ async def test_a_publish_with_very_many_deliveries_does_not_hide_what_is_nearer(
     history.events = events
     await _append(store, trace_id, history)
     for limit in (5, 50, 119, 120):
-        effects = await store.causality.effects(1, limit)
+        effects = await store.causality.walk(1, 1, limit)
         assert [row.id for row in effects.items] == _future(events, events[0])[:limit]
         assert effects.truncated is (limit < 120)
 
@@ -166,7 +167,7 @@ async def test_a_walk_takes_few_round_trips(
         return await runs(connection, ids, forward)
 
     monkeypatch.setattr(walks, "_runs", counted)
-    walk = await store.causality.causes(_id(history.events[-1]), limit=300)
+    walk = await store.causality.walk(_id(history.events[-1]), -1, limit=300)
     assert len(walk.items) == 300
     assert len(trips) <= 300 / 4  # its four participants are read side by side
     assert max(trips) <= walks.FRONTIER + 1
@@ -175,8 +176,8 @@ async def test_a_walk_takes_few_round_trips(
 async def test_the_past_of_an_unknown_event_is_an_error(store: Store, trace_id: int) -> None:
     for event_id in (1, 0, -1, 2**63, 2**80):
         for read in (
-            store.causality.causes,
-            store.causality.effects,
+            partial(store.causality.walk, towards=-1),
+            partial(store.causality.walk, towards=1),
             store.events.get,
             store.deliveries.fate_of,
         ):
@@ -282,9 +283,9 @@ async def test_ids_may_be_larger_than_32_bits(store: Store, trace_id: int) -> No
     history = History(seed=10)
     await _stored(store, trace_id, history, 60)
     event = history.events[30]
-    causes = await store.causality.causes(_id(event), limit=1000)
+    causes = await store.causality.walk(_id(event), -1, limit=1000)
     assert [row.id for row in causes.items] == _past(history.events, event)
-    effects = await store.causality.effects(_id(event), limit=1000)
+    effects = await store.causality.walk(_id(event), 1, limit=1000)
     assert [row.id for row in effects.items] == _future(history.events, event)
     rows = await store.events.list(EventFilter(), before=first + 10, limit=3)
     assert [row.id for row in rows] == [first + 9, first + 8, first + 7]

@@ -103,8 +103,8 @@ async def test_conversations(store: Store, database_url: str, ids: list[int]) ->
 async def test_walks_and_chains(store: Store, database_url: str, ids: list[int]) -> None:
     with plans(store, database_url) as found:
         for event_id in ids[:: len(ids) // 5]:
-            await store.causality.causes(event_id, via=Via.conversation)
-            await store.causality.effects(event_id, via=Via.conversation)
+            await store.causality.walk(event_id, -1, via=Via.conversation)
+            await store.causality.walk(event_id, 1, via=Via.conversation)
             await store.chains.between(ids[0], event_id, 1_000, via=Via.conversation)
         _check(found)
 

@@ -111,10 +111,10 @@ async def test_walks_reach_what_can_be_reached_nearest_first(
         past = sorted(closure.reached(_id(event), closure.before), reverse=True)
         future = sorted(closure.reached(_id(event), closure.after))
         for limit in (3, len(past), len(future), 1000):
-            causes = await store.causality.causes(_id(event), limit, via=via)
+            causes = await store.causality.walk(_id(event), -1, limit, via=via)
             assert [row.id for row in causes.items] == past[:limit]
             assert causes.truncated is (len(past) > limit)
-            effects = await store.causality.effects(_id(event), limit, via=via)
+            effects = await store.causality.walk(_id(event), 1, limit, via=via)
             assert [row.id for row in effects.items] == future[:limit]
             assert effects.truncated is (len(future) > limit)
 
@@ -264,7 +264,7 @@ async def test_program_order_is_not_evidence(store: Store, trace_id: int) -> Non
     await store.batches.append(trace_id, batch)
     assert compare(events[0].stamp, events[2].stamp) is Relation.before
     for via, found in ((Via.any, [2, 3]), (Via.links, [2]), (Via.conversation, [2])):
-        assert [row.id for row in (await store.causality.effects(1, via=via)).items] == found
+        assert [row.id for row in (await store.causality.walk(1, 1, via=via)).items] == found
 
 
 async def test_what_may_have_been_is_what_clocks_say_where_links_join_them_too(
@@ -296,9 +296,9 @@ async def test_what_may_have_been_is_what_clocks_say_where_links_join_them_too(
     for event in events:
         after = [_id(e) for e in events if compare(event.stamp, e.stamp) is Relation.before]
         before = [_id(e) for e in events if compare(e.stamp, event.stamp) is Relation.before]
-        effects = await store.causality.effects(_id(event), 1_000)
+        effects = await store.causality.walk(_id(event), 1, 1_000)
         assert [row.id for row in effects.items] == after
-        causes = await store.causality.causes(_id(event), 1_000)
+        causes = await store.causality.walk(_id(event), -1, 1_000)
         assert [row.id for row in causes.items] == before[::-1]
 
 
@@ -312,11 +312,11 @@ async def test_candidates_are_followed_where_all_that_may_be_is_asked_for(
     batch.events.extend([*events, naming(second, edges=[link(events[0], "t", EdgeKind.candidate)])])
     await store.batches.append(trace_id, batch)
     for via in (Via.links, Via.conversation):
-        assert (await store.causality.effects(1, via=via)).items == []
-        assert (await store.causality.causes(2, via=via)).items == []
+        assert (await store.causality.walk(1, 1, via=via)).items == []
+        assert (await store.causality.walk(2, -1, via=via)).items == []
     assert (await store.causality.path(1, 2)).steps is None
-    assert [row.id for row in (await store.causality.effects(1)).items] == [2]
-    assert [row.id for row in (await store.causality.causes(2)).items] == [1]
+    assert [row.id for row in (await store.causality.walk(1, 1)).items] == [2]
+    assert [row.id for row in (await store.causality.walk(2, -1)).items] == [1]
 
 
 async def test_what_is_pruned_is_no_cause_any_more(store: Store, trace_id: int) -> None:
@@ -327,7 +327,7 @@ async def test_what_is_pruned_is_no_cause_any_more(store: Store, trace_id: int) 
     history.tracker.forget_before(plan.before_id)
     await store.retention.prune(plan, history.tracker.checkpoint())
     for via in (Via.links, Via.conversation):
-        walk = await store.causality.causes(_id(history.linked[-1]), 1000, via=via)
+        walk = await store.causality.walk(_id(history.linked[-1]), -1, 1000, via=via)
         assert all(row.id >= plan.before_id for row in walk.items)
 
 
@@ -351,9 +351,9 @@ async def test_a_long_conversation_costs_only_what_is_asked_of_it(
         return await page(self, after, *rest)
 
     monkeypatch.setattr(links.ConversationWalk, "_page", counted)
-    walk = await store.causality.effects(1, 10, via=Via.conversation)
+    walk = await store.causality.walk(1, 1, 10, via=Via.conversation)
     assert [row.id for row in walk.items] == [*range(2, 12)]
     assert len(pages) <= 2
-    walk = await store.causality.effects(1, 1001, via=Via.conversation)
+    walk = await store.causality.walk(1, 1, 1001, via=Via.conversation)
     assert (len(walk.items), walk.truncated) == (1001, False)
     assert len(pages) <= 2 + 17

@@ -183,15 +183,15 @@ async def test_channels_without_events_go_also_where_their_participant_stays(
 async def test_causality_among_what_stays_is_what_it_was(store: Store, trace_id: int) -> None:
     history = await _stored(store, trace_id, seed=7)
     event_id = 190
-    before = [row.id for row in (await store.causality.causes(event_id, limit=1000)).items]
-    effects = await store.causality.effects(120, limit=1000)
+    before = [row.id for row in (await store.causality.walk(event_id, -1, limit=1000)).items]
+    effects = await store.causality.walk(120, 1, limit=1000)
     plan = await store.retention.plan(trace_id, keep_events=100)
     assert plan is not None
     await _prune(store, history, plan)
-    causes = await store.causality.causes(event_id, limit=1000)
+    causes = await store.causality.walk(event_id, -1, limit=1000)
     assert [row.id for row in causes.items] == [each for each in before if each > 100]
     assert not causes.truncated
-    assert await store.causality.effects(120, limit=1000) == effects
+    assert await store.causality.walk(120, 1, limit=1000) == effects
     with pytest.raises(NotFoundError):
         await store.events.get(100)
 

@@ -165,9 +165,9 @@ async def test_a_link_shows_in_walks_and_paths(trace: Trace) -> None:
     await trace.tell(*STORY)
     await trace.store.spans.add(SPANS)
     await trace.resolve()
-    causes = await trace.store.causality.causes(4, via=Via.links)
+    causes = await trace.store.causality.walk(4, -1, via=Via.links)
     assert [event.id for event in causes.items] == [3, 2, 1]
-    effects = await trace.store.causality.effects(1, via=Via.links)
+    effects = await trace.store.causality.walk(1, 1, via=Via.links)
     assert [event.id for event in effects.items] == [2, 3, 4]
     path = await trace.store.causality.path(1, 4)
     assert path.steps is not None

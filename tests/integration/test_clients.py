@@ -176,5 +176,5 @@ async def test_quiet_traffic_is_stored_and_orders_nothing(
         said, heard = await service.stored(vhost, 2)
     assert (said.quiet, heard.quiet, heard.cause) == (True, True, said.id)
     assert compare(said.stamp, heard.stamp) is Relation.concurrent
-    walk = await service.store.causality.effects(said.id)
+    walk = await service.store.causality.walk(said.id, 1)
     assert walk.items == []

@@ -92,7 +92,7 @@ async def test_by_the_proposed_rule_effects_are_right_both_ways(
     published = {message.event for message in again.messages}
     wrong = missing = right = 0
     for event, true in [*again.effects().items()][: 5 * SAMPLE : 5]:
-        walk = await store.causality.effects(event, limit=1_000, via=Via.conversation)
+        walk = await store.causality.walk(event, 1, limit=1_000, via=Via.conversation)
         found = {effect.id for effect in walk.items} & published
         right += len(found & true)
         wrong += len(found - true)

@@ -34,13 +34,14 @@ from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User
 from app.api.tail import TailQuery, Watch
 from app.errors import NotFoundError
-from app.stored.causality import EventLinks, Fate, WalkPart
+from app.stored.causality import EventLinks, Fate
 from app.stored.reading import EventList, EventPage, Sort
 from itc import compare
 from model.answers import ORDERED
 from model.described import shown
 from model.event import EVERYTHING, NOTHING_LARGE, SHOWN, Event, Large, ShownField
 from model.sound import Certainty
+from model.ways import Direction
 
 if TYPE_CHECKING:
     from app.store.reading.queries import Events
@@ -166,15 +167,7 @@ async def get_causes(
     event_id: EventId, walk: Annotated[CausesQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
     """List what happened before an event, nearest first."""
-    event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
-    limit = walk.limit
-    asked = walk.filter_for(user)
-    is_far = walk.before is not None or not asked.names_traces_alone
-    async with parts.searches.for_walk(user.name, limit, walk.via, is_far=is_far):
-        found = await parts.store.causality.causes(
-            event_id, limit, walk.large, walk.via, before=walk.before, asked=asked
-        )
-    return await _walk_answer(event, _FIRST, found, walk, user, parts)
+    return await _walked(event_id, -1, walk.before, walk, user, parts)
 
 
 @router.get(
@@ -186,24 +179,29 @@ async def get_effects(
     event_id: EventId, walk: Annotated[EffectsQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
     """List what happened after an event, nearest first."""
-    event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
-    limit = walk.limit
-    asked = walk.filter_for(user)
-    is_far = walk.after is not None or not asked.names_traces_alone
-    async with parts.searches.for_walk(user.name, limit, walk.via, is_far=is_far):
-        found = await parts.store.causality.effects(
-            event_id, limit, walk.large, walk.via, after=walk.after, asked=asked
-        )
-    return await _walk_answer(event, _LAST, found, walk, user, parts)
+    return await _walked(event_id, 1, walk.after, walk, user, parts)
 
 
-async def _walk_answer(
-    event: Event, towards: int, found: WalkPart, walk: WalkQuery, user: User, parts: Services
+async def _walked(
+    event_id: int,
+    towards: Direction,
+    beyond: int | None,
+    walk: WalkQuery,
+    user: User,
+    parts: Services,
 ) -> Response:
+    event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
+    asked = walk.filter_for(user)
+    is_far = beyond is not None or not asked.names_traces_alone
+    async with parts.searches.for_walk(user.name, walk.limit, walk.via, is_far=is_far):
+        found = await parts.store.causality.walk(
+            event_id, towards, walk.limit, walk.large, walk.via, beyond=beyond, asked=asked
+        )
     heavy = Heavy(found.heavy, user.content, walk.chosen, walk.large)
     following = found.items[-1].id if found.truncated else None
     view = EventWalk(event.id, heavy.views(found.items), found.truncated, following)
-    certainty = await spanned(event.trace_id, event.id, towards, parts)
+    end = _FIRST if towards == -1 else _LAST
+    certainty = await spanned(event.trace_id, event.id, end, parts)
     return _events_answer(shown(view) | shown(certainty), heavy, parts)
 
 

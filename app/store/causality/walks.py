@@ -82,39 +82,6 @@ _BACKWARD = _runs_query(
 class Causality(Subject):
     """Any event's past and future."""
 
-    async def causes(
-        self,
-        event_id: int,
-        limit: int = 100,
-        large: Large = EVERYTHING,
-        via: Via = Via.any,
-        *,
-        before: int | None = None,
-        asked: EventFilter = NO_FILTER,
-    ) -> WalkPart:
-        """Up to `limit` events that happened before an event, the greatest ids first.
-
-        Only those before the id ``before``, and that are ``asked`` for. Raises `NotFoundError`, and
-        `BadRequestError` if a conversation, or what is asked for, takes too long to find.
-        """
-        return await self._walk(event_id, limit, large, via, before, asked, towards=-1)
-
-    async def effects(
-        self,
-        event_id: int,
-        limit: int = 100,
-        large: Large = EVERYTHING,
-        via: Via = Via.any,
-        *,
-        after: int | None = None,
-        asked: EventFilter = NO_FILTER,
-    ) -> WalkPart:
-        """Up to `limit` events that happened after an event, the smallest ids first.
-
-        Only those after the id ``after``, and that are ``asked`` for. Raises as `causes`.
-        """
-        return await self._walk(event_id, limit, large, via, after, asked, towards=1)
-
     path = reading(links.path)
     named_by = reading(links.named_by)
 
@@ -125,17 +92,22 @@ class Causality(Subject):
         """The causes that an event names, and the first events that name it."""
         return await links.of_event(connection, self.database.dialect, trace_id, event_id)
 
-    async def _walk(
+    async def walk(
         self,
         event_id: int,
-        limit: int,
-        large: Large,
-        via: Via,
-        beyond: int | None,
-        asked: EventFilter,
-        *,
         towards: Direction,
+        limit: int = 100,
+        large: Large = EVERYTHING,
+        via: Via = Via.any,
+        *,
+        beyond: int | None = None,
+        asked: EventFilter = NO_FILTER,
     ) -> WalkPart:
+        """Up to ``limit`` of an event's causes (-1) or effects (1), the nearest first.
+
+        Only those ``beyond`` an id, and that are ``asked`` for. Raises `NotFoundError`, and
+        `BadRequestError` if a conversation, or what is asked for, takes too long to find.
+        """
         is_far = beyond is not None or not asked.names_traces_alone
 
         async def work(connection: AsyncConnection) -> WalkPart:
