@@ -58,6 +58,7 @@ soak: ## what takes long: damaged messages, clocks against clients' own, ten min
 	$(python) -m drills.fuzz
 	$(python) -m drills.fuzz --sanitize 1000000
 	$(python) -m drills.truth
+	$(python) -m drills.acts
 	$(python) -m drills.soak
 
 faults: ## every fault that may cost the record something, on both stores; FAULTS='--only ttl' for some

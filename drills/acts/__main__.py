@@ -1,0 +1,69 @@
+"""Rounds of the drill on a real broker.
+
+    python -m drills.acts [PAIRS] [--seed N] [--kills N] [--postgresql]
+    tools/rabbitmq4 .venv/bin/python -m drills.acts
+
+It goes on until at least this many pairs of events were judged, 200,000 by default. In every second
+round programs act one at a time, and in the others at once. ``--kills`` is how often the service is
+killed in each round, ``--postgresql`` has it store there. ``--seed`` draws the first round; each
+prints its own, which does it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from drills.acts.rounds import Round
+from drills.acts.verdict import RoundResult
+from tools.servers import Broker, PostgresServer, RabbitNode
+
+PAIRS = 200_000
+
+
+async def main(given: argparse.Namespace) -> int:
+    """Run rounds; returns the number of errors."""
+    total = RoundResult()
+    for library in (
+        "aio_pika",
+        "aiormq",
+        "asyncio",
+    ):  # each cut would be told of
+        logging.getLogger(library).setLevel(logging.CRITICAL + 1)
+    with ExitStack() as stack:
+        broker = stack.enter_context(Broker.from_environment(os.environ) or RabbitNode())
+        server = stack.enter_context(PostgresServer()) if given.postgresql else None
+        seed = given.seed
+        while total.pairs < given.pairs:
+            with ExitStack() as each:
+                place = Path(each.enter_context(tempfile.TemporaryDirectory()))
+                url = f"sqlite:///{place / 'itc.db'}"
+                if server is not None:
+                    url = each.enter_context(server.fresh_database())
+                outcome = await Round(broker, url, place, seed, kills=given.kills).run()
+            print(f"seed {seed}:", *outcome.lines(), sep="\n", flush=True)
+            total.add(outcome)
+            seed += 1
+    total.examples = []
+    print("all:", *total.lines(), f"{total.wrong} errors", sep="\n")
+    return total.wrong
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m drills.acts")
+    parser.add_argument("pairs", nargs="?", type=int, default=PAIRS)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kills", type=int, default=0, help="of the service, in each round")
+    parser.add_argument("--postgresql", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(arguments())) > 0)

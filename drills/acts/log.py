@@ -1,0 +1,136 @@
+"""What programs did, in the order in which they noted it: all that the judge is given.
+
+An act of a program that the broker is told of is noted before it is sent, one of the broker's when
+it has come. So whatever led to an act stands before it. All programs write to one log, whose places
+are the only clock: ``since`` is the place at which a delivery was asked for, ``until`` the one at
+which the broker had confirmed a publish or a purge.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+
+class ActKind(enum.StrEnum):
+    """The kinds of acts. By the last four a program parts with a copy."""
+
+    publish = enum.auto()
+    delivery = enum.auto()
+    purge = enum.auto()  # of a queue, or its deletion
+    leave = enum.auto()  # a program ends a session in which it consumed a queue
+    acknowledge = enum.auto()
+    reject = enum.auto()
+    give_back = enum.auto()
+    die = enum.auto()  # it closes or loses the session, with the copy in hand
+
+
+@dataclass
+class Act:
+    """One act. ``number`` is its place in the log, from 0.
+
+    ``session`` is a connection and a channel of it, by the client's port and the channel's number;
+    ``settles`` is the delivery that it parts with. ``is_replay``: the message was handed over to
+    the program, which publishes it again as it is.
+    """
+
+    number: int
+    kind: ActKind
+    program: str
+    session: str = ""
+    body: str = ""
+    queue: str = ""
+    exchange: str = ""
+    key: str = ""
+    redelivered: bool = False
+    pushed: bool = False
+    expires: bool = False
+    is_replay: bool = False
+    settles: int | None = None
+    since: int = 0
+    until: int | None = None
+    clock: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Log:
+    """The acts of all programs."""
+
+    acts: list[Act] = field(default_factory=list)
+
+    @property
+    def now(self) -> int:
+        """The next act's place."""
+        return len(self.acts)
+
+    def publish(
+        self,
+        program: str,
+        body: str,
+        exchange: str,
+        key: str,
+        *,
+        session: str = "",
+        expires: bool = False,
+        is_replay: bool = False,
+    ) -> Act:
+        """Note a publish that is about to be sent; `confirm` follows."""
+        return self._note(
+            ActKind.publish,
+            program,
+            session=session,
+            body=body,
+            exchange=exchange,
+            key=key,
+            expires=expires,
+            is_replay=is_replay,
+        )
+
+    def confirm(self, act: Act) -> None:
+        """Note that the broker has done it."""
+        act.until = self.now
+
+    def delivery(
+        self,
+        program: str,
+        body: str,
+        queue: str,
+        *,
+        session: str = "",
+        redelivered: bool = False,
+        asked: int | None = None,
+    ) -> Act:
+        """Note a delivery that came; ``asked`` is when for it, None if the broker pushed it."""
+        return self._note(
+            ActKind.delivery,
+            program,
+            session=session,
+            body=body,
+            queue=queue,
+            redelivered=redelivered,
+            pushed=asked is None,
+            since=asked or 0,
+        )
+
+    def part(self, kind: ActKind, delivery: Act) -> Act:
+        """Note that a program parts with what it was handed."""
+        return self._note(
+            kind,
+            delivery.program,
+            body=delivery.body,
+            queue=delivery.queue,
+            settles=delivery.number,
+        )
+
+    def purge(self, program: str, queue: str) -> Act:
+        """Note a purge, or a queue's deletion, that is about to be sent; `confirm` follows."""
+        return self._note(ActKind.purge, program, queue=queue, since=self.now)
+
+    def leave(self, program: str, queue: str) -> Act:
+        """Note that a program ends a session that consumes a queue."""
+        return self._note(ActKind.leave, program, queue=queue)
+
+    def _note(self, kind: ActKind, program: str, **what: object) -> Act:
+        act = Act(self.now, kind, program, **what)  # type: ignore[arg-type]
+        self.acts.append(act)
+        return act

@@ -1,0 +1,346 @@
+"""Programs that use a broker as real ones do, badly too, and log what they do.
+
+A program does one thing after the other. It has one connection, under its name, with one channel;
+it may lose either with copies in hand, and comes back under its name. It keeps a vector clock, in
+places of the log, which its messages carry, except for equal ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+from asyncio import StreamReader, StreamWriter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+from urllib.parse import urlsplit, urlunsplit
+
+import aio_pika
+from aio_pika import Message
+from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
+
+from drills.acts.log import Act, ActKind, Log
+from drills.acts.topology import DIRECT, FANOUT, NOWHERE, Layout
+
+NAMES = ("anna", "ben", "carl", "dora", "emil", "frida", "gustav", "hedda")
+MOST_IN_HAND = 4
+EXPIRATION = 0.03  # seconds
+
+
+class Cable:
+    """A connection's way to the broker: it tells the port it has there, and can be cut."""
+
+    def __init__(self, url: str) -> None:
+        self._url = urlsplit(url)
+        self._server: asyncio.Server | None = None
+        self._writers: list[StreamWriter] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.port = 0
+
+    async def open(self) -> str:
+        """Open it; returns the URL to connect to."""
+        self._server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
+        here = self._server.sockets[0].getsockname()[1]
+        credentials = self._url.netloc.rpartition("@")[0]
+        return urlunsplit(self._url._replace(netloc=f"{credentials}@127.0.0.1:{here}"))
+
+    async def _relay(self, reader: StreamReader, writer: StreamWriter) -> None:
+        there = await asyncio.open_connection(self._url.hostname, self._url.port or 5672)
+        self.port = there[1].get_extra_info("sockname")[1]
+        self._writers += [writer, there[1]]
+        for source, target in ((reader, there[1]), (there[0], writer)):
+            task = asyncio.create_task(self._pass(source, target))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _pass(self, reader: StreamReader, writer: StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65_536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def cut(self) -> None:
+        """End it at once, as a crash would."""
+        for writer in self._writers:
+            writer.transport.abort()
+        if self._server is not None:
+            self._server.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+class InHand(NamedTuple):
+    """A message that a program holds."""
+
+    act: Act
+    message: AbstractIncomingMessage
+
+
+class LoggedProgram:
+    """One program; ``act`` lets it do something at random."""
+
+    def __init__(
+        self, name: str, url: str, topology: Layout, log: Log, *, is_alone: bool = False
+    ) -> None:
+        self.name = name
+        self._is_alone = is_alone  # nobody else acts at the same time
+        self._url = url
+        self._topology = topology
+        self._log = log
+        self._cable: Cable | None = None
+        self._connection: AbstractConnection | None = None
+        self._channel: AbstractChannel | None = None
+        self._channels = 0
+        self._session = ""
+        self._in_hand: list[InHand] = []
+        self._consumed: str | None = None
+        self._messages = 0
+        self._handed: list[str] = []  # message ids of what it was handed
+        self.clock: dict[str, int] = {}
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[LoggedProgram]:
+        """Connected while the block runs."""
+        await self._connect()
+        try:
+            yield self
+        finally:
+            await self._disconnect()
+
+    async def declare(self) -> None:
+        """Declare all queues and exchanges."""
+        await self._topology.declare(self._open)
+
+    async def act(self, draw: random.Random) -> None:
+        """Do something."""
+        if self._in_hand and (len(self._in_hand) >= MOST_IN_HAND or draw.random() < 0.4):
+            await self._part(draw)
+            return
+        chosen = draw.choices(
+            (self._publish, self._get, self._consume, self._fall_over, self._purge),
+            (45, 40, 6, 5, 2),
+        )
+        await chosen[0](draw)
+
+    async def empty(self) -> bool:
+        """Take everything that is in the queues, one after the other; whether there was any."""
+        for each in self._in_hand[:]:
+            await self._settle(each, ActKind.acknowledge)
+        await self._fall_over(random.Random(0), quietly=True)
+        some = False
+        for queue in dict.fromkeys((*self._topology.taken_from, *self._topology.queues)):
+            if self._topology.queues[queue].ttl is None:
+                while held := await self._take(queue):
+                    some = True
+                    await self._settle(held, ActKind.acknowledge)
+        return some
+
+    # ---- publishing ----------------------------------------------------------------------------
+
+    async def _publish(self, draw: random.Random) -> None:
+        queues = self._topology.queues
+        if draw.random() < 0.12:
+            await self._publish_equal(draw)
+            return
+        self._messages += 1
+        body = f"{self.name}/{self._messages}"
+        kind = draw.random()
+        if kind < 0.35:
+            exchange, key = draw.choice((DIRECT, DIRECT, FANOUT)), draw.choice("abc")
+        else:
+            exchange, key = "", draw.choice([name for name in queues if "equal" not in name])
+        if draw.random() < 0.04:
+            exchange, key = draw.choice(("", DIRECT)), NOWHERE
+        act = self._log.publish(
+            self.name,
+            body,
+            exchange,
+            key,
+            session=self._session,
+            expires=draw.random() < 0.08,
+        )
+        message = Message(body.encode(), headers={})
+        if draw.random() < 0.6:
+            message.message_id = f"id-{body}"
+        if self._handed and draw.random() < 0.25:
+            message.headers["causation_id"] = draw.choice(self._handed[-5:])
+        self._tick(act)
+        message.headers["clock"] = json.dumps(self.clock)
+        await self._send(message, act)
+
+    async def _publish_equal(self, draw: random.Random) -> None:
+        """Publish what another program publishes too: nothing tells the two apart."""
+        queue = draw.choice(self._topology.equal)
+        among = [each.body for each in self._log.acts if each.key == queue][-2:]
+        often = [b for b in among if sum(each.body == b for each in self._log.acts) > 5]
+        fresh = f"{queue}/{self._log.now}"
+        body = draw.choice([*(b for b in among if b not in often), fresh])
+        act = self._log.publish(self.name, body, "", queue, session=self._session)
+        self._tick(act)
+        await self._send(Message(body.encode()), act)
+
+    async def _replay(self, held: InHand, draw: random.Random) -> None:
+        """Publish a dead letter again with all that it came with, and take it away."""
+        target = draw.choice([*self._topology.taken_from, "wait"])
+        body = held.act.body
+        act = self._log.publish(self.name, body, "", target, session=self._session, is_replay=True)
+        self._tick(act)
+        message = held.message
+        again = Message(
+            message.body,
+            headers=message.headers,
+            message_id=message.message_id,
+            content_type=message.content_type,
+            delivery_mode=message.delivery_mode,
+        )
+        await self._send(again, act)
+        if held in self._in_hand:
+            await self._settle(held, ActKind.acknowledge)
+
+    async def _send(self, message: Message, act: Act) -> None:
+        if act.expires:
+            message.expiration = EXPIRATION
+        exchange = self._open.default_exchange
+        if act.exchange:
+            exchange = await self._open.get_exchange(act.exchange, ensure=False)
+        await exchange.publish(message, act.key, mandatory=False)
+        self._log.confirm(act)
+
+    # ---- taking --------------------------------------------------------------------------------
+
+    async def _get(self, draw: random.Random) -> None:
+        await self._take(draw.choice(self._topology.taken_from))
+
+    async def _take(self, name: str) -> InHand | None:
+        asked = self._log.now
+        queue = await self._open.get_queue(name, ensure=False)
+        message = await queue.get(fail=False)
+        return None if message is None else self._note(message, name, asked)
+
+    async def _consume(self, draw: random.Random) -> None:
+        """Be pushed what comes into a queue, a few at a time."""
+        if self._consumed is not None:
+            return
+        name = draw.choice([each for each in self._topology.taken_from if "equal" not in each])
+        await self._open.set_qos(draw.randint(1, 3))
+        queue = await self._open.get_queue(name, ensure=False)
+        session = self._session
+        self._consumed = name
+
+        async def take(message: AbstractIncomingMessage) -> None:
+            if self._session == session:  # else it was on its way when the session ended
+                self._note(message, name, None)
+
+        await queue.consume(take)
+
+    def _note(self, message: AbstractIncomingMessage, queue: str, asked: int | None) -> InHand:
+        act = self._log.delivery(
+            self.name,
+            message.body.decode(),
+            queue,
+            session=self._session,
+            redelivered=bool(message.redelivered),
+            asked=asked,
+        )
+        for program, count in json.loads(str(message.headers.get("clock", "{}"))).items():
+            self.clock[program] = max(count, self.clock.get(program, 0))
+        self._tick(act)
+        if message.message_id:
+            self._handed.append(message.message_id)
+        held = InHand(act, message)
+        self._in_hand.append(held)
+        return held
+
+    def _tick(self, act: Act) -> None:
+        self.clock[self.name] = act.number + 1
+        act.clock = dict(self.clock)
+
+    # ---- parting with what it holds --------------------------------------------------------------
+
+    async def _part(self, draw: random.Random) -> None:
+        held = draw.choice(self._in_hand)
+        if held.message.headers.get("x-death") and draw.random() < 0.3:
+            await self._replay(held, draw)
+            return
+        kinds = (ActKind.acknowledge, ActKind.reject, ActKind.give_back)
+        await self._settle(held, draw.choices(kinds, (40, 35, 25))[0])
+
+    async def _settle(self, held: InHand, kind: ActKind) -> None:
+        if held not in self._in_hand:
+            return
+        self._in_hand.remove(held)
+        self._log.part(kind, held.act)
+        if kind is ActKind.acknowledge:
+            await held.message.ack()
+        elif held.act.number % 2:
+            await held.message.reject(requeue=kind is ActKind.give_back)
+        else:
+            await held.message.nack(requeue=kind is ActKind.give_back)
+
+    async def _fall_over(self, draw: random.Random, *, quietly: bool = False) -> None:
+        """Lose the channel or the connection, with all that is in hand."""
+        if not quietly and not self._in_hand and self._consumed is None and draw.random() < 0.7:
+            return
+        way = draw.choice(("channel", "close", "cut"))
+        if way == "cut":  # what was acknowledged has to arrive first
+            await self._open.get_exchange(DIRECT, ensure=True)
+        channel = self._open
+        for held in self._in_hand:
+            self._log.part(ActKind.die, held.act)
+        if self._consumed is not None:
+            self._log.leave(self.name, self._consumed)
+        self._in_hand, self._consumed, self._session = [], None, ""
+        if way == "channel":
+            await channel.close()
+            await self._open_channel()
+            return
+        await self._disconnect(cut=way == "cut")
+        await self._connect()
+
+    async def _purge(self, draw: random.Random) -> None:
+        """Purge a queue, or delete it and declare it again."""
+        queue = draw.choice(self._topology.equal)
+        is_held = any(held.act.queue == queue for held in self._in_hand)
+        there = await self._open.get_queue(queue, ensure=False)
+        act = self._log.purge(self.name, queue)
+        if draw.random() < 0.5 or is_held or not self._is_alone:
+            await there.purge()
+        else:
+            await there.delete(if_unused=False, if_empty=False)
+            await self._topology.declare_queue(self._open, queue)
+        self._log.confirm(act)
+
+    # ---- its connection --------------------------------------------------------------------------
+
+    @property
+    def _open(self) -> AbstractChannel:
+        if self._channel is None:
+            raise RuntimeError(f"{self.name} is not connected")
+        return self._channel
+
+    async def _connect(self) -> None:
+        self._cable = Cable(self._url)
+        url = await self._cable.open()
+        self._connection = await aio_pika.connect(
+            url, client_properties={"connection_name": self.name}
+        )
+        await self._open_channel()
+
+    async def _open_channel(self) -> None:
+        """Open a channel of a number that the connection has not had."""
+        if self._connection is None or self._cable is None:
+            raise RuntimeError(f"{self.name} is not connected")
+        self._channels += 1
+        self._channel = await self._connection.channel(channel_number=self._channels)
+        self._session = f"{self._cable.port}/{self._channels}"
+
+    async def _disconnect(self, *, cut: bool = False) -> None:
+        if self._connection is None or self._cable is None:
+            return
+        if cut:
+            await self._cable.cut()
+        with contextlib.suppress(aio_pika.exceptions.AMQPError, OSError):
+            await self._connection.close()
+        await self._cable.cut()

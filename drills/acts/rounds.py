@@ -1,0 +1,98 @@
+"""A round: programs act on a topology, the service traces it, and its answers are judged."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from drills.acts.asking import Sightings, asking, everything
+from drills.acts.judge import Judge
+from drills.acts.log import Log
+from drills.acts.programs import NAMES, LoggedProgram
+from drills.acts.topology import Layout, drawn
+from drills.acts.verdict import Comparison, RoundResult
+from drills.judge import opened
+from drills.service import Service
+from tools.servers import Broker
+
+ACTIONS = 300  # of all programs
+DELAY_SECONDS = 0.5  # longer than all delays in a row
+
+
+class Round:
+    """A round drawn from a seed; odd ones let programs act one at a time."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        database_url: str,
+        folder: Path,
+        seed: int,
+        *,
+        kills: int = 0,
+        actions: int = ACTIONS,
+    ) -> None:
+        self._broker = broker
+        self._database_url = database_url
+        self._seed = seed
+        self._draw = random.Random(seed)
+        self._is_alone = seed % 2 == 1
+        self._kills = kills
+        self._actions = actions
+        self._service = Service(broker, database_url, folder)
+        self.topology: Layout = drawn(self._draw)
+        self.log = Log()
+
+    async def run(self) -> RoundResult:
+        """Do all of it."""
+        with self._broker.fresh_vhost("acts") as vhost:
+            async with self._service.tracing(vhost):
+                await self._work(self._broker.amqp_url(vhost))
+                await self._service.listening()
+                await self._service.stop_trace(vhost)  # empties the trace queue into the store
+                async with opened(self._database_url) as store:
+                    seen = Sightings(self.log, await everything(store, vhost))
+                truth = Judge(self.topology, self.log)
+                async with asking(self._service.port, seen) as asked:
+                    return await Comparison(self.log, truth, seen, asked).judge(self._draw)
+
+    async def _work(self, url: str) -> None:
+        names = NAMES[: self._draw.randint(4, len(NAMES))]
+        async with AsyncExitStack() as stack:
+            programs = [
+                LoggedProgram(name, url, self.topology, self.log, is_alone=self._is_alone)
+                for name in names
+            ]
+            for each in programs:
+                await stack.enter_async_context(each.running())
+            await programs[0].declare()
+            killing = asyncio.create_task(self._kill())
+            if self._is_alone:
+                for _ in range(self._actions):
+                    await self._draw.choice(programs).act(self._draw)
+            else:
+                await asyncio.gather(*map(self._live, programs))
+            await self._empty(programs)
+            await killing
+
+    async def _live(self, program: LoggedProgram) -> None:
+        for _ in range(self._actions // 6):
+            await program.act(self._draw)
+
+    async def _empty(self, programs: list[LoggedProgram]) -> None:
+        """Take away what is left, delayed messages too."""
+        is_quiet = False
+        while not is_quiet:
+            await asyncio.sleep(DELAY_SECONDS)
+            is_quiet = not any([await program.empty() for program in programs])
+
+    async def _kill(self) -> None:
+        """Kill the service at random moments, and start it again."""
+        for _ in range(self._kills):
+            await self._service.listening()
+            await asyncio.sleep(self._draw.uniform(0.1, 1.0))
+            await asyncio.to_thread(self._service.end, signal.SIGKILL)
+            self._service.start()

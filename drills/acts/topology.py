@@ -1,0 +1,172 @@
+"""Queues and exchanges, drawn at random: which there are, and where their messages go.
+
+What is here is what the judge knows of the broker: to which queues an exchange routes a key, and
+where a message goes that dies in a queue.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from aio_pika import ExchangeType
+from aio_pika.abc import AbstractChannel
+from pamqp.common import FieldTable
+
+KEYS = ("a", "b", "c")
+NOWHERE = "nowhere"  # no queue has this name, and no binding this key
+DIRECT, FANOUT, DEAD = "direct", "fanout", "dead"  # dead: a fanout exchange for dead letters
+KINDS = {DIRECT: ExchangeType.DIRECT, FANOUT: ExchangeType.FANOUT, DEAD: ExchangeType.FANOUT}
+TTL = (15, 60)  # ms, of a queue that delays
+
+
+class DeadLetters(NamedTuple):
+    """Where a queue's dead letters go; without a key they keep theirs."""
+
+    exchange: str
+    key: str | None = None
+
+
+class Stay(NamedTuple):
+    """A queue that a copy is in, and the key with which it came there."""
+
+    queue: str
+    key: str
+
+
+class QueueRules(NamedTuple):
+    """A queue: its time to live in ms, its longest length, its limit of deliveries (quorum)."""
+
+    name: str
+    dead_letters: DeadLetters | None = None
+    ttl: int | None = None
+    longest: int | None = None
+    limit: int | None = None
+
+    @property
+    def arguments(self) -> FieldTable:
+        """The arguments to declare it with."""
+        found: FieldTable = {}
+        if self.dead_letters is not None:
+            found["x-dead-letter-exchange"] = self.dead_letters.exchange
+            if self.dead_letters.key is not None:
+                found["x-dead-letter-routing-key"] = self.dead_letters.key
+        if self.ttl is not None:
+            found["x-message-ttl"] = self.ttl
+        if self.longest is not None:
+            found["x-max-length"] = self.longest
+        if self.limit is not None:
+            found |= {"x-queue-type": "quorum", "x-delivery-limit": self.limit}
+        return found
+
+
+class QueueBinding(NamedTuple):
+    """A queue's binding to an exchange."""
+
+    exchange: str
+    key: str
+    queue: str
+
+
+@dataclass
+class Layout:
+    """All queues by name, and what binds them."""
+
+    queues: dict[str, QueueRules] = field(default_factory=dict)
+    bindings: list[QueueBinding] = field(default_factory=list)
+    taken_from: list[str] = field(default_factory=list)  # queues that programs take from
+    equal: list[str] = field(default_factory=list)  # queues of equal messages, to be purged too
+
+    def add(self, rules: QueueRules) -> str:
+        """Add a queue; returns its name."""
+        self.queues[rules.name] = rules
+        return rules.name
+
+    def routed(self, exchange: str, key: str) -> list[str]:
+        """The queues to which an exchange routes a key, each once."""
+        if exchange == "":
+            return [key] if key in self.queues else []
+        every = KINDS[exchange] is ExchangeType.FANOUT
+        names = [
+            each.queue
+            for each in self.bindings
+            if each.exchange == exchange and (every or each.key == key)
+        ]
+        return [*dict.fromkeys(names)]
+
+    def after_death(self, stay: Stay) -> list[Stay]:
+        """The queues to which a message goes that dies in one."""
+        there = self.queues[stay.queue].dead_letters
+        if there is None:
+            return []
+        key = stay.key if there.key is None else there.key
+        return [Stay(queue, key) for queue in self.routed(there.exchange, key)]
+
+    def gets_dead_letters(self, queue: str) -> bool:
+        """Whether a message that died elsewhere may come into a queue."""
+        return any(
+            queue in (each.queue for each in self.after_death(Stay(name, key)))
+            for name in self.queues
+            for key in (*KEYS, *self.queues)
+        )
+
+    async def declare(self, channel: AbstractChannel) -> None:
+        """Declare all of it."""
+        for name, kind in KINDS.items():
+            await channel.declare_exchange(name, kind)
+        for name in self.queues:
+            await self.declare_queue(channel, name)
+
+    async def declare_queue(self, channel: AbstractChannel, name: str) -> None:
+        """Declare a queue and its bindings."""
+        rules = self.queues[name]
+        is_quorum = rules.limit is not None
+        queue = await channel.declare_queue(name, durable=is_quorum, arguments=rules.arguments)
+        for each in self.bindings:
+            if each.queue == name:
+                await queue.bind(each.exchange, each.key)
+
+
+def drawn(draw: random.Random) -> Layout:
+    """A topology with each of the situations in it, their sizes and ways drawn at random."""
+    made = Layout()
+    parked = made.add(QueueRules("parked"))
+    audit = made.add(QueueRules("audit"))
+    made.bindings += [QueueBinding(DEAD, "", parked), QueueBinding(DEAD, "", audit)]
+    late = made.add(QueueRules("late"))
+    plain = [made.add(QueueRules(f"plain{n}")) for n in range(draw.randint(1, 2))]
+    ladder = _ladder(made, draw, draw.choice([late, *plain]))
+    retry = made.add(QueueRules("retry", DeadLetters("", "work0"), ttl=draw.randint(*TTL)))
+    wait = made.add(QueueRules("wait", DeadLetters(DEAD), ttl=draw.randint(*TTL)))
+    ways = [
+        DeadLetters("", parked),
+        DeadLetters(DEAD),
+        DeadLetters("", ladder[0]),
+        DeadLetters("", wait),
+        DeadLetters(DIRECT),
+    ]
+    work = [made.add(QueueRules("work0", DeadLetters("", retry)))]
+    work += [
+        made.add(QueueRules(f"work{n}", draw.choice(ways))) for n in range(1, draw.randint(3, 5))
+    ]
+    short = [
+        made.add(QueueRules(f"short{n}", draw.choice(ways[:2]), longest=draw.choice((1, 1, 2, 3))))
+        for n in range(2)
+    ]
+    limited = made.add(QueueRules("limited", DeadLetters("", parked), limit=draw.randint(1, 2)))
+    made.equal = [made.add(QueueRules(f"equal{n}")) for n in range(2)]
+    for name in (*plain, *work):
+        made.bindings += [QueueBinding(DIRECT, key, name) for key in draw.sample(KEYS, 1)]
+        if draw.random() < 0.4:
+            made.bindings.append(QueueBinding(FANOUT, "", name))
+    made.taken_from = [parked, audit, late, *plain, *work, *work, limited, *made.equal, short[0]]
+    return made
+
+
+def _ladder(made: Layout, draw: random.Random, end: str) -> list[str]:
+    """Queues that delay, each behind the one before, as NServiceBus and Celery have them."""
+    names = [f"delay{n}" for n in range(draw.randint(3, 5))]
+    for name, following in zip(names, [*names[1:], end], strict=True):
+        made.add(QueueRules(name, DeadLetters("", following), ttl=draw.randint(*TTL)))
+    return names
