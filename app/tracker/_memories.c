@@ -35,7 +35,6 @@ typedef struct {
     PyObject_HEAD
     Entry *oldest, *newest;
     size_t count, links;
-    size_t changes; /* how often something came or went */
     size_t places;  /* of each table */
     Link **by_key;
     Entry **by_number;
@@ -246,7 +245,6 @@ append(Fifo *fifo, long long number, PyObject *const *keys, Py_ssize_t size, PyO
     *(fifo->newest == NULL ? &fifo->oldest : &fifo->newest->newer) = entry;
     fifo->newest = entry;
     fifo->count++;
-    fifo->changes++;
     fifo->links += size;
     put_by_number(fifo, entry);
     for (i = 0; i < size; i++) {
@@ -301,7 +299,6 @@ taken(Fifo *fifo, Entry *entry)
     *(entry->older == NULL ? &fifo->oldest : &entry->older->newer) = entry->newer;
     *(entry->newer == NULL ? &fifo->newest : &entry->newer->older) = entry->older;
     fifo->count--;
-    fifo->changes++;
     fifo->links -= entry->size;
     if (fifo->places > FEWEST && fifo->links < fifo->places / 8)
         resize(fifo, fifo->places / 4); /* which is only a matter of memory */
@@ -446,8 +443,8 @@ fifo_values(Fifo *fifo, PyObject *unused)
  * app/tracker/links/memory.py does what is rare. */
 
 /* What an event is asked for. */
-enum { KEYS, PARTICIPANT, REFERENCE, WAITING, STAMP, WORDS };
-static const char *const SPELLED[WORDS] = {"keys", "participant", "reference", "waiting", "_stamp"};
+enum { KEYS, REFERENCE, WAITING, STAMP, WORDS };
+static const char *const SPELLED[WORDS] = {"keys", "reference", "waiting", "_stamp"};
 
 typedef struct {
     PyObject *words[WORDS];
@@ -551,55 +548,6 @@ fifo_take_in(Fifo *fifo, PyObject *const *args, Py_ssize_t count)
     return is_left_out < 0 ? NULL : PyLong_FromSsize_t(i);
 }
 
-/* Whether an event is a participant's; -1 with an error. */
-static int
-is_of(Fifo *fifo, PyObject *event, PyObject *participant)
-{
-    size_t changes = fifo->changes;
-    PyObject *its = PyObject_GetAttr(event, words_of(fifo)[PARTICIPANT]);
-    int is_its = its == NULL ? -1 : PyObject_RichCompareBool(its, participant, Py_EQ);
-    Py_XDECREF(its);
-    if (is_its >= 0 && fifo->changes != changes) { /* as no event of ours does */
-        PyErr_SetString(PyExc_RuntimeError, "the queue has changed while it was gone through");
-        return -1;
-    }
-    return is_its;
-}
-
-PyDoc_STRVAR(own_doc, "own(key, participant, most): its newest event among the newest with a key.");
-
-static PyObject *
-fifo_own(Fifo *fifo, PyObject *const *args, Py_ssize_t count)
-{
-    Py_hash_t hash;
-    const Link *first, *link;
-    Py_ssize_t most;
-    if (count != 3 || !PyLong_CheckExact(args[1])) {
-        PyErr_SetString(PyExc_TypeError, "own takes a key, a participant's number and a number");
-        return NULL;
-    }
-    hash = hash_of(args[0]);
-    most = hash == -1 ? -1 : PyLong_AsSsize_t(args[2]);
-    if (PyErr_Occurred())
-        return NULL;
-    first = oldest_of(fifo, args[0], hash);
-    for (link = first; link != NULL && most > 0; most--) {
-        PyObject *event;
-        int is_its;
-        link = link->older_alike;
-        event = Py_NewRef(link->entry->value);
-        is_its = is_of(fifo, event, args[1]);
-        if (is_its > 0)
-            return event;
-        Py_DECREF(event);
-        if (is_its < 0)
-            return NULL;
-        if (link == first)
-            break;
-    }
-    Py_RETURN_NONE;
-}
-
 static Py_ssize_t
 fifo_length(Fifo *fifo)
 {
@@ -633,7 +581,6 @@ fifo_clear(Fifo *fifo)
     fifo->by_number = NULL;
     fifo->oldest = fifo->newest = NULL;
     fifo->places = fifo->count = fifo->links = 0;
-    fifo->changes++;
     while (entry != NULL) {
         Entry *next = entry->newer;
         Py_ssize_t i;
@@ -670,7 +617,6 @@ static PyMethodDef fifo_methods[] = {
     {"keys", (PyCFunction)fifo_keys, METH_NOARGS, NULL},
     {"values", (PyCFunction)fifo_values, METH_NOARGS, NULL},
     {"take_in", (PyCFunction)(void (*)(void))fifo_take_in, METH_FASTCALL, take_in_doc},
-    {"own", (PyCFunction)(void (*)(void))fifo_own, METH_FASTCALL, own_doc},
     {NULL, NULL, 0, NULL},
 };
 

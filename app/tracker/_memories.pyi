@@ -57,6 +57,3 @@ class KeyedFifo(Generic[Key, Value]):
         The clock of what is ``recent`` numbers older is left to rest. Returns how many were added,
         up to one of a key that ``many`` have already.
         """
-
-    def own(self, key: Key, participant: int, most: int, /) -> Value | None:
-        """Return a participant's newest event among the newest with a key."""

@@ -213,19 +213,24 @@ class Handover(msgspec.Struct, frozen=True):
     cause: Reference
 
 
-class NamedEvent(msgspec.Struct, frozen=True, gc=False):
+class NamedEvent(msgspec.Struct, gc=False):
     """A past event that carries keys by which later messages may name it.
 
-    ``participant`` is the number of whoever acted, ``height`` the event's own. ``message`` is the
-    publish that it is or that it received, or its id; None where that was not seen.
+    ``participant`` is the number of whoever acted, on a channel of a ``connection``; ``height`` is
+    the event's own. ``message`` is the publish that it is or that it received, or its id where the
+    publish is not stored any more; None where that was not seen. ``led_to``, of a delivery, are
+    the replies to it and copies of it that were published: a bit for each `LinkKind`.
     """
 
     keys: tuple[Key, ...]
     is_delivery: bool
     participant: int
+    channel_key: int
+    connection: str
     height: int
     reference: Reference
     message: Reference | int | None
+    led_to: int = 0
 
 
 class RestorePoint(msgspec.Struct):

@@ -290,18 +290,16 @@ class Restamper:
         self._quiet_now += quiet
         acts = [link for link in event.named if link.is_act]
         named = tuple(link for link in event.named if not link.is_act)
-        joins = [link.cause for link in named]
-        if event.cause is not None:
-            joins.append(event.cause)
-        joined = [self._reference(each, known) for each in joins]
+        joined = [self._reference(link.cause, known) for link in named]
+        message = None if event.cause is None else self._reference(event.cause, known)
         links = () if quiet else self._links(named, participant, known)
         reference, names, edges = self._steps.take(
             key,
             participant,
             record,
             self._names_of(event, record),
-            [each for each in joined if each is not None],
-            event.cause,
+            [each for each in (message, *joined) if each is not None],
+            message or event.cause,
             quiet,
             # What spans tell of is no evidence of what messages name, here as in capture.
             [
@@ -353,9 +351,22 @@ class Restamper:
         known: Mapping[int, Reference],
     ) -> tuple[StoredLink, ...]:
         """The links of an event that is stamped next, each with the `Way` that it has now."""
+        ways = [self._way(link, publisher, known) for link in named]
+        pairs = [*zip(named, ways, strict=True)]
+        # What may have reached a publisher's program has, as far as evidence goes.
+        missed = {
+            link.rule
+            for link, way in pairs
+            if link.kind == EdgeKind.candidate and way is Way.missed
+        }
         return tuple(
-            msgspec.structs.replace(link, way=int(self._way(link, publisher, known)))
-            for link in named
+            link
+            if link.kind == EdgeKind.candidate
+            else msgspec.structs.replace(
+                link,
+                way=int(Way.missed if way is Way.hidden and link.rule in missed else way),
+            )
+            for link, way in pairs
         )
 
     def _way(self, link: StoredLink, publisher: Participant, known: Mapping[int, Reference]) -> Way:

@@ -56,7 +56,8 @@ class Steps:
         if quiet:
             names, joins = _found_alone(names), ()
         elif names.causes:
-            edges = self._linker.edges(names, participant)
+            connection = record.channel.connection
+            edges = self._linker.edges(names, participant, channel_key, connection)
             for edge in edges:
                 if edge.way is not _KNOWN:
                     joins = (*joins, edge.cause)
@@ -69,11 +70,19 @@ class Steps:
             self._note_last(channel_key, reference)
         if names.ids:
             is_delivery = type(record) is Deliver
-            number, height = participant.number, participant.height
             if not is_delivery:
                 message = reference
             self._linker.note(
-                NamedEvent(names.ids, is_delivery, number, height, reference, message)
+                NamedEvent(
+                    names.ids,
+                    is_delivery,
+                    participant.number,
+                    channel_key,
+                    record.channel.connection,
+                    participant.height,
+                    reference,
+                    message,
+                )
             )
         if type(record) is Publish:
             participant.published += 1

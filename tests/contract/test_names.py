@@ -584,7 +584,7 @@ async def test_the_last_events_that_may_be_named_are_restored_oldest_first(
     for most in (0, 1, 5, 100):
         restored = (await store.checkpoints.restore(trace_id, 0, named=most)).named
         assert [
-            (each.keys, each.is_delivery, each.participant, each.height, each.message)
+            (each.keys, each.is_delivery, each.participant, each.height, each.message.id)
             for each in restored
         ] == [
             (each.names.ids, False, each.participant, each.height, each.reference.id)

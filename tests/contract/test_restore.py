@@ -5,10 +5,13 @@ import pytest
 from app.errors import NotFoundError
 from app.store import Store
 from app.store.database.chunks import CHUNK
+from app.stored.capture import Batch
 from app.tracker import Policy
 from app.tracker.events import StampedEvent
 from app.tracker.tracker import Bounds, Tracker
+from model.words import EdgeKind
 from tests.contract.history import History
+from tests.unit.test_linker import RULES, TABLE, record_of
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -92,6 +95,31 @@ async def test_a_batch_may_change_more_of_each_kind_than_a_statement_takes(
         acted = {event.channel_key: event.reference.id for event in history.events}
         assert {each.key: each.last_event_id for each in restored.channels} == acted
     assert len(restored.copies) == history.tracker.pending_copies
+
+
+@pytest.mark.parametrize("policy", [Policy.client, Policy.channel])
+async def test_what_was_named_is_as_well_known_after_a_restart(
+    store: Store, policy: Policy
+) -> None:
+    bounds, edges = Bounds(), list[list[tuple[int | None, str, EdgeKind]]]()
+    for restarts in (False, True):
+        for case in TABLE.values():
+            trace_id = (await store.traces.create(f"{restarts}{len(edges)}", policy)).id
+            tracker = Tracker(policy, bounds, rules=RULES)
+            edges.append([])
+            first: int | None = None
+            for now, happening in enumerate(case):
+                [event] = tracker.apply(record_of(happening), now)
+                await store.batches.append(trace_id, Batch([event], tracker.checkpoint(), b""))
+                first = first or event.reference.id or 0
+                edges[-1] += [
+                    ((edge.cause.id or 0) - first, edge.rule, edge.kind) for edge in event.edges
+                ]
+                if restarts:
+                    restored = await store.checkpoints.restore(trace_id, bounds.handovers)
+                    tracker = Tracker(policy, bounds, restored, rules=RULES)
+    assert edges[: len(TABLE)] == edges[len(TABLE) :]
+    assert any(edges)
 
 
 async def test_an_unknown_trace_cannot_be_restored(store: Store) -> None:

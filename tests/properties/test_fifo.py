@@ -96,9 +96,9 @@ class TestSideBySide(SideBySide.TestCase):
     settings = settings(stateful_step_count=40, deadline=None)
 
 
-def event(*keys, participant=1):
+def event(*keys):
     """An event that others may name."""
-    return NamedEvent(keys, False, participant, 1, Reference(Value(), b"", 1), None)
+    return NamedEvent(keys, False, 1, 1, "", 1, Reference(Value(), b"", 1), None)
 
 
 @pytest.fixture(params=["compiled", "Python"])
@@ -159,10 +159,6 @@ def test_what_is_under_several_keys_is_taken_by_any_of_them(queue):
         lambda queue: queue.take_in([event(b"b")], 1, 2**63, 9, 1),
         lambda queue: queue.take_in([event(1)], 1, 9, 9, 1),
         lambda queue: queue.take_in([SimpleNamespace(keys=[b"b"])], 1, 9, 9, 1),
-        lambda queue: queue.own(b"a", 1),
-        lambda queue: queue.own(1, 1, 1),
-        lambda queue: queue.own(b"a", "1", 1),
-        lambda queue: queue.own(b"a", 1, "1"),
     ],
 )
 def test_invalid_arguments_are_refused_and_change_nothing(wrong):
@@ -201,7 +197,6 @@ def test_references_are_given_up_with_the_value(queue):
         lambda queue: queue.take_in([event()], 1, 9, 9, 1),
         lambda queue: queue.take_in([event(b"b")], 1, -1, 9, 1),
         lambda queue: queue.take_in([event(b"b")], 1, 9, -1, 1),
-        lambda queue: queue.own(b"a", 1, 1),
     ],
 )
 def test_what_is_no_event_is_refused_and_changes_nothing(wrong):
@@ -223,33 +218,6 @@ def test_events_are_taken_in_up_to_one_of_a_key_that_many_have():
         events[1],
         [events[2], events[4]][:1] + events[4:],
     )
-
-
-def test_a_participants_own_is_its_newest_among_the_newest():
-    queue = memories.KeyedFifo()
-    events = [event(b"a", participant=number) for number in (1, 2, 1, 10**30)]
-    queue.take_in(events, 1, 9, 9, 9)
-    assert [queue.own(b"a", number, 9) for number in (1, 2, 3, 10**30)] == [
-        *(events[2], events[1], None, events[3])
-    ]
-    assert [queue.own(b"a", 2, most) for most in (-1, 2, 3)] == [None, None, events[1]]
-    assert queue.own(b"b", 1, 9) is None
-
-
-def test_a_queue_that_an_event_changes_while_it_is_asked_is_no_crash():
-    queue = memories.KeyedFifo()
-
-    class Odd:
-        @property
-        def participant(self):
-            queue.take(b"a")
-            return 2
-
-    for number in range(3):
-        queue.add(number, b"a", Odd())
-    with pytest.raises(RuntimeError, match="changed"):
-        queue.own(b"a", 1, 9)
-    assert len(queue) == 2
 
 
 def test_a_queue_in_a_circle_is_collected():
@@ -294,8 +262,6 @@ def test_nothing_is_leaked():
             events = [event(bytes([number % 30]), b"a") for number in range(100)]
             assert named.take_in(events, 1, 100, 60, 10) == 60
             assert named.take_in(events[60:], 61, 50, 99, 10) == 40
-            assert named.own(b"a", 1, 5) is events[-1]
-            assert named.own(b"a", 2, 5) is None
             with suppress(AttributeError):
                 named.take_in([event(b"c"), Value()], 101, 50, 60, 10)
         del queue

@@ -1,4 +1,4 @@
-"""Who is meant by a key, however many events have it: the memory against a plain look at all."""
+"""The events of a key, however many have it: the memory against a plain look at all."""
 
 from __future__ import annotations
 
@@ -19,37 +19,21 @@ SEED = Stamp.of_interval("", 0)
 MOST = 12
 FEW = 3
 KEYS = (b"a" * 16, b"b" * 16)
-PLACES = {1: "x", 2: "x", 3: "y", 4: None}
+NUMBERS = (1, 2, 3, 4)
 
 # Which keys an event has, who acted, whether it is a delivery; or that retention has come.
-_event = st.tuples(st.sampled_from((KEYS[:1], KEYS[1:], KEYS)), st.sampled_from([*PLACES]))
+_event = st.tuples(st.sampled_from((KEYS[:1], KEYS[1:], KEYS)), st.sampled_from(NUMBERS))
 _step = st.one_of(st.tuples(_event, st.booleans()), st.integers(0, 40))
 
 
-def _meant(
-    known: list[NamedEvent], key: bytes, number: int, place: str | None, few: int = FEW
-) -> NamedEvent | None:
-    those = [event for event in reversed(known) if key in event.keys]
-    for event in those:
-        if event.participant == number:
-            return event
-    near = [event for event in those[:few] if place and PLACES[event.participant] == place]
-    for event in sorted(near, key=lambda event: not event.is_delivery):
-        return event
-    for event in sorted(those, key=lambda event: event.is_delivery):
-        return event
-    return None
-
-
-@given(st.lists(_step, max_size=40), st.integers(1, MOST), st.integers(1, FEW))
+@given(st.lists(_step, max_size=40), st.integers(1, MOST))
 @settings(deadline=None)
-def test_the_event_that_is_meant_is_the_same_among_few_and_among_many(
-    steps: list[tuple[tuple[tuple[bytes, ...], int], bool] | int], at_once: int, latest: int
+def test_events_of_a_key_are_the_same_among_few_and_among_many(
+    steps: list[tuple[tuple[tuple[bytes, ...], int], bool] | int], at_once: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(memory, "LOOK_BACK", FEW)
         patched.setattr(memory, "AT_ONCE", at_once)
-        patched.setattr(memory, "LATEST", latest)
         remembered, known = LinkMemory(MOST), list[NamedEvent]()
         for event_id, step in enumerate(steps, 1):
             if isinstance(step, int):
@@ -58,7 +42,7 @@ def test_the_event_that_is_meant_is_the_same_among_few_and_among_many(
                 continue
             (keys, participant), is_delivery = step
             reference = Reference(None, b"\0\0", event_id, event_id)
-            event = NamedEvent(keys, is_delivery, participant, event_id, reference, None)
+            event = NamedEvent(keys, is_delivery, participant, 1, "", event_id, reference, None)
             remembered.note(event)
             known = [*known, event][-MOST:]
             _compare(remembered, known)
@@ -66,37 +50,39 @@ def test_the_event_that_is_meant_is_the_same_among_few_and_among_many(
 
 def _compare(remembered: LinkMemory, known: list[NamedEvent], few: int = FEW) -> None:
     for key in KEYS:
-        for number, place in PLACES.items():
-            found, _ = remembered.find(key, number, place, PLACES.get)
-            assert found is _meant(known, key, number, place, few)
+        those = [event for event in reversed(known) if key in event.keys]
+        assert remembered.newest(key) == those[:few]
+        for number in NUMBERS:
+            own = [event for event in those if event.participant == number]
+            published = [event for event in those if not event.is_delivery]
+            crowded = (own[: few + 1], published[:few]) if len(those) > few else None
+            assert remembered.crowded(key, number) == crowded
 
 
-# Who asks for which key, if anybody: to ask for one changes where others are found.
-_asked = st.none() | st.tuples(st.sampled_from(KEYS), st.sampled_from([*PLACES]))
+# Which key is asked for, if any: to ask for one changes where others are found.
+_asked = st.none() | st.sampled_from(KEYS)
 
 
-_Asked: TypeAlias = tuple[bytes, int] | None
+_Asked: TypeAlias = bytes | None
 
 
 @given(
     st.lists(st.tuples(_event, st.booleans(), _asked), max_size=60),
     st.integers(1, 2 * MOST),
-    st.integers(1, FEW),
     st.integers(1, MOST),
     st.integers(1, MOST),
 )
 @settings(deadline=None)
-def test_the_event_that_is_meant_is_the_same_however_many_were_noted_since_somebody_asked(
+def test_events_of_a_key_are_the_same_however_many_were_noted_since_somebody_asked(
     steps: list[tuple[tuple[tuple[bytes, ...], int], bool, _Asked]],
     at_once: int,
-    latest: int,
     recent: int,
     few: int,
 ) -> None:
-    _ask_now_and_then(steps, at_once, latest, recent, few)
+    _ask_now_and_then(steps, at_once, recent, few)
 
 
-def test_the_event_that_is_meant_is_the_same_in_long_runs() -> None:
+def test_events_of_a_key_are_the_same_in_long_runs() -> None:
     for seed in range(200):
         chance = random.Random(seed)
         asks = chance.choice((0.05, 0.3, 1))
@@ -104,41 +90,35 @@ def test_the_event_that_is_meant_is_the_same_in_long_runs() -> None:
             (
                 (chance.choice((KEYS[:1], KEYS[1:], KEYS)), chance.choice((1, 1, 1, 2, 3, 4))),
                 chance.random() < 0.5,
-                (chance.choice(KEYS), chance.choice((1, 1, 1, 2, 3, 4)))
-                if chance.random() < asks
-                else None,
+                chance.choice(KEYS) if chance.random() < asks else None,
             )
             for _ in range(chance.choice((MOST, MOST + 1, 60)))
         ]
         few = chance.choice((FEW, MOST))  # or no key has more
-        at_once, latest, recent = chance.randint(1, 7), chance.randint(1, FEW), chance.randint(1, 9)
-        _ask_now_and_then(steps, at_once, latest, recent, few)
+        at_once, recent = chance.randint(1, 7), chance.randint(1, 9)
+        _ask_now_and_then(steps, at_once, recent, few)
 
 
 def _ask_now_and_then(
     steps: Sequence[tuple[tuple[tuple[bytes, ...], int], bool, _Asked]],
     at_once: int,
-    latest: int,
     recent: int,
     few: int,
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(memory, "LOOK_BACK", few)
         patched.setattr(memory, "AT_ONCE", at_once)
-        patched.setattr(memory, "LATEST", latest)
         patched.setattr(memory, "RECENT", recent)
         remembered, known = LinkMemory(MOST), list[NamedEvent]()
         for event_id, ((keys, participant), is_delivery, asked) in enumerate(steps, 1):
             reference = Reference(SEED, b"\0\0", event_id, event_id)
-            event = NamedEvent(keys, is_delivery, participant, event_id, reference, None)
+            event = NamedEvent(keys, is_delivery, participant, 1, "", event_id, reference, None)
             remembered.note(event)
             known = [*known, event][-MOST:]
             assert remembered.has_forgotten == (event_id > MOST)
             if asked is not None:
-                key, number = asked
-                found, is_near = remembered.find(key, number, PLACES[number], PLACES.get)
-                assert found is _meant(known, key, number, PLACES[number], few)
-                assert not is_near or found is not None
+                those = [each for each in reversed(known) if asked in each.keys]
+                assert remembered.newest(asked) == those[:few]
         _compare(remembered, known, few)
         remembered.forget_before(0)  # which looks at all
         assert remembered.has_forgotten == (len(steps) > MOST)
@@ -149,34 +129,21 @@ def _ask_now_and_then(
 
 
 @pytest.mark.parametrize("is_waited_for", [False, True])
-@pytest.mark.parametrize("named", [b"own", b"other", None])
-def test_clocks_rest_that_are_old_and_not_waited_for(
-    named: bytes | None, is_waited_for: bool
-) -> None:
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_clocks_rest_that_are_old_and_not_waited_for(is_asked: bool, is_waited_for: bool) -> None:
     remembered, references = LinkMemory(5_000), list[Reference]()
     for number in range(4_000):
         reference = Reference(SEED, b"\0\0", 1, number, waiting=int(is_waited_for))
         key = number.to_bytes(16, "big")
-        remembered.note(NamedEvent((key,), False, 1, number, reference, None))
+        remembered.note(NamedEvent((key,), False, 1, 1, "", number, reference, None))
         references.append(reference)
-        if named is not None:
-            found, _ = remembered.find(key, 1 if named == b"own" else 2, None, PLACES.get)
-            assert found is not None
+        if is_asked:
+            (found,) = remembered.newest(key)
             assert found.reference is reference
     resting = [reference._stamp is None for reference in references]
     assert not any(resting[-memory.RECENT :])
     assert all(resting[: -2 * memory.RECENT]) is not is_waited_for
     assert any(resting) is not is_waited_for
-
-
-def test_who_names_what_it_was_just_handed_has_nothing_sorted() -> None:
-    remembered = LinkMemory(5_000)
-    for number in range(memory.AT_ONCE - 1):
-        key = number.to_bytes(16, "big")
-        event = NamedEvent((key,), True, number % 100, number, Reference(None, b"", 1), None)
-        remembered.note(event)
-        assert remembered.find(key, number % 100, None, PLACES.get) == (event, True)
-    assert len(remembered._noted) == memory.AT_ONCE - 1
 
 
 # Which keys an event has, and of which message it is: one of two that are at hand, of two that were
@@ -207,7 +174,7 @@ def test_a_key_is_ambiguous_as_long_as_events_of_several_messages_are_remembered
             else:
                 which = 100 + event_id
             reference = Reference(None, b"", event_id, 100 + event_id)
-            remembered.note(NamedEvent(keys, True, 1, event_id, reference, message))
+            remembered.note(NamedEvent(keys, True, 1, 1, "", event_id, reference, message))
             known = [*known, (keys, which)][-MOST:]
             for key in KEYS:
                 those = {which for keys, which in known if key in keys}

@@ -23,7 +23,7 @@ from app.tracker import (
 )
 from app.tracker.events import NamedEvent, Reference
 from itc import Relation, compare
-from model.words import Match
+from model.words import EdgeKind, Match
 from tests.unit.broker_model import Broker, Message, channel
 
 
@@ -73,14 +73,31 @@ class Store:
                     event.names.ids,
                     isinstance(event.record, Deliver),
                     event.participant,
+                    event.channel_key,
+                    event.record.channel.connection,
                     event.height,
                     event.reference,
                     event.cause if isinstance(event.record, Deliver) else event.reference,
+                    self._led_to(event),
                 )
                 for event in self.events
                 if event.names.ids
             ],
         )
+
+    def _led_to(self, cause: StampedEvent) -> int:
+        """The kinds of links by which a delivery, or its message, was certainly named."""
+        if isinstance(cause.record, Publish):
+            return 0
+        kinds = {
+            edge.kind
+            for event in self.events
+            for named in event.edges
+            if named.cause is cause.reference
+            for edge in event.edges
+            if edge.rule == named.rule and edge.kind in (EdgeKind.reply, EdgeKind.forward)
+        }
+        return sum(1 << kind for kind in kinds)
 
     def _last(self, participant: int) -> tuple[Any, int]:
         event = next(e for e in reversed(self.events) if e.participant == participant)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -26,7 +27,7 @@ from app.tracker.links.names import KEY_BYTES
 from app.tracker.records import Channel
 from app.tracker.tracker import Bounds
 from itc import Stamp, unpack
-from model.words import EventType
+from model.words import EdgeKind, EventType
 
 # Rows that are read at once: in between, the event loop can do other work.
 CHUNK = 1_000
@@ -186,27 +187,76 @@ async def _named(
     connection: AsyncConnection, trace_id: int, most: int, reference: References
 ) -> list[NamedEvent]:
     """The last events that others may name, oldest first."""
-    its = tables.events.c
+    its, channels, message = tables.events.c, tables.channels.c, tables.events.alias("message").c
     query = (
         select(
-            *(its.id, its.ids, its.type, its.cause_id),
-            *(its.participant, its.height, its.clock, its.lamport),
+            *(its.id, its.ids, its.type, its.cause_id, message.clock, message.lamport),
+            *(its.participant, its.channel, channels.connection, its.height),
+            *(its.clock, its.lamport),
+        )
+        .select_from(tables.events)
+        .join(
+            tables.channels,
+            and_(channels.trace_id == its.trace_id, channels.number == its.channel),
+        )
+        .outerjoin(
+            message.id.table, and_(message.id == its.cause_id, its.trace_id == message.trace_id)
         )
         .where(its.trace_id == trace_id, its.ids.is_not(None), ~its.quiet)
         .order_by(its.id.desc())
         .limit(most)
     )
-    newest_first = [
-        NamedEvent(
-            keys=tuple(ids[at : at + KEY_BYTES] for at in range(0, len(ids), KEY_BYTES)),
-            is_delivery=type_ == EventType.received,
-            participant=participant,
-            height=height,
-            reference=reference(event_id, clock, lamport),
-            message=cause if type_ == EventType.received else event_id,
+    newest_first = []
+    connections: dict[str, str] = {}
+    async for row in _rows(connection, query):
+        event_id, ids, type_, cause, cause_clock, cause_lamport, *who, height, clock, lamport = row
+        participant, channel_key, name = who
+        this = reference(event_id, clock, lamport)
+        message_: Reference | int | None = this
+        if type_ == EventType.received:
+            message_ = (
+                cause if cause_clock is None else reference(cause, cause_clock, cause_lamport)
+            )
+        newest_first.append(
+            NamedEvent(
+                keys=tuple(ids[at : at + KEY_BYTES] for at in range(0, len(ids), KEY_BYTES)),
+                is_delivery=type_ == EventType.received,
+                participant=participant,
+                channel_key=channel_key,
+                connection=connections.setdefault(name, name),
+                height=height,
+                reference=this,
+                message=message_,
+            )
         )
-        async for event_id, ids, type_, cause, participant, height, clock, lamport in _rows(
-            connection, query
+    oldest_first = newest_first[::-1]
+    if oldest_first:
+        led_to = await _led_to(connection, trace_id, oldest_first[0].reference.id or 0)
+        for event in oldest_first:
+            if event.is_delivery:
+                event.led_to = led_to[event.reference.id]
+    return oldest_first
+
+
+async def _led_to(
+    connection: AsyncConnection, trace_id: int, first: int
+) -> defaultdict[int | None, int]:
+    """`NamedEvent.led_to` of all from an event on that replies or copies certainly came from."""
+    its, certain = tables.edges.c, tables.edges.alias("certain").c
+    query = (
+        select(its.cause_id, certain.kind)
+        .join(
+            certain.kind.table,
+            and_(certain.effect_id == its.effect_id, certain.rule == its.rule),
         )
-    ]
-    return newest_first[::-1]
+        .where(
+            its.trace_id == trace_id,
+            its.cause_id >= first,
+            certain.kind.in_([EdgeKind.reply, EdgeKind.forward]),
+        )
+        .distinct()
+    )
+    led_to: defaultdict[int | None, int] = defaultdict(int)
+    async for cause, kind in _rows(connection, query):
+        led_to[cause] |= 1 << kind
+    return led_to

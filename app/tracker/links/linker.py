@@ -1,4 +1,22 @@
-"""Causes that a publish names: edges, and what is said of them in numbers."""
+"""Causes that a publish names: edges, and what is said of them in numbers.
+
+Headers say which message. Which delivery of it led to a publish, and which of several messages with
+one id, is known as far as deliveries can be told apart. In this order, those are meant:
+
+1. on the publish's channel, else on its connection, else to its participant;
+2. for a reply, those that were not answered yet (and likewise of what is published again);
+3. where the participant was handed none, what it published itself;
+4. else those to its program, where the policy takes programs apart;
+5. else the publish, as the id came by a way outside the broker.
+
+One is the cause. Of several deliveries of one message, the message is, that is its publish, and
+each of them may be. So may each of several messages, of which then none is for certain: that is
+`ambiguous`. Whoever uses an id that another user's messages have is no reason to take its message
+for the cause: of what several users publish under one id, channels do not decide.
+
+At a place that several programs share, a delivery to somebody else there may be, as programs have
+several connections, and perhaps no name.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +25,21 @@ from collections.abc import Callable, Iterable
 from app.tracker.events import Edge, NamedEvent, Reference
 from app.tracker.fingerprint import has_broker_headers
 from app.tracker.identity import SharedPlaces, way_between
-from app.tracker.links.memory import LinkCount, LinkMemory
+from app.tracker.links.memory import LOOK_BACK, LinkCount, LinkMemory, are_of_one_message
 from app.tracker.links.names import Key, Names
+from app.tracker.links.rule import Rule
 from app.tracker.links.rules import Rules
 from app.tracker.participants import Participant
 from app.tracker.records import Record
 from model.words import EdgeKind, Way
 
 # An enum's member by its name takes three times as long as a global.
-_KNOWN, _HIDDEN = Way.known, Way.hidden
+_KNOWN, _MISSED, _HIDDEN = Way.known, Way.missed, Way.hidden
 _KINDS = tuple(EdgeKind)  # by number, as those of rules
+# Most events that one key may mean, each in the publish's clock and stored as its candidate.
+MOST_CANDIDATES = 8
+# A message is answered once, and published again once, for each time that it is handed over.
+_ONCE = (EdgeKind.reply, EdgeKind.forward)
 
 
 class Linker:
@@ -98,31 +121,58 @@ class Linker:
             return self.read(record)
         return message.names
 
-    def edges(self, names: Names, publisher: Participant) -> tuple[Edge, ...]:
+    def edges(
+        self, names: Names, publisher: Participant, channel_key: int, connection: str
+    ) -> tuple[Edge, ...]:
         """The causes that a publish names, as far as they are known, each once for each rule.
 
-        Those that are not are counted.
+        And those that may be, where several are meant. Those that are not known are counted.
         """
         found: list[Edge] = []
+        done: list[tuple[list[NamedEvent], EdgeKind]] = []
         rules, memory, number = self._rules.rules, self._memory, publisher.number
         for each, key in names.causes:
             rule = rules[each]
-            event = memory.own(key, number)  # nearly always
-            if event is None:
-                event, _ = memory.of_others(key, publisher.identity.place, self._place_of)
-            is_ambiguous = rule.alone and memory.is_ambiguous(key)
-            if event is None or is_ambiguous:
-                if rule.sure:
-                    self._count_missing(rule.name, is_ambiguous=is_ambiguous)
-                continue
-            way = _KNOWN if event.participant == number else self._way(event, publisher)
+            kind = _KINDS[rule.kind]
+            known = memory.newest(key)
+            own = [
+                event
+                for event in known
+                if event.participant == number or event.connection == connection
+            ]
+            if len(own) > 1:
+                own = [event for event in own if event.is_delivery] or own
+            if len(own) == 1 and not rule.alone and _are_few(known):  # nearly always
+                (event,) = meant = own
+                way = _KNOWN if event.participant == number else self._way(event, publisher)
+                found.append(Edge(event.reference, rule.name, kind, way))
+            else:
+                where = publisher, channel_key, connection
+                meant, cause = self._meant(rule, key, known, own, *where)
+                meant = _newest_of_each(meant, number)
+                if cause is None:
+                    found += self._candidates(rule, meant, publisher)
+                    if meant:
+                        self._count(rule.name).ambiguous += 1
+                    elif rule.sure:
+                        self._count_missing(rule.name)
+                    continue
+                way = self._way_to(cause, meant, publisher)
+                found.append(Edge(cause, rule.name, kind, way))
+                if meant and meant[0].reference is not cause:
+                    found += self._candidates(rule, meant, publisher)
             count = self.counts.get(rule.name) or self._count(rule.name)
             count.found += 1
             if way is _KNOWN:
                 count.known += 1
             elif way is _HIDDEN:
                 count.hidden += 1
-            found.append(Edge(event.reference, rule.name, _KINDS[rule.kind], way))
+            if kind in _ONCE:
+                done.append((meant, kind))
+        for events, kind in done:
+            for event in events:
+                if event.is_delivery:
+                    event.led_to |= 1 << kind
         if len(found) > 1:
             first = {(id(edge.cause), edge.rule): edge for edge in reversed(found)}
             found = [edge for edge in found if first[id(edge.cause), edge.rule] is edge]
@@ -137,10 +187,106 @@ class Linker:
 
         ``number`` is the participant's, 0 if it has not acted yet.
         """
+        return not all(self._is_near(key, number, place) for key in self.wanted(names))
+
+    def _is_near(self, key: Key, number: int, place: str | None) -> bool:
+        crowded = self._memory.crowded(key, number)
+        if crowded is not None and crowded[0]:
+            return True
         return any(
-            not self._memory.find(key, number, place, self._place_of)[1]
-            for key in self.wanted(names)
+            event.participant == number
+            or (place is not None and self._place_of(event.participant) == place)
+            for event in self._memory.newest(key)
         )
+
+    def _meant(
+        self,
+        rule: Rule,
+        key: Key,
+        known: list[NamedEvent],
+        own: list[NamedEvent],
+        publisher: Participant,
+        channel_key: int,
+        connection: str,
+    ) -> tuple[list[NamedEvent], Reference | None]:
+        """The events that may be meant by a key, newest first, and the certain cause, if any.
+
+        ``known`` are the newest with the key, ``own`` those of the publisher or its connection.
+        """
+        publishes = [event for event in known if not event.is_delivery]
+        is_all = True
+        crowded = self._memory.crowded(key, publisher.number)
+        if crowded is not None:
+            its, publishes = crowded
+            own = [event for event in its if event.is_delivery] or own or its
+            is_all = len(its) <= LOOK_BACK and bool(its)
+        is_alone = not (rule.alone and self._memory.is_ambiguous(key))
+        is_copied = len({self._user_of(each) for each in publishes}) > 1
+        if not own or is_copied:
+            beside = [event for event in known if self._is_beside(event, publisher)]
+            its = [event for event in beside if self._is_of_program(event, publisher)]
+            own += [event for event in its if event not in own]
+            own = [event for event in own if event.is_delivery] or own
+            if not own:
+                return self._elsewhere(key, known, publishes, beside)
+        meant = own
+        if own[0].is_delivery and (not is_copied or _are_of_one(own)):
+            on_channel = [event for event in own if event.channel_key == channel_key]
+            meant = on_channel or [each for each in own if each.connection == connection] or own
+        if _KINDS[rule.kind] in _ONCE:
+            meant = _left(meant, own, 1 << rule.kind)
+        if is_all and is_alone and len(meant) == 1:
+            return meant, meant[0].reference
+        is_one = _are_of_one(meant) if is_all else not self._memory.is_ambiguous(key)
+        return meant, _message_of(meant) if is_one and is_alone else None
+
+    def _elsewhere(
+        self,
+        key: Key,
+        known: list[NamedEvent],
+        publishes: list[NamedEvent],
+        beside: list[NamedEvent],
+    ) -> tuple[list[NamedEvent], Reference | None]:
+        """What `_meant` finds where the publisher's program has no event with the key."""
+        handed = [event for event in beside if event.is_delivery]
+        if self._memory.is_ambiguous(key):
+            return [*handed, *publishes], None
+        cause = _message_of(known)
+        return (known if cause is None else handed), cause
+
+    def _candidates(
+        self, rule: Rule, meant: list[NamedEvent], publisher: Participant
+    ) -> list[Edge]:
+        return [
+            Edge(event.reference, rule.name, EdgeKind.candidate, self._way(event, publisher))
+            for event in meant
+        ]
+
+    def _way_to(self, cause: Reference, meant: list[NamedEvent], publisher: Participant) -> Way:
+        """The way in which a publisher knows of a certain cause, or of what may be beside it."""
+        ways = [self._way(event, publisher) for event in meant]
+        if _KNOWN in ways or cause.clock.leq(publisher.stamp):
+            return _KNOWN
+        return _MISSED if _MISSED in ways else _HIDDEN
+
+    def _is_beside(self, event: NamedEvent, publisher: Participant) -> bool:
+        """Whether another's event is of the same user at the same place."""
+        owner = self._numbered(event.participant)
+        if owner is None:
+            return False
+        its, other = publisher.identity, owner.identity
+        return its.place is not None and (its.user, its.place) == (other.user, other.place)
+
+    def _is_of_program(self, event: NamedEvent, publisher: Participant) -> bool:
+        """Whether an event beside a publisher is certainly of its program."""
+        owner, its = self._numbered(event.participant), publisher.identity
+        if owner is None or its.place is None or not self._places.is_shared(its.place):
+            return owner is not None
+        return its.client is not None and its.client == owner.identity.client
+
+    def _user_of(self, event: NamedEvent) -> str | None:
+        participant = self._numbered(event.participant)
+        return None if participant is None else participant.identity.user
 
     def forget_before(self, event_id: int) -> None:
         """Drop what retention has removed: events with smaller ids."""
@@ -164,11 +310,9 @@ class Linker:
         since = self._since.get(rule)
         return since is not None and self._stamped() - since < self._most
 
-    def _count_missing(self, rule: str, *, is_ambiguous: bool) -> None:
+    def _count_missing(self, rule: str) -> None:
         count = self._count(rule)
-        if is_ambiguous:
-            count.ambiguous += 1
-        elif self._is_young(rule):
+        if self._is_young(rule):
             count.early += 1
         elif self.has_forgotten:
             count.forgotten += 1
@@ -176,8 +320,8 @@ class Linker:
             count.unseen += 1
 
     def _way(self, event: NamedEvent, publisher: Participant) -> Way:
-        """The way in which a publisher knows of another's event that it names."""
-        if self._is_past_of(event, publisher):
+        """The way in which a publisher knows of an event that it names."""
+        if event.participant == publisher.number or self._is_past_of(event, publisher):
             return _KNOWN
         owner = self._numbered(event.participant)
         if owner is None:
@@ -190,3 +334,37 @@ class Linker:
         if owner is None:  # its interval may be another's by now
             return event.reference.clock.leq(publisher.stamp)
         return publisher.stamp.height_at(owner.interval) >= event.height
+
+
+def _are_few(events: list[NamedEvent]) -> bool:
+    """Whether these are all with a key, and of one publish at most."""
+    if len(events) < 3:
+        return True
+    return len(events) < LOOK_BACK and sum(not event.is_delivery for event in events) < 2
+
+
+def _are_of_one(events: list[NamedEvent]) -> bool:
+    """Whether all are of one message."""
+    return all(are_of_one_message(events[0], each) for each in events[1:])
+
+
+def _message_of(meant: list[NamedEvent]) -> Reference | None:
+    """The publish of a message that was handed over several times, where it is known."""
+    return next((each.message for each in meant if isinstance(each.message, Reference)), None)
+
+
+def _newest_of_each(meant: list[NamedEvent], number: int) -> list[NamedEvent]:
+    """Of what is meant all of a participant, and of all others the newest, as many as may be."""
+    newest: dict[object, NamedEvent] = {}
+    for event in meant:
+        newest.setdefault(id(event) if event.participant == number else (event.participant,), event)
+    return [*newest.values()][:MOST_CANDIDATES]
+
+
+def _left(meant: list[NamedEvent], own: list[NamedEvent], kind: int) -> list[NamedEvent]:
+    """Of events that each lead to one publish of a kind, those that have not yet.
+
+    If all that are meant have, others may be meant that have not.
+    """
+    left = [event for event in meant if not event.led_to & kind]
+    return left or (meant if all(event.led_to & kind for event in own) else own)

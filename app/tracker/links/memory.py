@@ -1,15 +1,15 @@
-"""Which event is meant by a key that a message names: the last events that carry keys, bounded.
+"""The last events that carry keys, bounded, by which later messages may name them.
 
 A message may be known from its publish and from several deliveries: to several queues, again after
-a crash, or because it was sent again under the same id. Whoever names it was handed one of them, or
-published it: that is the newest one of the same participant, or else of the same place. If there is
-neither, the id came there by a way outside the broker. Then the publish is all that certainly led
-to it, and a delivery stands for it only where the publish is not known.
+a crash, or because it was sent again under the same id; and others may have the same id. Which of
+them is meant, the `Linker` decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice
 from typing import Annotated
 
 import msgspec
@@ -19,17 +19,14 @@ from app.tracker.events import NamedEvent, Reference
 from app.tracker.links.names import Key
 from model.sound import share
 
-# How many events with equal keys are looked through for one of the same place, the newest: ids
-# repeat where messages are retried, and where they go to many queues.
-LOOK_BACK = 64
+# How many events with equal keys are looked through, the newest: ids repeat where messages are
+# retried, and where they go to many queues.
+LOOK_BACK = 32
 # What is named is named soon, as a rule; older clocks are held packed.
 RECENT = 1_000
 # Events are sorted by their keys this many at a time, which takes half as long for each, or as soon
 # as somebody names one. Whoever does waits for the sorting, so they are no more.
 AT_ONCE = 250
-# Who publishes names what it was just handed, as a rule: so many of its last events are looked at
-# before the rest are sorted for that.
-LATEST = 16
 
 
 class LinkCount(msgspec.Struct):
@@ -43,7 +40,7 @@ class LinkCount(msgspec.Struct):
     ] = 0
     unseen: Annotated[int, "Never seen in this virtual host while it was traced."] = 0
     forgotten: Annotated[int, "Perhaps seen, and forgotten since."] = 0
-    ambiguous: Annotated[int, "Named by an id that several messages have."] = 0
+    ambiguous: Annotated[int, "Named by an id of several messages, any of which may be meant."] = 0
     early: Annotated[int, "Perhaps from before the rule held, which is not long."] = 0
     hidden: Annotated[int, "Of those found, those that came by no way through the broker."] = 0
 
@@ -66,7 +63,7 @@ class LinkCount(msgspec.Struct):
 
 
 class _Crowd:
-    """Of a key that many events have: each participant's newest, and the newest publish.
+    """The many events of a key: those of each participant, and the publishes among them.
 
     And the newest one of another message than the event behind it. As the oldest are forgotten
     first, the key is several messages' for as long as that one is remembered.
@@ -75,24 +72,27 @@ class _Crowd:
     __slots__ = ("newest", "other", "own", "published")
 
     def __init__(self) -> None:
-        self.own: dict[int, NamedEvent] = {}
-        self.published: NamedEvent | None = None
+        self.own: dict[int, deque[NamedEvent]] = {}  # each oldest first
+        self.published: deque[NamedEvent] = deque()
         self.newest: NamedEvent | None = None
         self.other: NamedEvent | None = None
 
     def add(self, event: NamedEvent) -> None:
-        self.own[event.participant] = event
+        self.own.setdefault(event.participant, deque()).append(event)
         if not event.is_delivery:
-            self.published = event
-        if self.newest is not None and not _are_of_one_message(self.newest, event):
+            self.published.append(event)
+        if self.newest is not None and not are_of_one_message(self.newest, event):
             self.other = self.newest
         self.newest = event
 
     def remove(self, event: NamedEvent) -> None:
-        if self.own[event.participant] is event:
+        """Take out the oldest."""
+        own = self.own[event.participant]
+        own.popleft()
+        if not own:
             del self.own[event.participant]
-        if self.published is event:
-            self.published = None
+        if not event.is_delivery:
+            self.published.popleft()
         if self.other is event:
             self.other = None
 
@@ -104,10 +104,6 @@ class LinkMemory:
     their keys, taken in, some at a time. Few have the same key: these are looked through, and only
     where they are many are they sorted, too. So what an answer takes does not grow with what is
     remembered, whoever chose the keys.
-
-    Most of those who name an event name one of their own last ones. These are found without sorting
-    the rest: they are held by participant, in two generations of at most `AT_ONCE` events, so that
-    none of them was forgotten.
     """
 
     def __init__(self, most: int) -> None:
@@ -117,9 +113,6 @@ class LinkMemory:
         self._crowds: dict[Key, _Crowd] = {}
         self._has_forgotten = False
         self._noted: list[NamedEvent] = []  # not taken in yet, oldest first
-        self._holds_latest = most >= 2 * AT_ONCE
-        self._latest: dict[int, list[NamedEvent]] = {}  # by participant, each oldest first
-        self._before: dict[int, list[NamedEvent]] = {}
 
     @property
     def has_forgotten(self) -> bool:
@@ -136,61 +129,26 @@ class LinkMemory:
         """Remember an event that has keys; the oldest one makes room."""
         noted = self._noted
         noted.append(event)
-        if self._holds_latest:
-            own = self._latest.get(event.participant)
-            if own is None:
-                self._latest[event.participant] = [event]
-            else:
-                own.append(event)
         if len(noted) >= AT_ONCE:
             self._take_in()
 
-    def find(
-        self, key: Key, number: int, place: str | None, place_of: Callable[[int], str | None]
-    ) -> tuple[NamedEvent | None, bool]:
-        """The event that participant ``number`` at ``place`` means by a key, None if none is known.
-
-        And whether it is near: of the same participant or place.
-        """
-        own = self.own(key, number)
-        return self.of_others(key, place, place_of) if own is None else (own, True)
-
-    def own(self, key: Key, number: int) -> NamedEvent | None:
-        """The newest event of a participant with a key; if there is one, it is meant."""
-        latest = self._latest.get(number, _NONE)
-        if latest and key in latest[-1].keys:  # nearly always
-            return latest[-1]
-        for those in (latest, self._before.get(number, _NONE)):
-            for event in those[: -LATEST - 1 : -1]:
-                if key in event.keys:
-                    return event
-            if len(those) > LATEST:
-                break
+    def newest(self, key: Key) -> list[NamedEvent]:
+        """Up to `LOOK_BACK` events with a key, newest first."""
         self._take_in()
-        if not self._crowds:
-            return self._events.own(key, number, LOOK_BACK)
-        crowd = self._crowds.get(key)
-        if crowd is not None:
-            return crowd.own.get(number)
-        for event in self._events.newest(key, LOOK_BACK):  # which are all
-            if event.participant == number:
-                return event
-        return None
+        return self._events.newest(key, LOOK_BACK)
 
-    def of_others(
-        self, key: Key, place: str | None, place_of: Callable[[int], str | None]
-    ) -> tuple[NamedEvent | None, bool]:
-        """What `find` finds for a participant at ``place`` that has no event of its own."""
-        newest = self._events.newest(key, LOOK_BACK)
-        near: NamedEvent | None = None
-        for event in newest if place is not None else ():
-            if place_of(event.participant) == place:
-                if event.is_delivery:
-                    return event, True
-                near = near or event
-        if near is not None or not newest:
-            return near, near is not None
-        return self._published(key, newest) or newest[0], False
+    def crowded(self, key: Key, number: int) -> tuple[list[NamedEvent], list[NamedEvent]] | None:
+        """Of a key that more events have: those of a participant, and the publishes, newest first.
+
+        Up to `LOOK_BACK` of both, and one more of the participant's if it has more.
+        """
+        self._take_in()
+        crowd = self._crowds.get(key)
+        if crowd is None:
+            return None
+        own = crowd.own.get(number, _NONE)
+        published = crowd.published
+        return [*islice(reversed(own), LOOK_BACK + 1)], [*islice(reversed(published), LOOK_BACK)]
 
     def is_ambiguous(self, key: Key) -> bool:
         """Tell whether several messages are named by a key."""
@@ -199,12 +157,11 @@ class LinkMemory:
         if crowd is not None:
             return crowd.other is not None
         events = self._events.newest(key, LOOK_BACK)  # which are all
-        return any(not _are_of_one_message(events[0], event) for event in events[1:])
+        return any(not are_of_one_message(events[0], event) for event in events[1:])
 
     def forget_before(self, event_id: int) -> None:
         """Drop what retention has removed: events with smaller ids."""
         self._take_in()
-        self._latest, self._before = {}, {}
         while (event := self._events.oldest()) is not None:
             if event.reference.id is None or event.reference.id >= event_id:
                 return
@@ -214,7 +171,6 @@ class LinkMemory:
         """Put what was noted where it is found."""
         if not self._noted:
             return
-        self._latest, self._before = {}, self._latest
         noted, events, most = self._noted, self._events, self._most
         if not self._crowds:  # nearly always: the queue does it by itself
             before = len(events)
@@ -234,16 +190,6 @@ class LinkMemory:
             number += 1
         noted.clear()
         self._next = number
-
-    def _published(self, key: Key, newest: list[NamedEvent]) -> NamedEvent | None:
-        """The newest publish with a key."""
-        crowd = self._crowds.get(key)
-        if crowd is not None:
-            return crowd.published
-        for event in newest:  # which are all
-            if not event.is_delivery:
-                return event
-        return None
 
     def _crowd(self, newest: NamedEvent) -> None:
         """Take note of the newest event of keys that many have; of all if they were few before."""
@@ -269,10 +215,11 @@ class LinkMemory:
                     del self._crowds[key]
 
 
-_NONE: list[NamedEvent] = []
+_NONE: deque[NamedEvent] = deque()
 
 
-def _are_of_one_message(one: NamedEvent, other: NamedEvent) -> bool:
+def are_of_one_message(one: NamedEvent, other: NamedEvent) -> bool:
+    """Tell whether two events are certainly of one message."""
     # Of a delivery whose publish was not seen nobody knows whether it is the same message.
     a, b = one.message or one.reference, other.message or other.reference
     return a is b or (_id(a) is not None and _id(a) == _id(b))  # restored, it is not one object
