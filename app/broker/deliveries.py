@@ -38,10 +38,10 @@ UNREAD = Unreadable("not read yet", "", "", b"", 0, 0)
 class Arrival(msgspec.Struct, gc=False):
     """One message as it arrived, from the socket until it is stamped.
 
-    ``header`` is the payload of its header frame. A routing key that is not UTF-8 keeps its odd
-    bytes as ``\\xhh``: a queue's name may be any bytes, and is part of the routing key of its trace
-    messages. ``at`` is when it arrived (µs), ``message`` what it says once it is read, and
-    ``digest`` what it is recognised by when it comes again.
+    ``header`` is the payload of its header frame, until it is read. A routing key that is not UTF-8
+    keeps its odd bytes as ``\\xhh``: a queue's name may be any bytes, and is part of the routing
+    key of its trace messages. ``at`` is when it arrived (µs), ``message`` what it says once it is
+    read, and ``digest`` what it is recognised by when it comes again.
     """
 
     tag: int
@@ -55,6 +55,7 @@ class Arrival(msgspec.Struct, gc=False):
 
     def read(self) -> None:
         self.message = parse(self.routing_key, self.header, self.body, self.at)
+        self.header = b""  # whose room the next one takes while the processor has it at hand
 
 
 class DeliverySplitter:

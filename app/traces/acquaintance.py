@@ -171,7 +171,7 @@ class Acquaintance:
     async def _introduce(self, messages: Sequence[Arrival]) -> None:
         tracker = self._tracker
         strangers = tracker.strangers(
-            [each.message.channel for each in messages if not isinstance(each.message, Unreadable)]
+            [each.message.channel for each in messages if type(each.message) is not Unreadable]
         )
         if not strangers:
             return

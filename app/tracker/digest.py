@@ -20,6 +20,6 @@ def digest(message: Record | Unreadable) -> bytes:
     takes a third of the time (0.5 instead of 1.4 µs).
     """
     what: Any = message
-    if isinstance(message, Unreadable):
+    if type(message) is Unreadable:  # isinstance takes as long as the rest
         what = (message.reason, message.routing_key, message.body, message.body_bytes)
     return xxhash.xxh3_64_digest(_canonical(what))

@@ -1,0 +1,98 @@
+"""What stamping asks of the processor for nearly every message."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from types import FrameType, SimpleNamespace
+from typing import Any
+
+from app.broker.deliveries import Arrival
+from app.broker.own import Own
+from app.garbage import tune_garbage_collection
+from app.traces.audit import Tally
+from app.traces.pipeline import PipelineSettings
+from app.traces.resume import Window
+from app.traces.stamping import Stamper
+from app.traces.status import CaptureCost
+from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker
+from app.tracker.links import BUILT_IN, Rules
+
+MESSAGES = 400
+# In the loop around the tracker, with `Own.about` and `digest`: 143, of 25 or so in a microsecond.
+MOST_OPERATIONS = 150
+OURS, THEIRS = (Channel("rabbit@one", "10.0.0.1:1 -> 10.0.9.1:5672", n, "alice") for n in (1, 2))
+
+
+def record(number: int) -> Record:
+    properties = {"message_id": f"order-{number // 2}", "headers": {"tenant": f"t{number % 7}"}}
+    body = f'{{"order": {number // 2}}}'.encode()
+    if number % 2:
+        return Deliver(THEIRS, "orders", ("new",), "work", False, properties, body)
+    return Publish(OURS, "orders", ("new",), ("work",), properties, body)
+
+
+def arrivals(count: int) -> list[Arrival]:
+    return [Arrival(at, False, "", b"", b"", at, record(at)) for at in range(1, count + 1)]
+
+
+def stamper(tracker: Any) -> Stamper:
+    stream: Any = SimpleNamespace(
+        about=Own("itc.trace", "itc").about, is_cluster=False, traces_replies=True
+    )
+    recorder: Any = SimpleNamespace(
+        tracker=tracker, window=Window(1), work=CaptureCost(), seen=Tally()
+    )
+    return Stamper(recorder, stream)
+
+
+def test_around_the_tracker_an_ordinary_message_takes_few_operations() -> None:
+    tracker = SimpleNamespace(
+        steps=lambda record, at: (record,),
+        close_overdue=lambda now: (),
+        reorder=lambda on: None,
+        trace_replies=lambda on: None,
+    )
+    stamping, count = stamper(tracker), 0
+    steps = stamping.steps(arrivals(MESSAGES), silent=False)
+
+    def traced(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return traced
+
+    before = sys.gettrace()
+    sys.settrace(traced)
+    try:
+        while not stamping.stamp(steps):
+            pass
+    finally:
+        sys.settrace(before)
+
+    assert len(stamping.stretch.events) == stamping.stretch.messages == MESSAGES
+    assert count / MESSAGES < MOST_OPERATIONS
+
+
+def test_the_collector_does_not_walk_two_batches() -> None:
+    generations: list[int] = []
+    thresholds = gc.get_threshold()
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            generations.append(info["generation"])
+
+    stamping = stamper(Tracker(Policy.channel, Bounds(), rules=Rules(BUILT_IN)))
+    tune_garbage_collection()
+    gc.callbacks.append(note)
+    try:
+        two = arrivals(2 * PipelineSettings().batch_events)
+        steps = stamping.steps(two, silent=False)
+        while not stamping.stamp(steps):
+            pass
+    finally:
+        gc.callbacks.remove(note)
+        gc.set_threshold(*thresholds)
+
+    assert len(stamping.stretch.events) == len(two)
+    assert generations == []
