@@ -35,11 +35,9 @@ class Elsewhere:
 
     async def living(self) -> list[Service]:
         """The others that live."""
-        return [each for each in await self.known() if each.is_alive]
-
-    async def known(self) -> list[Service]:
-        """The others, those too that died not long ago."""
-        return [each for each in await self._store.all() if each.id != self.service]
+        return [
+            each for each in await self._store.all() if each.is_alive and each.id != self.service
+        ]
 
     async def standing(self) -> Others:
         """The last word of the others' traces."""

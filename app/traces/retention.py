@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from app.stored.capture import PrunePlan
 from app.tracker import Tracker
 from model.times import now
 
@@ -34,12 +35,6 @@ class RetentionRule(msgspec.Struct, frozen=True):
         bounds = (self.keep_events, self.keep_seconds, self.through)
         return any(bound is not None for bound in bounds)
 
-    def older_than(self) -> int | None:
-        """The time (µs) before which events are removed."""
-        if self.keep_seconds is None:
-            return None
-        return now() - int(self.keep_seconds * 1_000_000)
-
 
 class PruneCount(msgspec.Struct, frozen=True):
     """The events and participants that retention has removed from a trace, or would remove."""
@@ -53,13 +48,7 @@ class PruneCount(msgspec.Struct, frozen=True):
 
 async def preview(store: Retention, trace_id: int, rule: RetentionRule) -> PruneCount:
     """The events and participants that `retain` would remove."""
-    plan = await store.plan(
-        trace_id,
-        keep_events=rule.keep_events,
-        older_than=rule.older_than(),
-        through=rule.through,
-        at_most=None,
-    )
+    plan = await _plan(store, trace_id, rule, at_most=None)
     return PruneCount(plan.events, len(plan.participants)) if plan else PruneCount()
 
 
@@ -76,14 +65,22 @@ async def retain(
     taken by another since ``epoch``.
     """
     removed = PruneCount()
-    while plan := await store.plan(
-        trace_id,
-        keep_events=rule.keep_events,
-        older_than=rule.older_than(),
-        through=rule.through,
-        at_most=AT_MOST,
-    ):
+    while plan := await _plan(store, trace_id, rule, at_most=AT_MOST):
         tracker.forget_before(plan.before_id)
         await store.prune(plan, tracker.checkpoint(), epoch)
         removed += PruneCount(plan.events, len(plan.participants))
     return removed
+
+
+async def _plan(
+    store: Retention, trace_id: int, rule: RetentionRule, at_most: int | None
+) -> PrunePlan | None:
+    seconds = rule.keep_seconds
+    older_than = None if seconds is None else now() - int(seconds * 1_000_000)
+    return await store.plan(
+        trace_id,
+        keep_events=rule.keep_events,
+        older_than=older_than,
+        through=rule.through,
+        at_most=at_most,
+    )

@@ -30,7 +30,7 @@ from app.traces.pipeline import Ending, Pipeline
 from app.traces.recorder import Recorder
 from app.traces.retention import retain
 from app.traces.stamping import Stamper, Stretch
-from app.traces.standstill import Standstill
+from app.traces.standstill import suspect_standstills
 from app.traces.status import Snapshot
 from app.traces.supervisor import patiently
 
@@ -79,7 +79,6 @@ class Run:
         self._monitor = Monitor(pipeline, recorder, stream, ending)
         self._auditor = Auditor(pipeline, recorder, stream, ending)
         self._links = LinkWatch(pipeline, recorder)
-        self._standstill = Standstill(pipeline.gaps, recorder, stream)
         self._next_retention = time.monotonic()
         self._batch_began = 0.0
         self._is_doubt_noted = False
@@ -114,7 +113,7 @@ class Run:
                 self._monitor.mark(),
                 self._auditor.watch(),
                 self._links.watch(),
-                self._standstill.watch(),
+                suspect_standstills(self._pipeline.gaps, self._recorder, self._stream),
             )
         ]
         try:

@@ -37,32 +37,19 @@ def _elapsed() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-class Standstill:
-    """Notices that the event loop stood still, during one run."""
-
-    def __init__(
-        self,
-        gaps: GapWatch,
-        recorder: Recorder,
-        stream: Stream,
-        clock: Callable[[], float] = _elapsed,
-    ) -> None:
-        self._gaps = gaps
-        self._recorder = recorder
-        self._stream = stream
-        self._clock = clock
-
-    async def watch(self) -> None:
-        """Look again and again; ends only by a failure."""
-        seen, traffic_at = self._recorder.traffic, -TRAFFIC_SECONDS
-        while True:
-            here, began = self._gaps.here, self._clock()
-            if self._recorder.traffic != seen:
-                seen, traffic_at = self._recorder.traffic, began
-            await asyncio.sleep(TICK_SECONDS)
-            is_late = self._clock() - began > TICK_SECONDS + STILL_SECONDS
-            if is_late and began - traffic_at < TRAFFIC_SECONDS:
-                with contextlib.suppress(OutageError):  # then the next run sees what is gone
-                    queued = await self._stream.queued()
-                    self._gaps.suspect(STOOD_STILL, queued, here.event_id)
-                    await self._gaps.write()
+async def suspect_standstills(
+    gaps: GapWatch, recorder: Recorder, stream: Stream, clock: Callable[[], float] = _elapsed
+) -> None:
+    """Notice that the event loop stood still, during one run; ends only by a failure."""
+    seen, traffic_at = recorder.traffic, -TRAFFIC_SECONDS
+    while True:
+        here, began = gaps.here, clock()
+        if recorder.traffic != seen:
+            seen, traffic_at = recorder.traffic, began
+        await asyncio.sleep(TICK_SECONDS)
+        is_late = clock() - began > TICK_SECONDS + STILL_SECONDS
+        if is_late and began - traffic_at < TRAFFIC_SECONDS:
+            with contextlib.suppress(OutageError):  # then the next run sees what is gone
+                queued = await stream.queued()
+                gaps.suspect(STOOD_STILL, queued, here.event_id)
+                await gaps.write()

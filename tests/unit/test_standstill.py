@@ -10,7 +10,7 @@ import pytest
 
 from app.traces import standstill
 from app.traces.gapwatch import GapWatch
-from app.traces.standstill import STILL_SECONDS, STOOD_STILL, Standstill
+from app.traces.standstill import STILL_SECONDS, STOOD_STILL, suspect_standstills
 from tests.unit.test_gapwatch import GapStore
 
 
@@ -46,7 +46,7 @@ async def suspected(
         gaps.stored(0, tick[1])
         return now
 
-    task = asyncio.create_task(Standstill(gaps, recorder, Stream(), clock).watch())  # type: ignore[arg-type]
+    task = asyncio.create_task(suspect_standstills(gaps, recorder, Stream(), clock))  # type: ignore[arg-type]
     await done.wait()
     task.cancel()
     gaps.stored(30, 1_000)
