@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.store.capture.leases import lock_trace
 from app.store.database import tables
-from app.store.database.subject import Subject, reads, writes
+from app.store.database.subject import Subject, reading, writes
 from app.stored.capture import HeldRule
 from app.tracker.links import Origin, Rule, RuleError, TraceRule, check_own
 from app.tracker.links.origins import rule_as_text, rule_from_text
@@ -27,18 +27,32 @@ _held = tables.link_rules.c
 _own = tables.own_link_rules.c
 
 
+async def own(connection: AsyncConnection, trace_id: int) -> list[Rule]:
+    """The rules that people have set for a trace, in order."""
+    query = select(_own.rule).where(_own.trace_id == trace_id).order_by(_own.position)
+    rules = map(_read, (await connection.execute(query)).scalars())
+    return [rule for rule in rules if rule is not None]
+
+
+async def held(connection: AsyncConnection, trace_id: int) -> list[HeldRule]:
+    """The rules that a trace's events are read by, in order."""
+    query = (
+        select(_held.rule, _held.origin, _held.from_event_id)
+        .where(_held.trace_id == trace_id)
+        .order_by(_held.position)
+    )
+    return [
+        HeldRule(TraceRule(rule, Origin(origin)), from_event_id)
+        for text, origin, from_event_id in await connection.execute(query)
+        if (rule := _read(text)) is not None
+    ]
+
+
 class LinkRules(Subject):
     """The rules of all traces. ``of_all`` are those that hold in every virtual host."""
 
-    @reads
-    async def own(self, connection: AsyncConnection, trace_id: int) -> list[Rule]:
-        """Those that people have set for a trace, in order."""
-        return await own(connection, trace_id)
-
-    @reads
-    async def held(self, connection: AsyncConnection, trace_id: int) -> list[HeldRule]:
-        """Those that a trace's events are read by, in order."""
-        return await held(connection, trace_id)
+    own = reading(own)
+    held = reading(held)
 
     @writes
     async def put(
@@ -87,27 +101,6 @@ class LinkRules(Subject):
         )
         if gone.rowcount == 0:
             raise NotFoundError("this virtual host has no rule of its own of that name")
-
-
-async def own(connection: AsyncConnection, trace_id: int) -> list[Rule]:
-    """The rules that people have set for a trace, in order."""
-    query = select(_own.rule).where(_own.trace_id == trace_id).order_by(_own.position)
-    rules = map(_read, (await connection.execute(query)).scalars())
-    return [rule for rule in rules if rule is not None]
-
-
-async def held(connection: AsyncConnection, trace_id: int) -> list[HeldRule]:
-    """The rules that a trace's events are read by, in order."""
-    query = (
-        select(_held.rule, _held.origin, _held.from_event_id)
-        .where(_held.trace_id == trace_id)
-        .order_by(_held.position)
-    )
-    return [
-        HeldRule(TraceRule(rule, Origin(origin)), from_event_id)
-        for text, origin, from_event_id in await connection.execute(query)
-        if (rule := _read(text)) is not None
-    ]
 
 
 async def hold(

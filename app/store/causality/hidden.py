@@ -8,7 +8,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.causality.ranges import names_of
-from app.store.database.subject import Subject, reads
+from app.store.database.subject import Subject, reading, reads
 from app.store.reading.events import MAX_ID
 from app.stored.causality import HiddenLink, HiddenWay, HiddenWays
 from model.who import Who
@@ -32,38 +32,13 @@ _NEWEST = text(
 ).bindparams(hidden=int(Way.hidden))
 
 
-class Hidden(Subject):
-    """The hidden ways of all traces."""
-
-    @reads
-    async def newest(
-        self,
-        connection: AsyncConnection,
-        trace_id: int,
-        *,
-        before: int | None = None,
-        limit: int = 100,
-    ) -> list[HiddenLink]:
-        """The links of the newest ``limit`` publishes that have any, newest first.
-
-        ``before``: only of publishes with a smaller id, for the next page.
-        """
-        return await _newest(connection, trace_id, before, limit)
-
-    @reads
-    async def ways(self, connection: AsyncConnection, trace_id: int, vhost: str) -> HiddenWays:
-        """The newest links by rule and participants, those used last first."""
-        links = await _newest(connection, trace_id, None, MOST + 1)
-        effects = list(dict.fromkeys(link.effect for link in links))
-        truncated = len(effects) > MOST
-        if truncated:
-            links = [link for link in links if link.effect != effects[-1]]
-        return HiddenWays(vhost, len(links), truncated, _ways(links))
-
-
-async def _newest(
-    connection: AsyncConnection, trace_id: int, before: int | None, limit: int
+async def newest(
+    connection: AsyncConnection, trace_id: int, *, before: int | None = None, limit: int = 100
 ) -> list[HiddenLink]:
+    """The links of the newest ``limit`` publishes that have any, newest first.
+
+    ``before``: only of publishes with a smaller id, for the next page.
+    """
     asked = {"trace": trace_id, "before": MAX_ID if before is None else before, "most": limit}
     rows = (await connection.execute(_NEWEST, asked)).all()
     givers = [row.own if row.handed is None else row.handed for row in rows]
@@ -81,6 +56,22 @@ async def _newest(
         )
         for row, giver in zip(rows, givers, strict=True)
     ]
+
+
+class Hidden(Subject):
+    """The hidden ways of all traces."""
+
+    newest = reading(newest)
+
+    @reads
+    async def ways(self, connection: AsyncConnection, trace_id: int, vhost: str) -> HiddenWays:
+        """The newest links by rule and participants, those used last first."""
+        links = await newest(connection, trace_id, limit=MOST + 1)
+        effects = list(dict.fromkeys(link.effect for link in links))
+        truncated = len(effects) > MOST
+        if truncated:
+            links = [link for link in links if link.effect != effects[-1]]
+        return HiddenWays(vhost, len(links), truncated, _ways(links))
 
 
 def _ways(newest_first: Iterable[HiddenLink]) -> list[HiddenWay]:
