@@ -146,12 +146,14 @@ class Misfit:
 
     Of ``publishes``, ``apart`` are by participants that never received: of a policy among `FINE`,
     those of clients that receive as other participants; of others all, where they are nearly all.
+    Or else the names of ``halves``: one that only receives, and one that only publishes.
     """
 
     vhost: str
     policy: str
     publishes: int
     apart: int
+    halves: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +237,14 @@ def doubts_of(
 
 def _of_misfit(misfit: Misfit) -> Doubt:
     verb = "is" if misfit.apart == 1 else "are"
+    if misfit.halves is not None:
+        receiving, publishing = misfit.halves
+        return Doubt(
+            f"at a place that several programs share {receiving!r} only receives and"
+            f" {publishing!r} only publishes, as one user: they may be connections of one program",
+            f"rabbitmq-itc restamp {shlex.quote(misfit.vhost)} --participant host takes all of a"
+            " user at a place together, and so does one name for both",
+        )
     if misfit.policy not in FINE:
         return Doubt(
             f"{misfit.apart} of {misfit.publishes} publishes {verb} by participants that received"
@@ -315,7 +325,11 @@ def misfit_of(clients: Sequence[Client]) -> Misfit | None:
     publishes = sum(each.publishes for each in clients)
     if policy not in FINE:
         apart = _apart_at_all(clients, publishes)
-        return Misfit(vhost, policy, publishes, apart) if apart else None
+        halves = _halves(clients) if policy == "client" else None
+        is_sign = apart or halves is not None
+        return (
+            Misfit(vhost, policy, publishes, apart, None if apart else halves) if is_sign else None
+        )
     receiving = [each for each in clients if each.receives]
     known = {(each.user, each.place) for each in receiving}
     known_by_name = {(each.user, each.place, each.client) for each in receiving}
@@ -336,6 +350,23 @@ def _apart_at_all(clients: Sequence[Client], publishes: int) -> int:
     alone = sum(each.alone for each in clients)
     is_sign = publishes >= LEAST_PUBLISHES and publishes - alone < LEAST_SHARE * publishes
     return alone if is_sign and any(each.receives for each in clients) else 0
+
+
+def _halves(clients: Sequence[Client]) -> tuple[str, str] | None:
+    """The names of two clients of one user at one place that may be connections of one program.
+
+    Only where programs share a place does one user have clients of several names there. Those
+    without a name are in doubt anyway.
+    """
+    receiving = {
+        (each.user, each.place): each.client
+        for each in clients
+        if each.client and each.receives and not each.publishes
+    }
+    for each in clients:
+        if each.client and each.alone and (half := receiving.get((each.user, each.place))):
+            return half, each.client
+    return None
 
 
 def _is_loopback(place: str) -> bool:

@@ -42,8 +42,10 @@ _APART = r"(?:[^\w)\]}]|_)"
 _VARIES = tuple(
     re.compile(pattern)
     for pattern in (
-        # Spring's and NServiceBus's connections to publish with, and to consume with.
-        r"(.*\S)(?:\.publisher| Publish| MessagePump)",
+        # NServiceBus's connections to publish with, and to consume with; Spring's and anybody's.
+        r"(.*\S)(?: Publish| MessagePump)",
+        rf"(?i:(.*?){_APART}+(?:consumer|producer|subscriber|publisher|sub|pub|reader|writer"
+        r"|receiver|sender|listener))",
         r"(.*?)\s*#[0-9a-f]+:\d+",  # Spring's identity of an object, and a counter
         rf"(?i:(.*?){_APART}*\b[0-9a-f]{{8}}-{_HEX4}-{_HEX4}-{_HEX4}-[0-9a-f]{{12}}[)\]}}]?)",
         rf"(?i:(.*?){_APART}+(?=[a-f]*\d)[0-9a-f]{{8,40}})",  # a UUID without dashes, or a hash

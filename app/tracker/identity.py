@@ -113,15 +113,17 @@ class SharedPlaces:
 _REMEMBERED = 10_000
 
 
-def way_between(one: Identity, other: Identity, places: SharedPlaces) -> Way:
+def way_between(one: Identity, other: Identity, places: SharedPlaces, *, halves: bool) -> Way:
     """`Way.missed` if two participants may be of one program, else `Way.hidden`.
 
-    At a shared place programs are told apart by their clients' names, as far as they have any.
+    At a shared place programs are told apart by their clients' names, as far as they have any. But
+    where one has only received and the other only published they may be ``halves`` of one, whose
+    connections have two names.
     """
     if one.user != other.user or one.place is None or one.place != other.place:
         return Way.hidden
     is_named = one.client is not None and other.client is not None
-    if is_named and one.client != other.client and places.is_shared(one.place):
+    if is_named and not halves and one.client != other.client and places.is_shared(one.place):
         return Way.hidden
     return Way.missed
 

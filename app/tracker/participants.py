@@ -15,7 +15,7 @@ from typing import TypeAlias
 import msgspec
 
 from app.tracker.events import ChannelState, ParticipantState, Reference
-from app.tracker.identity import Identities, Identity, Policy, SharedPlaces
+from app.tracker.identity import Identities, Identity, Policy, SharedPlaces, way_between
 from app.tracker.lasts import LastEvents
 from app.tracker.records import Channel
 from itc import IdPool, Stamp, pack, receive
@@ -147,6 +147,12 @@ class Participant:
         self.known, self.missed, self.hidden = state.known, state.missed, state.hidden
         self.last = Reference(stamp, pack(stamp), state.lamport, last_event_id)
         return self
+
+
+def way_from(owner: Participant, publisher: Participant, places: SharedPlaces) -> Way:
+    """The way to what a participant names next from another's event that it has not in its past."""
+    halves = not owner.published and not publisher.reacts
+    return way_between(owner.identity, publisher.identity, places, halves=halves)
 
 
 class ParticipantRegistry:

@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 
 from app.tracker.events import Edge, Influence, ParticipantState, Reference
-from app.tracker.identity import Policy, SharedPlaces, way_between
+from app.tracker.identity import Policy, SharedPlaces
 from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Names
 from app.tracker.links.rule import SPANS_RULE
 from app.tracker.links.rules import Rules
-from app.tracker.participants import Participant, ParticipantRegistry
+from app.tracker.participants import Participant, ParticipantRegistry, way_from
 from app.tracker.quiet import Quiet
 from app.tracker.records import Channel, Deliver, Publish, Record
 from app.tracker.step import Steps
@@ -376,7 +376,7 @@ class Restamper:
             return Way(link.way)
         if acting[1] is publisher or cause.clock.leq(publisher.stamp):
             return Way.known
-        return way_between(acting[1].identity, publisher.identity, self._places)
+        return way_from(acting[1], publisher, self._places)
 
     def _changed(
         self, stored: tuple[StoredLink, ...], links: tuple[StoredLink, ...]

@@ -97,8 +97,9 @@ HIDDEN = Way.hidden
         (Policy.user, "10.0.0.7", "10.0.0.8", Way.known),
         (Policy.channel, "127.0.0.1/orders1", "127.0.0.1/orders2", Way.missed),
         (Policy.client, "127.0.0.1/orders1", "127.0.0.1/orders2", Way.known),
-        (Policy.channel, "127.0.0.1/orders1", "127.0.0.1/relay1", HIDDEN),  # two programs there
-        (Policy.client, "127.0.0.1/orders1", "127.0.0.1/relay1", HIDDEN),
+        # One that only receives and one that only publishes may be two halves of a program.
+        (Policy.channel, "127.0.0.1/orders1", "127.0.0.1/relay1", Way.missed),
+        (Policy.client, "127.0.0.1/orders1", "127.0.0.1/relay1", Way.missed),
         (Policy.client, "127.0.0.1/orders1", "127.0.0.1/1", Way.missed),  # of which nobody knows
         (Policy.host, "127.0.0.1/orders1", "127.0.0.1/1", Way.known),
     ],
@@ -121,6 +122,29 @@ def test_a_policy_misses_what_reached_its_program_and_not_what_came_by_another_w
     count = counted(tracker)
     assert (count.known, count.missed, count.hidden) == (its.known, its.missed, its.hidden)
     assert count.fit == {Way.known: 1.0, HIDDEN: None}.get(way, 0.0)
+
+
+@pytest.mark.parametrize("policy", [Policy.client, Policy.channel])
+@pytest.mark.parametrize("half", [0, 1])
+def test_two_names_at_a_shared_place_are_two_programs_where_one_of_them_does_both(
+    policy: Policy, half: int
+) -> None:
+    tracker, programs = tracker_of(policy), ["127.0.0.1/orders1", "127.0.0.1/relay1"]
+    for who in programs:
+        tracker.introduce(at(who), who[10:-1])
+    both = programs[half]
+    *_, effect = stamped(
+        [
+            publish("a", "p", id="0"),
+            deliver(both, "p", "0"),
+            publish(both),
+            publish("a", "q", id="1"),
+            deliver(programs[0], "q", "1"),
+            publish(programs[1], names="1"),
+        ],
+        tracker,
+    )
+    assert [edge.way for edge in effect.edges if is_certain(edge)] == [HIDDEN]
 
 
 def test_another_user_at_the_same_place_is_another_program() -> None:

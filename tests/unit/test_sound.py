@@ -110,6 +110,30 @@ def test_where_hardly_anybody_who_publishes_receives_no_policy_is_sure(
     assert all(one.startswith(f"{apart} of 100 publishes are by participants") for one in said)
 
 
+def named(who: str, *, publishes: int, receives: int, place: str = "127.0.0.1") -> Client:
+    user, client = who.split()
+    alone = 0 if receives else publishes
+    return Client("/", "client", user, place, client, publishes, alone, receives)
+
+
+def test_two_names_of_which_one_only_receives_and_one_only_publishes_may_be_one_program() -> None:
+    reading, writing = (
+        named("shop in", publishes=0, receives=1),
+        named("shop out", publishes=9, receives=0),
+    )
+    misfit = misfit_of([named("shop web", publishes=9, receives=1), reading, writing])
+    [said] = sentences([], misfit)
+    assert said.startswith("at a place that several programs share 'in' only receives and 'out'")
+    assert said.endswith("and so does one name for both")
+    for other in (
+        named("shop out", publishes=9, receives=1),
+        named("other out", publishes=9, receives=0),
+        named("shop out", publishes=9, receives=0, place="127.0.0.2"),
+        named("shop out", publishes=0, receives=1),
+    ):
+        assert misfit_of([reading, other]) is None
+
+
 def test_the_command_can_be_pasted_whatever_the_virtual_host_is_called() -> None:
     [doubt] = doubts_of([], Misfit("a b; rm", "connection", 1, 1))
     assert doubt.remedy == "rabbitmq-itc restamp 'a b; rm' --participant client sees it"

@@ -24,12 +24,12 @@ from collections.abc import Callable, Iterable
 
 from app.tracker.events import Edge, NamedEvent, Reference
 from app.tracker.fingerprint import has_broker_headers
-from app.tracker.identity import SharedPlaces, way_between
+from app.tracker.identity import SharedPlaces
 from app.tracker.links.memory import LOOK_BACK, LinkCount, LinkMemory, are_of_one_message
 from app.tracker.links.names import Key, Names
 from app.tracker.links.rule import Rule
 from app.tracker.links.rules import Rules
-from app.tracker.participants import Participant
+from app.tracker.participants import Participant, way_from
 from app.tracker.records import Record
 from model.words import EdgeKind, Way
 
@@ -326,7 +326,7 @@ class Linker:
         owner = self._numbered(event.participant)
         if owner is None:
             return _HIDDEN
-        return way_between(owner.identity, publisher.identity, self._places)
+        return way_from(owner, publisher, self._places)
 
     def _is_past_of(self, event: NamedEvent, publisher: Participant) -> bool:
         """Whether another's event happened before whatever a participant does next, unlinked."""
