@@ -170,8 +170,9 @@ class Judge:
                 yield parted.number, situation
             if each == copy:
                 unseen = message.unseen_holders(each.queue, act.number)
-                is_classic = self._topology.queues[each.queue].limit is None
-                if act.redelivered and is_classic and not holders and len(unseen) == 1:
+                is_quorum = self._topology.queues[each.queue].limit is not None
+                says_so = act.redelivered and not copy.is_dead_letter and not is_quorum
+                if says_so and not holders and len(unseen) == 1:
                     yield unseen[0].number, "returned unseen"
             elif course.rejection is None:
                 reasons = message.silent_reasons(each, course)

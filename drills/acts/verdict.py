@@ -116,6 +116,9 @@ class Comparison:
         outcome.missing = len(self._seen.missing)
         outcome.unseen = len(self._seen.unseen)
         outcome.unexplained = len(self._truth.unexplained) + self._unknown_clocks()
+        for act in self._truth.unexplained[:EXAMPLES]:
+            about = [described(each) for each in self._log.acts if each.body == act.body]
+            outcome.examples += [f"not explained: {described(act)}", *(f"    {a}" for a in about)]
         await self._asked.ask_causes(self._numbers)
         await self._check_causes()
         suspected = self._compare_all()

@@ -129,7 +129,7 @@ class Worlds:
                     if copy.queue != act.queue:
                         continue
                     course = world.course(copy)
-                    if not self._may_be_handed(course, act):
+                    if not self._may_be_handed(copy, course, act):
                         continue
                     held = replace(course, holders=(*course.holders, act.number), is_held=True)
                     copies = {**world.copies, **courses, copy: held}
@@ -151,16 +151,18 @@ class Worlds:
             child = Lineage(copy.publish, (*copy.way, stay))
             yield from self._reachable(world, child, courses)
 
-    def _may_be_handed(self, course: Course, act: Act) -> bool:
+    def _may_be_handed(self, copy: Lineage, course: Course, act: Act) -> bool:
         if course.is_held or course.is_over:
             return False
         if course.purged is not None and act.since >= course.purged:
             return False
         if self._topology.queues[act.queue].limit is not None:
             return True
-        if act.redelivered:
-            return bool(course.holders or self.unseen_holders(act.queue, act.number))
-        return not course.holders
+        if not act.redelivered:
+            return not course.holders
+        # Since 4.0 a dead letter keeps the flag that it had in the queue where it died.
+        is_flagged = copy.is_dead_letter or bool(self.unseen_holders(act.queue, act.number))
+        return bool(course.holders) or is_flagged
 
     def unseen_holders(self, queue: str, before: int) -> list[Act]:
         """Who left a session that consumed a queue: it may have been handed what it never saw."""

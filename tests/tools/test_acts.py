@@ -288,3 +288,13 @@ def test_each_drawn_topology_has_every_situation() -> None:
         for rules in queues:
             if rules.dead_letters and rules.dead_letters.exchange == "":
                 assert rules.dead_letters.key in made.queues
+
+
+def test_a_dead_letter_may_keep_the_flag_of_the_queue_where_it_died() -> None:
+    """On RabbitMQ 4; on 3.x it comes without."""
+    told = LogStory()
+    told.publish("anna", "1", "work")
+    for name, kind in (("ben", ActKind.give_back), ("carl", ActKind.reject)):
+        told.log.part(kind, told.get(name, "1", "work", again=name == "carl"))
+    letter = told.get("dora", "1", "parked", again=True)
+    assert told.said(told.log.acts[1], letter) == "sure"
