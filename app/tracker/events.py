@@ -178,7 +178,8 @@ class PendingCopy(msgspec.Struct, frozen=True, gc=False):
     """One routed copy that was not handed over yet; ``number`` counts the trace's copies.
 
     ``recorded_at`` is in the tracker's own time (`app.tracker.progress`), which is behind the clock
-    by as long as the service was away.
+    by as long as the service was away, and so is when it ``expires`` if the message says so (else
+    0, as after a restart). ``participant`` is the number of who published it.
     """
 
     number: int
@@ -186,6 +187,8 @@ class PendingCopy(msgspec.Struct, frozen=True, gc=False):
     fingerprint: bytes
     cause: Reference
     recorded_at: int
+    participant: int
+    expires: int = 0
 
 
 class Checkpoint(msgspec.Struct):
@@ -206,11 +209,20 @@ class Checkpoint(msgspec.Struct):
 
 
 class Handover(msgspec.Struct, frozen=True):
-    """A past delivery that a redelivery or a dead letter may refer back to."""
+    """A past delivery that a redelivery or a dead letter may refer back to.
+
+    ``participant`` is the number of who was handed it. Where there were several ``candidates``, or
+    no publish is known (0), it stands for that itself as the ``cause``. ``has_brought``: its
+    publish has brought deaths along.
+    """
 
     queue: str
     fingerprint: bytes
     cause: Reference
+    delivery: Reference
+    participant: int
+    candidates: int | None = None
+    has_brought: bool = False
 
 
 class NamedEvent(msgspec.Struct, gc=False):

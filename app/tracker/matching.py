@@ -1,16 +1,23 @@
-"""Which publish a delivery came from: first in, first out for each queue and fingerprint.
+"""Which publish a delivery came from, and what else led to it.
 
-Two memories, both bounded:
+Three memories, each bounded:
 
 - **copies**: what a publish put into queues and nobody was handed yet. A first delivery takes the
   oldest copy of its fingerprint in its queue.
 - **handovers**: the last matched deliveries. The firehose shows no acknowledgement, so any of them
-  may come back, as a redelivery or as a dead letter.
+  may come back, as a redelivery or as a dead letter, which whoever held it has led to then. Among
+  them are copies that died and were handed to nobody: one death makes several dead letters.
+- **queues**: who published to a queue last, and what it has handed out.
 
-Messages with equal fingerprints in one queue cannot be told apart by anybody; among them a
-redelivery goes to the one handed over least often, the newest first. A consumer that dies is
-followed by a redelivery of what it had not acknowledged, which are its newest: so the set of
-causes is right, and only their order within equal messages is a guess.
+Messages with equal fingerprints in one queue cannot be told apart by anybody. Where one of several
+may be meant, there is no certain cause: all that may be are candidates, and one is the guess, that
+is taken from its memory. Of copies it is the oldest, as queues hand out first what came first; of
+redeliveries the one handed over least often, the newest first: a consumer that dies is followed by
+a redelivery of what it had not acknowledged, which are its newest.
+
+Copies vanish without a sign: purged, expired, pushed out. So equal ones are candidates until it is
+known that they are gone: their queue has handed out what came in clearly later, or was deleted, or
+their own time was over.
 
 A **stream** keeps what it hands out, for as many readers as come. The first to be handed a message
 takes its copy, and the handover is remembered by the message's place in the stream: whoever reads
@@ -19,21 +26,40 @@ that place is handed the same publish, equal messages or not, as a first deliver
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TypeAlias
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+
+import msgspec
 
 from app.tracker._memories import KeyedFifo
-from app.tracker.events import Handover, Matched, PendingCopy, Reference
-from app.tracker.fingerprint import BYTES, halves, of_stream, origins
-from app.tracker.records import Deliver
+from app.tracker.events import Handover, Influence, Matched, PendingCopy, Reference
+from app.tracker.fingerprint import (
+    BROUGHT_BYTES,
+    BYTES,
+    LAST_DEATH,
+    DeathOrigin,
+    brings_deaths,
+    dead_in,
+    halves,
+    newest_death,
+    of_stream,
+    origins,
+)
+from app.tracker.records import Deliver, Publish
 from app.tracker.reorder import Place, handover_of
 from app.tracker.streams import is_from_stream
 from app.tracker.taken import Takes
-from model.words import Match
+from model.words import EdgeKind, Match
 
 Key: TypeAlias = tuple[str, bytes]  # queue, fingerprint
 
-_ROUTED = Match.routed  # an enumeration's member takes a while to look up
+# An enumeration's member takes a while to look up.
+_ROUTED, _REDELIVERED, _DEAD_LETTERED = Match.routed, Match.redelivered, Match.dead_lettered
+_RETURNED, _REJECTED = EdgeKind.returned, EdgeKind.rejected
+_OVERFLOW, _CANDIDATE = EdgeKind.overflow, EdgeKind.candidate
+_UNMATCHED = Matched(Match.unmatched)
+_NOBODYS = Reference(None, b"", 0)
 
 # How far a redelivery looks back among equal messages: enough for any sensible prefetch.
 LOOK_BACK = 64
@@ -44,16 +70,104 @@ RECENT_HANDOVERS = 1_000
 # How many copies that are too old make room for one publish, beside those that are too many.
 AGED_AT_ONCE = 100
 
-# This many queues are remembered by name of which copies were dropped.
+# This many queues are remembered, and which copies were dropped in them.
 MOST_QUEUES = 10_000
+# This many participants that published to a queue, and this many in all queues.
+MOST_PUSHERS, MOST_PUSHERS_IN_ALL = 64, 50_000
+
+# This many participants may have published one of several equal messages, or held it; where there
+# are more, it is said that others may have.
+MOST_CANDIDATES = 16
+
+# Channels race: what is published this much later than something else (µs) comes in behind it.
+CLEARLY_LATER = 1_000_000
+# And a message is not handed over so long after its own time is over, whatever delays its trace.
+LONG_EXPIRED = 60_000_000
+
+LONGEST = 12  # digits of a time in ms
+MAXLEN = "maxlen"  # why something died that was pushed out of a queue
 
 # A copy with this many newer ones is in a queue that nobody empties. It may still be handed over,
 # so clocks are packed only from the number on at which trees would take hundreds of megabytes.
 RECENT_COPIES = 20_000
 
 
+class _Holding(msgspec.Struct, gc=False):
+    """A delivery that may come back: of a copy of ``cause``, or of another of as many candidates.
+
+    If there are none, no publish is known, and the delivery stands for it.
+    Without ``delivery`` it is a copy that died and was handed to nobody, with what led to that.
+    ``death`` is the time of that, or of the newest death of what was handed over, as the broker
+    wrote it; None where it is not known.
+    """
+
+    cause: Reference
+    number: int = 0  # the copy's
+    candidates: int | None = None
+    delivery: Reference | None = None
+    participant: int = 0
+    death: Any = None
+    has_brought: bool = False  # deaths, as its publish had them
+    influences: tuple[Influence, ...] = ()
+
+    @property
+    def identity(self) -> int:
+        # Restored references of one event are separate objects with the same id.
+        return self.cause.id or -id(self.cause)
+
+
+class _Queue(msgspec.Struct, gc=False):
+    """A queue: the newest copy of each participant that published to it, and the last two at all.
+
+    ``waiting`` is how many copies are there. All that were recorded clearly before ``handed``, and
+    all with smaller numbers than ``deleted``, are gone. ``newest`` and ``before`` are the last two
+    copies, ``at_delivery`` was the last when something was handed over last. ``is_refilled``: not
+    all that comes in are publishes; ``is_crowded``: not all participants are known.
+    """
+
+    pushers: dict[int, PendingCopy] = {}
+    newest: int = 0
+    before: int = 0
+    waiting: int = 0
+    handed: int = 0
+    deleted: int = 0
+    at_delivery: int = 0
+    is_refilled: bool = False
+    is_crowded: bool = False
+    letters_of: set[str] = set()
+
+
+class _Letter(msgspec.Struct, gc=False):
+    """What a dead letter may be of: copies that somebody held, that died already, and that wait."""
+
+    origin: DeathOrigin
+    held: dict[int, list[_Holding]]
+    dead: list[_Holding]
+    waiting: Key | None
+    is_more: bool
+
+    @property
+    def kind(self) -> EdgeKind:
+        return _REJECTED if self.origin.delivered_before else _RETURNED
+
+
+class _Equals(msgspec.Struct, gc=False):
+    """Of copies that are equal, each publisher's newest; ``is_more``: of some publishers none."""
+
+    newest: dict[int, PendingCopy]
+    is_more: bool = False
+
+    def add(self, copy: PendingCopy) -> None:
+        newest = self.newest
+        newest.pop(copy.participant, None)
+        newest[copy.participant] = copy
+        if len(newest) > MOST_CANDIDATES:
+            del newest[next(iter(newest))]
+            self.is_more = True
+
+
 class Matcher:
-    """The two memories, and the rule that finds a delivery's cause in them."""
+    """The memories, and the rules that find in them what led to a delivery."""
 
     def __init__(
         self, *, copies: int, copy_age: int, handovers: int, takes: Takes | None = None
@@ -70,14 +184,23 @@ class Matcher:
         self._copies: KeyedFifo[Key, PendingCopy] = (
             KeyedFifo()
         )  # each under its fingerprint's halves
-        self._handovers: KeyedFifo[Key, Reference] = KeyedFifo()
+        self._equals: dict[Key, _Equals] = {}  # where there are several of a first half
+        self._handovers: KeyedFifo[Key, _Holding] = KeyedFifo()
+        self._queues: dict[str, _Queue] = {}
+        self._pushers = 0  # of all queues
+        self._since = 1  # copies from this number on are known to their queues, and who pushed them
         self._next_copy = 1
         self._next_handover = 1
         self._stored = 1  # copies from this number on are not
         self._removed: list[int] = []
         self.copies_dropped = 0
+        self._dropped_until = 0  # when the newest of them was recorded
         self._forgotten: set[str] = set()  # the queues of copies that were dropped
         self._forgot_before = False  # nobody knows any more in which
+        # Of streams, where readers come to the same messages: those of which it was not clear
+        # which was read, with all that they may be.
+        self._unclear: OrderedDict[Key, dict[int, PendingCopy]] = OrderedDict()
+        self._holding = _Holding(_NOBODYS)  # what is handed over next
 
     @property
     def pending_copies(self) -> int:
@@ -91,29 +214,46 @@ class Matcher:
 
     def restore(self, next_copy: int, copies: list[PendingCopy], handovers: list[Handover]) -> None:
         """Fill the memories from a checkpoint; both lists oldest first."""
-        self._next_copy = self._stored = next_copy
+        self._next_copy = self._stored = self._since = next_copy
         self._forgot_before = self.copies_dropped > 0
         for copy in copies:
             self._wait(copy)
             copy.cause.waiting += 1
-        for handover in handovers:
-            self.handed_over(handover.queue, handover.fingerprint, handover.cause)
+            self._pushed(copy)
+            self._dropped_until = self._dropped_until or copy.recorded_at
+        for each in handovers:
+            holding = _Holding(each.cause, 0, each.candidates, each.delivery, each.participant)
+            holding.has_brought = each.has_brought
+            self._hold((each.queue, handover_of(each.fingerprint)), holding)
         if not self._takes.is_all:
             self._leave_out()
 
-    def published(self, queues: tuple[str, ...], mark: bytes, cause: Reference, now: int) -> None:
+    def published(
+        self, publish: Publish, mark: bytes, cause: Reference, participant: int, now: int
+    ) -> None:
         """Remember one copy for each queue that a publish was routed to."""
         # This is done for every publish, and the next two for every delivery: no call too many.
-        copies, number = self._copies, self._next_copy
+        copies, number, states = self._copies, self._next_copy, self._queues
+        queues = publish.routed_queues
         if not self._takes.is_all:
             queues = tuple(filter(self._takes.deliveries, queues))
         cause.waiting += len(queues)
+        expires = 0 if "expiration" not in publish.properties else _expires(publish, now)
         for queue in queues:
-            copy = PendingCopy(number, queue, mark, cause, now)
+            copy = PendingCopy(number, queue, mark, cause, now, participant, expires)
             if len(mark) == BYTES:
-                copies.add(number, (queue, mark), copy)
+                if copies.add(number, (queue, mark), copy) > 1:
+                    self._note_equal(copy)
             else:
                 self._wait(copy)
+            state = states.get(queue)
+            if state is not None and participant in state.pushers:
+                state.before, state.newest = state.newest, number
+                state.waiting += 1
+                state.pushers[participant] = copy
+            else:
+                self._pushed(copy)
+                states = self._queues
             number += 1
             aged = copies.get(number - RECENT_COPIES)
             if aged is not None:
@@ -173,50 +313,67 @@ class Matcher:
 
         Copies that died in a queue that hands out nothing that is taken are not kept.
         """
-        exchange = deliver.exchange
-        for origin in origins(deliver):
-            if not self._takes.deliveries(origin.queue):
-                return False
-            exchange = origin.exchange
-        return self._takes.publishes(exchange)
+        queues, exchange = dead_in(deliver)
+        return all(map(self._takes.deliveries, queues)) and self._takes.publishes(exchange)
 
-    def cause_of(self, deliver: Deliver, mark: bytes) -> Matched:
-        """Find what a delivery came from."""
-        match, cause = self._cause_of(deliver, mark)
-        return Matched(match, cause, cause)
-
-    def _cause_of(self, deliver: Deliver, mark: bytes) -> tuple[Match, Reference | None]:
-        """Find the publish behind a delivery; `Match.unmatched` with None when there is none."""
-        if len(mark) != BYTES:  # from a stream
-            return self._cause_of_reading(deliver, mark)
+    def cause_of(self, deliver: Deliver, mark: bytes, now: int) -> Matched:
+        """Find what led to a delivery, which is then to be `handed_over`."""
+        if len(mark) != BYTES:
+            return self._reading(deliver, mark, now)
         key = (deliver.queue, mark)
-        if deliver.redelivered and (cause := self._handed_over_before(key)):
-            return Match.redelivered, cause
+        if deliver.redelivered:
+            again = self._again(key, deliver)
+            if again is not None:
+                return again
         # A first delivery; or one flagged redelivered that the firehose never showed, as after
         # a broker's restart, which flags everything that survived it.
+        if self._equals and key in self._equals:
+            return self._one_of_equals(key, deliver, now)
         copy = self._copies.take(key)
-        if copy is not None:
-            return _ROUTED, self._left(copy)
-        if cause := self._dead_lettered(deliver):
-            return Match.dead_lettered, cause
-        return Match.unmatched, None
+        if copy is None:
+            return self._dead_letter(deliver, key, now) or self._unmatched(deliver)
+        cause, number = copy.cause, copy.number
+        cause.waiting -= 1
+        if number < self._stored:
+            self._removed.append(number)
+        state = self._queues.get(copy.queue)
+        if state is not None:
+            state.waiting -= 1
+            state.at_delivery = state.newest
+            if copy.recorded_at > state.handed and "priority" not in deliver.properties:
+                state.handed = copy.recorded_at
+        self._holding = _Holding(cause, number)
+        if deliver.redelivered or self.copies_dropped or len(copy.fingerprint) != BYTES:
+            return self._looked_into(key, deliver, copy)
+        return Matched(_ROUTED, cause, cause)
 
-    def handed_over(self, queue: str, mark: bytes, cause: Reference) -> None:
-        """Remember a matched delivery; the oldest one makes room."""
-        handovers, number = self._handovers, self._next_handover
-        handovers.add(number, (queue, mark[-BYTES:]), cause)  # as `handover_of` has it
-        self._next_handover = number + 1
+    def handed_over(self, queue: str, mark: bytes, delivery: Reference, participant: int) -> None:
+        """Remember the delivery that was asked about last; the oldest one makes room."""
+        holding, handovers, number = self._holding, self._handovers, self._next_handover
+        holding.delivery, holding.participant = delivery, participant
+        if holding.cause is _NOBODYS:
+            holding.cause = delivery
+        if holding.has_brought:
+            self._hold((queue, mark[-BYTES:]), holding)
+        else:
+            handovers.add(number, (queue, mark[-BYTES:]), holding)  # as `handover_of` has it
+            self._next_handover = number + 1
         if len(handovers) > self._most_handovers:
             handovers.take_oldest()
         aged = handovers.get(number + 1 - RECENT_HANDOVERS)
-        if aged is not None and not aged.waiting:
-            aged.rest()
+        if aged is not None:
+            if not aged.cause.waiting:
+                aged.cause.rest()
+            if aged.delivery is not None:
+                aged.delivery.rest()
 
     def causes(self) -> Iterator[Reference]:
         """Every publish that a later delivery may come from, some of them several times."""
         for copy in self._copies.values():
             yield copy.cause
-        yield from self._handovers.values()
+        for holding in self._handovers.values():
+            if holding.candidates != 0:
+                yield holding.cause
 
     def forget_before(self, event_id: int) -> None:
         """Drop what refers to events with smaller ids, which retention has removed."""
@@ -224,9 +381,27 @@ class Matcher:
             self._copies.take_oldest()
             self._left(copy)
         before, self._handovers = self._handovers, KeyedFifo()
-        for (queue, mark), cause in zip(before.keys(), before.values(), strict=True):
-            if not _is_before(cause, event_id):
-                self.handed_over(queue, mark, cause)
+        for key, holding in zip(before.keys(), before.values(), strict=True):
+            if _is_before(holding.cause, event_id):
+                if holding.delivery is None or _is_before(holding.delivery, event_id):
+                    continue
+                holding.cause, holding.candidates = holding.delivery, 0
+            self._hold(key, holding)
+        for queue in self._queues.values():
+            for number, copy in [*queue.pushers.items()]:
+                if _is_before(copy.cause, event_id):
+                    del queue.pushers[number]
+                    self._pushers -= 1
+        for candidates in self._unclear.values():
+            for number, copy in [*candidates.items()]:
+                if _is_before(copy.cause, event_id):
+                    del candidates[number]
+
+    def forget_queue(self, queue: str) -> None:
+        """Note that a queue was deleted, with all that it held until now."""
+        state = self._queues.get(queue)
+        if state is not None:
+            state.deleted = self._next_copy
 
     def has_forgotten(self, queue: str) -> bool:
         """Tell whether copies in this queue were forgotten; after a restart, whether any were."""
@@ -238,30 +413,339 @@ class Matcher:
         self._stored, self._removed = self._next_copy, []
         return changes
 
-    def _cause_of_reading(self, deliver: Deliver, mark: bytes) -> tuple[Match, Reference | None]:
-        """The cause of a delivery from a stream: of the place that was read, or of its first."""
-        queue, place = deliver.queue, (deliver.queue, handover_of(mark))
+    def _unmatched(self, deliver: Deliver) -> Matched:
+        """What is said of a delivery that nothing explains; yet it may be given back."""
+        self._refilled(deliver.queue)
+        self._holding = _Holding(_NOBODYS, candidates=0, death=newest_death(deliver))
+        return _UNMATCHED
+
+    def _looked_into(self, key: Key, deliver: Deliver, copy: PendingCopy) -> Matched:
+        """What else a first delivery may be than the only copy of its kind."""
+        is_doubtful = deliver.redelivered  # it was held by somebody who is not known
+        if self.copies_dropped and self._may_be_forgotten(deliver.queue):
+            is_doubtful = True
+        cause, has_brought = copy.cause, brings_deaths(copy.fingerprint)
+        self._holding.has_brought = has_brought
+        letter = self._letter(deliver, key) if has_brought and self._gets_letters(deliver) else None
+        if letter is None:
+            return Matched(_ROUTED, cause, cause, is_doubtful=is_doubtful)
+        # A dead letter of the message that was published again may be there as well.
+        influences, others, is_more = self._may_be(letter)
+        self._holding.candidates = others + 1
+        influences = (*_each([copy]), *influences)
+        return Matched(_ROUTED, None, cause, influences, others + 1, is_doubtful or is_more)
+
+    def _one_of_equals(self, key: Key, deliver: Deliver, now: int) -> Matched:
+        """What a first delivery is where several equal copies wait."""
+        self._drop_gone(key, deliver, now)
+        candidates, count, is_more = self._candidates(key)
+        copy = self._take(key, deliver)
+        if count == 1:
+            return self._looked_into(key, deliver, copy)
+        self._holding.candidates = count
+        self._holding.has_brought = brings_deaths(copy.fingerprint)
+        is_more |= deliver.redelivered
+        if self.copies_dropped and self._may_be_forgotten(deliver.queue):
+            is_more = True
+        return Matched(_ROUTED, None, copy.cause, _each(candidates), count, is_more)
+
+    def _take(self, key: Key, deliver: Deliver) -> PendingCopy:
+        """Take the oldest copy, which is there, as what is handed over next."""
+        copy = self._copies.take(key)
+        assert copy is not None  # noqa: S101
+        self._left(copy)
+        queue = self._queues.get(copy.queue)
+        if queue is not None:
+            queue.at_delivery = queue.newest
+            if copy.recorded_at > queue.handed and "priority" not in deliver.properties:
+                queue.handed = copy.recorded_at
+        self._holding = _Holding(copy.cause, copy.number)
+        return copy
+
+    def _drop_gone(self, key: Key, deliver: Deliver, now: int) -> None:
+        """Let go of the oldest equal copies, as far as it is known that they are gone."""
+        copies, queue = self._copies, self._queues.get(key[0])
+        is_in_order = "priority" not in deliver.properties
+        for _ in range(LOOK_BACK):
+            number = copies.first(key) if copies.count(key) > 1 else None
+            copy = None if number is None else copies.get(number)
+            if copy is None:
+                return
+            is_gone = 0 < copy.expires < now - LONG_EXPIRED
+            if queue is not None:
+                is_gone |= copy.number < queue.deleted
+                is_gone |= is_in_order and copy.recorded_at < queue.handed - CLEARLY_LATER
+            if not is_gone:
+                return
+            copies.take(key)
+            self._left(copy)
+
+    def _candidates(self, key: Key) -> tuple[list[PendingCopy], int, bool]:
+        """Equal copies that wait, each publisher's newest; how many; whether others publish."""
+        copies, count = self._copies, self._copies.count(key)
+        equals = self._equals.get(key)
+        if equals is None:
+            return copies.newest(key, 1), count, False
+        newest = [copy for copy in equals.newest.values() if copies.get(copy.number) is copy]
+        return newest, count, equals.is_more
+
+    def _again(self, key: Key, deliver: Deliver) -> Matched | None:
+        """What led to a delivery that is flagged as handed over before, if it was seen."""
+        death = newest_death(deliver)
+        held = [
+            each
+            for each in self._handovers.newest(key, LOOK_BACK)
+            if each.delivery is not None and (death is None or each.death in (None, death))
+        ]
+        if not held:
+            return None
+        self._refilled(deliver.queue)
+        # On some brokers the flag is from before the death, and this perhaps another letter.
+        is_flag_older = death is not None and LAST_DEATH in deliver.properties["headers"]
+        letter = self._letter(deliver, key) if is_flag_older else None
+        found = self._of_held(key, _by_copy(held), _REDELIVERED, _RETURNED)
+        self._holding.death = death
+        if letter is None:
+            return found
+        influences, candidates, is_more = self._may_be(letter)
+        self._holding.candidates = candidates = candidates + (found.candidates or 1)
+        influences = (*_uncertain(found.influences), *influences)
+        is_more |= found.is_doubtful
+        return Matched(_REDELIVERED, None, found.guess, influences, candidates, is_more)
+
+    def _of_held(
+        self, key: Key, copies: dict[int, list[_Holding]], match: Match, kind: EdgeKind
+    ) -> Matched:
+        """What led to a delivery of one of some copies that somebody held."""
+        is_one = len(copies) == 1
+        # The least often handed over; among equals the newest, which is the first here.
+        guess = min(copies.values(), key=len)[0]
+        candidates = guess.candidates if is_one else len(copies)
+        self._holding = _Holding(guess.cause, guess.number if is_one else 0, candidates)
+        self._holding.has_brought = guess.has_brought and match is _REDELIVERED
+        influences, is_more = _holders(copies, kind)
+        is_more |= self._handovers.count(key) > LOOK_BACK
+        if candidates == 0:
+            return Matched(Match.unmatched, None, None, influences, None, is_more)
+        cause = None if candidates else guess.cause
+        return Matched(match, cause, guess.cause, influences, candidates, is_more)
+
+    def _dead_letter(self, deliver: Deliver, key: Key, now: int) -> Matched | None:
+        """What led to a dead letter that is handed over for the first time, if that was seen."""
+        letter = self._letter(deliver, key, is_there=True)
+        if letter is None:
+            return None
+        self._refilled(deliver.queue)
+        origin = letter.origin
+        queue = self._queues.get(deliver.queue)
+        if queue is not None and len(queue.letters_of) < MOST_PUSHERS:
+            queue.letters_of.update(dead_in(deliver)[0][:1])
+        if letter.waiting is not None:
+            self._drop_gone(letter.waiting, deliver, now)
+        influences, candidates, is_doubtful = self._may_be(letter)
+        taken = None
+        if letter.held and (origin.delivered_before or candidates == 1):
+            place = (origin.queue, origin.fingerprint)
+            found = self._of_held(place, letter.held, _DEAD_LETTERED, letter.kind)
+        elif letter.dead:
+            its = letter.dead[0]
+            self._holding = _Holding(its.cause, its.number, its.candidates)
+            cause = None if its.candidates else its.cause
+            found = Matched(_DEAD_LETTERED, cause, its.cause, its.influences, its.candidates)
+        elif letter.waiting is not None:
+            taken = self._take_dead(letter.waiting)
+            found = Matched(_DEAD_LETTERED, taken.cause, taken.cause)
+        else:
+            place = (origin.queue, origin.fingerprint)
+            found = self._of_held(place, letter.held, _DEAD_LETTERED, letter.kind)
+        if candidates > 1:
+            self._holding.candidates = candidates
+            found = Matched(_DEAD_LETTERED, None, found.guess, influences, candidates)
+        influences, is_doubtful = found.influences, is_doubtful or found.is_doubtful
+        if origin.delivered_before:
+            is_doubtful |= not letter.held
+        elif origin.death.reason == MAXLEN and not letter.dead:
+            pushed, is_more = self._pushed_out(origin.queue, taken, is_one=candidates == 1)
+            influences, is_doubtful = (*influences, *pushed), is_doubtful or is_more
+        holding = self._holding
+        if taken is not None:
+            self._hold(
+                (origin.queue, taken.fingerprint[:BYTES]),
+                _Holding(
+                    taken.cause,
+                    taken.number,
+                    holding.candidates,
+                    death=origin.death.time,
+                    has_brought=brings_deaths(taken.fingerprint),
+                    influences=influences,
+                ),
+            )
+        for death in origin.later:  # in queues where nobody was seen to be handed it
+            is_doubtful |= death.is_delivered_before
+            if death.reason == MAXLEN and isinstance(death.queue, str):
+                pushed, is_more = self._pushed_out(death.queue, None, is_one=False)
+                influences, is_doubtful = (*influences, *pushed), is_doubtful or is_more
+        holding.death = newest_death(deliver)
+        return Matched(
+            found.match, found.cause, found.guess, influences, found.candidates, is_doubtful
+        )
+
+    def _letter(self, deliver: Deliver, key: Key, *, is_there: bool = False) -> _Letter | None:
+        """What a dead letter may be of.
+
+        No copy of which this letter was handed over before: within a queue one like it is of
+        another death. Unless there is nothing else and it ``is_there``, as a redelivery may have
+        overtaken it.
+        """
+        handed: set[int] | None = None
+        overtaken: _Letter | None = None
+        for origin in origins(deliver):
+            places = [*origin.places]
+            waiting = next((place for place in places if place in self._copies), None)
+            found: list[_Holding] = []
+            is_more = False
+            for place in places:
+                if place in self._handovers:
+                    found += self._handovers.newest(place, LOOK_BACK)
+                    is_more |= self._handovers.count(place) > LOOK_BACK
+            if not found and waiting is None:
+                continue
+            if handed is None:
+                handed = {
+                    each.identity
+                    for each in self._handovers.newest(key, LOOK_BACK)
+                    if each.delivery is not None and each.candidates is None
+                }
+            if is_there and overtaken is None:
+                held = _by_copy(each for each in found if each.delivery is not None)
+                overtaken = _Letter(origin, held, [], None, is_more) if held else None
+            found = [each for each in found if each.identity not in handed]
+            held = _by_copy(each for each in found if each.delivery is not None)
+            dead = [
+                each
+                for each in found
+                if each.delivery is None and _is_same(each.death, origin.death.time)
+            ]
+            if origin.delivered_before:
+                dead, waiting = [], None if held else waiting
+            if held or dead or waiting is not None:
+                return _Letter(origin, held, dead, waiting, is_more)
+        return overtaken
+
+    def _may_be(self, letter: _Letter) -> tuple[tuple[Influence, ...], int, bool]:
+        """All that a dead letter may be of, how many copies that are, and whether of more."""
+        influences, is_more = _holders(letter.held, letter.kind, is_one=False)
+        is_more |= letter.is_more
+        count = len(letter.held) + len(letter.dead)
+        for its in letter.dead[:MOST_CANDIDATES]:
+            influences += (Influence(_CANDIDATE, its.cause, 0, False), *_uncertain(its.influences))
+        is_more |= len(letter.dead) > MOST_CANDIDATES
+        if letter.waiting is not None:
+            waiting, number, are_more = self._candidates(letter.waiting)
+            influences += _each(waiting)
+            count, is_more = count + number, is_more or are_more
+        return influences, count, is_more
+
+    def _pushed_out(
+        self, name: str, copy: PendingCopy | None, *, is_one: bool
+    ) -> tuple[tuple[Influence, ...], bool]:
+        """Which publishes made a queue too long, so that a copy had to go; and whether others may.
+
+        It was the only one that came in behind, if the copy was the first in the queue. A queue may
+        also refuse what comes in when it is full: then it was filled by what came before.
+        """
+        queue = self._queues.get(name)
+        if queue is None:
+            return (), True
+        others = [each for each in queue.pushers.values() if each is not copy]
+        is_known = copy is not None and copy.number >= self._since
+        is_alone = (
+            is_one
+            and is_known
+            and copy is not None
+            and queue.before == copy.number
+            and queue.waiting == 1
+            and queue.at_delivery < copy.number
+            and not queue.is_refilled
+        )
+        newest = [each for each in others if each.number == queue.newest]
+        if is_alone and newest:
+            return (Influence(_OVERFLOW, newest[0].cause, newest[0].participant, True),), False
+        influences = tuple(
+            Influence(_OVERFLOW, each.cause, each.participant, False) for each in others
+        )
+        return influences, queue.is_refilled or queue.is_crowded or not is_known
+
+    def _take_dead(self, key: Key) -> PendingCopy:
+        """Take the oldest copy, which is there, as one that died."""
+        copy = self._copies.take(key)
+        assert copy is not None  # noqa: S101
+        self._left(copy)
+        self._holding = _Holding(copy.cause, copy.number)
+        return copy
+
+    def _reading(self, deliver: Deliver, mark: bytes, now: int) -> Matched:
+        """What was read from a stream: the place that was read before, or what comes next there."""
+        place = (deliver.queue, handover_of(mark))
         # A place that the publish had itself: the queue is another, which hands it out once.
         if not deliver.redelivered and place in self._copies:
-            return Match.routed, self._take_copy(place)
-        if cause := self._handed_over_before(place):
-            if deliver.redelivered:  # which no stream says
-                return Match.redelivered, cause
-            # A stream shows deaths only of what died on the way there: it loses those that a client
-            # copied (`app.tracker.streams`).
-            dead = any(origins(deliver))
-            return Match.dead_lettered if dead else Match.routed, cause
-        keys = [(queue, each) for each in of_stream(deliver, mark)]
+            return self._read([place], deliver)
+        held = self._handovers.newest(place, LOOK_BACK)
+        if held and deliver.redelivered:  # which no stream says
+            return self._of_held(place, _by_copy(held), _REDELIVERED, _RETURNED)
+        if held:
+            return self._read_again(held, deliver, mark)
+        keys = [(deliver.queue, each) for each in of_stream(deliver, mark)]
         # What the stream made equal comes out in the order in which it went in.
-        waiting = [(number, key) for key in keys if (number := self._copies.first(key)) is not None]
-        if waiting and (cause := self._take_copy(min(waiting)[1])):
-            return Match.routed, cause
-        # What was read by a version that did not note places.
-        if cause := self._handed_over_before(keys[0]):
-            return Match.routed, cause
-        if cause := self._dead_lettered(deliver):
-            return Match.dead_lettered, cause
-        return Match.unmatched, None
+        if any(key in self._copies for key in keys):
+            return self._read(keys, deliver)
+        return self._dead_letter(deliver, place, now) or self._unmatched(deliver)
+
+    def _read(self, keys: list[Key], deliver: Deliver) -> Matched:
+        """What was read at a place for the first time: one of the copies with these keys."""
+        copies = {
+            copy.number: copy
+            for key in keys
+            for copy in (*self._copies.newest(key, MOST_CANDIDATES), self._oldest(key))
+            if copy is not None
+        }
+        unclear = self._unclear.pop(keys[0], None)
+        oldest = copies[min(copies)]
+        self._take((oldest.queue, oldest.fingerprint[:BYTES]), deliver)
+        if len(copies) == 1 and unclear is None:
+            return Matched(_ROUTED, oldest.cause, oldest.cause)
+        candidates = (unclear or {}) | {
+            copies[number].participant: copies[number] for number in sorted(copies)
+        }
+        if len(self._unclear) >= MOST_QUEUES:
+            self._unclear.popitem(last=False)
+        self._unclear[keys[0]] = candidates
+        is_more = len(candidates) > MOST_CANDIDATES or len(copies) > MOST_CANDIDATES
+        count = self._holding.candidates = max(2, len(copies))
+        those = _each([*candidates.values()][-MOST_CANDIDATES:])
+        return Matched(_ROUTED, None, oldest.cause, those, count, is_more)
+
+    def _read_again(self, held: list[_Holding], deliver: Deliver, mark: bytes) -> Matched:
+        """What was read before at the same place, which nobody has to give back."""
+        copies = _by_copy(held)
+        guess = min(copies.values(), key=len)[0]
+        candidates = guess.candidates if len(copies) == 1 else len(copies)
+        # A stream shows deaths only of what died on the way there: it loses those that a client
+        # copied (`app.tracker.streams`).
+        match = _DEAD_LETTERED if any(origins(deliver)) else _ROUTED
+        self._holding = _Holding(guess.cause, guess.number, candidates)
+        if not candidates:
+            return Matched(match, guess.cause, guess.cause) if candidates is None else _UNMATCHED
+        unclear = self._unclear.get((deliver.queue, mark[:BYTES]))
+        if unclear:
+            those = _each(unclear.values())
+        else:
+            those, _ = _holders(copies, _CANDIDATE, is_one=False)
+        return Matched(match, None, guess.cause, those, candidates)
+
+    def _oldest(self, key: Key) -> PendingCopy | None:
+        number = self._copies.first(key)
+        return None if number is None else self._copies.get(number)
 
     def _leave_out(self) -> None:
         """Forget what waits in queues that were taken once, and are no more."""
@@ -271,26 +755,82 @@ class Matcher:
                 if taken is not None:
                     self._left(taken)
 
-    def _take_copy(self, key: Key) -> Reference | None:
-        """Take the oldest copy that is equal to the oldest one of a key, a first or second half."""
-        number = self._copies.first(key)
-        first = None if number is None else self._copies.get(number)
-        if first is None:
-            return None
-        copy = self._copies.take((first.queue, first.fingerprint[:BYTES]))
-        return None if copy is None else self._left(copy)
-
     def _wait(self, copy: PendingCopy) -> None:
         keys = tuple((copy.queue, each) for each in halves(copy.fingerprint))
-        self._copies.add_under(copy.number, keys, copy)
+        if self._copies.add_under(copy.number, keys, copy) > 1:
+            self._note_equal(copy)
 
-    def _left(self, copy: PendingCopy) -> Reference:
-        """Note that a copy was taken; return the publish that it is of."""
-        cause = copy.cause
-        cause.waiting -= 1
-        if copy.number < self._stored:
-            self._removed.append(copy.number)
-        return cause
+    def _note_equal(self, copy: PendingCopy) -> None:
+        """Note whose copy it is that has come to others that are equal."""
+        key = (copy.queue, copy.fingerprint[:BYTES])
+        equals = self._equals.get(key)
+        if equals is None:
+            both = self._copies.newest(key, 2)
+            if len(both) < 2:  # it is only in another half that it is equal
+                return
+            equals = self._equals[key] = _Equals({})
+            equals.add(both[1])
+        equals.add(copy)
+
+    def _pushed(self, copy: PendingCopy) -> None:
+        """Note a copy that has come to its queue."""
+        queue = self._queues.get(copy.queue)
+        if queue is None:
+            if len(self._queues) >= MOST_QUEUES or self._pushers >= MOST_PUSHERS_IN_ALL:
+                self._queues, self._pushers, self._since = {}, 0, copy.number
+            queue = self._queues[copy.queue] = _Queue()
+        queue.before, queue.newest = queue.newest, copy.number
+        queue.waiting += 1
+        pushers = queue.pushers
+        if copy.participant not in pushers:
+            if len(pushers) >= MOST_PUSHERS:
+                del pushers[next(iter(pushers))]
+                queue.is_crowded = True
+            else:
+                self._pushers += 1
+        pushers[copy.participant] = copy
+
+    def _refilled(self, name: str) -> None:
+        """Note that a queue holds more than what is published to it."""
+        queue = self._queues.get(name)
+        if queue is not None:
+            queue.is_refilled = True
+
+    def _gets_letters(self, deliver: Deliver) -> bool:
+        """Tell whether a queue has handed out a dead letter of the same queue before."""
+        queue = self._queues.get(deliver.queue)
+        return queue is not None and not queue.letters_of.isdisjoint(dead_in(deliver)[0][:1])
+
+    def _may_be_forgotten(self, name: str) -> bool:
+        """Tell whether a delivery may be of a copy that was dropped, equal to one that was not."""
+        if not self.has_forgotten(name):
+            return False
+        queue = self._queues.get(name)
+        return queue is None or queue.handed - CLEARLY_LATER <= self._dropped_until
+
+    def _hold(self, key: Key, holding: _Holding) -> None:
+        """Remember a delivery, or a copy that died; the oldest makes room."""
+        keys: tuple[Key, ...] = (key,)
+        if holding.has_brought:
+            keys = (key, (key[0], key[1][:BROUGHT_BYTES]))
+        self._handovers.add_under(self._next_handover, keys, holding)
+        self._next_handover += 1
+        if len(self._handovers) > self._most_handovers:
+            self._handovers.take_oldest()
+
+    def _left(self, copy: PendingCopy) -> None:
+        """Note that a copy was taken."""
+        copy.cause.waiting -= 1
+        number = copy.number
+        if number < self._stored:
+            self._removed.append(number)
+        queue = self._queues.get(copy.queue)
+        if queue is not None:
+            queue.waiting -= 1
+        if self._equals:
+            key = (copy.queue, copy.fingerprint[:BYTES])
+            if key in self._equals and self._copies.count(key) < 2:
+                del self._equals[key]
 
     def _drop_excess(self, now: int, most: int) -> None:
         for _ in range(most):
@@ -302,29 +842,66 @@ class Matcher:
             self._copies.take_oldest()
             self._left(copy)
             self.copies_dropped += 1
+            self._dropped_until = copy.recorded_at
             if len(self._forgotten) < MOST_QUEUES:
                 self._forgotten.add(copy.queue)
             else:
                 self._forgot_before = True
 
-    def _handed_over_before(self, key: Key) -> Reference | None:
-        times: dict[int, list[Reference]] = {}
-        for cause in self._handovers.newest(key, LOOK_BACK):
-            # Restored references of one event are separate objects with the same id.
-            times.setdefault(cause.id or -id(cause), []).append(cause)
-        # Least often first; among equals the newest, which is the first seen here.
-        return min(times.values(), key=len)[0] if times else None
-
-    def _dead_lettered(self, deliver: Deliver) -> Reference | None:
-        for origin in origins(deliver):
-            searches = (self._handed_over_before, self._take_copy)
-            for search in searches if origin.delivered_before else reversed(searches):
-                for place in origin.places:
-                    if cause := search(place):
-                        return cause
-        return None
-
 
 def _is_before(reference: Reference, event_id: int) -> bool:
     # An event without an id yet is in the batch at hand, newer than anything stored.
     return reference.id is not None and reference.id < event_id
+
+
+def _expires(publish: Publish, now: int) -> int:
+    """When a publish's own time is over (µs); 0 if it says none."""
+    given = publish.properties["expiration"]
+    if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) < LONGEST:
+        return now + int(given) * 1_000
+    return 0
+
+
+def _is_same(death: Any, other: Any) -> bool:
+    """Tell whether two deaths in a queue may be one, by their times."""
+    return death is None or other is None or bool(death == other)
+
+
+def _by_copy(held: Iterable[_Holding]) -> dict[int, list[_Holding]]:
+    """Deliveries by the copy that they are of."""
+    copies: dict[int, list[_Holding]] = {}
+    for each in held:
+        copies.setdefault(each.identity, []).append(each)
+    return copies
+
+
+def _holders(
+    copies: dict[int, list[_Holding]], kind: EdgeKind, *, is_one: bool | None = None
+) -> tuple[tuple[Influence, ...], bool]:
+    """Who may have been the last to hold what is one of some copies; and whether others may.
+
+    Of each copy it is the last delivery that is surely of it, or one that may be, since then.
+    """
+    if is_one is None:
+        is_one = len(copies) == 1
+    last: list[_Holding] = []
+    for deliveries in copies.values():
+        for each in deliveries:
+            last.append(each)
+            if is_one or each.candidates is None:
+                break
+    influences = tuple(
+        Influence(kind, each.delivery, each.participant, is_one)
+        for each in last[:MOST_CANDIDATES]
+        if each.delivery is not None
+    )
+    return influences, len(last) > MOST_CANDIDATES
+
+
+def _each(copies: Iterable[PendingCopy]) -> tuple[Influence, ...]:
+    """Publishes of which each may be the one that is meant."""
+    return tuple(Influence(_CANDIDATE, each.cause, each.participant, False) for each in copies)
+
+
+def _uncertain(influences: Iterable[Influence]) -> tuple[Influence, ...]:
+    return tuple(msgspec.structs.replace(each, certain=False) for each in influences)

@@ -61,10 +61,11 @@ class Steps:
             for edge in edges:
                 if edge.way is not _KNOWN:
                     joins = (*joins, edge.cause)
-        if influences and not quiet:
+        if influences:
             acts = self._acts(influences)
-            joins = (*joins, *[act.cause for act in acts])
-            edges = (*edges, *acts)
+            edges = (*edges, *acts)  # of quiet traffic too, which may be restamped as other
+            if not quiet:
+                joins = (*joins, *[act.cause for act in acts])
         reference = participant.advance(joins)
         if self._note_last is not None:
             self._note_last(channel_key, reference)
@@ -100,15 +101,17 @@ class Steps:
         When a copy was given back or rejected is not known: whoever had it may have done so after
         all that it has done until now. So may one of several who pushed a copy out of a queue.
         """
-        found: dict[tuple[int, str], Edge] = {}
+        found: dict[tuple[int, str], Edge] = {}  # restored, one event is several references
         for kind, cause, number, certain in map(astuple, influences):
             rule = ACTS[kind]
             # Of edges from one event the certain one is kept, which comes first.
-            found.setdefault((id(cause), rule), Edge(cause, rule, kind if certain else _CANDIDATE))
+            found.setdefault(
+                (cause.id or -id(cause), rule), Edge(cause, rule, kind if certain else _CANDIDATE)
+            )
             if kind in _ANY_TIME or (kind is _PUSHED and not certain):
                 holder = self._numbered(number)
                 if holder is not None and (last := holder.last) is not None:
-                    found.setdefault((id(last), rule), Edge(last, rule, _CANDIDATE))
+                    found.setdefault((last.id or -id(last), rule), Edge(last, rule, _CANDIDATE))
         return [*found.values()]
 
 

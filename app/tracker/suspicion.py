@@ -66,6 +66,8 @@ class Suspicion:
     def restore(self, handovers: Iterable[Handover]) -> None:
         """Go on after a restart: what was handed over before it is settled."""
         for handover in handovers:
+            if handover.candidates is not None:
+                continue
             if self.since is None or (handover.cause.id or 0) <= self.since:
                 continue
             queue = self._queues.setdefault(handover.queue, _Queue(0, handover.cause, matched=0))

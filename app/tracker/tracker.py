@@ -472,7 +472,7 @@ class Tracker:
         quiet = self._quiet.covers(record)
         match, cause, is_doubtful = _NONE, None, False
         if type(record) is Deliver:
-            found = self._matcher.cause_of(record, mark)
+            found = self._matcher.cause_of(record, mark, self._time.now)
             match, cause = found.match, found.cause
             if match is _ROUTED and self._replies.are_awaited and is_reply(record.queue):
                 match = Match.untraced
@@ -500,15 +500,15 @@ class Tracker:
             self.counters.published += 1
             if not has_broker_headers(record):
                 reference.names = _without_causes(said) if said.causes else said
-            self._matcher.published(record.routed_queues, mark, reference, self._time.now)
+            self._matcher.published(record, mark, reference, participant.number, self._time.now)
             if "reply_to" in record.properties:
                 self._replies.note(channel_key, record)
         elif type(record) is Deliver:
             self.counters.received += 1
             if match is not _ROUTED and (match is not Match.unmatched or self._is_missed(record)):
                 self._count(match)
+            self._matcher.handed_over(record.queue, mark, reference, participant.number)
             if found.guess is not None:
-                self._matcher.handed_over(record.queue, mark, found.guess)
                 if match is _ROUTED:
                     self._suspicion.matched(record, found.guess, now)
             elif match is Match.unmatched and self._is_missed(record):
@@ -564,7 +564,4 @@ def _without_causes(names: Names) -> Names:
 
 def _places_of(event: StampedEvent) -> list[Place]:
     """Where an event has put something that a delivery may wait for."""
-    places = places_of(event.record, event.fingerprint, event.names)
-    if isinstance(event.record, Deliver) and event.cause is None:
-        return places[1:]  # no handover
-    return places
+    return places_of(event.record, event.fingerprint, event.names)

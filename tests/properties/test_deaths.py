@@ -25,7 +25,8 @@ def death(number: int, reason: str = "rejected") -> dict[str, Any]:
 
 
 def dead(deaths: int, reason: str = "rejected") -> Deliver:
-    properties = {"headers": {"x-death": [death(number, reason) for number in range(deaths)]}}
+    entries = [death(number, reason) for number in range(deaths)]  # newest first, as of 4.0
+    properties = {"headers": {"x-death": entries, "x-last-death-queue": "q0"}}
     return Deliver(channel("ann"), "dlx", ("dead",), "dead", False, properties, b"body")
 
 

@@ -1,7 +1,8 @@
 """A broker in a few lines: queues, copies and dead letters, and what its firehose would show.
 
 With every trace record it keeps the explicit causal history of the event, with which the tracker's
-clocks are compared.
+clocks are compared. A message leads on what its last holder knew when it is handed over next: when
+it was given back or rejected, no trace says.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Message:
     properties: dict[str, Any]
     cause: int  # the publish, as an index into the history
     redelivered: bool = False
+    holder: str | None = None  # who was handed it last
 
 
 @dataclass
@@ -39,7 +41,7 @@ class Broker:
 
     def publish(self, who: str, queues: list[str], body: bytes, **properties: Any) -> int:
         record = Publish(channel(who), "x", ("key",), tuple(queues), properties, body)
-        event = self._record(who, record, None)
+        event = self._record(who, record)
         for name in queues:
             self.queues[name].append(Message("x", "key", body, properties, event))
         return event
@@ -55,7 +57,9 @@ class Broker:
             message.properties,
             message.body,
         )
-        return self._record(who, record, message.cause), message
+        holder = None if message.holder is None else self.last[message.holder]
+        message.holder = who
+        return self._record(who, record, message.cause, holder), message
 
     def requeue(self, queue: str, message: Message) -> None:
         self.queues[queue].appendleft(replace(message, redelivered=True))
@@ -76,10 +80,10 @@ class Broker:
             replace(message, exchange="", key=target, properties=properties, redelivered=False)
         )
 
-    def _record(self, who: str, record: Record, cause: int | None) -> int:
+    def _record(self, who: str, record: Record, *causes: int | None) -> int:
         event = len(self.records)
         known = {event}
-        for before in (self.last.get(who), cause):
+        for before in (self.last.get(who), *causes):
             if before is not None:
                 known |= self.history[before]
         self.records.append(record)

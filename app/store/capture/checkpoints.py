@@ -23,11 +23,12 @@ from app.tracker.events import (
     Reference,
     RestorePoint,
 )
+from app.tracker.fingerprint import brings_deaths
 from app.tracker.links.names import KEY_BYTES
 from app.tracker.records import Channel
 from app.tracker.tracker import Bounds
 from itc import Stamp, unpack
-from model.words import EdgeKind, EventType
+from model.words import EdgeKind, EventType, Match
 
 # Rows that are read at once: in between, the event loop can do other work.
 CHUNK = 1_000
@@ -143,15 +144,15 @@ async def _copies(
     query = (
         select(
             *(its.number, its.queue, its.fingerprint, its.recorded_at),
-            *(event.id, event.clock, event.lamport),
+            *(event.id, event.clock, event.lamport, event.participant),
         )
         .join(tables.events, event.id == its.event_id)
         .where(its.trace_id == trace_id)
         .order_by(its.number)
     )
     return [
-        PendingCopy(number, queue, fingerprint, reference(event_id, clock, lamport), recorded_at)
-        async for number, queue, fingerprint, recorded_at, event_id, clock, lamport in _rows(
+        PendingCopy(number, queue, mark, reference(event_id, clock, lamport), recorded_at, who)
+        async for number, queue, mark, recorded_at, event_id, clock, lamport, who in _rows(
             connection, query
         )
     ]
@@ -160,26 +161,41 @@ async def _copies(
 async def _handovers(
     connection: AsyncConnection, trace_id: int, most: int, reference: References
 ) -> list[Handover]:
-    """Received events whose cause is still stored."""
-    # First the last `most`, then those among them whose cause is left: as the tracker forgets.
-    its = tables.events.c
-    last = (
-        select(its.id, its.queue, its.fingerprint, its.cause_id)
-        .where(its.trace_id == trace_id, its.cause_id.is_not(None))
+    """The last received events, each with its publish if that is known and still stored."""
+    its, cause = tables.events.c, tables.events.alias("cause")
+    of_it = and_(cause.c.id == its.cause_id, cause.c.trace_id == trace_id)
+    query = (
+        select(
+            its.id,
+            its.queue,
+            its.fingerprint,
+            its.clock,
+            its.lamport,
+            its.participant,
+            its.candidates,
+            its.match,
+            cause.c.id,
+            cause.c.clock,
+            cause.c.lamport,
+            cause.c.fingerprint,
+        )
+        .select_from(tables.events.outerjoin(cause, of_it))
+        .where(its.trace_id == trace_id, its.queue.is_not(None))
         .order_by(its.id.desc())
         .limit(most)
-        .subquery()
     )
-    cause = tables.events.alias("cause")
-    query = (
-        select(last.c.queue, last.c.fingerprint, cause.c.id, cause.c.clock, cause.c.lamport)
-        .join(cause, and_(cause.c.id == last.c.cause_id, cause.c.trace_id == trace_id))
-        .order_by(last.c.id.desc())
-    )
-    newest_first = [
-        Handover(queue, fingerprint, reference(event_id, clock, lamport))
-        async for queue, fingerprint, event_id, clock, lamport in _rows(connection, query)
-    ]
+    newest_first = []
+    async for own_id, queue, mark, clock, lamport, who, candidates, match, *of in _rows(
+        connection, query
+    ):
+        delivery = publish = Reference(None, clock, lamport, own_id)
+        has_brought = False
+        if of[0] is not None:
+            publish = reference(*of[:3])
+            has_brought = match != Match.dead_lettered and brings_deaths(of[3])
+        elif candidates is None:
+            candidates = 0
+        newest_first.append(Handover(queue, mark, publish, delivery, who, candidates, has_brought))
     return newest_first[::-1]
 
 
