@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
@@ -122,6 +123,20 @@ class Child(Generic[T]):
         await self.wait()
         if self._errors is not None:
             await self._errors
+
+
+async def orders_of_service(line_bytes: int) -> asyncio.StreamReader:
+    """In a child: the lines that the service sends."""
+    orders = asyncio.StreamReader(limit=line_bytes)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
+    return orders
+
+
+def tell_service(message: object) -> None:
+    """In a child: answer with a line."""
+    sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def leave_signals_to_the_service() -> None:

@@ -12,15 +12,15 @@ import re
 import shlex
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from functools import partial
 from pathlib import Path
 from platform import python_version
+from typing import TypeAlias
 from urllib.parse import unquote
 
 import msgspec
 
 from app.broker.announcements import EVENT_EXCHANGE
-from app.broker.login import sign_in
+from app.broker.connection import sign_in
 from app.broker.management import TIMEOUT_SECONDS, ManagementApi, Permissions
 from app.broker.marks import keys, queue_prefix, takes_default
 from app.broker.opening import management_api
@@ -58,26 +58,25 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 
 async def examine(settings: Settings) -> AsyncIterator[Diagnosis]:
-    """All findings, each as soon as it is made."""
     yield Diagnosis("program", True, f"rabbitmq-itc {program_version()}, Python {python_version()}")
     management = management_api(settings)
     try:
-        for subject, check in (("broker", _broker), ("account", _account), ("amqp", _amqp)):
-            yield await _guarded(subject, check, settings, management)
-        store = await _guarded("store", _store, settings, management)
-        yield store
-        if store.well:
-            async for finding in _traces(settings, management):
-                yield finding
-        yield await _guarded("connections", _connections, settings, management)
-        yield await _guarded("java", _java, settings, management)
+        for subject, check in CHECKS.items():
+            found = await _guarded(subject, check(settings, management))
+            yield found
+            if check is _store and found.well:
+                async for finding in _traces(settings, management):
+                    yield finding
         for folder in dict.fromkeys((settings.data_dir, settings.exports)):
-            yield await _guarded(f"disk of {folder}", partial(_disk, folder), settings, management)
+            yield await _guarded(f"disk of {folder}", asyncio.to_thread(_room, folder))
     finally:
         await management.close()
 
 
-Check = Callable[[Settings, ManagementApi], Awaitable[Diagnosis]]
+Finding: TypeAlias = tuple[str, str]
+"""What was found, and advice: `WELL` where there is nothing to do."""
+
+WELL = ""
 
 _AWAY = {
     "amqp": "is RabbitMQ running? Is ITC_AMQP_URL right?",
@@ -105,49 +104,46 @@ def _advice(subject: str, error: ItcError) -> str:
     return _AWAY.get(subject, _BROKER_AWAY)
 
 
-async def _guarded(
-    subject: str, check: Check, settings: Settings, management: ManagementApi
-) -> Diagnosis:
+async def _guarded(subject: str, check: Awaitable[Finding]) -> Diagnosis:
     try:
-        return await check(settings, management)
+        found, advice = await check
     except ItcError as error:
-        return Diagnosis(subject, False, str(error), _advice(subject, error))
+        found, advice = str(error), _advice(subject, error)
     except OSError as error:
         found = f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}"
-        return Diagnosis(subject, False, found, _UNREADABLE)
+        advice = _UNREADABLE
     except Exception as error:  # noqa: BLE001 - one check that fails stops no other
         found = f"it cannot be checked: {type(error).__name__}"
-        return Diagnosis(
-            subject, False, found, "this is an error in rabbitmq-itc: please report it"
-        )
+        advice = "this is an error in rabbitmq-itc: please report it"
+    return _diagnosis(subject, found, advice)
 
 
-async def _broker(settings: Settings, management: ManagementApi) -> Diagnosis:
+def _diagnosis(subject: str, found: str, advice: str) -> Diagnosis:
+    return Diagnosis(subject, not advice, found, advice)
+
+
+async def _broker(settings: Settings, management: ManagementApi) -> Finding:
     version, nodes = await management.version(), await management.nodes()
     down = sorted(node.name for node in nodes if not node.running)
     found = f"RabbitMQ {version}, {len(nodes)} node(s)"
     if down:
-        return Diagnosis("broker", False, f"{found}, down: {', '.join(down)}", "start the node(s)")
+        return f"{found}, down: {', '.join(down)}", "start the node(s)"
     if unreachable := sorted({node.name for node in nodes} - await management.reachable_nodes()):
-        return Diagnosis(
-            "broker",
-            False,
-            f"{found}, without a management API: {', '.join(unreachable)}",
-            "tracing is switched by each node's own: enable rabbitmq_management there",
-        )
-    return Diagnosis("broker", True, found)
+        advice = "tracing is switched by each node's own: enable rabbitmq_management there"
+        return f"{found}, without a management API: {', '.join(unreachable)}", advice
+    return found, WELL
 
 
-async def _account(settings: Settings, management: ManagementApi) -> Diagnosis:
+async def _account(settings: Settings, management: ManagementApi) -> Finding:
     user = await management.own_user()
     if "administrator" in user.tags:
-        return Diagnosis("account", True, f"{user.name} is an administrator")
+        return f"{user.name} is an administrator", WELL
     command = ("rabbitmqctl", "set_user_tags", user.name, *sorted(user.tags), "administrator")
     advice = f"only an administrator switches tracing: {shlex.join(command)}"
-    return Diagnosis("account", False, f"{user.name} is tagged {sorted(user.tags)}", advice)
+    return f"{user.name} is tagged {sorted(user.tags)}", advice
 
 
-async def _amqp(settings: Settings, management: ManagementApi) -> Diagnosis:
+async def _amqp(settings: Settings, management: ManagementApi) -> Finding:
     """Sign in to a virtual host that lets the account in: a broker need not have ``/``."""
     user, refusal = capturing_user(settings), None
     for vhost in await _vhosts_to_try(settings, management):
@@ -156,7 +152,7 @@ async def _amqp(settings: Settings, management: ManagementApi) -> Diagnosis:
         except VirtualHostError as error:
             refusal = refusal or error
         else:
-            return Diagnosis("amqp", True, f"{user} can sign in, at virtual host {vhost}")
+            return f"{user} can sign in, at virtual host {vhost}", WELL
     assert refusal is not None  # noqa: S101  there is always one to try
     raise refusal
 
@@ -182,15 +178,15 @@ async def _vhosts_of(user: str, management: ManagementApi) -> frozenset[str]:
     return frozenset()
 
 
-async def _store(settings: Settings, management: ManagementApi) -> Diagnosis:
+async def _store(settings: Settings, management: ManagementApi) -> Finding:
     if (file := _file_to_be(settings)) is not None:
         return _without_tables(settings, f"{file} is not there yet")
     state = await schema_state(settings.database.reveal())
     if state.is_current:
-        return Diagnosis("store", True, f"{settings.database}, tables up to date")
+        return f"{settings.database}, tables up to date", WELL
     if state.fault is not None:
         fault, remedy = state.fault
-        return Diagnosis("store", False, f"{settings.database}: {fault}", remedy)
+        return f"{settings.database}: {fault}", remedy
     found = "no tables yet" if state.found is None else f"tables at {state.found}"
     return _without_tables(settings, f"{settings.database}: {found}")
 
@@ -209,20 +205,20 @@ def _file_to_be(settings: Settings) -> Path | None:
         return None
 
 
-def _without_tables(settings: Settings, found: str) -> Diagnosis:
+def _without_tables(settings: Settings, found: str) -> Finding:
     """A store that the service brings up to date when it starts, unless it may not."""
     if settings.database_migrate:
-        return Diagnosis("store", True, f"{found}; the service sees to that when it starts")
-    return Diagnosis("store", False, found, "run rabbitmq-itc migrate")
+        return f"{found}; the service sees to that when it starts", WELL
+    return found, "run rabbitmq-itc migrate"
 
 
-def _services(living: Sequence[Service]) -> Diagnosis:
+def _services(living: Sequence[Service]) -> Finding:
     """Several services on one database: whether an export of one is found by all."""
     found = f"{len(living)} on this database: {', '.join(each.name for each in living)}"
     if len({each.exports for each in living}) > 1:
         advice = "an export is only found where it was made: have all share ITC_EXPORT_DIR"
-        return Diagnosis("services", False, f"{found}, with several folders of exports", advice)
-    return Diagnosis("services", True, found)
+        return f"{found}, with several folders of exports", advice
+    return found, WELL
 
 
 async def _traces(settings: Settings, management: ManagementApi) -> AsyncIterator[Diagnosis]:
@@ -241,13 +237,14 @@ async def _traces(settings: Settings, management: ManagementApi) -> AsyncIterato
     finally:
         await store.close()
     if len(services) > 1:
-        yield _services(services)
+        yield _diagnosis("services", *_services(services))
     for trace, its_own, said in zip(traces, doubts, evidence, strict=True):
-        yield await _trace(trace, settings, management)
-        if audit := _audit(trace):
-            yield audit
-        yield _participants(trace, its_own)
-        yield _links(trace, said)
+        yield await _guarded(f"trace of {trace.vhost}", _trace(trace, settings, management))
+        # Compared with the broker's counters, once that was done.
+        if (ledger := Ledger.load(trace.ledger)) is not None:
+            yield Diagnosis(f"audit of {trace.vhost}", True, _audit(trace, ledger))
+        yield _diagnosis(f"participants of {trace.vhost}", *_participants(trace, its_own))
+        yield Diagnosis(f"links of {trace.vhost}", True, _links(trace, said))
 
 
 def capturing_user(settings: Settings) -> str:
@@ -255,77 +252,58 @@ def capturing_user(settings: Settings) -> str:
     return settings.amqp_url.user or "guest"
 
 
-async def _trace(trace: Trace, settings: Settings, management: ManagementApi) -> Diagnosis:
-    subject = f"trace of {trace.vhost}"
+async def _trace(trace: Trace, settings: Settings, management: ManagementApi) -> Finding:
     user, queue = capturing_user(settings), settings.trace_queue
-    try:
-        states = await management.tracing(trace.vhost)
-        if lack := await _lack_of_rights(trace.vhost, user, management, queue, TRACE_EXCHANGE):
-            return Diagnosis(subject, False, *lack)
-        if lack := await _lack_of_marks(trace, user, management, queue):
-            return Diagnosis(subject, False, *lack)
-        wrong = await _wrong_queue(trace, settings, management)
-    except ItcError as error:
-        return Diagnosis(subject, False, str(error), _advice("trace", error))
-    if wrong:
-        return Diagnosis(subject, False, *wrong)
-    off = sorted(node for node, on in states.items() if not on)
-    if off:
+    states = await management.tracing(trace.vhost)
+    lack = (
+        await _lack_of_rights(trace.vhost, user, management, queue, TRACE_EXCHANGE)
+        or await _lack_of_marks(trace, user, management, queue)
+        or await _wrong_queue(trace, settings, management)
+    )
+    if lack:
+        return lack
+    if off := sorted(node for node, on in states.items() if not on):
         advice = "a running service switches it on by itself: is it running?"
-        return Diagnosis(subject, False, f"tracing is off on {', '.join(off)}", advice)
+        return f"tracing is off on {', '.join(off)}", advice
     partly = "" if trace.taken.is_all else f"; {trace.taken.sentence}"
-    return Diagnosis(subject, True, f"rights are enough, tracing is on{partly}")
+    return f"rights are enough, tracing is on{partly}", WELL
 
 
-async def _connections(settings: Settings, management: ManagementApi) -> Diagnosis:
+async def _connections(settings: Settings, management: ManagementApi) -> Finding:
     """Tell whether the broker announces connections, by which programs are told apart."""
     vhost = await management.event_exchange()
     if vhost is None:
-        return Diagnosis(
-            "connections",
-            False,
-            "not announced: programs at a shared address cannot be told apart by name at once",
-            "rabbitmq-plugins enable rabbitmq_event_exchange",
-        )
+        found = "not announced: programs at a shared address cannot be told apart by name at once"
+        return found, "rabbitmq-plugins enable rabbitmq_event_exchange"
     user, queue = capturing_user(settings), announcements_queue(settings.trace_queue)
     announced = f"announced in the virtual host {vhost}"
     if lack := await _lack_of_rights(vhost, user, management, queue, EVENT_EXCHANGE):
         found, advice = lack
-        return Diagnosis("connections", False, f"{announced}, but {found}", advice)
-    return Diagnosis("connections", True, announced)
+        return f"{announced}, but {found}", advice
+    return announced, WELL
 
 
-def _audit(trace: Trace) -> Diagnosis | None:
-    """The broker's counters against the record; None before they were first compared."""
-    ledger = Ledger.load(trace.ledger)
-    if ledger is None:
-        return None
-    subject, found = f"audit of {trace.vhost}", audit_status(ledger, trace.taken)
+def _audit(trace: Trace, ledger: Ledger) -> str:
+    found = audit_status(ledger, trace.taken)
     missing = [f"{found.missing:,} trace messages are missing"] if found.missing else []
-    said = "; ".join((found.sentence, *missing, *found.remarks()))
-    return Diagnosis(subject, True, said)
+    return "; ".join((found.sentence, *missing, *found.remarks()))
 
 
-def _participants(trace: Trace, doubts: Sequence[Doubt]) -> Diagnosis:
+def _participants(trace: Trace, doubts: Sequence[Doubt]) -> Finding:
     """Tell whether the trace's participants are those who act."""
-    subject = f"participants of {trace.vhost}"
     if not doubts:
-        return Diagnosis(
-            subject, True, f"one for each {trace.policy}, no sign that it does not fit"
-        )
-    found = "; ".join(doubt.found for doubt in doubts)
+        return f"one for each {trace.policy}, no sign that it does not fit", WELL
     remedies = dict.fromkeys(doubt.remedy for doubt in doubts)
-    return Diagnosis(subject, False, found, "; ".join(remedies))
+    return "; ".join(doubt.found for doubt in doubts), "; ".join(remedies)
 
 
-def _links(trace: Trace, evidence: Evidence) -> Diagnosis:
+def _links(trace: Trace, evidence: Evidence) -> str:
     """The share of causes that messages name: nothing here is wrong, but worth knowing."""
-    subject = f"links of {trace.vhost}"
     if evidence.coverage is None:
-        return Diagnosis(subject, True, "no message was published in answer to another yet")
+        return "no message was published in answer to another yet"
     if not evidence.explained:
         found = f"none of {evidence.reactions} publishes that may have a cause names one"
-        return Diagnosis(subject, True, f"{found}: rules of your own may know where it stands")
+        return f"{found}: rules of your own may know where it stands"
     said = [
         f"{evidence.explained} of {evidence.reactions} publishes that may have a cause name it"
         f" ({_percent(evidence.coverage)})"
@@ -341,7 +319,7 @@ def _links(trace: Trace, evidence: Evidence) -> Diagnosis:
         said.append(
             f"{evidence.hidden} came by ways outside the broker (rabbitmq-itc hidden {vhost})"
         )
-    return Diagnosis(subject, True, "; ".join(said))
+    return "; ".join(said)
 
 
 def _percent(share: float) -> str:
@@ -351,7 +329,7 @@ def _percent(share: float) -> str:
 
 async def _wrong_queue(
     trace: Trace, settings: Settings, management: ManagementApi
-) -> tuple[str, str] | None:
+) -> Finding | None:
     """A fault of the trace queue, and advice; None where all is well or there is none."""
     name = settings.trace_queue
     bounds = QueueBounds(settings.trace_queue_max_bytes, settings.trace_queue_max_messages)
@@ -372,7 +350,7 @@ async def _wrong_queue(
 
 async def _lack_of_rights(
     vhost: str, user: str, management: ManagementApi, queue: str, exchange: str
-) -> tuple[str, str] | None:
+) -> Finding | None:
     """Rights that an account lacks for a queue of ours on an exchange, and what gives them."""
     try:
         permissions = await management.permissions(vhost, user)
@@ -392,7 +370,7 @@ async def _lack_of_rights(
 
 async def _lack_of_marks(
     trace: Trace, user: str, management: ManagementApi, queue: str
-) -> tuple[str, str] | None:
+) -> Finding | None:
     """Rights that an account lacks to publish marks, and the command that gives it."""
     permissions = await management.permissions(trace.vhost, user)
     prefix, default = queue_prefix(queue), "amq.default"
@@ -440,30 +418,33 @@ def _permits(pattern: str, name: str) -> bool:
         return True  # valid in Erlang but not in Python: the broker will tell
 
 
-async def _java(settings: Settings, management: ManagementApi) -> Diagnosis:
+async def _java(settings: Settings, _: ManagementApi) -> Finding:
     from spark_jobs.errors import JobError
     from spark_jobs.java import check_java
 
     if settings.spark_remote:
-        return Diagnosis("java", True, "not needed: Spark is remote")
+        return "not needed: Spark is remote", WELL
     try:
         await asyncio.to_thread(check_java)
     except JobError as error:
-        return Diagnosis("java", False, str(error), _JAVA)
-    return Diagnosis("java", True, "there is one that Spark can use")
+        return str(error), _JAVA
+    return "there is one that Spark can use", WELL
 
 
-async def _disk(folder: Path, settings: Settings, management: ManagementApi) -> Diagnosis:
-    return await asyncio.to_thread(_room, folder)
-
-
-def _room(folder: Path) -> Diagnosis:
-    subject = f"disk of {folder}"
+def _room(folder: Path) -> Finding:
     if folder.exists():
         next(folder.iterdir(), None)  # raises where it may not be read
     present = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     free = shutil.disk_usage(present).free
-    found = f"{free / 2**30:.1f} GiB free"
-    if free < LEAST_FREE_BYTES:
-        return Diagnosis(subject, False, found, "make room, or set ITC_RETENTION_DAYS")
-    return Diagnosis(subject, True, found)
+    low = free < LEAST_FREE_BYTES
+    return f"{free / 2**30:.1f} GiB free", "make room, or set ITC_RETENTION_DAYS" if low else WELL
+
+
+CHECKS: dict[str, Callable[[Settings, ManagementApi], Awaitable[Finding]]] = {
+    "broker": _broker,
+    "account": _account,
+    "amqp": _amqp,
+    "store": _store,
+    "connections": _connections,
+    "java": _java,
+}

@@ -15,10 +15,11 @@ from fastapi import FastAPI
 
 from app.api.application import build
 from app.api.budget import ByteBudget
-from app.api.opening import authenticator, intake
+from app.api.otlp.intake import Intake, IntakeBounds
 from app.api.readiness import Readiness
 from app.api.searching import Searches
 from app.api.services import Services
+from app.api.signin.auth import authenticator
 from app.api.streams import Subscribers
 from app.api.tail import Tail
 from app.broker.management import ManagementApi
@@ -145,7 +146,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         await jobs.start()
         stack.push_async_callback(jobs.stop)
         watch_assertions(stack, settings, store, traces.here)
-        budget, searches = ByteBudget(), Searches(store.events)
+        budget, searches = ByteBudget(), Searches()
+        intake = IntakeBounds(days=settings.retention_days)
         yield Services(
             settings=settings,
             authenticator=authenticator(settings, broker.management),
@@ -160,7 +162,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             jobs=jobs,
             folders=folders,
             readiness=Readiness(database=store.ping, broker=broker.management.vhosts),
-            spans=intake(settings, store, spans),
+            spans=None if spans is None else Intake(store.spans, intake, arrived=spans.arrived),
             resolved=spans,
             link_rules=pipeline.rules_of_all,
             stopping=closing.stopping,

@@ -163,7 +163,6 @@ class GuardedProtocol(HttpToolsProtocol):
                 self._refuse("the request's head is too large")
 
     def on_message_begin(self) -> None:
-        """Count the request, and start measuring its head."""
         if self.cycle is not None:  # the first one's time started with the connection
             self._requests += 1
         self._in_head = True

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from typing import Any
 
 import msgspec
 import uvloop
 
+from app.children import orders_of_service, tell_service
 from app.errors import ItcError
 from app.garbage import tune_garbage_collection
 from app.main import open_restamping
@@ -64,8 +64,7 @@ def _tell(progress: Progress) -> None:
 
 
 def _say(word: str, **more: Any) -> None:
-    sys.stdout.buffer.write(msgspec.json.encode({"say": word, **more}) + b"\n")
-    sys.stdout.buffer.flush()
+    tell_service({"say": word, **more})
 
 
 async def _watch(orders: asyncio.StreamReader, paused: asyncio.Future[int]) -> None:
@@ -77,9 +76,7 @@ async def _watch(orders: asyncio.StreamReader, paused: asyncio.Future[int]) -> N
 
 
 async def _main() -> None:
-    orders = asyncio.StreamReader(limit=ORDER_BYTES)
-    loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
+    orders = await orders_of_service(ORDER_BYTES)
     settings = Settings.model_validate(msgspec.json.decode(await orders.readline()))
     order = msgspec.json.decode(await orders.readline(), type=RestampOrder)
     paused: asyncio.Future[int] = asyncio.get_running_loop().create_future()

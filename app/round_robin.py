@@ -73,7 +73,6 @@ class Turns:
         self._scheduled = False
 
     def ask(self, address: str, begin: Callable[[], None]) -> None:
-        """Have ``begin`` called when it is this address's turn."""
         self._waiting.put(address, begin)
         self._schedule()
 

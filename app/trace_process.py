@@ -7,13 +7,12 @@ Reads its settings from the first line of stdin, then orders; writes its traces'
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable
 
 import msgspec
 import uvloop
 
-from app.children import leave_signals_to_the_service
+from app.children import leave_signals_to_the_service, orders_of_service, tell_service
 from app.garbage import tune_garbage_collection
 from app.main import open_capture
 from app.settings import Settings
@@ -73,15 +72,11 @@ class Attendant:
 
 
 def _say(trace: Trace, running: RunningTrace) -> None:
-    notice = Notice(trace.id, running.snapshot(), running.is_alive)
-    sys.stdout.buffer.write(msgspec.json.encode(notice) + b"\n")
-    sys.stdout.buffer.flush()
+    tell_service(Notice(trace.id, running.snapshot(), running.is_alive))
 
 
 async def _main() -> None:
-    orders = asyncio.StreamReader(limit=LINE_BYTES)
-    loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
+    orders = await orders_of_service(LINE_BYTES)
     said = msgspec.json.decode(await orders.readline())
     async with open_capture(Settings.model_validate(said), said.get(SERVICE, "")) as run:
         await Attendant(run).attend(orders)

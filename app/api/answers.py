@@ -95,7 +95,6 @@ class LongAnswer(Response):
         self._budget = budget
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until everything is sent or the client goes away."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         await send_while_connected(receive, self._send_all(send))
 

@@ -31,8 +31,6 @@ from app.api.routes import (
     conversations,
     events,
     failures,
-    health,
-    hidden,
     interchange,
     jobs,
     links,
@@ -41,11 +39,11 @@ from app.api.routes import (
     periods,
     reports,
     restamp,
+    service,
     spans,
     topology,
     touched,
     traces,
-    whoami,
 )
 from app.api.services import Services
 from app.settings import Settings
@@ -66,13 +64,11 @@ ROUTERS = (
     reports.router,
     interchange.router,
     failures.router,
-    hidden.router,
     restamp.router,
     archive.router,
     spans.router,
-    whoami.router,
     metrics.router,
-    health.router,
+    service.router,
 )
 
 

@@ -47,7 +47,6 @@ class Dashboard(StaticFiles):
         scope: Scope,
         status_code: int = 200,
     ) -> Response:
-        """A file, compressed or not, or the answer that it has not changed."""
         asked, path = Headers(scope=scope), Path(full_path)
         response: Response = Download(full_path, status_code=status_code, stat_result=stat_result)
         if not _HELD_TO.isdisjoint(asked):

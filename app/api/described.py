@@ -60,7 +60,6 @@ def answer_of(kind: Any, **more: Any) -> dict[str, Any]:
 
 
 def describe(kind: Any) -> str:
-    """Say in a sentence what an answer is, or each of a list."""
     if isinstance(kind, tuple | list):
         return describe(kind[0])
     if get_origin(kind) in LISTS:

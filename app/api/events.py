@@ -161,7 +161,6 @@ class TouchedEvents(msgspec.Struct, frozen=True):
 
 
 def large_of(columns: Collection[str] | None, payload: bool) -> Large:
-    """The large fields that an answer with these columns needs."""
     chosen = (field.large for name, field in SHOWN.items() if columns is None or name in columns)
     large = NOTHING_LARGE.union(*chosen)
     return large if payload else large - {"payload"}

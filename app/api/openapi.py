@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
 from fastapi.openapi.utils import get_openapi
 
 from app.api.described import answer_of, components
@@ -55,7 +55,6 @@ _OPEN_PATHS = ("/health/", "/openapi.json")
 
 
 def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Error answers of a route, for its ``responses``."""
     return {
         status: answer_of(
             ErrorAnswer, description=_DESCRIPTIONS[status], headers=_HEADERS.get(status, {})
@@ -68,6 +67,21 @@ READING = answers(400, 401, 429, 503)
 READING_ONE = answers(400, 401, 404, 429, 503)
 WRITING = answers(400, 401, 403, 404, 409, 429, 503)
 WITH_BODY = answers(408, 413)
+
+
+def putting(new: str, otherwise: str, body: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a route that sets one thing: what 201 says, what 204, and its body."""
+    said = {201: {"description": new}, 204: {"description": otherwise}}
+    return {
+        "status_code": 201,
+        "response_class": Response,
+        "responses": {**WRITING, **WITH_BODY, **said},
+        "openapi_extra": body,
+    }
+
+
+def put(is_new: bool) -> Response:
+    return Response(status_code=201 if is_new else 204)
 
 
 def install(app: FastAPI) -> None:

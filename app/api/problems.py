@@ -131,9 +131,14 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
 
 
 def _own_error(request: Request, error: Exception) -> Response:
-    for kind, (status, word) in STATUS_OF.items():
+    status, word = _row_of(error)
+    return problem(status, word, str(error), _headers_for(request, error))
+
+
+def _row_of(error: Exception) -> tuple[int, str]:
+    for kind, row in STATUS_OF.items():
         if isinstance(error, kind):
-            return problem(status, word, str(error), _headers_for(request, error))
+            return row
     raise error  # an error without a row is a bug, and is answered as one
 
 
@@ -141,10 +146,7 @@ def status_of(request: Request, error: ItcError | HTTPException) -> tuple[int, s
     """Status, sentence and headers of an error, for an answer of another form."""
     if isinstance(error, HTTPException):
         return error.status_code, error.detail, dict(error.headers or {})
-    for kind, (status, _) in STATUS_OF.items():
-        if isinstance(error, kind):
-            return status, str(error), _headers_for(request, error)
-    raise error
+    return _row_of(error)[0], str(error), _headers_for(request, error)
 
 
 def _headers_for(request: Request, error: Exception) -> dict[str, str]:

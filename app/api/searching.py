@@ -1,26 +1,83 @@
-"""Lists of events: those that an index answers at once, and searches, for which users queue."""
+"""Slots for expensive work: a few at a time, fewer for each user, users one after another.
+
+An index answers some lists at once; for other searches users queue.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING
 
-from app.api.slots import Slots
-from app.stored.reading import (
-    SEARCHES,
-    EventFilter,
-    EventList,
-    EventPage,
-    Histogram,
-    Sort,
-    is_quick,
-)
-from model.event import Large
+from app.errors import TooManyRequestsError
+from app.round_robin import RoundRobin
+from app.stored.reading import SEARCHES
 from model.words import Via
 
-if TYPE_CHECKING:
-    from app.store.reading.queries import Events
+
+class Slots:
+    """Lets in a number of callers at once, and fewer of each owner; the others wait.
+
+    Args:
+        at_once: the most that are in.
+        each: the most that are in for one owner.
+        waiting: the most that wait for one owner; None for any number.
+    """
+
+    def __init__(self, at_once: int, each: int, waiting: int | None = None) -> None:
+        self._at_once = at_once
+        self._each = each
+        self._most_waiting = waiting
+        self._running: Counter[str] = Counter()
+        self._waiting: RoundRobin[tuple[str, asyncio.Future[None]]] = RoundRobin()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    @asynccontextmanager
+    async def slot(self, owner: str) -> AsyncIterator[None]:
+        """Wait for a slot and hold it; raises `TooManyRequestsError` if too many wait."""
+        await self._enter(owner)
+        try:
+            yield
+        finally:
+            self._leave(owner)
+
+    async def _enter(self, owner: str) -> None:
+        if self._may(owner):
+            self._running[owner] += 1
+            return
+        if self._most_waiting is not None and self._waiting.count_of(owner) >= self._most_waiting:
+            raise TooManyRequestsError(
+                f"{self._most_waiting} of your searches wait already; ask again when some have"
+                " ended, or narrow them down"
+            )
+        mine = asyncio.get_running_loop().create_future()
+        self._waiting.put(owner, (owner, mine))
+        try:
+            await mine
+        except asyncio.CancelledError:
+            if mine.done() and not mine.cancelled():
+                self._leave(owner)  # its turn came at the same moment
+            else:
+                self._waiting.remove(owner, (owner, mine))
+            raise
+
+    def _may(self, owner: str) -> bool:
+        return self._running.total() < self._at_once and self._running[owner] < self._each
+
+    def _leave(self, owner: str) -> None:
+        self._running[owner] -= 1
+        if not self._running[owner]:
+            del self._running[owner]
+        while first := self._waiting.take(self._may):
+            owner, its = first
+            if not its.done():  # else it was just cancelled
+                self._running[owner] += 1
+                its.set_result(None)
+
 
 # A walk beyond this many events is as much work as a search.
 SHORT_WALK = 100
@@ -31,19 +88,17 @@ FOLLOWING, FOLLOWING_EACH = 2, 1
 
 
 class Searches:
-    """Asks the store for lists; raises `TooManyRequestsError` where a user has too many waiting.
+    """Gives turns; raises `TooManyRequestsError` where a user has too many waiting.
 
     Args:
-        events: the stored events.
         at_once: searches at a time.
         each: searches at a time for one user.
         waiting: searches that may wait for one user.
     """
 
     def __init__(
-        self, events: Events, *, at_once: int = SEARCHES, each: int = EACH, waiting: int = WAITING
+        self, *, at_once: int = SEARCHES, each: int = EACH, waiting: int = WAITING
     ) -> None:
-        self._events = events
         self._slots = Slots(at_once, each, waiting)
         self._following = Slots(FOLLOWING, FOLLOWING_EACH)  # any number may wait
 
@@ -51,61 +106,20 @@ class Searches:
     def waiting(self) -> int:
         return self._slots.waiting
 
-    async def find(
-        self,
-        owner: str,
-        asked: EventFilter,
-        *,
-        after: int | None = None,
-        before: int | None = None,
-        limit: int,
-        large: Large,
-        follow: bool = False,
-    ) -> EventList:
-        async with self._turn_for(owner, is_quick(asked), follow):
-            return await self._events.find(
-                asked, after=after, before=before, limit=limit, large=large, follow=follow
-            )
-
-    async def page(
-        self,
-        owner: str,
-        asked: EventFilter,
-        *,
-        page: int,
-        page_size: int,
-        sort: Sort,
-        descending: bool,
-        large: Large,
-    ) -> EventPage:
-        async with self._turn_for(owner, is_quick(asked, sort, (page - 1) * page_size)):
-            return await self._events.page(
-                asked,
-                page=page,
-                page_size=page_size,
-                sort=sort,
-                descending=descending,
-                large=large,
-            )
-
-    async def over_time(self, owner: str, asked: EventFilter, buckets: int) -> Histogram:
-        async with self._turn_for(owner, asked.is_of_times_alone):
-            return await self._events.over_time(asked, buckets)
-
-    def for_walk(
-        self, owner: str, limit: int, via: Via, *, is_far: bool = False
-    ) -> AbstractAsyncContextManager[None]:
-        """A turn for a walk over this many events, or over many more to find these."""
-        is_quick = limit <= SHORT_WALK and via is not Via.conversation and not is_far
-        return self._turn_for(owner, is_quick)
-
-    def turn(self, owner: str) -> AbstractAsyncContextManager[None]:
-        return self._turn_for(owner, quick=False)
-
     @asynccontextmanager
-    async def _turn_for(self, owner: str, quick: bool, follow: bool = False) -> AsyncIterator[None]:
+    async def turn(
+        self, owner: str, *, quick: bool = False, follow: bool = False
+    ) -> AsyncIterator[None]:
+        """Wait for a user's turn; nobody waits for what is ``quick``."""
         if quick:
             yield
             return
         async with (self._following if follow else self._slots).slot(owner):
             yield
+
+    def for_walk(
+        self, owner: str, limit: int, via: Via, *, is_far: bool = False
+    ) -> AbstractAsyncContextManager[None]:
+        """A turn for a walk over this many events, or over many more to find these."""
+        quick = limit <= SHORT_WALK and via is not Via.conversation and not is_far
+        return self.turn(owner, quick=quick)

@@ -59,7 +59,6 @@ class EventStream(Response):
         self._closed = closed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the frames end, the client goes away, or it is too slow."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         try:
             await send_while_connected(receive, self._send_all(send))

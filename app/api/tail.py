@@ -193,9 +193,11 @@ class Tail:
 
     async def _read(self, query: TailQuery, event_id: int, owner: str, follow: bool) -> TailBatch:
         large = large_of(query.columns, query.payload)
-        found = await self._searches.find(
-            owner, query.filter, after=event_id, limit=query.limit, large=large, follow=follow
-        )
+        asked = query.filter
+        async with self._searches.turn(owner, quick=is_quick(asked), follow=follow):
+            found = await self._events.find(
+                asked, after=event_id, limit=query.limit, large=large, follow=follow
+            )
         ids = [row.id for row in found.items]
         links = await self._causality.named_by(ids) if query.links else None
         heavy = Heavy(found.heavy, query.content, query.columns, large, links)

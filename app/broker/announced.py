@@ -83,17 +83,18 @@ def announcement(
     if "x-death" in headers:
         return None
     if routing_key == CREATED:
-        return _opened(headers)
+        return connection_of(headers)
     return _closed(headers) if routing_key == CLOSED else None
 
 
-def _opened(headers: Mapping[str, Any]) -> ConnectionOpened | None:
+def connection_of(headers: Mapping[str, Any]) -> ConnectionOpened | None:
+    """A connection as it is announced, or as the management API lists it; None for too little."""
     node, name = _text(headers, "node"), _text(headers, "name")
     opened_at = _time(headers.get("connected_at", headers.get("timestamp_in_ms")))
     if not node or not name or opened_at is None:
         return None
     properties = _properties(headers.get("client_properties"))
-    properties |= _named(_variables(headers.get("variable_map")))
+    properties |= _variables(headers.get("variable_map"))
     properties |= _named({"container_id": headers.get("container_id")})
     return ConnectionOpened(
         node,
@@ -113,22 +114,6 @@ def _closed(headers: Mapping[str, Any]) -> ConnectionClosed | None:
     if not node or not name or not pid or closed_at is None:
         return None
     return ConnectionClosed(node, name, pid, closed_at)
-
-
-def listed(connection: Mapping[str, Any]) -> ConnectionOpened | None:
-    """A connection as the management API lists it; None where that says too little."""
-    node, name = _text(connection, "node"), _text(connection, "name")
-    opened_at = _time(connection.get("connected_at"))
-    if not node or not name or opened_at is None:
-        return None
-    said = connection.get("client_properties")
-    properties = _named(said if isinstance(said, dict) else {})
-    variables = connection.get("variable_map")
-    properties |= _named(variables if isinstance(variables, dict) else {})
-    properties |= _named({"container_id": connection.get("container_id")})
-    given = _text(connection, "user_provided_name") or properties.get("connection_name")
-    vhost, user = _text(connection, "vhost"), _text(connection, "user")
-    return ConnectionOpened(node, name, vhost, user, opened_at, None, given, properties)
 
 
 def _time(value: Any) -> int | None:
@@ -173,10 +158,12 @@ def _read(terms: list[Any]) -> Iterator[tuple[str, str]]:
 
 
 def _variables(said: Any) -> dict[str, str]:
+    if isinstance(said, dict):
+        return _named(said)
     if not isinstance(said, str) or len(said) > LONGEST_PROPERTY:
         return {}
     found = _VARIABLE.fullmatch(said)
-    return {"client_id": _value(found[1])} if found else {}
+    return _named({"client_id": _value(found[1])}) if found else {}
 
 
 def _value(term: str) -> str:

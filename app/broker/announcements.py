@@ -68,7 +68,6 @@ class AnnouncementStream:
         self._lost: OutageError | None = None
 
     async def consume(self) -> None:
-        """Have the broker send what is announced; raises `OutageError`."""
         self._check()
         # Exclusive: two services of one name would each get half of the announcements.
         with _outages(self._place, self._queue):
@@ -141,7 +140,6 @@ class Announcements:
         return await self._management.connections()
 
     async def is_bound(self, vhost: str) -> bool:
-        """Tell whether our queue gets the announcements; raises `OutageError`."""
         return await self._management.binds(vhost, EVENT_EXCHANGE, self.bindings)
 
     @property

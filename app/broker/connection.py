@@ -25,7 +25,7 @@ from aiormq.connection import TCPTransportFactory, TLSTransportFactory, Transpor
 from yarl import URL
 
 from app.broker.deliveries import HEARTBEAT_FRAME, Arrival, DeliverySplitter
-from app.broker.outages import CONNECTION_ERRORS
+from app.broker.outages import CONNECTION_ERRORS, BrokerAddress, outages
 
 CONNECT_SECONDS = 10.0
 READ_BYTES = 256 * 1024
@@ -42,32 +42,15 @@ CLOSE_SECONDS = 3.0
 USED = {"heartbeat", "cafile", "capath", "cadata", "certfile", "keyfile", "no_verify_ssl"}
 
 
-class Gate:
-    """Open, or closed to reading."""
-
-    def __init__(self) -> None:
-        self._open = asyncio.Event()
-        self._open.set()
-
-    @property
-    def is_open(self) -> bool:
-        return self._open.is_set()
-
-    def set_open(self, is_open: bool) -> None:
-        if is_open:
-            self._open.set()
-        else:
-            self._open.clear()
-
-    async def passed(self) -> None:
-        if not self._open.is_set():
-            await self._open.wait()
-
-
 class DivertingReader:
-    """A stream reader, as far as the client library uses it: gated, and without deliveries."""
+    """A stream reader, as far as the client library uses it: gated, and without deliveries.
 
-    def __init__(self, reader: StreamReader, gate: Gate, splitter: DeliverySplitter) -> None:
+    It reads while the ``gate`` is set.
+    """
+
+    def __init__(
+        self, reader: StreamReader, gate: asyncio.Event, splitter: DeliverySplitter
+    ) -> None:
         self._reader = reader
         self._gate = gate
         self._splitter = splitter
@@ -109,11 +92,11 @@ class DivertingReader:
 
     async def _gate_opens(self) -> bool:
         """Wait until the gate is open, but not for so long that the connection seems dead."""
-        if self._gate.is_open:
+        if self._gate.is_set():
             return True
         try:
             async with asyncio.timeout(SIGN_OF_LIFE_SECONDS):
-                await self._gate.passed()
+                await self._gate.wait()
         except TimeoutError:
             return False
         return True
@@ -192,7 +175,8 @@ class TraceConnection(VhostConnection):
         tls = url.scheme == "amqps"
         self._sockets: TransportFactory = TLSTransportFactory() if tls else TCPTransportFactory()
         self._transport: asyncio.WriteTransport | None = None
-        self.gate = Gate()
+        self.gate = asyncio.Event()  # open to reading
+        self.gate.set()
         self._splitter = DeliverySplitter()
         self.kwargs["transport_factory"] = self
 
@@ -202,7 +186,7 @@ class TraceConnection(VhostConnection):
         return cast("StreamReader", DivertingReader(reader, self.gate, self._splitter)), writer
 
     async def leave(self) -> None:
-        self.gate.set_open(True)  # the broker's closing frames are read like anything else
+        self.gate.set()  # the broker's closing frames are read like anything else
         await super().leave()
 
     def _break_off(self) -> None:
@@ -220,3 +204,16 @@ class TraceConnection(VhostConnection):
     def divert(self, channel: int, take: Callable[[list[Arrival]], None]) -> None:
         """Pass the deliveries on a channel to ``take``, in order, instead of to the library."""
         self._splitter.divert(channel, take)
+
+
+async def sign_in(amqp_url: str, vhost: str, seconds: float) -> None:
+    """Connect to a virtual host and disconnect.
+
+    Raises `VirtualHostError` if the account is valid but may not enter this virtual host, otherwise
+    `OutageError`, which says what went wrong and never shows the password.
+    """
+    url = URL(amqp_url)
+    with outages(BrokerAddress.of(url, vhost)):
+        connection = VhostConnection(url, vhost)
+        await connection.connect(timeout=seconds)
+        await connection.leave()

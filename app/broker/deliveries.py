@@ -17,7 +17,6 @@ from typing import final
 import msgspec
 
 from app.broker import _wire
-from app.broker.firehose import parse
 from app.tracker import Record, Unreadable
 
 METHOD, HEADER, BODY, HEARTBEAT = _KINDS = 1, 2, 3, 8
@@ -52,10 +51,6 @@ class Arrival(msgspec.Struct, gc=False):
     at: int = 0
     message: Record | Unreadable = UNREAD
     digest: bytes = b""
-
-    def read(self) -> None:
-        self.message = parse(self.routing_key, self.header, self.body, self.at)
-        self.header = b""  # whose room the next one takes while the processor has it at hand
 
 
 class DeliverySplitter:
@@ -105,9 +100,14 @@ class DeliverySplitter:
         unpack, ours = FRAME.unpack_from, self._channel
         while there - at >= FRAME.size:
             kind, channel, size = unpack(data, at)
-            if channel == ours and kind == METHOD and (whole := self._take_whole(data, at)):
-                at = whole
-                continue
+            if channel == ours and kind == METHOD:
+                # Compiled: a delivery of which a part is still to come, or that is odd, is put
+                # together a frame at a time, below.
+                deliveries, behind = _wire.read_deliveries(data, at, ours, Arrival)
+                if deliveries:
+                    self._take(deliveries)
+                    at = behind
+                    continue
             begin = at + FRAME.size
             end = begin + size
             if kind not in _KINDS:
@@ -131,18 +131,6 @@ class DeliverySplitter:
         self._is_broken = True
         passed.append(data[at:])
         return b"".join(passed), len(data)
-
-    def _take_whole(self, data: bytes, at: int) -> int | None:
-        """Pass on the complete deliveries at ``at``; returns where they end, None if none.
-
-        That is compiled. A delivery of which a part is still to come, or that is odd, is put
-        together a frame at a time, in Python.
-        """
-        deliveries, behind = _wire.read_deliveries(data, at, self._channel, Arrival)
-        if not deliveries:
-            return None
-        self._take(deliveries)
-        return behind
 
     def _is_ours(self, kind: int, data: bytes, begin: int, end: int) -> bool:
         """Add a frame of our channel to its delivery; False if it belongs to none."""

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import msgspec
 
-from app.broker.announced import ConnectionOpened, listed
+from app.broker.announced import ConnectionOpened, connection_of
 from app.errors import (
     NotAuthenticatedError,
     NotAuthorisedError,
@@ -213,7 +213,6 @@ class ManagementApi:
         return _user(await self._as_user(authorization, "/api/whoami", _Whoami))
 
     async def visible_vhosts(self, authorization: bytes) -> frozenset[str]:
-        """Virtual hosts that the broker shows to these credentials."""
         vhosts = await self._as_user(authorization, "/api/vhosts?columns=name", list[_Named])
         return frozenset(vhost.name for vhost in vhosts)
 
@@ -223,7 +222,6 @@ class ManagementApi:
         return _user(await self._get("/api/whoami", _Whoami))
 
     async def vhosts(self) -> frozenset[str]:
-        """Virtual hosts that the service's own account can see."""
         found = await self._get("/api/vhosts?columns=name", list[_Named])
         return frozenset(vhost.name for vhost in found)
 
@@ -287,7 +285,6 @@ class ManagementApi:
         await self._request("PUT", _path("policies", vhost, name), json=dict(policy))
 
     async def delete_policy(self, vhost: str, name: str) -> None:
-        """Delete a policy of a virtual host, if there is one of this name."""
         with contextlib.suppress(NotFoundError):
             await self._request("DELETE", _path("policies", vhost, name))
 
@@ -342,7 +339,7 @@ class ManagementApi:
         """
         path = f"/api/connections?columns={','.join(_OF_CONNECTIONS)}"
         found = await self._get(path, list[dict[str, Any]])
-        return [opened for each in found if (opened := listed(each)) is not None]
+        return [one for each in found if (one := connection_of(each)) is not None]
 
     async def permissions(self, vhost: str, user: str | None = None) -> Permissions:
         """A user's rights in a virtual host, by default the service's own.

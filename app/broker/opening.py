@@ -37,6 +37,5 @@ class BrokerParts:
 
 
 def management_api(settings: Settings) -> ManagementApi:
-    """The broker's management API, under the service's own account."""
     user, password = settings.management_credentials
     return ManagementApi(settings.management_url.without_credentials, user, password)

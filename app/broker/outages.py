@@ -163,7 +163,6 @@ def outages(place: BrokerAddress) -> Iterator[None]:
 
 
 def in_use(place: BrokerAddress) -> QueueInUseError:
-    """The outage of a trace queue that has a consumer already."""
     return QueueInUseError(_filled(_IN_USE, place))
 
 

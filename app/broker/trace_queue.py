@@ -163,7 +163,6 @@ def _least(bounds: QueueBounds) -> dict[str, int]:
 
 
 def _harm(queue: QueueInfo, bounds: QueueBounds) -> str | None:
-    """The harm that a policy or operator policy may do us."""
     for name, value in sorted(queue.policy_definition.items()):
         if name in ("message-ttl", "expires"):
             return f"{_policy(queue)} removes what waits in the trace queue ({name} {value})"

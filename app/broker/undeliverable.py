@@ -37,11 +37,9 @@ class Waiting(msgspec.Struct, frozen=True):
 
     @property
     def is_deliverable(self) -> bool:
-        """Tell whether the broker can hand it to a consumer."""
         return len(self.routing_key.encode()) <= LONGEST_ROUTING_KEY
 
     def told(self, now: int) -> Unreadable:
-        """The record of it; ``now`` in µs."""
         length = len(self.routing_key.encode())
         return Unreadable(
             reason=f"{REASON}: its routing key has {length} bytes, and AMQP allows "

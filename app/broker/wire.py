@@ -170,7 +170,6 @@ def decode_headers(header: bytes) -> dict[str, Any]:
 
 
 def _headers_at(header: bytes) -> int | None:
-    """Where the table of headers begins."""
     flags = _FLAGS(header, _FLAGS_AT)[0]
     if not flags & _HEADERS:
         return None

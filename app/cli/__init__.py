@@ -16,7 +16,6 @@ from app.cli import (
     chains,
     commands,
     conversations,
-    correlations,
     events,
     learning,
     local,
@@ -25,7 +24,6 @@ from app.cli import (
     reports,
     rules,
     size,
-    topology,
     traces,
     upkeep,
     verify,
@@ -56,7 +54,7 @@ PANELS = {
         reports.failures,
         events.events,
         participants.participants,
-        topology.topology,
+        reports.topology,
     ),
     "Prove": (
         events.compare,
@@ -71,7 +69,7 @@ PANELS = {
     "Learn": (
         learning.expectations,
         learning.compare_periods,
-        correlations.correlate,
+        learning.correlate,
         participants.hidden,
         rules.links,
         rules.assertions,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -22,6 +23,7 @@ _SHOWN = 5
 # Of the newest counter-example's conversation, so many events are walked to, and lines printed.
 _WALKED, _LINES = 1_000, 30
 _INDENT = " " * 10
+_NOT_XML = re.compile("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _EXITS = {"holds": Exit.ok, "violated": Exit.failure, "unknown": Exit.undecided}
 
 
@@ -116,12 +118,4 @@ def junit_of(found: dict[str, Any], name: str) -> bytes:
 
 def _xml_text(text: str) -> str:
     """Text without the characters that XML cannot hold: message types may have any."""
-    return "".join(
-        each
-        if each in "\t\n"
-        or (" " <= each <= "\ud7ff")
-        or "\ue000" <= each <= "\ufffd"
-        or each > "\uffff"
-        else "\ufffd"
-        for each in text
-    )
+    return _NOT_XML.sub("\ufffd", text)

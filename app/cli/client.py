@@ -34,7 +34,6 @@ _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 
 
 def segment(name: str) -> str:
-    """A name as one segment of a path."""
     return quote(name, safe="")
 
 
@@ -99,7 +98,6 @@ class ServiceClient:
 
     @contextmanager
     def stream(self, path: str) -> Generator[httpx.Response, None, None]:
-        """An answer whose body is read as it comes."""
         with self._translated(), self._http.stream("GET", path) as response:
             if response.is_error:
                 response.read()

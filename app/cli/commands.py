@@ -29,7 +29,6 @@ def add(app: typer.Typer, panel: str, *commands: Command | typer.Typer) -> None:
 
 
 def named(command: Command, name: str, meaning: str) -> Command:
-    """The command under a name of its own, with what its help says."""
     command.__name__, command.__doc__ = name, meaning
     return command
 

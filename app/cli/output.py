@@ -41,7 +41,6 @@ def say(text: str) -> None:
 
 
 def complain(text: str) -> None:
-    """One plain line on stderr."""
     sys.stderr.write(printable(text) + "\n")
 
 

@@ -176,7 +176,6 @@ class _Check:
         self._last_id = min(each.id for each in self._starts)
 
     def of_manifest(self) -> Iterator[str]:
-        """Faults of the manifest by itself."""
         said = self._manifest
         if said["event"] != self._starts[0].id:
             yield (
@@ -192,7 +191,6 @@ class _Check:
                 yield f"event {each.id}, which is asked about, has another height in its clock"
 
     def of_row(self, row: Json) -> Iterator[str]:
-        """Faults of the next row."""
         if row.keys() != COLUMNS.keys():
             raise ValueError("its fields are not those of a row")
         place, verdict = place_of(row), row["verdict"]

@@ -1,6 +1,7 @@
-"""The folder of exports: one folder for each pair of events, with files and their manifests.
+"""The folder of exports: chains, what events touched, and periods for other tools.
 
-`app.jobs.folders` says how they get there.
+Each file has a manifest beside it, in a folder of its subject; `app.jobs.folders` says how they get
+there. All count in the same bounds.
 """
 
 from __future__ import annotations
@@ -10,18 +11,20 @@ import re
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
+from urllib.parse import quote
 
 import msgspec
 
-from app.errors import BadRequestError, NotFoundError
-from app.jobs.folders import ManifestedFiles, files_in, is_plain, remove_empty
+from app.errors import BadRequestError, ConflictError, NotFoundError
+from app.jobs.folders import ManifestedFiles, files_in, folder_of, is_plain, remove_empty
 from app.jobs.requests import JobRequest
 from app.stored.jobs import Json
 from model.described import INNER
 from model.exports import FORMATS, LEFTOVER, MANIFEST, Format, Quota, Usage, format_of, usage_of
-from model.times import Microseconds
-from model.words import Via
+from model.interchange import COLLECTOR, PERIOD_FORMATS, PeriodForm
+from model.times import IsoTime, Microseconds
+from model.words import Along, Via
 
 MARKER = ".folder"  # says which folder it is, to services that may share it
 FOLDER = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
@@ -43,7 +46,7 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def location(self) -> str:
         """Where the API serves it."""
-        return location_of(self.from_id, self.to_id, self.file)
+        return _chain_location(self.from_id, self.to_id, self.file)
 
 
 def folder_id(folder: Path) -> str | None:
@@ -58,7 +61,7 @@ def folder_id(folder: Path) -> str | None:
         return None
 
 
-def location_of(from_id: int, to_id: int, file: str) -> str:
+def _chain_location(from_id: int, to_id: int, file: str) -> str:
     return f"/itc_db/undefined/{from_id}/{to_id}/{file}"
 
 
@@ -102,11 +105,6 @@ class Exports(ManifestedFiles[tuple[int, int]]):
         output = self.output((from_id, to_id), file)
         if from_id == to_id:
             raise BadRequestError("a chain needs two events; both ids are the same")
-        location = location_of(from_id, to_id, file)
-
-        def finish(result: Json) -> Json:
-            return {**result, "location": location if result["file"] else None}
-
         ends: Json = {"from": from_id, "to": to_id}
         along = {} if via is Via.any else {"via": via.value}
         return JobRequest(
@@ -115,7 +113,7 @@ class Exports(ManifestedFiles[tuple[int, int]]):
             owner=owner,
             shown={**ends, "file": file, **along},
             work={**ends, **output, "archives": str(self._archives), "via": via.value},
-            finish=finish,
+            location=_chain_location(from_id, to_id, file),
         )
 
     def usage(self) -> Usage:
@@ -186,3 +184,133 @@ class Exports(ManifestedFiles[tuple[int, int]]):
             path=path,
             format=found,
         )
+
+
+TOUCHED = "touched"
+
+
+class TouchedFiles(ManifestedFiles[int]):
+    """The files of touched events under the folder of exports, by event."""
+
+    formats = (FORMATS["jsonl"], FORMATS["parquet"])
+
+    def __init__(self, folder: Path, quota: Quota, key_file: Path | None = None) -> None:
+        """``key_file`` holds the key that manifests are signed with."""
+        super().__init__(folder, quota)
+        self._key_file = key_file
+
+    def request(self, vhost: str, event_id: int, file: str, owner: str) -> JobRequest:
+        """The job that writes what an event touched; raises `BadRequestError` for a bad name."""
+        key_file = None if self._key_file is None else str(self._key_file.absolute())
+        return JobRequest(
+            kind=TOUCHED,
+            vhost=vhost,
+            owner=owner,
+            shown={"event": event_id, "file": file},
+            work={"event": event_id, "key_file": key_file, **self.output(event_id, file)},
+            location=f"/itc_db/touched/{event_id}/{file}",  # plain names need no encoding
+        )
+
+    def _folder_of(self, event_id: int) -> str:
+        return f"{TOUCHED}-{event_id}"
+
+    def _none(self, event_id: int, file: str) -> str:
+        return f"there is no file {file} of what event {event_id} touched"
+
+
+PERIOD = "period"
+
+
+class PeriodFile(msgspec.Struct, frozen=True):
+    """A file of a period."""
+
+    vhost: str
+    file: str
+    location: str
+    format: PeriodForm
+    since: IsoTime
+    until: IsoTime
+    via: Along
+    events: int
+    bytes: int
+    complete: bool
+
+
+def _period_location(vhost: str, file: str) -> str:
+    return f"/itc_db/periods/{quote(vhost, safe='')}/{file}"
+
+
+class PeriodFiles(ManifestedFiles[str]):
+    """The exports of periods under the folder of exports, by virtual host."""
+
+    formats = tuple(PERIOD_FORMATS.values())
+
+    def __init__(self, folder: Path, quota: Quota, collector: Json | None = None) -> None:
+        """``collector`` is where spans may be sent (`Settings.collector`)."""
+        super().__init__(folder, quota)
+        self._collector = collector
+
+    def request(
+        self,
+        vhost: str,
+        file: str,
+        period: tuple[int, int],
+        via: Via,
+        owner: str,
+        rules: Sequence[Json],
+    ) -> JobRequest:
+        """The job that writes what began from one time to before another (µs).
+
+        ``rules`` are those of links, as people see them. Raises `BadRequestError`.
+        """
+        asked = _asked(vhost, period, via)
+        return JobRequest(
+            kind=PERIOD,
+            vhost=vhost,
+            owner=owner,
+            shown={**asked, "file": file},
+            work={**asked, **self.output(vhost, file), "rules": [*rules]},
+            location=_period_location(vhost, file),
+        )
+
+    def sending(self, vhost: str, period: tuple[int, int], via: Via, owner: str) -> JobRequest:
+        """The job that sends a period's spans to the collector.
+
+        Raises `BadRequestError`, and `ConflictError` where no collector is set.
+        """
+        if self._collector is None:
+            raise ConflictError("no collector is set: ITC_OTLP_EXPORT_URL says where one is")
+        asked = _asked(vhost, period, via)
+        return JobRequest(
+            kind=PERIOD,
+            vhost=vhost,
+            owner=owner,
+            shown={**asked, "file": None},
+            work={**asked, "format": COLLECTOR, "collector": self._collector},
+        )
+
+    def list(self) -> list[PeriodFile]:
+        """All files, the one made last first."""
+        found = []
+        for path in self.folder.glob(f"{PERIOD}-*/*{MANIFEST}"):
+            file = path.with_name(path.name.removesuffix(MANIFEST))
+            with contextlib.suppress(OSError, msgspec.MsgspecError, KeyError):
+                said = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+                location = _period_location(said["vhost"], file.name)
+                values = {**said, "file": file.name, "location": location}
+                row = msgspec.convert(values, PeriodFile, strict=False)
+                found.append((file.stat().st_mtime_ns, row))
+        return [row for _, row in sorted(found, key=lambda each: each[0], reverse=True)]
+
+    def _folder_of(self, vhost: str) -> str:
+        return f"{PERIOD}-{folder_of(vhost)}"
+
+    def _none(self, vhost: str, file: str) -> str:
+        return f"there is no export {file} of a period of {vhost}"
+
+
+def _asked(vhost: str, period: tuple[int, int], via: Via) -> Json:
+    since, until = period
+    if not 0 <= since < until:
+        raise BadRequestError("an export needs a time: since must be before until")
+    return {"vhost": vhost, "since": since, "until": until, "via": via.value}

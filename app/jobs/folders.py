@@ -80,7 +80,6 @@ class ManifestedFiles(Generic[Subject]):
         return next((each for each in cls.formats if file.endswith(each.extension)), None)
 
     def path(self, subject: Subject, file: str) -> Path:
-        """Where a file is, or will be."""
         return self.folder / self._folder_of(subject) / file
 
     @abstractmethod

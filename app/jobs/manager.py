@@ -163,7 +163,7 @@ class JobManager:
         Raises `OutageError`.
         """
         job = await self._store.create(request.kind, request.vhost, request.shown)
-        result = request.finish({"job": job.id, **result})
+        result = request.finished(job.id, result)
         await self._store.move(job.id, JobState.running)
         return await self._store.move(job.id, JobState.succeeded, result=result)
 
@@ -204,13 +204,13 @@ class JobManager:
         return [self._live[job.id].job if job.id in self._live else job for job in stored]
 
     async def wait(self, job_id: int, seconds: float | None = None) -> Job:
-        live = self._live.get(job_id)
-        if live is None:
-            return await self._wait_elsewhere(job_id, seconds)
+        """A job once it has ended, or as it is after ``seconds``; raises `NotFoundError`."""
+        job = await self.job(job_id)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await live.end()
-        return live.job
+                async for latest in self.watch(job_id):
+                    job = latest
+        return job
 
     async def watch(self, job_id: int) -> AsyncIterator[Job]:
         """A job as it is now, and again whenever that changes, until it has ended.
@@ -253,20 +253,12 @@ class JobManager:
 
     async def _cancel_elsewhere(self, job_id: int) -> Job:
         await self._store.give_up(job_id)
-        job = await self._wait_elsewhere(job_id, CANCEL_SECONDS)
+        job = await self.wait(job_id, CANCEL_SECONDS)
         if job.state not in ENDED:
             raise OutageError(
                 f"the service that has job {job_id} was asked to cancel it, and has not yet: it "
                 "will, or the job fails when that service is found dead"
             )
-        return job
-
-    async def _wait_elsewhere(self, job_id: int, seconds: float | None) -> Job:
-        job = await self._store.get(job_id)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                async for latest in self._watch_elsewhere(job_id):
-                    job = latest
         return job
 
     async def _watch_elsewhere(self, job_id: int) -> AsyncIterator[Job]:
@@ -337,7 +329,7 @@ class JobManager:
         live.show(await self._store.move(job_id, JobState.running))
         runner = self._others.get(request.kind, self._spark)
         result = await runner.run(job_id, request.kind, request.work, self._reporter(live))
-        result = request.finish({"job": job_id, **result})
+        result = request.finished(job_id, result)
         seconds = result.get("seconds", {})
         return {**result, "seconds": {"queued": round(queued, 3), **seconds}}
 

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from app.jobs.archives import Archives
-from app.jobs.exports import Exports
+from app.jobs.exports import Exports, PeriodFiles, TouchedFiles
 from app.jobs.manager import JobManager
-from app.jobs.periods import PeriodFiles
 from app.jobs.process import SparkProcess
 from app.jobs.reports import Reports, Topologies
 from app.jobs.restamps import KIND as RESTAMP
 from app.jobs.restamps import RestampProcess
-from app.jobs.touched import TouchedFiles
 from app.stored.jobs import Json
 from model.exports import Quota
 

@@ -37,7 +37,6 @@ class ReportKind(enum.StrEnum):
 
 
 def check_key(key: str | None) -> None:
-    """Raise `BadRequestError` for what no message can share."""
     if not (key is None or key in KEYS or any(key.startswith(n) and key != n for n in NAMED)):
         raise BadRequestError(
             f"key: expected {', '.join(KEYS)}, header.NAME or body.NAME, not {key}"

@@ -14,11 +14,6 @@ Report: TypeAlias = Callable[[Progress], None]
 """A runner calls it with the progress of a job."""
 
 
-def unchanged(result: Json) -> Json:
-    """The worker's result as it is."""
-    return result
-
-
 class JobRequest(msgspec.Struct, frozen=True):
     """A job that somebody asks for.
 
@@ -30,7 +25,7 @@ class JobRequest(msgspec.Struct, frozen=True):
         shown: the request as ``GET /itc_db/jobs`` shows it. Two requests of one kind that show
         the same are the same request.
         work: what the worker gets.
-        finish: turns the worker's result into the job's.
+        location: where the API serves the file, if there is one.
         is_alone: whether it is refused while its virtual host has another of its kind.
     """
 
@@ -39,8 +34,14 @@ class JobRequest(msgspec.Struct, frozen=True):
     owner: str
     shown: Json
     work: Json
-    finish: Callable[[Json], Json] = unchanged
+    location: str | None = None
     is_alone: bool = False
+
+    def finished(self, job_id: int, result: Json) -> Json:
+        finished = {"job": job_id, **result}
+        if "file" in result:
+            finished["location"] = self.location if result["file"] else None
+        return finished
 
     @property
     def key(self) -> bytes:

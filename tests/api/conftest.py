@@ -115,7 +115,6 @@ class World:
             budget = ByteBudget(self.bounds.answers_bytes)
             intake = self._intake(store)
             self.searches = searches = Searches(
-                store.events,
                 at_once=self.bounds.searches,
                 each=self.bounds.searches_each,
                 waiting=self.bounds.searches_waiting,

@@ -19,7 +19,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from app.cli import app, topology
+from app.cli import app, reports
 from app.cli.events import _row as event_row
 from app.cli.exits import Exit
 from app.cli.output import printable
@@ -772,9 +772,9 @@ def test_what_died_and_how_long_programs_took_is_shown_too(
     death = {"queue": None, "reason": "expired", "exchange": "", "to": "dead", "messages": 2}
     waits = {"p50": 0.12, "p95": 0.3, "p99": 0.4}
     program = {"receiver": "billing", "queue": "q", "exchange": "out", "messages": 7}
-    topology.show(flows | {"deaths": [], "programs": []})
+    reports.show_topology(flows | {"deaths": [], "programs": []})
     assert len(capsys.readouterr().out.splitlines()) == 2
-    topology.show(flows | {"deaths": [death], "programs": [program | {"seconds": waits}]})
+    reports.show_topology(flows | {"deaths": [death], "programs": [program | {"seconds": waits}]})
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["?", "expired", "(default)", "dead", "2"] in lines
     assert ["billing", "q", "out", "7", "0.120", "0.300", "0.400"] in lines

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from app.errors import OutageError
-from app.jobs.periods import PeriodFile
+from app.jobs.exports import PeriodFile
 from app.secret_url import SecretUrl
 from app.settings import Settings
 from model.interchange import PERIOD_FORMATS, ConversationCounts, PeriodSummary, SentCounts

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from app.api.readiness import Readiness
-from app.api.slots import Slots
+from app.api.searching import Slots
 from app.errors import TooManyRequestsError
 from app.store.database import regex
 from tests.api.conftest import World, WorldBounds, make_world

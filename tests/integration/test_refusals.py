@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from app.broker.connection import sign_in
 from app.broker.consumer import Firehose
-from app.broker.login import sign_in
 from app.broker.source import TraceSource
 from app.broker.trace_queue import QueueBounds
 from app.errors import OutageError

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from app.broker.login import sign_in
+from app.broker.connection import sign_in
 from app.broker.outages import VirtualHostError
 from tests.integration.conftest import Service
 from tests.integration.raw_client import RawPublisher, table

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, strategies
 
 from app.broker.announced import (
-    listed,
+    connection_of,
 )
 from tests.unit.test_announced import created, opened
 
@@ -30,7 +30,7 @@ values = strategies.recursive(
     )
 )
 def test_whatever_is_said_what_is_read_can_be_stored(said: dict[str, Any]) -> None:
-    for found in (opened(created() | said), listed(created() | said)):
+    for found in (opened(created() | said), connection_of(created() | said)):
         assert found is not None
         for text in (
             found.vhost,

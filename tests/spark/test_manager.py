@@ -177,12 +177,12 @@ async def test_a_job_goes_from_queued_through_running_to_succeeded() -> None:
         assert it.store.records[job.id] == done
 
 
-async def test_the_request_finishes_the_result() -> None:
+async def test_a_result_says_where_its_file_is() -> None:
     async with bench() as it:
-        request = JobRequest("chain", "/", "ann", {}, {}, lambda r: {**r, "location": "/there"})
+        request = JobRequest("chain", "/", "ann", {}, {}, location="/there")
         job = await it.manager.submit(request)
         taken, _ = await it.next_taken()
-        it.runner.ends[taken].set_result({})
+        it.runner.ends[taken].set_result({"file": "a"})
         done = await it.ended(job)
         assert done.result is not None
         assert done.result["location"] == "/there"

@@ -12,7 +12,7 @@ from app.broker.announced import (
     ConnectionClosed,
     ConnectionOpened,
     announcement,
-    listed,
+    connection_of,
 )
 
 NODE = "itc-a5d38c6e@localhost"
@@ -173,4 +173,4 @@ def test_the_management_api_says_the_same_less_the_process() -> None:
     }
     terms = ['{<<"connection_name">>,longstr,<<"orders-0">>}', '{<<"process_id">>,short,4711}']
     announced = opened(created(*terms, user_provided_name="orders-0", pid=""))
-    assert listed(answer) == announced
+    assert connection_of(answer) == announced

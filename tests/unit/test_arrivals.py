@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from app.broker import consumer
-from app.broker.connection import Gate
 from app.broker.consumer import MOST_AHEAD, Reading, TraceStream
 from app.broker.deliveries import Arrival
 from app.broker.outages import BrokerAddress
@@ -16,7 +16,7 @@ from app.broker.outages import BrokerAddress
 
 async def arrivals(monkeypatch: pytest.MonkeyPatch, reads: list[tuple[int, int]]) -> list[int]:
     """Times of arrival in µs, for ``reads``: (time in µs, number of messages) each."""
-    connection: Any = SimpleNamespace(broker_version=(4, 2), gate=Gate())
+    connection: Any = SimpleNamespace(broker_version=(4, 2), gate=asyncio.Event())
     nothing: Any = None
     place = BrokerAddress("localhost:5672", "guest", "/")
     stream = TraceStream(nothing, "itc.trace", connection, place, Reading(100), queue_is_new=False)

@@ -12,7 +12,7 @@ from pamqp import commands, frame
 from pamqp.body import ContentBody
 from pamqp.header import ContentHeader
 
-from app.broker.connection import DivertingReader, Gate
+from app.broker.connection import DivertingReader
 from app.broker.deliveries import HEARTBEAT_FRAME, Arrival, DeliverySplitter
 from app.broker.wire import decode_headers
 
@@ -88,7 +88,8 @@ class Wire:
 
     def __init__(self) -> None:
         self.stream = asyncio.StreamReader()
-        self.gate = Gate()
+        self.gate = asyncio.Event()
+        self.gate.set()
         self.splitter = DeliverySplitter()
         self.taken: list[Arrival] = []
         self.came = asyncio.Event()
@@ -151,13 +152,13 @@ async def test_a_connection_with_deliveries_alone_shows_signs_of_life(
 async def test_nothing_is_read_while_the_gate_is_closed() -> None:
     wire = Wire()
     wire.divert()
-    wire.gate.set_open(False)
+    wire.gate.clear()
     wire.stream.feed_data(FRAMES + ANSWER)
     reading = asyncio.ensure_future(wire.reader.readexactly(len(ANSWER)))
     for _ in range(10):
         await asyncio.sleep(0)
     assert not wire.taken
-    wire.gate.set_open(True)
+    wire.gate.set()
     assert await reading == ANSWER
     assert wire.taken == [DELIVERY]
 
@@ -168,7 +169,7 @@ async def test_a_closed_gate_does_not_make_the_connection_seem_dead(
     monkeypatch.setattr("app.broker.connection.SIGN_OF_LIFE_SECONDS", 0.01)
     wire = Wire()
     wire.divert()
-    wire.gate.set_open(False)
+    wire.gate.clear()
     wire.stream.feed_data(FRAMES)
     size = len(HEARTBEAT_FRAME)
     assert await wire.reader.readexactly(2 * size) == 2 * HEARTBEAT_FRAME

@@ -39,7 +39,6 @@ def answer(refused: int, message: str) -> bytes:
 
 
 def status(message: str) -> bytes:
-    """A google.rpc.Status that says why a request failed."""
     return _field(2, message.encode())
 
 
@@ -113,7 +112,6 @@ class _Message:
         return link(trace_id, span_id, flags)
 
     def _service(self, begin: int, end: int) -> str | None:
-        """The attribute ``service.name`` of a resource."""
         for number, value in self._fields(begin, end):
             if number != 1 or isinstance(value, int):
                 continue

@@ -69,7 +69,6 @@ def remote(flags: int) -> bool | None:
 
 
 def link(trace_id: bytes, span_id: bytes, flags: int) -> SpanLink | None:
-    """A link, None if its ids are none."""
     if not _is_id(trace_id, 16) or not _is_id(span_id, 8):
         return None
     return SpanLink(trace_id + span_id, remote(flags))

@@ -41,18 +41,6 @@ class IntakeBounds(msgspec.Struct, frozen=True):
     days: float | None = None
 
 
-class RefusalCounts(msgspec.Struct, frozen=True):
-    """Refusals of a request, by reason."""
-
-    refused: Counter[Refusal]
-
-    @property
-    def message(self) -> str:
-        return "refused: " + ", ".join(
-            f"{n} {why.value}" for why, n in sorted(self.refused.items())
-        )
-
-
 class Intake:
     """Where spans come in."""
 
@@ -79,8 +67,8 @@ class Intake:
         self.taken = self.repeated = 0
         self.refused: Counter[Refusal] = Counter()
 
-    async def take(self, body: bytes, content_type: str, encoding: str) -> RefusalCounts:
-        """Store what is in a request's body.
+    async def take(self, body: bytes, content_type: str, encoding: str) -> Counter[Refusal]:
+        """Store what is in a request's body; returns how many spans it refuses, by reason.
 
         Raises `BadRequestError` for what cannot be read, and its `TooLargeError` and
         `WrongTypeError`; `SlowDownError` for too much at a time.
@@ -95,7 +83,7 @@ class Intake:
         finally:
             self._waiting -= 1
 
-    async def _take(self, body: bytes, form: str, encoding: str) -> RefusalCounts:
+    async def _take(self, body: bytes, form: str, encoding: str) -> Counter[Refusal]:
         self._check_rate()
         bounds = self._bounds
         work = ReadingBudget(bounds.spans)
@@ -119,7 +107,7 @@ class Intake:
         self.refused += refused
         if new:
             self._arrived()
-        return RefusalCounts(refused)
+        return refused
 
     def _check_rate(self) -> None:
         """Let in a request while less than so many spans a second came; it may bring too many."""

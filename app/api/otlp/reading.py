@@ -27,7 +27,6 @@ class Request(msgspec.Struct, frozen=True):
 
 
 def form_of(content_type: str) -> str:
-    """`PROTOBUF` or `JSON`; raises `WrongTypeError`."""
     form = content_type.partition(";")[0].strip().lower()
     if form not in (PROTOBUF, JSON):
         raise WrongTypeError(f"expected the content type {PROTOBUF} or {JSON}")

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.described import answering, json_answer
-from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example
+from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example, put, putting
 from app.api.parameters import Name, Text, ViolationWord
 from app.api.routes.queries import Moment, filter_of
 from app.api.routes.traces import Vhost, trace_id_of
@@ -113,26 +113,14 @@ async def set_assertions(vhost: Vhost, user: Writer, parts: Parts, request: Requ
     await parts.store.assertions.set(trace_id, texts, user.name)
 
 
-@router.put(
-    ONE,
-    status_code=201,
-    response_class=Response,
-    responses={
-        **WRITING,
-        **WITH_BODY,
-        201: {"description": "It is new."},
-        204: {"description": "It takes the place of the one of that name."},
-    },
-    openapi_extra=_ASSERTION,
-)
+@router.put(ONE, **putting("It is new.", "It takes the place of the one of that name.", _ASSERTION))
 async def set_assertion(
     vhost: Vhost, name: AssertionName, user: Writer, parts: Parts, request: Request
 ) -> Response:
     """Set one assertion; it is held against the events from now on."""
     trace_id = await trace_id_of(vhost, user, parts)
     text = _assertion_in(name, await request.body())
-    is_new = await parts.store.assertions.put(trace_id, name, text, user.name)
-    return Response(status_code=201 if is_new else 204)
+    return put(await parts.store.assertions.put(trace_id, name, text, user.name))
 
 
 @router.delete(ONE, status_code=204, responses=WRITING)
@@ -163,5 +151,4 @@ def _assertion_in(name: str, body: bytes) -> str:
 
 
 def _text_of(assertion: Assertion) -> str:
-    """The text of an assertion, as the store has it."""
     return msgspec.json.encode(to_json(assertion)).decode()

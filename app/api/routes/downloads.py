@@ -27,7 +27,6 @@ _ANY: dict[str, Any] = {"content": {"*/*": {}}}
 
 
 def downloading(what: str) -> dict[str, Any]:
-    """The arguments of a route that downloads a file."""
     answered: dict[int | str, dict[str, Any]] = {
         200: {"description": what, **_ANY},
         206: {"description": "The part of it that the header `Range` asks for.", **_ANY},

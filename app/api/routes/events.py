@@ -35,7 +35,7 @@ from app.api.signin.auth import Reader, User
 from app.api.tail import TailQuery, Watch
 from app.errors import NotFoundError
 from app.stored.causality import EventLinks, Fate
-from app.stored.reading import EventList, EventPage, Sort
+from app.stored.reading import EventList, EventPage, Sort, is_quick
 from itc import compare
 from model.answers import ORDERED
 from model.described import shown
@@ -73,25 +73,22 @@ async def list_events(
         return await _list_after(query, size, query.after, user, parts, request)
     asked = query.filter_for(user)
     if query.page is None and query.sort is None:
-        found = await parts.searches.find(
-            user.name,
-            asked,
-            after=query.after,
-            before=query.before,
-            limit=size,
-            large=query.large,
-        )
+        async with parts.searches.turn(user.name, quick=is_quick(asked)):
+            found = await parts.store.events.find(
+                asked, after=query.after, before=query.before, limit=size, large=query.large
+            )
         heavy = await _heavy(found, query, user, parts)
         return _events_answer(heavy.views(found.items), heavy, parts)
-    page = await parts.searches.page(
-        user.name,
-        asked,
-        page=query.page or 1,
-        page_size=size,
-        sort=query.sort or Sort.id,
-        descending=query.sort is None or query.sort_reverse,
-        large=query.large,
-    )
+    number, sort = query.page or 1, query.sort or Sort.id
+    async with parts.searches.turn(user.name, quick=is_quick(asked, sort, (number - 1) * size)):
+        page = await parts.store.events.page(
+            asked,
+            page=number,
+            page_size=size,
+            sort=sort,
+            descending=query.sort is None or query.sort_reverse,
+            large=query.large,
+        )
     heavy = await _heavy(page, query, user, parts)
     items = heavy.views(page.items)
     view = items if query.page is None else shown(page) | shown(PageItems(items))
@@ -250,8 +247,6 @@ async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> 
 
 
 async def spanned(trace_id: int, a: int, b: int, parts: Services) -> Certainty:
-    """The certainty of an answer about a span."""
-
     async def answer() -> Certainty:
         gaps = await parts.store.gaps.between(trace_id, a, b)
         return Certainty(gaps, await parts.store.doubts.between(trace_id, a, b))
@@ -275,7 +270,6 @@ async def visible_event(
 async def visible_events(
     events: Events, ids: Sequence[int], user: User, large: Large = EVERYTHING
 ) -> Sequence[Event]:
-    """Several events, as `visible_event`."""
     rows = await events.get_all(ids, large)
     for row in rows:
         if not user.sees(row.vhost):

@@ -65,7 +65,6 @@ async def list_failures(
 
 
 async def _certainty(trace_id: int, asked: FailureFilter, parts: Services) -> Certainty:
-    """The certainty of an answer about a period of a trace."""
     first, last = await parts.store.failures.span(asked)
     gaps = await parts.store.gaps.between(trace_id, first, last)
     return Certainty(gaps, await parts.store.doubts.between(trace_id, first, last))

@@ -17,8 +17,8 @@ from app.api.routes.traces import Vhost, trace_id_of
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, Writer
 from app.errors import ConflictError, NotFoundError
+from app.jobs.exports import PERIOD, PeriodFile
 from app.jobs.manager import UNFINISHED
-from app.jobs.periods import KIND, PeriodFile
 from app.stored.jobs import Json
 from app.tracker.links import merged
 from model.interchange import (
@@ -138,4 +138,4 @@ async def delete_period(vhost: Vhost, file: File, user: Writer, parts: Parts) ->
 async def _is_being_made(vhost: str, file: str, parts: Services) -> bool:
     name = file.removesuffix(".manifest.json")
     unfinished = await parts.jobs.jobs([vhost], states=UNFINISHED)
-    return any(job.kind == KIND and job.request.get("file") == name for job in unfinished)
+    return any(job.kind == PERIOD and job.request.get("file") == name for job in unfinished)

@@ -76,7 +76,6 @@ async def _change(job: Job, parts: Services) -> Job:
 
 
 def _look_seconds(parts: Services) -> float:
-    """The time between two checks of a user's rights."""
     return max(parts.settings.auth_cache_seconds, LEAST_LOOK_SECONDS)
 
 

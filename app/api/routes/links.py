@@ -1,17 +1,17 @@
-"""The rules of links of a virtual host: look, set, remove."""
+"""The rules of links of a virtual host: look, set, remove; and what they show to be hidden."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from app.api.described import answering, json_answer
-from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example
+from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example, put, putting
 from app.api.parameters import Name
 from app.api.routes.bodies import body_of, json_body
 from app.api.routes.queries import OfVhost
-from app.api.routes.traces import Vhost, trace_id_of
+from app.api.routes.traces import Limit, Vhost, trace_id_of
 from app.api.schemas.links import (
     EXAMPLE,
     JsonList,
@@ -23,12 +23,13 @@ from app.api.services import Parts
 from app.api.signin.auth import Reader, Writer
 from app.errors import BadRequestError
 from app.stored.capture import ListedRule, listed
+from app.stored.causality import HiddenLink, HiddenWays
 from app.tracker.links import Rule, RuleError, merged
 from app.tracker.links.rules import MOST_RULES
 
-router = APIRouter(tags=["traces"], prefix="/itc_db/links")
+router = APIRouter(tags=["traces"], prefix="/itc_db")
 
-ONE_RULE = "/{vhost}/{name}"
+ONE_RULE = "/links/{vhost}/{name}"
 
 RuleName = Annotated[
     Name, Path(description="A rule's name.", openapi_examples=example("shipped-for"))
@@ -51,7 +52,7 @@ _MANY = {
 }
 
 
-@router.get("", **answering(list[ListedRule], READING_ONE))
+@router.get("/links", **answering(list[ListedRule], READING_ONE))
 async def list_link_rules(user: Reader, parts: Parts, vhost: OfVhost) -> Response:
     """Every rule of a virtual host, in their order, and from which event on it holds."""
     trace_id = await trace_id_of(vhost, user, parts)
@@ -61,7 +62,7 @@ async def list_link_rules(user: Reader, parts: Parts, vhost: OfVhost) -> Respons
 
 
 @router.put(
-    "",
+    "/links",
     status_code=204,
     responses={**WRITING, **WITH_BODY},
     openapi_extra=_MANY,
@@ -78,15 +79,11 @@ async def set_link_rules(user: Writer, parts: Parts, vhost: OfVhost, request: Re
 
 @router.put(
     ONE_RULE,
-    status_code=201,
-    response_class=Response,
-    responses={
-        **WRITING,
-        **WITH_BODY,
-        201: {"description": "It is new."},
-        204: {"description": "It takes the place of the virtual host's own of that name."},
-    },
-    openapi_extra=body_of(LinkRule),
+    **putting(
+        "It is new.",
+        "It takes the place of the virtual host's own of that name.",
+        body_of(LinkRule),
+    ),
 )
 async def set_link_rule(
     vhost: Vhost, name: RuleName, user: Writer, parts: Parts, request: Request
@@ -99,8 +96,7 @@ async def set_link_rule(
     rule = _rule({"name": name, **given.root})
     if rule.name != name:
         raise BadRequestError(f"the body's rule is called {rule.name!r}, and the path's is not")
-    is_new = await parts.store.link_rules.put(trace_id, rule, parts.link_rules)
-    return Response(status_code=201 if is_new else 204)
+    return put(await parts.store.link_rules.put(trace_id, rule, parts.link_rules))
 
 
 @router.delete(ONE_RULE, status_code=204, responses=WRITING)
@@ -115,3 +111,28 @@ def _rule(given: Any, where: str = "") -> Rule:
         return Rule.from_json(given)
     except RuleError as error:
         raise BadRequestError(f"{where}{error}") from error
+
+
+@router.get("/hidden", **answering(list[HiddenLink], READING_ONE))
+async def list_hidden_links(
+    user: Reader,
+    parts: Parts,
+    vhost: OfVhost,
+    before: Annotated[
+        int | None, Query(ge=1, le=2**63 - 1, description="Only of publishes before this event.")
+    ] = None,
+    limit: Limit = 100,
+) -> Response:
+    """Publishes that name a cause which came to them by no way through the broker, newest first.
+
+    `limit` counts the publishes; one that names several causes has several links.
+    """
+    trace_id = await trace_id_of(vhost, user, parts)
+    return json_answer(await parts.store.hidden.newest(trace_id, before=before, limit=limit))
+
+
+@router.get("/hidden/ways", **answering(HiddenWays, READING_ONE))
+async def list_hidden_ways(user: Reader, parts: Parts, vhost: OfVhost) -> Response:
+    """The same by rule and participants: an outbox, an HTTP call, a shared database is one way."""
+    trace_id = await trace_id_of(vhost, user, parts)
+    return json_answer(await parts.store.hidden.ways(trace_id, vhost))

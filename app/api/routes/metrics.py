@@ -300,7 +300,6 @@ def _spans(parts: Services) -> Iterable[Metric]:
 
 
 async def _assertions(parts: Services, vhosts: frozenset[str] | None) -> Iterable[Metric]:
-    """Of assertions that are held against traces, and of the webhook."""
     held = await parts.store.assertions.list(vhosts)
     deliveries = await parts.store.violations.deliveries()
     return (

@@ -59,7 +59,8 @@ async def count_over_time(
     The period is from `since` to `until`, or from the oldest event that is kept to the newest.
     """
     asked = query.filter_for(user)
-    return json_answer(await parts.searches.over_time(user.name, asked, query.buckets))
+    async with parts.searches.turn(user.name, quick=asked.is_of_times_alone):
+        return json_answer(await parts.store.events.over_time(asked, query.buckets))
 
 
 @router.get("/certainty", **answering((PeriodCertainty, Certainty), READING_ONE))

@@ -115,7 +115,6 @@ def filter_of(kind: type[F], query: BaseModel, **more: Any) -> F:
 
 
 def _header(parameter: str, value: str) -> tuple[str, str]:
-    """The name and the value that a parameter asks of a header."""
     name = parameter.removeprefix(HEADER)
     if not name:
         raise ValueError(f"{parameter}: expected the name of a header, as in header.tenant")
@@ -281,7 +280,6 @@ class ListQuery(Filter, ListForm):
     )
 
     def check(self) -> None:
-        """Raise `BadRequestError` for parameters that do not go together."""
         cursor = self.after is not None or self.before is not None
         if cursor and (self.page is not None or self.sort is not None):
             raise BadRequestError("after and before cannot be combined with page or sort")

@@ -64,9 +64,10 @@ async def take_spans(parts: Parts, request: Request) -> Response:
 async def _taken(intake: Intake, request: Request, content_type: str) -> Response:
     body = await request.body()
     encoding = request.headers.get("content-encoding", "")
-    taken = await intake.take(body, content_type, encoding)
-    refused = taken.refused.total()
-    message = taken.message if refused else ""
+    reasons = await intake.take(body, content_type, encoding)
+    refused = reasons.total()
+    said = ", ".join(f"{count} {why.value}" for why, count in sorted(reasons.items()))
+    message = f"refused: {said}" if refused else ""
     if is_protobuf(content_type):
         return Response(as_protobuf.answer(refused, message), media_type=PROTOBUF)
     return Response(as_json.answer(refused, message), media_type=JSON)

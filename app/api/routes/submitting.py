@@ -19,7 +19,7 @@ from app.api.services import Parts, Services
 from app.api.signin.auth import User, Writer
 from app.errors import ConflictError
 from app.jobs.reports import Documents
-from app.jobs.requests import JobRequest, unchanged
+from app.jobs.requests import JobRequest
 from app.stored.jobs import ENDED, Job, JobState, Json
 
 _Prefer = Annotated[
@@ -71,7 +71,7 @@ class Asker(NamedTuple):
         self,
         request: JobRequest,
         documents: Documents | None = None,
-        read: Callable[[Json], Json] = unchanged,
+        read: Callable[[Json], Json] = lambda result: result,
         *,
         is_new: Callable[[Json], object] = lambda result: True,
         known: Json | None = None,
@@ -130,7 +130,6 @@ def preference_of(prefer: str | None) -> Preference | None:
 
 
 def _wishes(prefer: str) -> dict[str, str]:
-    """Preferences by name, without their parameters."""
     wishes: dict[str, str] = {}
     for part in prefer.split(","):
         name, _, value = part.partition(";")[0].partition("=")

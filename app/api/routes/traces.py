@@ -9,7 +9,7 @@ import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from app.api.described import answering, json_answer
-from app.api.openapi import READING, READING_ONE, WITH_BODY, WRITING, example
+from app.api.openapi import READING, READING_ONE, WITH_BODY, WRITING, example, put, putting
 from app.api.parameters import Name, Text
 from app.api.routes.bodies import body_of, json_body
 from app.api.routes.queries import OfVhost
@@ -39,15 +39,11 @@ Limit = Annotated[int, Query(ge=1, le=1_000, description="Most in one answer.")]
 
 @router.put(
     ONE_TRACE,
-    status_code=201,
-    response_class=Response,
-    responses={
-        **WRITING,
-        **WITH_BODY,
-        201: {"description": "It is started, or goes on by other rules."},
-        204: {"description": "It runs already, or was reset."},
-    },
-    openapi_extra=body_of(TraceRequest, required=False),
+    **putting(
+        "It is started, or goes on by other rules.",
+        "It runs already, or was reset.",
+        body_of(TraceRequest, required=False),
+    ),
 )
 async def start_trace(vhost: Vhost, user: Writer, parts: Parts, request: Request) -> Response:
     """Start capturing a virtual host."""
@@ -55,7 +51,7 @@ async def start_trace(vhost: Vhost, user: Writer, parts: Parts, request: Request
     user.must_see(vhost, "virtual host")
     if wish is not None and wish.reset:
         await parts.traces.upkeep.reset(vhost)
-        return Response(status_code=204)
+        return put(False)
     wish = wish or TraceRequest()
     created = await parts.traces.start(
         vhost,
@@ -66,7 +62,7 @@ async def start_trace(vhost: Vhost, user: Writer, parts: Parts, request: Request
         queues=wish.queues,
         later=wish.later,
     )
-    return Response(status_code=201 if created else 204)
+    return put(created)
 
 
 @router.get(ONE_TRACE, **answering(TraceStatus, READING_ONE))

@@ -17,7 +17,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Container
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
 from fastapi import Depends, Request
@@ -32,7 +32,7 @@ from app.errors import (
     OutageError,
     RefusedError,
 )
-from app.settings import is_loopback
+from app.settings import Settings, is_loopback
 
 if TYPE_CHECKING:
     from app.broker.management import ManagementApi
@@ -104,19 +104,6 @@ class User(msgspec.Struct, frozen=True):
         return found
 
 
-class Authenticator(Protocol):
-    """Turns what a request brought into a user."""
-
-    async def user(
-        self, authorization: bytes | None, address: str, vhost: str | None = None
-    ) -> User:
-        """The user, or `NotAuthenticatedError`, `NotAuthorisedError`, `OutageError`.
-
-        If what is remembered of the user does not include ``vhost``, the broker is asked again.
-        """
-        ...
-
-
 class OpenAccess:
     """``ITC_AUTH=none``: anybody who can reach the loopback address is an administrator."""
 
@@ -127,7 +114,10 @@ class OpenAccess:
 
 
 class BrokerAuthenticator:
-    """Asks the broker, believes its answer for some seconds, and slows guessing down."""
+    """Asks the broker, believes its answer for some seconds, and slows guessing down.
+
+    If what is remembered of a user does not include a virtual host, the broker is asked again.
+    """
 
     def __init__(
         self,
@@ -226,12 +216,9 @@ class BrokerAuthenticator:
                 broker_user = await self._broker.whoami(authorization)
                 vhosts = await self._broker.visible_vhosts(authorization)
                 content = await self._read_rights(authorization, broker_user.name)
-        except NotAuthenticatedError:
+        except (NotAuthenticatedError, NotAuthorisedError) as error:
             self._known.pop(digest, None)
-            raise
-        except NotAuthorisedError:
-            self._known.pop(digest, None)
-            if attempt:  # the right password
+            if attempt and isinstance(error, NotAuthorisedError):  # the right password
                 self._throttle.succeeded(attempt)
             raise
         except OutageError as error:
@@ -279,15 +266,25 @@ class BrokerAuthenticator:
             self._known.popitem(last=False)
 
 
-class _Known:
+class _Known(msgspec.Struct):
     """The broker's word about some credentials, and until when it is believed."""
 
-    __slots__ = ("look_again", "until", "user")
+    user: User
+    until: float
+    look_again: float  # when a missing virtual host may be asked about again
 
-    def __init__(self, user: User, until: float, look_again: float) -> None:
-        self.user = user
-        self.until = until
-        self.look_again = look_again  # when a missing virtual host may be asked about again
+
+Authenticator: TypeAlias = OpenAccess | BrokerAuthenticator
+
+
+def authenticator(settings: Settings, management: ManagementApi) -> Authenticator:
+    if settings.auth == "none":
+        return OpenAccess()
+    return BrokerAuthenticator(
+        management,
+        cache_seconds=settings.auth_cache_seconds,
+        loopback_users=settings.loopback_users,
+    )
 
 
 def claimed_user(authorization: bytes) -> str:
@@ -337,12 +334,10 @@ def client_of(request: Request) -> str:
 
 
 def was_forwarded(headers: Container[str]) -> bool:
-    """Tell whether a request came through a proxy that says so."""
     return any(name in headers for name in _SET_BY_PROXIES)
 
 
 def _asked_for(request: Request) -> str | None:
-    """The virtual host that a request names, in its path or in its query."""
     name = request.path_params.get("vhost")
     return request.query_params.get("vhost") if name is None else unescape(name)
 

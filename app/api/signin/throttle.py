@@ -8,6 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
+import msgspec
+
 from app.api.problems import SlowDownError
 
 Key = TypeVar("Key")
@@ -69,13 +71,10 @@ class SignInThrottle:
         self._networks.take_back(attempt.network, 1, attempt.wait)
 
 
-class _Entry:
-    __slots__ = ("failures", "last", "until")
-
-    def __init__(self) -> None:
-        self.failures = 0
-        self.last = 0.0
-        self.until = 0.0
+class _Entry(msgspec.Struct):
+    failures: int = 0
+    last: float = 0.0
+    until: float = 0.0
 
 
 class _Failures(Generic[Key]):

@@ -1,12 +1,13 @@
-"""Who is signed in, and which virtual hosts there are to choose from."""
+"""The service itself: whether it is well, who is signed in, and which virtual hosts there are."""
 
 from __future__ import annotations
 
 import msgspec
 from fastapi import APIRouter, Response
 
-from app.api.described import answering, json_answer
-from app.api.openapi import READING
+from app.api.described import answer_of, answering, json_answer
+from app.api.openapi import READING, answers
+from app.api.readiness import Health
 from app.api.services import Parts
 from app.api.signin.auth import Reader
 from app.errors import OutageError
@@ -36,3 +37,21 @@ async def _every_vhost(parts: Parts) -> frozenset[str]:
         return await parts.broker.vhosts()
     except OutageError:
         return frozenset(status.vhost for status in await parts.traces.statuses())
+
+
+@router.get("/health/live", **answering(Health, answers(400)))
+async def probe_live() -> Response:
+    """The process answers."""
+    return json_answer(Health("ok", {}))
+
+
+_UNAVAILABLE = answer_of(Health, description="Something is unavailable: see `checks`.")
+
+
+@router.get("/health/ready", **answering(Health, {**answers(400), 503: _UNAVAILABLE}))
+async def probe_ready(parts: Parts) -> Response:
+    """The service can do its work: the database and the broker's management API answer."""
+    checks = await parts.readiness.checks()
+    well = set(checks.values()) == {"ok"} and not parts.stopping.is_set()
+    health = Health("ok" if well else "unavailable", checks)
+    return json_answer(health, 200 if well else 503)
