@@ -97,13 +97,18 @@ async def test_a_trace_queue_that_somebody_deleted_is_created_again_and_a_gap_sa
     assert len(await service.stored(vhost, 4)) == 4
 
 
+def _another(database: Path) -> sqlite3.Connection:
+    """A connection of somebody else, who waits for the file in a thread: the service may write."""
+    return sqlite3.connect(database, isolation_level=None, check_same_thread=False)
+
+
 @pytest.mark.long(17)
 async def test_a_locked_database_is_waited_for_without_loss(
     service: Service, rabbit: Broker, vhost: str, tmp_path: Path
 ) -> None:
     await service.running(vhost)
-    lock = sqlite3.connect(tmp_path / "itc.db", isolation_level=None)
-    lock.execute("BEGIN IMMEDIATE")
+    lock = _another(tmp_path / "itc.db")
+    await asyncio.to_thread(lock.execute, "BEGIN IMMEDIATE")
     await send_and_receive(rabbit, vhost, 5)
     await waiting(service, vhost, "locked")
     lock.execute("ROLLBACK")
@@ -122,8 +127,8 @@ async def test_a_trace_queue_that_reached_its_limit_is_a_gap(
     await service.running(vhost)
     await send_and_receive(rabbit, vhost, 2, "before")
     await service.stored(vhost, 4)
-    lock = sqlite3.connect(tmp_path / "itc.db", isolation_level=None)
-    lock.execute("BEGIN IMMEDIATE")  # so that the queue is not emptied
+    lock = _another(tmp_path / "itc.db")
+    await asyncio.to_thread(lock.execute, "BEGIN IMMEDIATE")  # so that the queue is not emptied
     await send_and_receive(rabbit, vhost, 600, "many")
     running = service.registry.here._running[vhost]
     assert isinstance(running, RunningTrace)
@@ -175,8 +180,8 @@ async def test_a_service_ends_in_time_while_its_database_is_away(
 ) -> None:
     service = Service(store, rabbit, settings)
     await service.running(vhost)
-    lock = sqlite3.connect(tmp_path / "itc.db", isolation_level=None)
-    lock.execute("BEGIN IMMEDIATE")
+    lock = _another(tmp_path / "itc.db")
+    await asyncio.to_thread(lock.execute, "BEGIN IMMEDIATE")
     await send_and_receive(rabbit, vhost, 5)
     await waiting(service, vhost, "locked")
     async with asyncio.timeout(30):
