@@ -14,6 +14,8 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from app.store.database.engine import Database
+from app.store.database.lanes import Lane
 from app.store.database.sqlite import Sqlite
 
 INSERT = "INSERT INTO numbers VALUES (?)"
@@ -77,6 +79,24 @@ async def test_what_waits_for_its_connection_alone_takes_one_trip(
         trips.clear()
         assert await dialect.run_quickly(connection, asked(connection)) == [1, 2, 3, 1, 2, 3, 4]
         assert trips == ["run"]
+
+
+async def test_a_search_takes_as_many_trips_however_many_statements_it_has(
+    tmp_path: Path, engine: AsyncEngine, trips: list[str]
+) -> None:
+    async def asked(connection: AsyncConnection, statements: int) -> list[int]:
+        found = [await connection.exec_driver_sql(NUMBERS) for _ in range(statements)]
+        return [*found[-1].scalars()]
+
+    database = Database(f"sqlite:///{tmp_path / 'numbers.db'}", query_seconds=60, searches=1)
+    taken = []
+    for statements in (1, 1, 5):  # the first one connects
+        trips.clear()
+        found = await database.search(Lane.search, lambda it, n=statements: asked(it, n))  # type: ignore[misc]
+        assert found == [1, 2]
+        taken.append(len(trips))
+    await database.close()
+    assert taken[1] == taken[2]
 
 
 async def test_what_waits_for_something_else_is_refused_and_undone(

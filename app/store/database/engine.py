@@ -137,8 +137,8 @@ class Database:
     async def read(self, work: Work[T], lane: Lane = Lane.quick) -> T:
         """The result of ``work`` in a read-only transaction; raises `OutageError`.
 
-        Quick work waits for nothing but its connection: where that has a thread, it runs there.
-        Within `at_once`, in that one.
+        All but bulk work waits for nothing but its connection: where that has a thread, it runs
+        there. Quick work within `at_once`, in that one.
         """
         shared = _shared.get()
         # Tasks that a sharing one has started inherit the variable, and may outlive its connection.
@@ -186,9 +186,9 @@ class Database:
                         await self.dialect.limit_time(connection, seconds)
                         return await work(connection)
 
-                if lane is Lane.quick and seconds is None:
-                    return await self.dialect.run_quickly(connection, transaction())
-                return await transaction()
+                if lane is Lane.bulk:
+                    return await transaction()
+                return await self.dialect.run_quickly(connection, transaction())
 
     async def _write(self, work: Work[T]) -> T:
         with translated(self.dialect):

@@ -3,7 +3,7 @@
 The library makes a cursor, executes, fetches and closes: four trips, each of which wakes a thread
 and the event loop again, at 0.1 ms. A whole transaction that waits for nothing else goes there at
 once (`in_its_thread`), and so do several statements (`all_rows`). Without that, an event's answer
-takes 1.5 times the processor time, a comparison 1.4, causes 1.3, and a first page the same
+takes 1.5 times the processor time, a comparison 1.4, causes 1.3, and a page 1.08
 (`bench.reading`, 100,000 events, a busy machine with two cores).
 
 `_Driver` overrides a method that is aiosqlite's own: pyproject.toml pins the release exactly.
