@@ -21,6 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from drills.acts.rounds import Round
+from drills.acts.topology import PLUGIN
 from drills.acts.verdict import RoundResult
 from tools.servers import Broker, PostgresServer, RabbitNode
 
@@ -30,6 +31,7 @@ PAIRS = 200_000
 async def main(given: argparse.Namespace) -> int:
     """Run rounds; returns the number of errors."""
     total = RoundResult()
+    other = Broker.from_environment(os.environ)
     for library in (
         "aio_pika",
         "aiormq",
@@ -37,7 +39,7 @@ async def main(given: argparse.Namespace) -> int:
     ):  # each cut would be told of
         logging.getLogger(library).setLevel(logging.CRITICAL + 1)
     with ExitStack() as stack:
-        broker = stack.enter_context(Broker.from_environment(os.environ) or RabbitNode())
+        broker = stack.enter_context(other or RabbitNode(plugins=(PLUGIN,)))
         server = stack.enter_context(PostgresServer()) if given.postgresql else None
         seed = given.seed
         while total.pairs < given.pairs:
@@ -46,7 +48,8 @@ async def main(given: argparse.Namespace) -> int:
                 url = f"sqlite:///{place / 'itc.db'}"
                 if server is not None:
                     url = each.enter_context(server.fresh_database())
-                outcome = await Round(broker, url, place, seed, kills=given.kills).run()
+                round_ = Round(broker, url, place, seed, kills=given.kills, keeps=other is None)
+                outcome = await round_.run()
             print(f"seed {seed}:", *outcome.lines(), sep="\n", flush=True)
             total.add(outcome)
             seed += 1

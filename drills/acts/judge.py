@@ -210,7 +210,7 @@ class Judge:
             if each.kind is ActKind.publish
             and each.number != copy.publish
             and not _is_done(each, publish.number)
-            and queue in self._topology.routed(each.exchange, each.key)
+            and queue in self._topology.routed(each.exchange, each.keys)
         ]
         is_open = self._may_be_reached[queue] or self._came_back(queue, act.number)
         held = bool(world.course(copy).holders)
@@ -241,10 +241,19 @@ class Judge:
             for each in self._log.acts[:before]
         )
 
+    def _was_kept(self, copy: Lineage) -> bool:
+        """Whether a copy's queue was bound only after its publish."""
+        return any(
+            each.kind is ActKind.bind and each.queue == copy.queue
+            for each in self._log.acts[copy.publish :]
+        )
+
     def _situation(self, message: Worlds, world: PossibleWorld, copy: Lineage) -> str:
         if len(message.publishes) > 1:
             is_replay = any(each.is_replay for each in message.publishes)
             return "replayed" if is_replay else "equal"
+        if self._was_kept(copy):
+            return "kept message"
         if not copy.is_dead_letter:
             return "message" if len(world.course(copy).holders) <= 1 else "redelivered message"
         dead = [*copy.ancestors()][:-1]

@@ -18,6 +18,7 @@ class ActKind(enum.StrEnum):
     publish = enum.auto()
     delivery = enum.auto()
     purge = enum.auto()  # of a queue, or its deletion
+    bind = enum.auto()  # of a queue to the exchange that keeps messages
     leave = enum.auto()  # a program ends a session in which it consumed a queue
     acknowledge = enum.auto()
     reject = enum.auto()
@@ -30,6 +31,7 @@ class Act:
     """One act. ``number`` is its place in the log, from 0.
 
     ``session`` is a connection and a channel of it, by the client's port and the channel's number;
+    ``copied`` are the keys of CC and BCC;
     ``settles`` is the delivery that it parts with. ``is_replay``: the message was handed over to
     the program, which publishes it again as it is.
     """
@@ -42,6 +44,7 @@ class Act:
     queue: str = ""
     exchange: str = ""
     key: str = ""
+    copied: tuple[str, ...] = ()
     redelivered: bool = False
     pushed: bool = False
     expires: bool = False
@@ -50,6 +53,11 @@ class Act:
     since: int = 0
     until: int | None = None
     clock: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """All keys that a publish is routed by."""
+        return (self.key, *self.copied)
 
 
 @dataclass
@@ -71,6 +79,7 @@ class Log:
         key: str,
         *,
         session: str = "",
+        copied: tuple[str, ...] = (),
         expires: bool = False,
         is_replay: bool = False,
     ) -> Act:
@@ -82,6 +91,7 @@ class Log:
             body=body,
             exchange=exchange,
             key=key,
+            copied=copied,
             expires=expires,
             is_replay=is_replay,
         )
@@ -125,6 +135,10 @@ class Log:
     def purge(self, program: str, queue: str) -> Act:
         """Note a purge, or a queue's deletion, that is about to be sent; `confirm` follows."""
         return self._note(ActKind.purge, program, queue=queue, since=self.now)
+
+    def bind(self, program: str, queue: str) -> Act:
+        """Note that a queue is about to be bound to the exchange that keeps messages."""
+        return self._note(ActKind.bind, program, queue=queue)
 
     def leave(self, program: str, queue: str) -> Act:
         """Note that a program ends a session that consumes a queue."""

@@ -22,7 +22,7 @@ from aio_pika import Message
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
 
 from drills.acts.log import Act, ActKind, Log
-from drills.acts.topology import DIRECT, FANOUT, NOWHERE, Layout
+from drills.acts.topology import DIRECT, FANOUT, KEPT, KEYS, NOWHERE, Layout
 
 NAMES = ("anna", "ben", "carl", "dora", "emil", "frida", "gustav", "hedda")
 MOST_IN_HAND = 4
@@ -119,8 +119,8 @@ class LoggedProgram:
             await self._part(draw)
             return
         chosen = draw.choices(
-            (self._publish, self._get, self._consume, self._fall_over, self._purge),
-            (45, 40, 6, 5, 2),
+            (self._publish, self._get, self._consume, self._fall_over, self._purge, self._bind),
+            (45, 40, 6, 5, 2, 2),
         )
         await chosen[0](draw)
 
@@ -150,18 +150,27 @@ class LoggedProgram:
         if kind < 0.35:
             exchange, key = draw.choice((DIRECT, DIRECT, FANOUT)), draw.choice("abc")
         else:
-            exchange, key = "", draw.choice([name for name in queues if "equal" not in name])
+            exchange, key = (
+                "",
+                draw.choice([each for each in queues if each not in self._topology.purged]),
+            )
+        copied = draw.sample(KEYS, draw.choice((0, 0, 1, 2))) if exchange == DIRECT else []
         if draw.random() < 0.04:
             exchange, key = draw.choice(("", DIRECT)), NOWHERE
+        if self._topology.unbound and draw.random() < 0.08:
+            exchange, key = KEPT, ""
         act = self._log.publish(
             self.name,
             body,
             exchange,
             key,
             session=self._session,
+            copied=tuple(copied),
             expires=draw.random() < 0.08,
         )
         message = Message(body.encode(), headers={})
+        if copied:
+            message.headers[draw.choice(("CC", "BCC"))] = [*copied]
         if draw.random() < 0.6:
             message.message_id = f"id-{body}"
         if self._handed and draw.random() < 0.25:
@@ -177,7 +186,8 @@ class LoggedProgram:
         often = [b for b in among if sum(each.body == b for each in self._log.acts) > 5]
         fresh = f"{queue}/{self._log.now}"
         body = draw.choice([*(b for b in among if b not in often), fresh])
-        act = self._log.publish(self.name, body, "", queue, session=self._session)
+        expires = draw.random() < 0.2
+        act = self._log.publish(self.name, body, "", queue, session=self._session, expires=expires)
         self._tick(act)
         await self._send(Message(body.encode()), act)
 
@@ -211,7 +221,7 @@ class LoggedProgram:
     # ---- taking --------------------------------------------------------------------------------
 
     async def _get(self, draw: random.Random) -> None:
-        await self._take(draw.choice(self._topology.taken_from))
+        await self._take(draw.choice([*self._topology.taken_from, *self._topology.unbound]))
 
     async def _take(self, name: str) -> InHand | None:
         asked = self._log.now
@@ -223,7 +233,8 @@ class LoggedProgram:
         """Be pushed what comes into a queue, a few at a time."""
         if self._consumed is not None:
             return
-        name = draw.choice([each for each in self._topology.taken_from if "equal" not in each])
+        names = [*self._topology.taken_from, *self._topology.unbound]
+        name = draw.choice([each for each in names if each not in self._topology.purged])
         await self._open.set_qos(draw.randint(1, 3))
         queue = await self._open.get_queue(name, ensure=False)
         session = self._session
@@ -301,7 +312,7 @@ class LoggedProgram:
 
     async def _purge(self, draw: random.Random) -> None:
         """Purge a queue, or delete it and declare it again."""
-        queue = draw.choice(self._topology.equal)
+        queue = draw.choice(self._topology.purged)
         is_held = any(held.act.queue == queue for held in self._in_hand)
         there = await self._open.get_queue(queue, ensure=False)
         act = self._log.purge(self.name, queue)
@@ -311,6 +322,19 @@ class LoggedProgram:
             await there.delete(if_unused=False, if_empty=False)
             await self._topology.declare_queue(self._open, queue)
         self._log.confirm(act)
+
+    async def _bind(self, draw: random.Random) -> None:
+        """Bind a queue to the exchange that keeps messages, which then come into it.
+
+        What is published meanwhile may come twice: so nobody else acts at the same time.
+        """
+        if not self._is_alone:
+            return
+        bound = {act.queue for act in self._log.acts if act.kind is ActKind.bind}
+        for name in [each for each in self._topology.unbound if each not in bound][:1]:
+            queue = await self._open.get_queue(name, ensure=False)
+            self._log.bind(self.name, name)
+            await queue.bind(KEPT, "")
 
     # ---- its connection --------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ class Round:
         *,
         kills: int = 0,
         actions: int = ACTIONS,
+        keeps: bool = False,
     ) -> None:
         self._broker = broker
         self._database_url = database_url
@@ -43,7 +44,7 @@ class Round:
         self._kills = kills
         self._actions = actions
         self._service = Service(broker, database_url, folder)
-        self.topology: Layout = drawn(self._draw)
+        self.topology: Layout = drawn(self._draw, keeps=keeps)
         self.log = Log()
 
     async def run(self) -> RoundResult:

@@ -7,6 +7,7 @@ where a message goes that dies in a queue.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,7 +18,14 @@ from pamqp.common import FieldTable
 KEYS = ("a", "b", "c")
 NOWHERE = "nowhere"  # no queue has this name, and no binding this key
 DIRECT, FANOUT, DEAD = "direct", "fanout", "dead"  # dead: a fanout exchange for dead letters
-KINDS = {DIRECT: ExchangeType.DIRECT, FANOUT: ExchangeType.FANOUT, DEAD: ExchangeType.FANOUT}
+KEPT = "kept"  # hands its last messages to a queue that is bound to it
+KINDS: dict[str, ExchangeType | str] = {
+    DIRECT: ExchangeType.DIRECT,
+    FANOUT: ExchangeType.FANOUT,
+    DEAD: ExchangeType.FANOUT,
+    KEPT: "x-recent-history",
+}
+PLUGIN = "rabbitmq_recent_history_exchange"
 TTL = (15, 60)  # ms, of a queue that delays
 
 
@@ -29,20 +37,24 @@ class DeadLetters(NamedTuple):
 
 
 class Stay(NamedTuple):
-    """A queue that a copy is in, and the key with which it came there."""
+    """A queue that a copy is in, and the keys with which it came there, CC and BCC among them."""
 
     queue: str
-    key: str
+    keys: tuple[str, ...]
 
 
 class QueueRules(NamedTuple):
-    """A queue: its time to live in ms, its longest length, its limit of deliveries (quorum)."""
+    """A queue: its time to live in ms, its longest length, its limit of deliveries (quorum).
+
+    ``is_safe``: a quorum queue whose dead letters are sure to arrive, once or more often.
+    """
 
     name: str
     dead_letters: DeadLetters | None = None
     ttl: int | None = None
     longest: int | None = None
     limit: int | None = None
+    is_safe: bool = False
 
     @property
     def arguments(self) -> FieldTable:
@@ -58,6 +70,8 @@ class QueueRules(NamedTuple):
             found["x-max-length"] = self.longest
         if self.limit is not None:
             found |= {"x-queue-type": "quorum", "x-delivery-limit": self.limit}
+        if self.is_safe:
+            found |= {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
         return found
 
 
@@ -76,22 +90,29 @@ class Layout:
     queues: dict[str, QueueRules] = field(default_factory=dict)
     bindings: list[QueueBinding] = field(default_factory=list)
     taken_from: list[str] = field(default_factory=list)  # queues that programs take from
-    equal: list[str] = field(default_factory=list)  # queues of equal messages, to be purged too
+    purged: list[str] = field(default_factory=list)  # queues that are purged or deleted
+    equal: list[str] = field(default_factory=list)  # queues that equal messages are published to
+    unbound: list[str] = field(default_factory=list)  # queues that are bound to `KEPT` later
 
     def add(self, rules: QueueRules) -> str:
         """Add a queue; returns its name."""
         self.queues[rules.name] = rules
         return rules.name
 
-    def routed(self, exchange: str, key: str) -> list[str]:
-        """The queues to which an exchange routes a key, each once."""
+    def routed(self, exchange: str, keys: Sequence[str]) -> list[str]:
+        """The queues to which an exchange routes a message, each once.
+
+        Those of `KEPT` are all that it may come to, when they are bound.
+        """
         if exchange == "":
-            return [key] if key in self.queues else []
+            return [key for key in dict.fromkeys(keys) if key in self.queues]
+        if exchange == KEPT:
+            return self.unbound
         every = KINDS[exchange] is ExchangeType.FANOUT
         names = [
             each.queue
             for each in self.bindings
-            if each.exchange == exchange and (every or each.key == key)
+            if each.exchange == exchange and (every or each.key in keys)
         ]
         return [*dict.fromkeys(names)]
 
@@ -100,21 +121,22 @@ class Layout:
         there = self.queues[stay.queue].dead_letters
         if there is None:
             return []
-        key = stay.key if there.key is None else there.key
-        return [Stay(queue, key) for queue in self.routed(there.exchange, key)]
+        keys = stay.keys if there.key is None else (there.key,)
+        return [Stay(queue, keys) for queue in self.routed(there.exchange, keys)]
 
     def gets_dead_letters(self, queue: str) -> bool:
         """Whether a message that died elsewhere may come into a queue."""
+        every = (*KEYS, *self.queues)
         return any(
-            queue in (each.queue for each in self.after_death(Stay(name, key)))
+            queue in (each.queue for each in self.after_death(Stay(name, every)))
             for name in self.queues
-            for key in (*KEYS, *self.queues)
         )
 
     async def declare(self, channel: AbstractChannel) -> None:
         """Declare all of it."""
         for name, kind in KINDS.items():
-            await channel.declare_exchange(name, kind)
+            if name != KEPT or self.unbound:
+                await channel.declare_exchange(name, kind)
         for name in self.queues:
             await self.declare_queue(channel, name)
 
@@ -128,8 +150,11 @@ class Layout:
                 await queue.bind(each.exchange, each.key)
 
 
-def drawn(draw: random.Random) -> Layout:
-    """A topology with each of the situations in it, their sizes and ways drawn at random."""
+def drawn(draw: random.Random, *, keeps: bool = False) -> Layout:
+    """A topology with each of the situations in it, their sizes and ways drawn at random.
+
+    ``keeps``: the broker has the plugin with the exchange that keeps messages.
+    """
     made = Layout()
     parked = made.add(QueueRules("parked"))
     audit = made.add(QueueRules("audit"))
@@ -154,13 +179,22 @@ def drawn(draw: random.Random) -> Layout:
         made.add(QueueRules(f"short{n}", draw.choice(ways[:2]), longest=draw.choice((1, 1, 2, 3))))
         for n in range(2)
     ]
-    limited = made.add(QueueRules("limited", DeadLetters("", parked), limit=draw.randint(1, 2)))
-    made.equal = [made.add(QueueRules(f"equal{n}")) for n in range(2)]
+    limited = made.add(
+        QueueRules(
+            "limited",
+            DeadLetters("", parked),
+            limit=draw.randint(1, 2),
+            is_safe=draw.random() < 0.5,
+        )
+    )
+    made.purged = [made.add(QueueRules(f"equal{n}")) for n in range(2)]
+    made.equal = [*made.purged, *made.purged, *short]
+    made.unbound = [made.add(QueueRules(f"history{n}")) for n in range(3 if keeps else 0)]
     for name in (*plain, *work):
         made.bindings += [QueueBinding(DIRECT, key, name) for key in draw.sample(KEYS, 1)]
         if draw.random() < 0.4:
             made.bindings.append(QueueBinding(FANOUT, "", name))
-    made.taken_from = [parked, audit, late, *plain, *work, *work, limited, *made.equal, short[0]]
+    made.taken_from = [parked, audit, late, *plain, *work, *work, limited, *made.purged, short[0]]
     return made
 
 

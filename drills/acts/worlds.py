@@ -123,8 +123,8 @@ class Worlds:
         for publish in self.publishes:
             if publish.number > act.number:
                 break
-            for queue in self._topology.routed(publish.exchange, publish.key):
-                root = Lineage(publish.number, (Stay(queue, publish.key),))
+            for queue in self._topology.routed(publish.exchange, publish.keys):
+                root = Lineage(publish.number, (Stay(queue, publish.keys),))
                 for copy, courses in self._reachable(world, root, {}):
                     if copy.queue != act.queue:
                         continue
@@ -175,8 +175,8 @@ class Worlds:
         for publish in self.publishes:
             if publish.until is None or publish.until > act.number:
                 continue
-            if act.queue in self._topology.routed(publish.exchange, publish.key):
-                copy = Lineage(publish.number, (Stay(act.queue, publish.key),))
+            if act.queue in self._topology.routed(publish.exchange, publish.keys):
+                copy = Lineage(publish.number, (Stay(act.queue, publish.keys),))
                 course = world.course(copy)
                 if not course.holders and course.purged is None and not course.is_over:
                     world = world.but(copy, replace(course, purged=act.until))

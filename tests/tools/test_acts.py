@@ -9,7 +9,16 @@ import pytest
 
 from drills.acts.judge import Judge
 from drills.acts.log import Act, ActKind, Log
-from drills.acts.topology import DEAD, DeadLetters, Layout, QueueBinding, QueueRules, drawn
+from drills.acts.topology import (
+    DEAD,
+    DIRECT,
+    KEPT,
+    DeadLetters,
+    Layout,
+    QueueBinding,
+    QueueRules,
+    drawn,
+)
 
 
 def topology() -> Layout:
@@ -29,9 +38,12 @@ def topology() -> Layout:
         QueueRules("delay2", DeadLetters("", "plain"), ttl=10),
         QueueRules("tried", DeadLetters("", "retry")),
         QueueRules("retry", DeadLetters("", "tried"), ttl=10),
+        QueueRules("history"),
     ):
         made.add(rules)
     made.bindings += [QueueBinding(DEAD, "", "parked"), QueueBinding(DEAD, "", "audit")]
+    made.bindings += [QueueBinding(DIRECT, "a", "plain"), QueueBinding(DIRECT, "b", "audit")]
+    made.unbound = ["history"]
     return made
 
 
@@ -298,3 +310,20 @@ def test_a_dead_letter_may_keep_the_flag_of_the_queue_where_it_died() -> None:
         told.log.part(kind, told.get(name, "1", "work", again=name == "carl"))
     letter = told.get("dora", "1", "parked", again=True)
     assert told.said(told.log.acts[1], letter) == "sure"
+
+
+def test_a_copied_key_takes_a_message_to_another_queue() -> None:
+    told = LogStory()
+    sent = told.log.publish("anna", "1", DIRECT, "a", copied=("b",))
+    told.log.confirm(sent)
+    both = [told.get("ben", "1", queue) for queue in ("plain", "audit")]
+    assert [told.said(sent, each) for each in both] == ["sure", "sure"]
+
+
+def test_an_exchange_that_keeps_messages_hands_them_over_later() -> None:
+    told = LogStory()
+    sent = told.log.publish("anna", "1", KEPT, "")
+    told.log.confirm(sent)
+    told.log.bind("ben", "history")
+    got = told.get("carl", "1", "history")
+    assert steps(told) == {(sent.number, got.number, "kept message")}
