@@ -290,7 +290,7 @@ FORGERIES: dict[str, tuple[Callable[[Evidence], object], str]] = {
     "a step of another kind": (
         _row(
             verdict="caused",
-            by={"cause": START, "how": "link", "rule": "r", "kind": "conversation", "late": False},
+            by={"cause": START, "how": "link", "rule": "r", "kind": "candidate", "late": False},
         ),
         "neither by a message nor by a link",
     ),

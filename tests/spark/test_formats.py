@@ -67,6 +67,8 @@ def expected(history: History, event_id: int) -> dict[str, Any]:
         "type": EventType(row["type"]).name,
         "match": Match(row["match"]).name,
         "cause": row["cause_id"],
+        "candidates": row.get("candidates"),
+        "doubtful": row["doubtful"],
         "participant": row["participant"],
         "participant_name": "user{0} 127.0.0.1:{0} -> 127.0.0.1:5672 (1)".format(
             row["participant"]
