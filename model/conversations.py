@@ -16,8 +16,8 @@ from model.deaths import Death
 from model.described import INNER
 from model.happened import Cause, ConversationEvent
 from model.slack import critical_path, slacks
+from model.sound import listed, share
 from model.times import Duration, Microseconds
-from model.who import Who
 from model.words import EventType, Match, Via
 
 CopyWord: TypeAlias = Literal["handed_over", "waiting", "dead_lettered"]
@@ -30,11 +30,45 @@ MOST_KEYS = 5
 
 
 class Outcome(enum.StrEnum):
-    """The outcome of a message, or of all of a conversation, as far as is known."""
+    """The outcome of a message, or of all of a conversation, as far as is known.
+
+    A conversation is ``open`` where a participant that was handed one of its messages has published
+    since without naming a cause: that may go on what was begun here.
+    """
 
     done = "done"
+    open = "open"
     waiting = "waiting"
     failed = "failed"
+
+
+class PublisherRecord(NamedTuple):
+    """A participant's publishes, by what they say of their causes.
+
+    ``unnamed`` is the last that names none, or an event before which there may be some; 0 if there
+    is none. Of its ``reactions``, the publishes that may have a cause, ``explained`` name one.
+    """
+
+    unnamed: int = 0
+    reactions: int = 0
+    explained: int = 0
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of those that may have a cause which name it; None without any."""
+        return share(self.explained, self.reactions - self.explained)
+
+
+class Involved(NamedTuple):
+    """A participant in a conversation."""
+
+    number: int
+    name: str
+    coverage: Annotated[
+        float | None,
+        "The share of its publishes that may have a cause which name it, between 0 and 1; `null` "
+        "without any.",
+    ] = None
 
 
 class MessageFailure(NamedTuple):
@@ -224,7 +258,7 @@ class Conversation:
     ended_at: Microseconds
     counts: Counts
     keys: Annotated[tuple[str, ...], "Values that its messages share, at most 5."]
-    participants: tuple[Who, ...]
+    participants: tuple[Involved, ...]
     messages: tuple[Message, ...]
     critical_path: tuple[int, ...]
     amplification: Amplification
@@ -245,15 +279,18 @@ def conversation_of(
     via: Via = Via.links,
     origins: frozenset[int] = frozenset(),
     spans: Mapping[int, int] | None = None,
+    publishers: Mapping[int, PublisherRecord] | None = None,
     truncated: bool = False,
 ) -> Conversation:
     """The conversation that began with ``root``, by its events.
 
     These are the publishes with all their deliveries, and deliveries whose publish is not stored.
     ``causes`` are those of each publish, the one that counts first. ``origins`` are the publishes
-    that nothing led to; ``spans`` says how long consumers handled deliveries (µs), where known.
+    that nothing led to; ``spans`` says how long consumers handled deliveries (µs), where known;
+    ``publishers`` what participants published.
     """
-    return _Told(root, events, causes, via, origins, spans or {}).told(truncated)
+    told = _Told(root, events, causes, via, origins, spans or {})
+    return told.told(publishers or {}, truncated)
 
 
 class _Told:
@@ -292,19 +329,28 @@ class _Told:
         self.on_path = frozenset(self.path)
         self.put_aside = self._put_aside()
 
-    def told(self, truncated: bool) -> Conversation:
+    def told(self, publishers: Mapping[int, PublisherRecord], truncated: bool) -> Conversation:
         messages = tuple(map(self._message, self.heads))
         counts = self._counts(messages)
+        unnamed = self._unnamed(publishers)
         return Conversation(
             root=self.root.id,
             type=self.root.message_type,
-            outcome=_outcome(messages),
-            sentence=sentence_of(self.root, messages, counts, self._ended(), truncated=truncated),
+            outcome=_outcome(messages, is_open=bool(unnamed)),
+            sentence=sentence_of(
+                self.root,
+                messages,
+                counts,
+                self._ended(),
+                via=self.via,
+                unnamed=unnamed,
+                truncated=truncated,
+            ),
             began_at=self.root.at,
             ended_at=self._ended(),
             counts=counts,
             keys=self._keys(),
-            participants=self._participants(),
+            participants=self._participants(publishers),
             messages=messages,
             critical_path=tuple(self.path),
             amplification=self._amplification(),
@@ -448,9 +494,30 @@ class _Told:
         least = 2 if len(self.heads) > 1 else 1
         return tuple(key for key, times in counted.most_common(MOST_KEYS) if times >= least)
 
-    def _participants(self) -> tuple[Who, ...]:
+    def _participants(self, publishers: Mapping[int, PublisherRecord]) -> tuple[Involved, ...]:
         names = {each.participant: each.name for each in self.events.values()}
-        return tuple(Who(number, name) for number, name in names.items())
+        unknown = PublisherRecord()
+        return tuple(
+            Involved(number, name, publishers.get(number, unknown).coverage)
+            for number, name in names.items()
+        )
+
+    def _unnamed(self, publishers: Mapping[int, PublisherRecord]) -> tuple[str, ...]:
+        """Those who were handed a message and have published without a cause since, with coverage.
+
+        Along clocks all that may be of it is there.
+        """
+        if self.via is Via.any:
+            return ()
+        handed: dict[int, ConversationEvent] = {}
+        for each in self.events.values():
+            if each.type is EventType.received:
+                handed.setdefault(each.participant, each)
+        return tuple(
+            f"{each.name} (coverage {publishers[number].coverage or 0:.0%})"
+            for number, each in handed.items()
+            if number in publishers and publishers[number].unnamed > each.id
+        )
 
     def _children(self) -> dict[int, set[int]]:
         """The messages that each led to directly."""
@@ -524,12 +591,12 @@ def _remark(head: ConversationEvent) -> str:
     return "not handed over: it waits, or was dropped, or expired by its queue's own time"
 
 
-def _outcome(messages: Sequence[Message]) -> Outcome:
+def _outcome(messages: Sequence[Message], *, is_open: bool) -> Outcome:
     found = {each.outcome for each in messages}
     for outcome in (Outcome.failed, Outcome.waiting):
         if outcome in found:
             return outcome
-    return Outcome.done
+    return Outcome.open if is_open else Outcome.done
 
 
 _FAILED = {
@@ -539,26 +606,41 @@ _FAILED = {
 }
 
 
+_NONE_NAMES_IT = {
+    Via.links: "no message names it as its cause",
+    Via.conversation: "no message names it as its cause or shares its keys",
+    Via.any: "no message can have come of it",
+}
+
+
 def sentence_of(
     root: ConversationEvent,
     messages: Sequence[Message],
     counts: Counts,
     ended_at: int,
     *,
+    via: Via = Via.links,
+    unnamed: Sequence[str] = (),
     truncated: bool = False,
 ) -> str:
-    """A conversation in a sentence."""
+    """A conversation in a sentence; ``unnamed`` are those whose publishes may be of it, too."""
     more = counts.messages - 1
-    led = f"{more:,} more message{'s' * (more != 1)}" if more else "no other message"
+    led = f"{more:,} more message{'s' * (more != 1)}"
     if truncated:
         led = f"at least {led}" if more else "more than is shown"
     said = [f"{root.message_type} led to {led} in {spoken(ended_at - root.at)}"]
+    if not more and not truncated:
+        said = [f"{root.message_type}: {_NONE_NAMES_IT[via]}, in {spoken(ended_at - root.at)}"]
     failures = Counter((f.kind, f.queue) for f in (each.failure for each in messages) if f)
     for (kind, queue), times in failures.most_common(3):
         said.append(f"{times:,} {_FAILED.get(kind, f'died in {queue}')}")
     if counts.waiting:
         verb = "was" if counts.waiting == 1 else "were"
         said.append(f"{counts.waiting:,} {verb} not handed over yet")
+    if unnamed:
+        names = listed(unnamed)
+        verb = "has" if len(unnamed) == 1 else "have"
+        said.append(f"{names} {verb} published since without naming a cause")
     return "; ".join(said)
 
 

@@ -273,7 +273,7 @@ def _of_late(late: Late) -> Doubt:
 
 
 def _of_assumed(assumed: Sequence[AssumedParticipant]) -> Doubt:
-    listed = _listed([each.name for each in assumed])
+    names = listed([each.name for each in assumed])
     if len(assumed) == 1:
         said = "1 participant is a connection that gives no name, or one of too many, at a place"
         part = "it may be a part"
@@ -282,7 +282,7 @@ def _of_assumed(assumed: Sequence[AssumedParticipant]) -> Doubt:
         said += " at places"
         part = "each may be a part"
     return Doubt(
-        f"{said} that several programs share ({listed}): {part} of another participant",
+        f"{said} that several programs share ({names}): {part} of another participant",
         "connections that give their client's name tell them apart",
     )
 
@@ -292,20 +292,20 @@ def _of_missing(missing: Sequence[Missing], missed: Sequence[MissedLinks]) -> Do
     count = sum(each.missed for each in missing)
     causes = count + sum(each.known for each in missing)
     rules = sorted(missed, key=lambda each: (-each.links, each.rule))
-    by = f" by {_listed([each.rule for each in rules])}" if rules else ""
+    by = f" by {listed([each.rule for each in rules])}" if rules else ""
     # What `client` misses are connections without a name.
     policy = "client" if one.policy in FINE else "host"
     was = "was" if count == 1 else "were"
     return Doubt(
         f"participants are {one.policy}s, and of {causes} causes that messages of"
-        f" {_listed([each.name for each in missing])} name{by}, {count} {was} not in their"
+        f" {listed([each.name for each in missing])} name{by}, {count} {was} not in their"
         " publisher's past, but in that of another participant of the same program: what led to"
         " messages that name no cause may not be seen",
         f"rabbitmq-itc restamp {shlex.quote(one.vhost)} --participant {policy} sees it",
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """The first names, and how many more there are."""
     shown = [*names[:NAMED]]
     if len(names) > NAMED:

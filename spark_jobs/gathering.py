@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from model.conversations import Conversation, conversation_of
+from model.conversations import Conversation, PublisherRecord, conversation_of
 from model.deaths import deaths_of, forward_of
 from model.happened import Cause, ConversationEvent, causes_of, keys_in
 from model.jobs import Problem
@@ -119,8 +119,29 @@ def gathered(
     else:  # Spark, which cannot tell how large the events are, would send those instead
         events = events.hint("merge")
     parts = max(tasks, -(-len(joined.ids) // MOST_ROWS))
+    unnamed = spark.createDataFrame(_unnamed(period.history.connection, period.trace, via))
+    events = events.join(F.broadcast(unnamed), "participant", "left")
     together = events.join(roots, "id").repartition(parts, "root")
     return together.sortWithinPartitions("root", "id")
+
+
+def _unnamed(connection: Connection, trace: int, via: Via) -> pa.Table:
+    """Each participant's last publish that names no cause, and the rest of `PublisherRecord`."""
+    names = f"SELECT 1 FROM edges WHERE effect_id = e.id AND kind <> {int(EdgeKind.candidate)}"
+    shares = (
+        f" AND NOT EXISTS (SELECT 1 FROM keys AS k WHERE k.trace_id = {trace}"
+        f" AND k.event_id = e.id AND (k.roles & {IS_CONVERSATION}) <> 0)"
+    )
+    sql = (
+        "SELECT p.number AS participant, p.reactions, p.explained, max(e.id) AS unnamed"
+        f" FROM events AS e JOIN participants AS p ON p.trace_id = {trace}"
+        f" AND p.number = e.participant AND p.reactions > p.explained WHERE e.trace_id = {trace}"
+        f" AND e.type = {int(EventType.published)} AND NOT e.quiet AND NOT EXISTS ({names})"
+        f"{shares if via is Via.conversation else ''}"
+        " GROUP BY p.number, p.reactions, p.explained"
+    )
+    batches = [batch.cast(_UNNAMED) for batch in connection.query(sql, 65536)]
+    return pa.Table.from_batches(batches, schema=_UNNAMED)
 
 
 def end_of(period: Period, through: int | None) -> int:
@@ -230,6 +251,9 @@ def _shared_before(connection: Connection, trace: int, span: tuple[int, int]) ->
     return np.unique(shared)
 
 
+_UNNAMED = pa.schema(
+    [(name, pa.int64()) for name in ("participant", "reactions", "explained", "unnamed")]
+)
 _KEYS = pa.schema([("event_id", pa.int64()), ("key", pa.binary())])
 
 
@@ -285,6 +309,13 @@ def told(root: int, rows: dict[int, Row], via: Via, *, is_cut: bool = False) -> 
         causes,
         via=via,
         origins=frozenset(events.keys() - causes.keys()),
+        publishers={
+            row["participant"]: PublisherRecord(
+                row["unnamed"], row["reactions"] or 0, row["explained"] or 0
+            )
+            for row in rows.values()
+            if row.get("unnamed")
+        },
         truncated=is_cut,
     )
     open_at = frozenset(

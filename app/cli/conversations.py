@@ -63,7 +63,7 @@ def conversations(
     limit: Limit = 50,
     min_seconds: Annotated[float | None, typer.Option(help="Of this duration or longer.")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Of this duration or shorter.")] = None,
-    outcome: Annotated[str | None, typer.Option(help="done, waiting or failed.")] = None,
+    outcome: Annotated[str | None, typer.Option(help="done, open, waiting or failed.")] = None,
     json: Json = False,
 ) -> None:
     """The conversations of a virtual host, those that began last first."""

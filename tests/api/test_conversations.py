@@ -17,6 +17,7 @@ from tests.api.test_cli import Command, run, url  # noqa: F401  fixtures
 from tests.api.test_links import ASKED, GOT, NOTED, REPLIED, SERVED, tell_links
 
 PATH = "/itc_db/conversations"
+OPEN = "billing@10.0.0.2 #2 (coverage 0%) has published since without naming a cause"
 
 
 @pytest.fixture
@@ -52,8 +53,9 @@ async def test_every_event_of_a_conversation_has_the_same(
         "waiting": 0,
         "participants": 2,
     }
-    assert (found["outcome"], found["complete"], found["sound"]) == ("done", True, True)
-    assert found["sentence"] == "rpc led to 1 more message in under 1 ms"
+    assert (found["outcome"], found["complete"], found["sound"]) == ("open", True, True)
+    assert found["sentence"] == f"rpc led to 1 more message in under 1 ms; {OPEN}"
+    assert [each["coverage"] for each in found["participants"]] == [None, 0.0]
     [copy] = found["messages"][0]["copies"]
     [delivery] = copy["deliveries"]
     assert (copy["queue"], copy["state"], copy["remark"]) == ("rpc", "handed_over", None)
@@ -128,7 +130,8 @@ async def test_a_list_has_the_newest_roots_first_and_goes_on(client: httpx.Async
     ("query", "roots"),
     [
         ("outcome=waiting", [INVOICED]),
-        ("outcome=done", [ORDERED]),
+        ("outcome=open", [ORDERED]),
+        ("outcome=done", []),
         ("type=orders/invoice", [INVOICED]),
         ("min_seconds=2", [ORDERED]),
         ("max_seconds=1", [BINARY, ALONE, INVOICED]),
@@ -172,7 +175,7 @@ async def test_the_command_line_tells_a_conversation_as_a_tree(world: World, run
     told = await run("conversation", GOT)
     assert told.code == 0, told.err
     first, *lines = told.out.splitlines()
-    assert first == "rpc led to 1 more message in under 1 ms"
+    assert first == f"rpc led to 1 more message in under 1 ms; {OPEN}"
     assert [line.rpartition("(")[2] for line in lines] == [
         f"{event})" for event in (ASKED, SERVED, REPLIED, GOT)
     ]

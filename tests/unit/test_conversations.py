@@ -8,12 +8,13 @@ from model.conversations import (
     Conversation,
     MessageFailure,
     Outcome,
+    PublisherRecord,
     conversation_of,
     spoken,
 )
 from model.deaths import Death, Forward
 from model.happened import Cause, ConversationEvent, preferred
-from model.words import EventType, Match
+from model.words import EventType, Match, Via
 
 SECOND = 1_000_000
 
@@ -76,6 +77,41 @@ def got(
 def told(*events: ConversationEvent, causes: dict[int, int] | None = None) -> Conversation:
     named = {each: (Cause(cause, "r", "parent"),) for each, cause in (causes or {}).items()}
     return conversation_of(events[0], events, named)
+
+
+@pytest.mark.parametrize(
+    ("unnamed", "via", "outcome"),
+    [
+        (0, Via.links, Outcome.done),
+        (2, Via.links, Outcome.done),  # before it was handed the message, or as it was
+        (3, Via.links, Outcome.open),
+        (3, Via.conversation, Outcome.open),
+        (3, Via.any, Outcome.done),  # where all that may be of it is there
+    ],
+)
+def test_what_a_consumer_publishes_without_naming_a_cause_may_go_on_what_it_was_handed(
+    unnamed: int, via: Via, outcome: Outcome
+) -> None:
+    events = sent(1, 0, "work"), got(2, 1, 1, "work")
+    publishers = {1: PublisherRecord(9, 5, 0), 2: PublisherRecord(unnamed, 4, 1)}
+    found = conversation_of(events[0], events, {}, via=via, publishers=publishers)
+    assert found.outcome is outcome
+    said = "billing (coverage 25%) has published since without naming a cause"
+    assert found.sentence.endswith(said) is (outcome is Outcome.open)
+    assert [(each.name, each.coverage) for each in found.participants] == [
+        ("shop", 0.0),
+        ("billing", 0.25),
+    ]
+
+
+def test_nothing_is_said_to_have_come_of_a_message_that_no_other_names() -> None:
+    events = sent(1, 0, "work"), got(2, 1, 1, "work")
+    for via, said in (
+        (Via.links, "order: no message names it as its cause, in 1.0 s"),
+        (Via.conversation, "order: no message names it as its cause or shares its keys, in 1.0 s"),
+        (Via.any, "order: no message can have come of it, in 1.0 s"),
+    ):
+        assert conversation_of(events[0], events, {}, via=via).sentence == said
 
 
 REJECTED = Death("work", "rejected", 1)

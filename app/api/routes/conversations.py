@@ -16,7 +16,7 @@ from app.api.services import Parts
 from app.api.signin.auth import Reader, User
 from app.stored.conversations import ConversationFilter, ConversationPage, FoundConversation
 from app.stored.reading import EventFilter
-from model.conversations import Conversation
+from model.conversations import Conversation, Outcome
 from model.described import shown
 from model.event import NOTHING_LARGE
 from model.sound import Certainty
@@ -128,7 +128,8 @@ async def get_conversation(
             event_id, query.via, limit=query.limit, after=query.after
         )
     # What is not handed over, or not shown, may go on to the end.
-    is_open = found.conversation.truncated or found.conversation.counts.waiting
+    one = found.conversation
+    is_open = one.truncated or one.counts.waiting or one.outcome is Outcome.open
     last = _LAST if is_open else found.last
     certainty = await spanned(found.trace_id, found.root, last, parts)
     return json_answer(shown(found) | shown(found.conversation) | shown(certainty))

@@ -12,12 +12,13 @@ from app.store.causality import links
 from app.store.causality.deliveries import shares_of
 from app.store.causality.links import Neighbours
 from app.store.causality.walks import nearest, neighbours_along
+from app.store.conversations.publishers import publishers_of
 from app.store.conversations.roots import ConversationOrigin, Roots
 from app.store.database.chunks import chunks
 from app.store.reading.events import by_ids, found_by_ids
 from app.store.spans.imported import handled_by
 from app.stored.conversations import MOST_OTHER_ROOTS
-from model.conversations import Conversation, conversation_of
+from model.conversations import Conversation, PublisherRecord, conversation_of
 from model.event import Event, Large
 from model.happened import Cause, ConversationEvent, causes_of, happened
 from model.message_types import is_in_body, type_of
@@ -119,6 +120,7 @@ class Conversing(Roots):
             via=via,
             origins=page.roots,
             spans=await self._handled(events),
+            publishers=await self._publishers(events, via),
             truncated=truncated,
         )
         return conversation, others
@@ -142,6 +144,7 @@ class Conversing(Roots):
             if each.type is EventType.received:
                 of_message[each.cause].append(each.id)
         named = await self._named(events)
+        publishers = await self._publishers(events, Via.links)
         told = []
         for root, ids in reached.items():
             if root not in events:  # retention has removed it meanwhile
@@ -151,7 +154,15 @@ class Conversing(Roots):
             own = {each: events[each] for each in ids if each in events}
             page = ConversationMembers(sorted(ids), frozenset([root]), ids)
             causes = await self._causes(own, page, Via.links, named, page.roots)
-            told.append(conversation_of(events[root], own.values(), causes, truncated=root in cut))
+            told.append(
+                conversation_of(
+                    events[root],
+                    own.values(),
+                    causes,
+                    publishers=publishers,
+                    truncated=root in cut,
+                )
+            )
         return told
 
     async def _read(self, ids: Sequence[int]) -> dict[int, ConversationEvent]:
@@ -219,6 +230,13 @@ class Conversing(Roots):
     ) -> dict[int, tuple[Cause, ...]]:
         shared = await self.keys_of(events) if via is Via.conversation else {}
         return causes_of(events, named, via, roots=begins, members=page.members, shared=shared)
+
+    async def _publishers(
+        self, events: Mapping[int, ConversationEvent], via: Via
+    ) -> dict[int, PublisherRecord]:
+        """What those published who were handed a message, or published one."""
+        participants = {each.participant for each in events.values()}
+        return await publishers_of(self.connection, self.trace_id, participants, via)
 
     async def _handled(self, events: Mapping[int, ConversationEvent]) -> dict[int, int]:
         """The times that consumers took for deliveries, as spans say (µs)."""

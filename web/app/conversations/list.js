@@ -19,6 +19,7 @@ const OUTCOMES = [
   ["", "All"],
   ["failed", "Failed"],
   ["waiting", "Waiting"],
+  ["open", "Open"],
   ["done", "Done"],
 ];
 const PERIODS = [

@@ -3,7 +3,7 @@ import { html } from "../core/html.js";
 import { visible } from "../core/format.js";
 import { nameOf, took } from "./model.js";
 
-const OUTCOMES = { done: ["good", "done"], waiting: ["warn", "waiting"], failed: ["bad", "failed"] };
+const OUTCOMES = { done: ["good", "done"], open: ["calm", "open"], waiting: ["warn", "waiting"], failed: ["bad", "failed"] };
 
 export function Outcome({ outcome }) {
   const [tone, word] = OUTCOMES[outcome] ?? ["calm", outcome];
