@@ -73,11 +73,12 @@ class Influence(msgspec.Struct, frozen=True, gc=False):
     ``kind`` is `candidate` for one of several equal messages, and otherwise the broker's act: of a
     copy that was returned or rejected, ``cause`` is its delivery to ``participant``, who may have
     done so at any time until now; of a copy that was pushed out, ``cause`` is a publish to the same
-    queue. ``certain``: it is the only one that can have.
+    queue, None where it is not known which of the participant's. ``certain``: it is the only one
+    that can have.
     """
 
     kind: EdgeKind
-    cause: Reference
+    cause: Reference | None
     participant: int
     certain: bool
 

@@ -72,8 +72,8 @@ AGED_AT_ONCE = 100
 
 # This many queues are remembered, and which copies were dropped in them.
 MOST_QUEUES = 10_000
-# This many participants that published to a queue, and this many in all queues.
-MOST_PUSHERS, MOST_PUSHERS_IN_ALL = 64, 50_000
+# This many participants that published to each.
+MOST_PUSHERS = 64
 
 # This many participants may have published one of several equal messages, or held it; where there
 # are more, it is said that others may have.
@@ -117,7 +117,7 @@ class _Holding(msgspec.Struct, gc=False):
 
 
 class _Queue(msgspec.Struct, gc=False):
-    """A queue: the newest copy of each participant that published to it, and the last two at all.
+    """A queue: the newest copy's number of each participant that published to it.
 
     ``waiting`` is how many copies are there. All that were recorded clearly before ``handed``, and
     all with smaller numbers than ``deleted``, are gone. ``newest`` and ``before`` are the last two
@@ -125,7 +125,7 @@ class _Queue(msgspec.Struct, gc=False):
     all that comes in are publishes; ``is_crowded``: not all participants are known.
     """
 
-    pushers: dict[int, PendingCopy] = {}
+    pushers: dict[int, int] = {}
     newest: int = 0
     before: int = 0
     waiting: int = 0
@@ -187,7 +187,6 @@ class Matcher:
         self._equals: dict[Key, _Equals] = {}  # where there are several of a first half
         self._handovers: KeyedFifo[Key, _Holding] = KeyedFifo()
         self._queues: dict[str, _Queue] = {}
-        self._pushers = 0  # of all queues
         self._since = 1  # copies from this number on are known to their queues, and who pushed them
         self._next_copy = 1
         self._next_handover = 1
@@ -214,13 +213,17 @@ class Matcher:
 
     def restore(self, next_copy: int, copies: list[PendingCopy], handovers: list[Handover]) -> None:
         """Fill the memories from a checkpoint; both lists oldest first."""
-        self._next_copy = self._stored = self._since = next_copy
+        self._next_copy = self._stored = next_copy
         self._forgot_before = self.copies_dropped > 0
         for copy in copies:
             self._wait(copy)
             copy.cause.waiting += 1
-            self._pushed(copy)
+            state = self._queues.get(copy.queue) or self._queue(copy.queue, copy.number)
+            state.before, state.newest = state.newest, copy.number
+            state.waiting += 1
+            state.pushers[copy.participant] = copy.number
             self._dropped_until = self._dropped_until or copy.recorded_at
+        self._since = next_copy
         for each in handovers:
             holding = _Holding(each.cause, 0, each.candidates, each.delivery, each.participant)
             holding.has_brought = each.has_brought
@@ -247,13 +250,15 @@ class Matcher:
             else:
                 self._wait(copy)
             state = states.get(queue)
-            if state is not None and participant in state.pushers:
-                state.before, state.newest = state.newest, number
-                state.waiting += 1
-                state.pushers[participant] = copy
-            else:
-                self._pushed(copy)
-                states = self._queues
+            if state is None:
+                state = self._queue(queue, number)
+            state.before, state.newest = state.newest, number
+            state.waiting += 1
+            pushers = state.pushers
+            pushers[participant] = number
+            if len(pushers) > MOST_PUSHERS:
+                del pushers[next(iter(pushers))]
+                state.is_crowded = True
             number += 1
             aged = copies.get(number - RECENT_COPIES)
             if aged is not None:
@@ -351,7 +356,8 @@ class Matcher:
         """Remember the delivery that was asked about last; the oldest one makes room."""
         holding, handovers, number = self._holding, self._handovers, self._next_handover
         holding.delivery, holding.participant = delivery, participant
-        if holding.cause is _NOBODYS:
+        delivery.rest()  # its clock is rarely asked for
+        if holding.candidates == 0 and holding.cause is _NOBODYS:
             holding.cause = delivery
         if holding.has_brought:
             self._hold((queue, mark[-BYTES:]), holding)
@@ -361,11 +367,8 @@ class Matcher:
         if len(handovers) > self._most_handovers:
             handovers.take_oldest()
         aged = handovers.get(number + 1 - RECENT_HANDOVERS)
-        if aged is not None:
-            if not aged.cause.waiting:
-                aged.cause.rest()
-            if aged.delivery is not None:
-                aged.delivery.rest()
+        if aged is not None and not aged.cause.waiting:
+            aged.cause.rest()
 
     def causes(self) -> Iterator[Reference]:
         """Every publish that a later delivery may come from, some of them several times."""
@@ -387,11 +390,6 @@ class Matcher:
                     continue
                 holding.cause, holding.candidates = holding.delivery, 0
             self._hold(key, holding)
-        for queue in self._queues.values():
-            for number, copy in [*queue.pushers.items()]:
-                if _is_before(copy.cause, event_id):
-                    del queue.pushers[number]
-                    self._pushers -= 1
         for candidates in self._unclear.values():
             for number, copy in [*candidates.items()]:
                 if _is_before(copy.cause, event_id):
@@ -657,24 +655,27 @@ class Matcher:
         queue = self._queues.get(name)
         if queue is None:
             return (), True
-        others = [each for each in queue.pushers.values() if each is not copy]
-        is_known = copy is not None and copy.number >= self._since
+        own = 0 if copy is None else copy.number
+        is_known = own >= self._since
         is_alone = (
             is_one
             and is_known
-            and copy is not None
-            and queue.before == copy.number
+            and queue.before == own
             and queue.waiting == 1
-            and queue.at_delivery < copy.number
+            and queue.at_delivery < own
             and not queue.is_refilled
         )
-        newest = [each for each in others if each.number == queue.newest]
-        if is_alone and newest:
-            return (Influence(_OVERFLOW, newest[0].cause, newest[0].participant, True),), False
-        influences = tuple(
-            Influence(_OVERFLOW, each.cause, each.participant, False) for each in others
-        )
-        return influences, queue.is_refilled or queue.is_crowded or not is_known
+        pushed = self._copies.get(queue.newest) if is_alone else None
+        if pushed is not None:
+            return (Influence(_OVERFLOW, pushed.cause, pushed.participant, True),), False
+        influences = []
+        for participant, number in queue.pushers.items():
+            if number != own:
+                waiting = self._copies.get(number)
+                cause = None if waiting is None else waiting.cause
+                influences.append(Influence(_OVERFLOW, cause, participant, False))
+        is_more = queue.is_refilled or queue.is_crowded or not is_known
+        return tuple(influences), is_more
 
     def _take_dead(self, key: Key) -> PendingCopy:
         """Take the oldest copy, which is there, as one that died."""
@@ -772,23 +773,13 @@ class Matcher:
             equals.add(both[1])
         equals.add(copy)
 
-    def _pushed(self, copy: PendingCopy) -> None:
-        """Note a copy that has come to its queue."""
-        queue = self._queues.get(copy.queue)
-        if queue is None:
-            if len(self._queues) >= MOST_QUEUES or self._pushers >= MOST_PUSHERS_IN_ALL:
-                self._queues, self._pushers, self._since = {}, 0, copy.number
-            queue = self._queues[copy.queue] = _Queue()
-        queue.before, queue.newest = queue.newest, copy.number
-        queue.waiting += 1
-        pushers = queue.pushers
-        if copy.participant not in pushers:
-            if len(pushers) >= MOST_PUSHERS:
-                del pushers[next(iter(pushers))]
-                queue.is_crowded = True
-            else:
-                self._pushers += 1
-        pushers[copy.participant] = copy
+    def _queue(self, name: str, number: int) -> _Queue:
+        """A queue that is not known yet, or not any more, from a copy's number on."""
+        if len(self._queues) >= MOST_QUEUES:
+            self._queues.clear()
+            self._since = number
+        queue = self._queues[name] = _Queue()
+        return queue
 
     def _refilled(self, name: str) -> None:
         """Note that a queue holds more than what is published to it."""

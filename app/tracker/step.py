@@ -105,9 +105,9 @@ class Steps:
         for kind, cause, number, certain in map(astuple, influences):
             rule = ACTS[kind]
             # Of edges from one event the certain one is kept, which comes first.
-            found.setdefault(
-                (cause.id or -id(cause), rule), Edge(cause, rule, kind if certain else _CANDIDATE)
-            )
+            if cause is not None:
+                edge = Edge(cause, rule, kind if certain else _CANDIDATE)
+                found.setdefault((cause.id or -id(cause), rule), edge)
             if kind in _ANY_TIME or (kind is _PUSHED and not certain):
                 holder = self._numbered(number)
                 if holder is not None and (last := holder.last) is not None:

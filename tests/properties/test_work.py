@@ -150,6 +150,41 @@ def deaths_that_nobody_saw(most: int) -> Work:
     return lambda: tracker.apply(deliver(channel(), "q", headers=headers, delivery_mode=1), most)
 
 
+def deaths_of_equal_messages(most: int) -> Work:
+    """Each of many, published by many, may be the dead letter."""
+    tracker = tracker_of(most)
+    for number in range(most):
+        tracker.apply(publish(channel(number % 500), "q"), number)
+        tracker.apply(deliver(channel(number % 500), "q"), number)
+        tracker.apply(publish(channel(number % 500), "q"), number)
+    headers = {"x-death": [{**DEATH, "queue": "q"}]}
+    return lambda: tracker.apply(deliver(channel(), "dead", headers=headers), most)
+
+
+def who_pushes_out_of_a_queue(most: int) -> Work:
+    tracker = tracker_of(most)
+    tracker.apply(publish(channel(), "q"), 0)
+    for number in range(most):
+        tracker.apply(publish(channel(number), "q", message_id=str(number)), number)
+    headers = {"x-death": [{**DEATH, "queue": "q", "reason": "maxlen"}]}
+    return lambda: tracker.apply(deliver(channel(), "dead", headers=headers), most)
+
+
+def queues_of_which_nothing_is_known_any_more(most: int) -> Work:
+    tracker = tracker_of(most)
+    for number in range(most):
+        tracker.apply(publish(channel(), f"q{number}"), number)
+    return lambda: tracker.apply(publish(channel(), "new"), most)
+
+
+def readings_of_what_a_stream_makes_equal(most: int) -> Work:
+    tracker = tracker_of(most)
+    for number in range(most):
+        tracker.apply(publish(channel(number % 500), "s"), number)
+    read = deliver(channel(), "s", headers={"x-stream-offset": 1}, delivery_mode=1)
+    return lambda: tracker.apply(read, most)
+
+
 def who_awaits_replies(most: int) -> Work:
     tracker = tracker_of(most)
     tracker.trace_replies(False)
@@ -232,6 +267,10 @@ WORST = [
     copies_that_are_too_old,
     handovers_that_are_equal,
     deaths_that_nobody_saw,
+    deaths_of_equal_messages,
+    who_pushes_out_of_a_queue,
+    queues_of_which_nothing_is_known_any_more,
+    readings_of_what_a_stream_makes_equal,
     who_awaits_replies,
     connections_of_one_name,
     connections_of_what_waits,
