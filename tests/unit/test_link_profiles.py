@@ -124,6 +124,10 @@ def event(id_: str, causation: str | None, prefix: str) -> dict[str, Any]:
     return {prefix + name: value for name, value in attributes.items()}
 
 
+def moleculer(id_: str, **fields: Any) -> dict[str, Any]:
+    return {"id": id_, **fields, "meta": {}, "level": 1, "ver": "4", "sender": "node-1"}
+
+
 CLOUDEVENT = "application/cloudevents+json; charset=UTF-8"
 MT = {"correlationId": uuid(301), "conversationId": uuid(300), "messageId": uuid(302)}
 REQUEST = {
@@ -178,6 +182,25 @@ MESSAGES = {
     "cloudevent first": message(event("e1", None, "cloudEvents:")),
     "cloudevent child": message(event("e2", "e1", "cloudEvents_")),
     "cloudevent grandchild": message(None, event("e3", "e2", ""), content_type=CLOUDEVENT),
+    "ce first": message(event("f1", None, "ce-")),
+    "ce child": message(event("f2", "f1", "ce-")),
+    "moleculer first": message(None, moleculer("c1", action="orders.create", parentID=None)),
+    "moleculer child": message(None, moleculer("c2", action="mail.send", parentID="c1")),
+    "moleculer event": message(None, moleculer("c3", event="order.new", parentID="c2")),
+    "moleculer response": message(None, moleculer("c2", success=True, data=None)),
+    "cap first": message({"cap-msg-id": uuid(961), "cap-corr-id": uuid(961), "cap-corr-seq": "0"}),
+    "cap callback": message(
+        {"cap-msg-id": uuid(962), "cap-corr-id": uuid(961), "cap-corr-seq": "1"}
+    ),
+    "rascal first": message({}, message_id=uuid(971)),
+    "rascal republished": message(
+        {"rascal": {"originalQueue": "q", "recovery": {"q": {"republished": 1}}}},
+        message_id=uuid(971),
+    ),
+    "spring request": message(None, b"1", reply_to="replies/key.1", correlation_id="s1"),
+    "spring answer": message(None, b"2", exchange="replies", key="key.1", correlation_id="s1"),
+    "amqp 1.0 request": message(None, b"1", reply_to="/queues/a%2Fb", message_id="ID:2"),
+    "amqp 1.0 answer": message(None, b"2", key="a/b", correlation_id="ID:2"),
     "dramatiq first": message(None, dramatiq(701, NEXT), delivery_mode=2),
     "dramatiq next": message(None, NEXT, delivery_mode=2),
     "dramatiq next again": message(None, dramatiq(702, retries=1), delivery_mode=2),
@@ -235,6 +258,14 @@ LINKS = {
     ("nameko child", "nameko grandchild"): {"nameko-call"},
     ("cloudevent first", "cloudevent child"): {"cloudevents-jms-causation"},
     ("cloudevent child", "cloudevent grandchild"): {"cloudevents-json-causation"},
+    ("ce first", "ce child"): {"cloudevents-http-causation"},
+    ("moleculer first", "moleculer child"): {"moleculer-parent"},
+    ("moleculer child", "moleculer event"): {"moleculer-parent"},
+    ("moleculer child", "moleculer response"): {"moleculer-response"},
+    ("cap first", "cap callback"): {"cap-correlation"},
+    ("rascal first", "rascal republished"): {"forward"},
+    ("spring request", "spring answer"): {"reply"},
+    ("amqp 1.0 request", "amqp 1.0 answer"): {"reply"},
     ("dramatiq first", "dramatiq next"): {"dramatiq-pipeline"},
     ("dramatiq first", "dramatiq next again"): {"dramatiq-pipeline"},
     ("dramatiq next", "dramatiq next again"): {"dramatiq-again"},
@@ -287,7 +318,10 @@ def test_every_rule_that_names_a_cause_is_seen_at_work() -> None:
         ("nsb first", "nsb child", "nsb child failed"),
         ("mt first", "mt child", "mt child again"),
         ("wolverine first", "wolverine child"),
-        ("cloudevent first", "cloudevent child", "cloudevent grandchild"),
+        (
+            *("cloudevent first", "cloudevent child", "cloudevent grandchild"),
+            *("ce first", "ce child"),
+        ),
         ("rebus request", "rebus answer"),
         ("traced", "traced too", "wolverine child"),
         ("rpc request", "rpc answer", "rpc elsewhere"),

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import unquote
 
 from app.tracker import _digests
 from app.tracker.links import bodies
@@ -96,6 +97,21 @@ class ProbedMessage:
             return self._payload
 
 
+MOST_ADDRESSES = 4
+_REPLY_TO = Expression(Source.property, ("reply_to",))
+
+
+def _addresses(reply_to: Any) -> Any:
+    """An address for replies, and the routing keys that it may mean.
+
+    Spring's are ``exchange/key``, those of AMQP 1.0, JMS and STOMP ``/queues/key`` and the like.
+    """
+    if type(reply_to) is not str or "/" not in reply_to:
+        return reply_to
+    first, last = reply_to.partition("/")[2], reply_to.rpartition("/")[2]
+    return [reply_to, *dict.fromkeys((first, last, unquote(last)))]
+
+
 @lru_cache(maxsize=10_000)
 def finder(place: Expression) -> Callable[[ProbedMessage], Any]:
     """The function that finds the value of a place in a message, or None."""
@@ -110,6 +126,8 @@ def finder(place: Expression) -> Callable[[ProbedMessage], Any]:
         return lambda message: message.record.exchange
     if name == "routing_key":
         return lambda message: (message.record.routing_keys or _NO_KEY)[0]
+    if name == "reply_to":
+        return lambda message: _addresses(message.properties.get(name))
     return lambda message: message.properties.get(name)
 
 
@@ -131,6 +149,7 @@ class Probe:
         self.parts, self.same_body = parts, same_body
         self.where = where
         self.finders = [(finder(part), part.source is not Source.payload) for part in parts]
+        self.addresses = [at for at, part in enumerate(parts) if part == _REPLY_TO]
         # Headers of which one has to be there: quick about most messages.
         self.needed = [
             frozenset(place.tokens[0] for place in each.of)
@@ -174,26 +193,26 @@ class Probe:
     def keys(self, message: ProbedMessage) -> list[Key]:
         """The keys that a message gives that meets the conditions."""
         if len(self.finders) > 1 or self.same_body:
-            return self._joint_key(message)
+            return self._joint_keys(message)
         found = self._values(0, message)
         if self.take is not None:
             taken = (self.take(value.decode("utf-8", "replace")) for value in found)
             found = [value.encode() for value in taken if value]
         return [self._digest(value) for value in found]
 
-    def _joint_key(self, message: ProbedMessage) -> list[Key]:
-        """The key of several places, each with one value."""
-        data = b""
+    def _joint_keys(self, message: ProbedMessage) -> list[Key]:
+        """The keys of several places, each with one value; of an address for replies with all."""
+        joint = [b""]
         for number in range(len(self.finders)):
             found = self._values(number, message)
-            if len(found) != 1:
+            if len(found) != 1 and not (found and number in self.addresses):
                 if found:
                     message.refused[TOO_MANY] += 1
                 return []
-            data += framed(found[0])
+            joint = [data + framed(value) for data in joint for value in found[:MOST_ADDRESSES]]
         if self.same_body:
-            data += framed(ends(message.record.body))
-        return [self._digest(data)]
+            joint = [data + framed(ends(message.record.body)) for data in joint]
+        return [self._digest(data) for data in joint]
 
     def _digest(self, data: bytes) -> Key:
         digest = self.begin()

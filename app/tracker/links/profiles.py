@@ -25,6 +25,7 @@ PUBLISHED_AGAIN = (
     "x-exception-message",
     "x-exception-stacktrace",
     "rbs2-error-details",
+    "rascal",
 )
 
 
@@ -47,6 +48,12 @@ _CLOUDEVENTS = {"has": _CONTENT_TYPE, "begins": "application/cloudevents+json"}
 # Its JSON encoder writes the fields in this order.
 _DRAMATIQ = {"body_begins": '{"queue_name":', "where": [{"lacks": _CONTENT_TYPE}]}
 _DRAMATIQ_ON_BOTH_SIDES = {**_DRAMATIQ, "parent_where": _DRAMATIQ["where"]}
+# It writes the fields in this order, and its own behind them.
+_MOLECULER: dict[str, Any] = {
+    "body_begins": '{"id":"',
+    "where": [{"lacks": _CONTENT_TYPE}, {"has": _body("ver")}, {"has": _body("sender")}],
+}
+_MOLECULER_CALL = [*_MOLECULER["where"], {"has": [_body("action"), _body("event")]}]
 
 
 def _conversation(name: str, child: str, **more: Any) -> dict[str, Any]:
@@ -189,6 +196,8 @@ _PROFILES: dict[str, list[dict[str, Any]]] = {
     "CloudEvents": [
         *_cloudevents("cloudevents", lambda name: _header(f"cloudEvents:{name}"), []),
         *_cloudevents("cloudevents-jms", lambda name: _header(f"cloudEvents_{name}"), []),
+        # As the SDKs write headers for HTTP, which people give to AMQP.
+        *_cloudevents("cloudevents-http", lambda name: _header(f"ce-{name}"), []),
         *_cloudevents("cloudevents-json", _body, [_CLOUDEVENTS]),
     ],
     "Nameko": [
@@ -220,6 +229,39 @@ _PROFILES: dict[str, list[dict[str, Any]]] = {
             "parent": _body("message_id"),
             "sure": False,
             **_DRAMATIQ_ON_BOTH_SIDES,
+        },
+    ],
+    "Moleculer": [
+        {
+            # The context that it was called in, which may be one that no message brought.
+            "name": "moleculer-parent",
+            "kind": "parent",
+            "child": _body("parentID"),
+            "parent": _body("id"),
+            "space": "moleculer",
+            "sure": False,
+            "parent_where": _MOLECULER_CALL,
+            **_MOLECULER,
+        },
+        {
+            "name": "moleculer-response",
+            "kind": "reply",
+            "child": _body("id"),
+            "parent": _body("id"),
+            "space": "moleculer",
+            "sure": False,
+            "parent_where": _MOLECULER_CALL,
+            "body_begins": _MOLECULER["body_begins"],
+            "where": [*_MOLECULER["where"], {"lacks": [_body("action"), _body("event")]}],
+        },
+    ],
+    "CAP": [
+        {
+            # What begins a conversation has its own id here.
+            "name": "cap-correlation",
+            "kind": "parent",
+            "child": _header("cap-corr-id"),
+            "parent": _header("cap-msg-id"),
         },
     ],
     "Rebus": [
