@@ -74,7 +74,7 @@ async def examine(settings: Settings) -> AsyncIterator[Diagnosis]:
 
 
 Finding: TypeAlias = tuple[str, str]
-"""What was found, and advice: `WELL` where there is nothing to do."""
+"""The finding, and advice: `WELL` where there is nothing to do."""
 
 WELL = ""
 
