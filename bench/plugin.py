@@ -29,7 +29,8 @@ _CONSUMERS = (
 def suspended(broker: RabbitNode, vhost: str) -> Iterator[Path]:
     """One of the plugin's traces that consumes nothing yet; yields the file that it will write."""
     broker.ctl("enable", NAME, tool="rabbitmq-plugins")
-    # The management API is away for a moment, and comes back with the plugin's part of it.
+    # The management API is away for a moment, and comes back with the plugin's part of it. So it
+    # is when the plugin goes.
     wait_until(lambda: _is_traced(broker, vhost), 60, "the management API with the plugin")
     try:
         # The answer to PUT may come before the consumer exists.
@@ -39,6 +40,7 @@ def suspended(broker: RabbitNode, vhost: str) -> Iterator[Path]:
     finally:
         broker.api("DELETE", "traces", vhost, LOG)
         broker.ctl("disable", NAME, tool="rabbitmq-plugins")
+        wait_until(lambda: _is_gone(broker), 60, "the management API without the plugin")
 
 
 def _is_traced(broker: RabbitNode, vhost: str) -> bool:
@@ -47,6 +49,14 @@ def _is_traced(broker: RabbitNode, vhost: str) -> bool:
     except ServerError:
         return False
     return True
+
+
+def _is_gone(broker: RabbitNode) -> bool:
+    try:
+        broker.api("GET", "traces")
+    except ServerError as error:
+        return ": 404 " in str(error)  # else it does not answer
+    return False
 
 
 def drained(broker: RabbitNode, file: Path, count: int) -> float:
