@@ -21,7 +21,8 @@ decides (`VERDICTS`):
 
 What was traced in excess is said, and is no sign of a loss: the broker does not count what a rolled
 back transaction published, and loses some of the counters of channels that live for a moment. It
-can hide a loss of as many.
+can hide a loss of as many. Or their counters come after the rest: what is short at the next one is
+proven as far as it is more than the excess at this one, and suspected beyond that.
 
 Counters belong to the nodes: they begin again with each. Then the audit begins anew too, and what
 was suspected stays so.
@@ -118,8 +119,9 @@ class AuditState(msgspec.Struct, frozen=True):
     ``difference`` is what these counters counted of other things than this trace's, at most: known
     since ``even_at``, the last rest, after the event ``even_event_id``, when ``traced`` were seen;
     None if there was none yet. ``last`` is what the counters said ``at``. ``missing`` and
-    ``excess`` are how many were found in all, ``suspected`` how many may be missing since the last
-    rest.
+    ``excess`` are how many were found in all, ``new_excess`` those at the last rest, and ``late``
+    those that seem to have been counted after it. ``suspected`` is how many may be missing since
+    the last rest.
     ``began_at`` is when it last began anew, after the event ``even_event_id`` while it was not even
     since.
     """
@@ -134,13 +136,17 @@ class AuditState(msgspec.Struct, frozen=True):
     at: Microseconds | None = None
     missing: Tally = Tally()
     excess: Tally = Tally()
+    new_excess: Tally = Tally()
+    late: Tally = Tally()
     suspected: Tally = Tally()
     began_at: int | None = None
 
     @property
     def counted(self) -> Tally | None:
         """The broker's count since the trace began, at the last rest; None without one."""
-        return None if self.even_at is None else self.traced + self.missing - self.excess
+        if self.even_at is None:
+            return None
+        return self.traced + self.missing + self.late - self.excess
 
     @property
     def began(self) -> int:
@@ -247,8 +253,13 @@ class Audit:
         was, difference = self.state, self.compares.of(look.counted.low - look.seen)
         change = difference - was.difference if was.difference else Tally()
         short = change.positive
+        # Counters of channels that have closed may come after a rest: it looked like an excess.
+        late = short.least(was.new_excess)
         verdict = _verdict(was, short, at_rest=True)
-        missing = short if verdict is AuditVerdict.missing else Tally()
+        missing = Tally()
+        if verdict is AuditVerdict.missing:
+            missing = short - late
+            verdict = verdict if missing.sum else AuditVerdict.suspected
         # Before the first rest the difference was an upper bound, and less is no news.
         excess = Tally() if was.even_at is None else (Tally() - change).positive
         self._lowest = None
@@ -260,6 +271,8 @@ class Audit:
             traced=look.seen,
             missing=was.missing + missing,
             excess=was.excess + excess,
+            new_excess=excess,
+            late=was.late + late,
             suspected=Tally(),
         )
         suspected = short if verdict is AuditVerdict.suspected else Tally()
@@ -301,6 +314,7 @@ class Audit:
             began_at=at,
             missing=self.state.missing,
             excess=self.state.excess,
+            late=self.state.late,
         )
 
     def _earlier(self, now: float) -> tuple[Tally, Tally | None] | None:

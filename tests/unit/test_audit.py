@@ -351,3 +351,42 @@ def test_after_a_change_it_begins_anew_and_what_was_proven_stays() -> None:
     assert world.is_quiet() == EVEN
     assert world.audit.state.missing == Tally(1, 2)
     assert world.audit.state.began_at == 5
+
+
+def test_what_the_counters_make_up_for_after_a_rest_is_only_suspected() -> None:
+    world = World()
+    assert world.is_quiet() == EVEN
+    world.happens(300)
+    world.counted -= 1  # of a channel that has closed
+
+    assert world.is_quiet() == AuditChange(AuditVerdict.even, excess=Tally(1, 2))
+
+    world.counted += 1  # which comes now: or one of other things was lost
+    world.looks()
+    world.waits()
+    found = world.looks_once()
+
+    assert found == suspected(1)
+    assert world.audit.state.missing == Tally()
+    assert world.audit.state.counted == Tally(300, 600)
+
+    world.happens(4, traced=3)
+    world.looks()
+    world.waits()
+    assert world.looks_once() == missing(1)
+    assert world.audit.state.counted == Tally(304, 608)
+
+
+def test_what_is_short_of_more_than_an_excess_is_missing() -> None:
+    world = World()
+    assert world.is_quiet() == EVEN
+    world.seen += 1  # of what nobody counts
+    assert world.is_quiet() == AuditChange(AuditVerdict.even, excess=Tally(1, 2))
+
+    world.happens(5, traced=2)
+    world.looks()
+    world.waits()
+    found = world.looks_once()
+
+    assert found == missing(2)
+    assert world.audit.state.counted == Tally(5, 10)
