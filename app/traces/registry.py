@@ -229,6 +229,7 @@ class TraceRegistry:
             restarts=standing.restarts,
             counters=totals.counters,
             links=totals.links,
+            unread=totals.unread,
             events=trace.events,
             participants=totals.participants,
             pending_copies=totals.pending_copies,

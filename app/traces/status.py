@@ -185,6 +185,11 @@ class TraceStatus(msgspec.Struct, frozen=True):
     restarts: int
     counters: Counters
     links: Annotated[Mapping[str, LinkCount], "By rule; only those that messages used."]
+    unread: Annotated[
+        Mapping[str, int],
+        "By reason, how often a rule asked for what is not read: bodies and values beyond the "
+        "bounds, broken or in unknown encodings, and messages that name themselves.",
+    ]
     events: Annotated[int, "How many are stored now."]
     participants: int
     pending_copies: int

@@ -72,12 +72,13 @@ class Counters(msgspec.Struct):
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """The numbers of a trace, whether or not it runs; ``links`` by rule."""
+    """The numbers of a trace, whether or not it runs; ``links`` by rule, ``unread`` by reason."""
 
     counters: Counters
     participants: int
     pending_copies: int
     links: dict[str, LinkCount] = {}
+    unread: dict[str, int] = {}
 
 
 class TrackerState(msgspec.Struct):
@@ -342,8 +343,8 @@ class Tracker:
     def totals(self) -> Totals:
         """Return the current numbers."""
         self.counters.copies_dropped = self._matcher.copies_dropped
-        counts = self._linker.counts
-        return Totals(self.counters, self.participants, self.pending_copies, counts)
+        links, unread = self._linker.counts, dict(self._linker.unread)
+        return Totals(self.counters, self.participants, self.pending_copies, links, unread)
 
     @staticmethod
     def stored_totals(state: bytes | None) -> Totals:
@@ -391,6 +392,7 @@ class Tracker:
         self._replies.restore(restored.channels)
         self._linker.restore(
             state.totals.links,
+            state.totals.unread,
             restored.named,
             state.young_rules,
             has_forgotten=state.forgot_named,

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import codecs
+import gzip
 import json
+import zlib
 from typing import Any
 
+import msgspec
 import pytest
 
 from app.tracker.links import BUILT_IN, NO_NAMES, Rule, RuleError, Rules, search_key
-from app.tracker.links.bodies import MOST_BYTES, MOST_DEPTH, NOT_JSON, TOO_DEEP, TOO_LARGE
+from app.tracker.links.bodies import (
+    BROKEN,
+    MOST_BYTES,
+    MOST_DEPTH,
+    NOT_JSON,
+    TOO_DEEP,
+    TOO_LARGE,
+    UNKNOWN,
+)
 from app.tracker.links.expressions import TOO_LONG, TOO_MANY
 from app.tracker.links.probes import MOST_CAUSES
 from app.tracker.links.rules import MOST_INDEXED, MOST_RULES, NAMES_ITSELF, TOO_MANY_KEYS
@@ -241,7 +253,10 @@ def test_a_body_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
         (b'{"id": "[', NOT_JSON),
         (b"[" * MOST_DEPTH, NOT_JSON),
         (b'{"id": \xff}', NOT_JSON),
-        (b'{"id": NaN}', NOT_JSON),
+        (b'{"id": NaN}', None),
+        (gzip.compress(b"{")[:-4], BROKEN),
+        (b"\x1f\x8b nothing of the kind", BROKEN),
+        (gzip.compress(b" " * 10_000_000), TOO_LARGE),
         (b"\x80\x04plain", None),
         (b"plain", None),
         (b"", None),
@@ -257,6 +272,41 @@ def test_a_bad_body_names_nothing_and_is_counted(body: bytes, reason: str | None
     rules = of(IN_BODY)
     assert rules.read(publish(body=body)) == NO_NAMES
     assert set(rules.refused) == ({reason} if reason else set())
+
+
+PLAIN = '{"id": 17, "who": "Zo\xeb"}'
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding"),
+    [
+        (PLAIN.encode(), None),
+        (codecs.BOM_UTF8 + PLAIN.encode(), None),
+        (PLAIN.encode("utf-16"), None),
+        (PLAIN.encode("utf-16-le"), None),
+        (codecs.BOM_UTF16_BE + PLAIN.encode("utf-16-be"), "utf-16"),
+        (PLAIN.encode("latin-1"), "ISO-8859-1"),
+        (b'{"id": 17, "price": NaN, "least": -Infinity}', "utf-8"),
+        (gzip.compress(PLAIN.encode()), "gzip"),
+        (gzip.compress(codecs.BOM_UTF8 + PLAIN.encode()), None),
+        (zlib.compress(PLAIN.encode()), "deflate"),
+    ],
+)
+def test_a_body_is_read_as_its_sender_meant_it(body: bytes, encoding: str | None) -> None:
+    rules = of(IN_BODY)
+    properties = {} if encoding is None else {"content_encoding": encoding}
+    found = rules.read(msgspec.structs.replace(publish(body=body), properties=properties))
+    assert found.ids == rules.read(publish(body=b'{"id": "17"}')).ids != ()
+    assert not rules.refused
+
+
+def test_what_is_compressed_in_a_way_that_nobody_knows_is_counted() -> None:
+    rules = of(IN_BODY)
+    record = msgspec.structs.replace(
+        publish(body=b"(\xb5/\xfd"), properties={"content_encoding": "zstd"}
+    )
+    assert rules.read(record) == NO_NAMES
+    assert rules.refused == {UNKNOWN: 1}
 
 
 def test_a_wide_body_is_not_a_deep_one() -> None:

@@ -11,6 +11,7 @@ from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Stamp
 from app.tracker.events import Edge
 from app.tracker.links import BUILT_IN, Rule, Rules, search_key
 from app.tracker.links.memory import LinkCount
+from app.tracker.links.rules import TOO_MANY_KEYS
 from app.tracker.quiet import Quiet
 from app.tracker.reorder import WOKEN
 from itc import Relation, compare
@@ -509,6 +510,18 @@ def test_of_many_that_wait_for_one_name_a_few_go_at_once_and_the_rest_in_time() 
     late = [*tracker.close_overdue(1_001)]
     assert (len(soon), len(late)) == (WOKEN, 2)
     assert {each.edges[0].cause for each in [*soon, *late]} == {cause.reference}
+
+
+def test_what_could_not_be_read_is_counted_across_restarts_and_rules() -> None:
+    tracker, store = tracker_of(), Store()
+    naming = [str(number) for number in range(20)]
+    record = Publish(at("a"), "x", ("key",), (), {"headers": {NAMED: naming}}, b"")
+    for _ in range(2):
+        store.append(tracker.apply(record, 1), tracker.checkpoint())
+        tracker = Tracker(Policy.channel, Bounds(), store.restored, rules=Rules(BUILT_IN))
+    tracker.take_up(Rules(BUILT_IN))
+    tracker.apply(record, 2)
+    assert tracker.totals().unread == {TOO_MANY_KEYS: 3}
 
 
 def test_a_trace_without_rules_is_found_by_its_indexed_headers() -> None:

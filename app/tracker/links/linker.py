@@ -20,7 +20,8 @@ several connections, and perhaps no name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 
 from app.tracker.events import Edge, NamedEvent, Reference
 from app.tracker.fingerprint import has_broker_headers
@@ -57,8 +58,8 @@ class Linker:
 
         ``numbered`` gives a participant by its number, ``stamped`` how many events there were.
         """
-        self.read = rules.read
-        self._rules = rules
+        self.unread: Counter[str] = Counter()
+        self._go_by(rules)
         self._memory = LinkMemory(most)
         self.note = self._memory.note
         self._most = most
@@ -86,11 +87,16 @@ class Linker:
         self.counts = {name: count for name, count in self.counts.items() if name in kept}
         since = {rule.name: stamped for rule in rules.rules if stamped and rule.name not in kept}
         self._since = {name: at for name, at in self.young.items() if name in kept} | since
+        self._go_by(rules)
+
+    def _go_by(self, rules: Rules) -> None:
         self._rules, self.read = rules, rules.read
+        rules.refused = self.unread
 
     def restore(
         self,
         counts: dict[str, LinkCount],
+        unread: Mapping[str, int],
         named: Iterable[NamedEvent],
         young: dict[str, int],
         *,
@@ -98,6 +104,7 @@ class Linker:
     ) -> None:
         """Go on after a restart."""
         self.counts = counts
+        self.unread.update(unread)
         self._since = young
         self._memory.restore(named, has_forgotten=has_forgotten)
 

@@ -12,6 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
+from app.tracker.links.bodies import MARKED, decoded
 from app.tracker.links.expressions import Expression, Source, values
 from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.links.probes import (
@@ -160,10 +163,21 @@ class Rules:
         The body is read as it is stored: that of an AMQP 1.0 value as its text.
         """
         triggers = self._of_publishes if type(record) is Publish else self._of_deliveries
+        body = record.body
+        if body and (body[0] in MARKED or "content_encoding" in record.properties):
+            record = self._plain(record, triggers)
         found = triggers.read(record, self)
         if isinstance(found, tuple):
             return self._decided(found)
         return self._read(triggers, readable(record)) if found is None else found
+
+    def _plain(self, record: Record, triggers: Triggers) -> Record:
+        """A record whose body is plain text, if bodies are looked into."""
+        if not triggers.of_bodies or not self.read_bodies:
+            return record
+        encoding = record.properties.get("content_encoding")
+        body = decoded(record.body, encoding, self.refused)
+        return record if body == record.body else replace(record, body=body)
 
     def _read(self, triggers: Triggers, record: Record) -> Names:
         """The names in a message that the compiled reader leaves: with a body, or odd values."""
