@@ -157,13 +157,26 @@ class Shape:
         if self.fields is None:
             return {"additionalProperties": self.others.schema() if self.others else True}
         schema: Json = {}
-        if self.fields:
-            schema["properties"] = {n: s.schema() for n, s in sorted(self.fields.items())}
+        for name, shape in sorted(self.fields.items()):
+            if _means_something(name):
+                pattern = f"^{re.escape(name)}$"
+                schema.setdefault("patternProperties", {})[pattern] = shape.schema()
+            else:
+                schema.setdefault("properties", {})[name] = shape.schema()
         # Where some values are no objects, nothing is in all of them.
         in_all = [name for name, shape in sorted(self.fields.items()) if shape.count == self.count]
         if in_all:
             schema["required"] = in_all
         return schema
+
+
+def _means_something(name: str) -> bool:
+    """Whether readers of JSON take a field of this name for something else than a field.
+
+    ``$ref`` is replaced by what it points to, wherever it stands, and ``__proto__`` is the object's
+    own in JavaScript: by a pattern a schema can say them without having such a field itself.
+    """
+    return name.startswith("$") or name in ("__proto__", "constructor", "prototype")
 
 
 def formats_of(text: str) -> set[str]:

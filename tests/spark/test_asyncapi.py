@@ -229,6 +229,23 @@ def test_names_that_no_reference_may_have_are_kept_apart() -> None:
     assert {c["address"] for c in document["channels"].values()} >= {"a/b", "a b", "a_b", None}
 
 
+def test_names_that_mean_something_to_readers_of_json_are_said_by_a_pattern() -> None:
+    odd = {"$ref": "#/nowhere", "__proto__": {"constructor": 1}, "id": 2}
+    document = made(sent(odd, headers=odd), got(odd, headers=odd), rules=[])
+
+    def fields(value: object) -> set[str]:
+        if isinstance(value, list):
+            return set().union(*map(fields, value))
+        return set(value).union(*map(fields, value.values())) if isinstance(value, dict) else set()
+
+    [message] = document["components"]["messages"].values()
+    for schema in (message["payload"], message["headers"]):
+        assert fields(schema).isdisjoint({"$ref", "__proto__", "constructor"})
+        assert Draft7Validator(schema).is_valid(odd)
+        assert not Draft7Validator(schema).is_valid({**odd, "$ref": 1})
+        assert not Draft7Validator(schema).is_valid({"id": 2})
+
+
 def test_what_is_beyond_bounds_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seen, "MOST_TYPES", 3)
     monkeypatch.setattr(asyncapi, "MOST_CHANNELS", 2)
