@@ -18,7 +18,7 @@ def small_history() -> History:
     history.published("clerk", "", "answer")
     history.received("shop", "", "replies", "answer")
     history.published("shop", "orders", "poison")
-    history.received("clerk", "orders", "todo", "poison")
+    history.rejected(history.received("clerk", "orders", "todo", "poison"))
     history.received("auditor", "dead", "letters", "poison")
     return history
 
@@ -56,7 +56,8 @@ def test_a_chain_holds_what_is_between_and_nothing_else() -> None:
         ("clerk", "answer"),
         ("shop", "answer"),
         ("shop", "poison"),
-        ("auditor", "poison"),  # the dead letter follows from the publish, not from the rejection
+        ("clerk", "poison"),
+        ("auditor", "poison"),  # the dead letter follows from the publish, and from the rejection
     ]
 
 

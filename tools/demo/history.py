@@ -35,6 +35,7 @@ class History:
         self._predecessors: dict[Action, list[Action]] = {}
         self._last_of_role: dict[str, Action] = {}
         self._publish_of: dict[str, Action] = {}
+        self._rejection_of: dict[str, Action] = {}
 
     def __len__(self) -> int:
         return len(self._predecessors)
@@ -51,9 +52,18 @@ class History:
         return self._add(action, [])
 
     def received(self, role: str, exchange: str, queue: str, payload: str) -> Action:
-        """Note that a role was handed a message; ``exchange`` as the delivery names it."""
-        cause = self._publish_of[payload]
-        return self._add(Action(role, "received", exchange, queue, payload), [cause])
+        """Note that a role was handed a message; ``exchange`` as the delivery names it.
+
+        Whoever rejected it has led to that, too: its dead letter is what is handed over then.
+        """
+        causes = [self._publish_of[payload]]
+        if payload in self._rejection_of:
+            causes.append(self._rejection_of[payload])
+        return self._add(Action(role, "received", exchange, queue, payload), causes)
+
+    def rejected(self, delivery: Action) -> None:
+        """Note that a role is about to reject what it was handed."""
+        self._rejection_of[delivery.payload] = delivery
 
     def cause(self, action: Action) -> Action | None:
         """Return the publish behind a delivery; None for a publish."""

@@ -250,8 +250,9 @@ class Pipeline:
     async def _accept_orders(self, orders: Role) -> None:
         await orders.listen(NEW_ORDERS)
         while True:
-            _, order, message = await orders.take()
+            delivery, order, message = await orders.take()
             if int(str(order["copies"])) < 1:
+                self.history.rejected(delivery)
                 await message.reject(requeue=False)
                 continue
             await asyncio.sleep(WORK_SECONDS)
