@@ -56,6 +56,8 @@ async def test_an_event_has_every_field_of_the_document(client: httpx.AsyncClien
         "type": "received",
         "match": "routed",
         "cause": ORDERED,
+        "candidates": None,
+        "doubtful": False,
         "participant": 2,
         "participant_name": "billing@10.0.0.2 #2",
         "seq": 1,
