@@ -75,6 +75,9 @@ MOST_QUEUES = 10_000
 # This many participants that published to each.
 MOST_PUSHERS = 64
 
+# The broker may keep as many messages, and hand them out when nobody has published them again.
+MOST_PUBLISHED = 10_000
+
 # This many participants may have published one of several equal messages, or held it; where there
 # are more, it is said that others may have.
 MOST_CANDIDATES = 16
@@ -123,6 +126,7 @@ class _Queue(msgspec.Struct, gc=False):
     all with smaller numbers than ``deleted``, are gone. ``newest`` and ``before`` are the last two
     copies, ``at_delivery`` was the last when something was handed over last. ``is_refilled``: not
     all that comes in are publishes; ``is_crowded``: not all participants are known.
+    ``letters_of`` are queues of which dead letters come here.
     """
 
     pushers: dict[int, int] = {}
@@ -187,6 +191,11 @@ class Matcher:
         self._equals: dict[Key, _Equals] = {}  # where there are several of a first half
         self._handovers: KeyedFifo[Key, _Holding] = KeyedFifo()
         self._queues: dict[str, _Queue] = {}
+        # The last publishes to no queue, or to an exchange that may keep them, by fingerprint: of
+        # now, and of before that.
+        self._published: dict[bytes, tuple[Reference, ...]] = {}
+        self._published_before: dict[bytes, tuple[Reference, ...]] = {}
+        self._knows_published = True  # and has forgotten none
         self._since = 1  # copies from this number on are known to their queues, and who pushed them
         self._next_copy = 1
         self._next_handover = 1
@@ -224,6 +233,7 @@ class Matcher:
             state.pushers[copy.participant] = copy.number
             self._dropped_until = self._dropped_until or copy.recorded_at
         self._since = next_copy
+        self._knows_published = False
         for each in handovers:
             holding = _Holding(each.cause, 0, each.candidates, each.delivery, each.participant)
             holding.has_brought = each.has_brought
@@ -241,6 +251,8 @@ class Matcher:
         if not self._takes.is_all:
             queues = tuple(filter(self._takes.deliveries, queues))
         cause.waiting += len(queues)
+        if publish.exchange or not queues:
+            self._note_kept(mark[:BYTES], cause)
         expires = 0 if "expiration" not in publish.properties else _expires(publish, now)
         for queue in queues:
             copy = PendingCopy(number, queue, mark, cause, now, participant, expires)
@@ -336,7 +348,11 @@ class Matcher:
             return self._one_of_equals(key, deliver, now)
         copy = self._copies.take(key)
         if copy is None:
-            return self._dead_letter(deliver, key, now) or self._unmatched(deliver)
+            return (
+                self._dead_letter(deliver, key, now)
+                or self._kept(deliver, mark)
+                or self._unmatched(deliver)
+            )
         cause, number = copy.cause, copy.number
         cause.waiting -= 1
         if number < self._stored:
@@ -374,6 +390,9 @@ class Matcher:
         """Every publish that a later delivery may come from, some of them several times."""
         for copy in self._copies.values():
             yield copy.cause
+        for published in (self._published, self._published_before):
+            for causes in published.values():
+                yield from causes
         for holding in self._handovers.values():
             if holding.candidates != 0:
                 yield holding.cause
@@ -390,6 +409,11 @@ class Matcher:
                     continue
                 holding.cause, holding.candidates = holding.delivery, 0
             self._hold(key, holding)
+        for published in (self._published, self._published_before):
+            for mark, causes in [*published.items()]:
+                published[mark] = tuple(each for each in causes if not _is_before(each, event_id))
+                if not published[mark]:
+                    del published[mark]
         for candidates in self._unclear.values():
             for number, copy in [*candidates.items()]:
                 if _is_before(copy.cause, event_id):
@@ -410,6 +434,28 @@ class Matcher:
         changes = self._copies.since(self._stored), self._removed
         self._stored, self._removed = self._next_copy, []
         return changes
+
+    def _kept(self, deliver: Deliver, mark: bytes) -> Matched | None:
+        """What a delivery is of that no publish has put into its queue: the broker has kept it.
+
+        An exchange may hand out later what went nowhere, or elsewhere (`x-recent-history`, delays).
+        With an id it is that message; without one it may be another that is equal.
+        """
+        published = self._published.get(mark) or self._published_before.get(mark)
+        if published is None:
+            if self._knows_published or not deliver.exchange or newest_death(deliver) is not None:
+                return None
+            unmatched = self._unmatched(deliver)
+            return Matched(unmatched.match, is_doubtful=True)
+        self._refilled(deliver.queue)
+        is_one = len(published) == 1 and "message_id" in deliver.properties
+        cause = published[-1]
+        candidates = None if is_one else len(published) + 1
+        self._holding = _Holding(cause, 0, candidates)
+        if is_one:
+            return Matched(_ROUTED, cause, cause)
+        those = tuple(Influence(_CANDIDATE, each, 0, False) for each in published)
+        return Matched(_ROUTED, None, cause, those, candidates, is_doubtful=True)
 
     def _unmatched(self, deliver: Deliver) -> Matched:
         """What is said of a delivery that nothing explains; yet it may be given back."""
@@ -772,6 +818,14 @@ class Matcher:
             equals = self._equals[key] = _Equals({})
             equals.add(both[1])
         equals.add(copy)
+
+    def _note_kept(self, mark: bytes, cause: Reference) -> None:
+        """Note a publish that the broker may hand out at any time."""
+        equal = self._published.get(mark) or self._published_before.pop(mark, ())
+        self._published[mark] = (*equal, cause)[-MOST_CANDIDATES:]
+        if len(self._published) >= MOST_PUBLISHED:
+            self._knows_published &= not self._published_before
+            self._published, self._published_before = {}, self._published
 
     def _queue(self, name: str, number: int) -> _Queue:
         """A queue that is not known yet, or not any more, from a copy's number on."""

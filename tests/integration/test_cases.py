@@ -242,6 +242,38 @@ async def direct_reply(clients: Clients) -> None:
         await answered.wait()
 
 
+async def over_a_ladder(clients: Clients) -> None:
+    for level in range(5):
+        to = f"level{level + 1}" if level < 4 else "q"
+        rule = {"dead_letter_exchange": "", "dead_letter_routing_key": to}
+        await clients.queue(f"level{level}", message_ttl=1, **rule)
+    await clients.queue()
+    await clients.send("level0")
+    await (await clients.take()).ack()
+
+
+async def into_two_queues(clients: Clients) -> None:
+    exchange = await (await clients.channel()).declare_exchange("dlx", ExchangeType.FANOUT)
+    await clients.queue(message_ttl=1, dead_letter_exchange="dlx")
+    for name in ("a", "b"):
+        await (await clients.queue(name)).bind(exchange)
+    await clients.send()
+    for name in ("a", "b"):
+        await (await clients.take(name)).ack()
+
+
+async def put_back_and_rejected_again(clients: Clients) -> None:
+    await clients.queue(dead_letter_exchange="", dead_letter_routing_key="dead")
+    await clients.queue("dead")
+    await clients.send()
+    for is_last in (False, True):
+        await (await clients.take()).reject(requeue=False)
+        dead = await clients.take("dead")
+        await dead.ack()
+        if not is_last:
+            await clients.send(headers=dict(dead.headers))
+
+
 async def from_a_stream(clients: Clients) -> None:
     queue = await clients.queue("q", queue_type="stream")
     await clients.send(body=b"once")
@@ -327,6 +359,13 @@ CASES = {
     "management API": Case(from_the_management_api, [("q", ROUTED, 0)]),
     "equal messages": Case(
         equal_messages, [("q", ROUTED, 0), ("q", ROUTED, 1), ("q", ROUTED, 2)], published=3
+    ),
+    "over a ladder of delays": Case(over_a_ladder, [("q", DEAD, 0)]),
+    "into two queues": Case(into_two_queues, [("a", DEAD, 0), ("b", DEAD, 0)]),
+    "put back and rejected again": Case(
+        put_back_and_rejected_again,
+        [("q", ROUTED, 0), ("dead", DEAD, 0), ("q", ROUTED, 1), ("dead", DEAD, 1)],
+        published=2,
     ),
     "ten megabytes": Case(ten_megabytes, [("q", ROUTED, 0)]),
 }

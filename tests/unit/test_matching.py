@@ -330,6 +330,34 @@ def test_a_death_that_nobody_was_seen_to_cause_is_a_doubt(world: World) -> None:
     assert (dead.cause, dead.is_doubtful) == (sent.reference, True)
 
 
+def test_what_the_broker_kept_is_its_publishs_where_an_id_says_which(world: World) -> None:
+    sent = world(publish("ann", message_id="1"))
+    routed = world(publish("ann", "work", message_id="2"))
+    world(handed("bob", "work", message_id="2"))
+    for queue in ("new", "newer"):
+        kept = [world(handed("bob", queue, message_id=number)) for number in "123"]
+        assert [event.cause for event in kept] == [sent.reference, routed.reference, None]
+        assert [event.match for event in kept] == [Match.routed, Match.routed, Match.unmatched]
+
+
+def test_what_may_have_been_kept_and_forgotten_is_in_doubt(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.tracker.matching.MOST_PUBLISHED", 3)
+    sent = [world(publish("ann", message_id=str(number))) for number in range(7)]
+    assert world(handed("bob", "new", message_id="6")).cause is sent[6].reference
+    forgotten = world(handed("bob", "new", message_id="0"))
+    assert (forgotten.match, forgotten.is_doubtful) == (Match.unmatched, True)
+    assert len(world.tracker._matcher._published) <= 3
+
+
+def test_what_the_broker_kept_may_be_of_any_equal_publish(world: World) -> None:
+    sent = [world(publish(who)) for who in ("ann", "dan")]
+    kept = world(handed("bob", "new"))
+    assert (kept.match, kept.cause, kept.candidates) == (Match.routed, None, 3)
+    assert all(is_before(each, kept) for each in sent)
+
+
 def test_memories_of_who_published_are_bounded(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -196,7 +196,7 @@ def test_copies_beyond_the_bounds_are_dropped_oldest_first_and_counted() -> None
     for body in (b"1", b"2", b"3"):
         tracker.apply(publish("ann", "red", body=body), 0)
     assert (tracker.pending_copies, tracker.totals().counters.copies_dropped) == (2, 1)
-    assert tracker.apply(deliver("bob", "red", b"1"), 1)[0].match is Match.unmatched
+    assert tracker.apply(deliver("bob", "red", b"1"), 1)[0].cause is None
     assert tracker.apply(deliver("bob", "red", b"2"), 1)[0].match is Match.routed
     tracker.apply(publish("ann", "red", body=b"4"), 11)
     assert tracker.pending_copies == 1
