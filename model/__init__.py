@@ -4,6 +4,7 @@
     event.py     an event's fields: where each is stored, how it is shown, what it means
     gaps.py      gaps, and the one rule for which of them an answer spans
     sound.py     doubts about who acts, and the one rule for which of them an answer has
+    doubtful.py  deliveries of which it is not known what led to them, and what lies behind them
     times.py     times as text
     payloads.py  payloads as text
     blocks.py    which ids' times the store notes together

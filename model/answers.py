@@ -20,6 +20,7 @@ class Verdict(enum.StrEnum):
     caused = "caused"  # messages and links lead to it
     may_have = "may_have"  # it happened after one of them
     cannot_have = "cannot_have"  # it happened after none; certain where all is complete and sound
+    unknown = "unknown"  # it happened after none, and after something of which the cause is unknown
 
 
 ORDERED = frozenset({Relation.before, Relation.after})
@@ -41,6 +42,7 @@ _AS_KNOWN = (
 _MISSING = "messages may be missing between them"
 _MISSING_HERE = "messages may be missing"
 _DOUBTFUL = "some participants may be parts of one program"
+_BEHIND = "the publish of a delivery in their past was not seen"
 
 _NOT_EVIDENT = {
     Relation.before: "event {a} may have caused event {b}, but {what} says so",
@@ -60,16 +62,25 @@ class Statement(NamedTuple):
 
 
 def said_of(
-    a: int, b: int, relation: Relation, how: str | None, *, complete: bool, sound: bool
+    a: int,
+    b: int,
+    relation: Relation,
+    how: str | None,
+    *,
+    complete: bool,
+    sound: bool,
+    doubtful: str | None = None,
 ) -> Statement:
     """Tell whether the earlier of two events had a part in the later.
 
     ``relation`` is that of a to b. ``how`` says how messages and links lead from one to the other,
-    and is None if they do not.
+    and is None if they do not. ``doubtful`` says what of unknown cause may lie between them
+    (`model.doubtful`).
     """
     if relation in ORDERED and how is not None:
         return Statement("caused", _CAUSED[relation].format(a=a, b=b, how=how))
     whys = [_MISSING] * (not complete) + [_DOUBTFUL] * (not sound)
+    whys += [doubtful] if doubtful else []
     if relation is Relation.concurrent and whys:
         return Statement("unknown", _AS_KNOWN.format(a=a, b=b, why=" and ".join(whys)))
     # Nothing causes itself, either.
@@ -83,12 +94,20 @@ def not_evident(a: int, b: int, relation: Relation, via: Via) -> str:
 
 
 def touched_sentence(
-    events: int, since: int, caused: int, may_have: int, *, cut: bool, complete: bool, sound: bool
+    events: int,
+    since: int,
+    caused: int,
+    may_have: int,
+    unknown: int,
+    *,
+    cut: bool,
+    complete: bool,
+    sound: bool,
 ) -> str:
     """The sentence for the events since some, of which they caused some and may have others.
 
-    ``cut``: there are more that were caused than are counted. "Cannot" is only said where the
-    record is complete and sound.
+    ``unknown`` of the rest are behind doubtful deliveries. ``cut``: there are more that were caused
+    than are counted. "Cannot" is only said where the record is complete and sound.
     """
     by = "it" if events == 1 else "them"
     were = "was" if caused == 1 else "were"
@@ -96,8 +115,11 @@ def touched_sentence(
     begin = f"of {_plural(since)} since, {least}{caused:,} {were} caused by {by},"
     more = f"{most}{may_have:,} more may have been"
     rest = since - caused - may_have
-    if complete and sound:
+    if complete and sound and not unknown:
         return f"{begin} {more}, {rest:,} cannot have been"
+    if complete and sound:
+        known = f"{begin} {more}, {rest - unknown:,} cannot have been"
+        return f"{known}, and for {unknown:,} it is unknown, because {_BEHIND}"
     why = " and ".join([_MISSING_HERE] * (not complete) + [_DOUBTFUL] * (not sound))
     return f"as far as is known, {begin} {more}, and nothing known leads to {rest:,}; but {why}"
 

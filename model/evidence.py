@@ -28,6 +28,7 @@ COLUMNS = {
     "seq": "int64",
     "height": "int64",
     "clock": "binary",
+    "doubtful": "bool",
     "by": f"struct<{', '.join(f'{name}: {kind}' for name, kind in BY.items())}>",
 }
 
@@ -56,7 +57,9 @@ class TouchedSummary(Certainty):
     may_have: int
     cannot_have: int
     unknown: Annotated[
-        int, "Those that happened after none, where it is not complete or not sound."
+        int,
+        "Those that happened after none, where it is not complete or not sound, or after a delivery"
+        " whose publish was not seen.",
     ]
     sentence: str
     starts: list[Start]
@@ -87,9 +90,6 @@ class Signed:
 # The fields of the place of the event that is asked about, and of a manifest.
 PLACE = tuple(each.name for each in members(Start))
 FIELDS = tuple(each.name for each in members(TouchedSummary))
-
-# What is said of the events that happened after none, where the record is not complete and sound.
-UNKNOWN = "unknown"
 
 
 def signed_bytes(manifest: Mapping[str, Any]) -> bytes:

@@ -190,7 +190,14 @@ def said_of_chain(request: ChainRequest, found: ChainResult) -> Statement:
     """The sentence for the two events that a chain was asked for between."""
     ends, relation = (request.from_id, request.to_id), found.relation
     how = "by messages and links" if found.caused else None
-    said = said_of(*ends, relation, how, complete=not found.gaps, sound=not found.soundness.doubts)
+    said = said_of(
+        *ends,
+        relation,
+        how,
+        complete=not found.gaps,
+        sound=not found.soundness.doubts,
+        doubtful=found.doubtful,
+    )
     if relation in ORDERED and not found.ranges:
         return said._replace(sentence=not_evident(*ends, relation, request.via))
     return said
@@ -278,7 +285,7 @@ EXIT_CODES = {
     Problem.cancelled: 1,
     Problem.failed: 1,
 }
-NO_CHAIN = 3
+NO_CHAIN, UNDECIDED = 3, 9
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -316,7 +323,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return EXIT_CODES[error.problem]
     print(json.dumps(shown(summary)))
-    return 0 if summary.file else NO_CHAIN
+    if summary.file:
+        return 0
+    return UNDECIDED if summary.answer == "unknown" else NO_CHAIN
 
 
 def _request(options: argparse.Namespace) -> ChainRequest:

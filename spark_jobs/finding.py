@@ -45,6 +45,7 @@ class ChainResult:
         relation: of the request's ``from`` to its ``to``.
         form: how the chain was found; ``reason`` says why in this way.
         gaps: in which parts of it may be missing.
+        doubtful: why events that are concurrent by their clocks may be in an order after all.
         soundness: whether there may be more of it between participants, and what was quiet.
         caused: whether messages and links lead from the earlier event to the later.
         ranges: its events by participant, sorted; empty if there is no chain.
@@ -59,6 +60,7 @@ class ChainResult:
     form: str
     reason: str
     gaps: Sequence[Gap]
+    doubtful: str | None
     soundness: Soundness
     caused: bool
     ranges: Sequence[Range]
@@ -122,6 +124,7 @@ def find_stored(
         form=chain.form,
         reason=chain.reason,
         gaps=history.gaps(start.trace, start.id, end.id),
+        doubtful=_doubtful(history, chain),
         soundness=soundness_of(history, start.trace, start.id, end.id),
         caused=chain.caused,
         ranges=chain.ranges,
@@ -130,6 +133,14 @@ def find_stored(
         heights=lambda: by_participant(numbers, *history.members(start.trace, arrays)[1:]),
         check=lambda: _check_not_pruned(history, start),
     )
+
+
+def _doubtful(history: History, chain: _Chain) -> str | None:
+    if chain.relation is not Relation.concurrent:
+        return None
+    first, last = sorted((chain.start, chain.end), key=lambda event: event.id)
+    found = history.doubtful(first.trace, first.id, last.id)
+    return found.behind(first.id, last.id, last.clock)
 
 
 def _by_clocks(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain as chained
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from itc import Relation
+from model.doubtful import MOST_DOUBTFUL, DoubtfulDelivery, DoubtfulSpan
 from model.jobs import Problem
 from model.sound import MOST_LATE, MOST_QUIET, Late, Soundness, doubts_of
 from model.words import Via
@@ -46,13 +48,18 @@ def find_archived(
     chain = chain_of(span, wanted.via)
     ranges = ranges_of(span, chain)
     relation = Relation.before if wanted.ends[0] == first_id else Relation.after
+    doubtful = None
+    if not ranges and not leads(span, Via.any):
+        relation = Relation.concurrent
+        doubtful = _doubtful(archive, database, first_id, last_id)
     gaps = {gap.id: gap for gap in (*archive.gaps, *history.gaps(archive.trace, first_id, last_id))}
     return ChainResult(
         vhost=archive.vhost,
-        relation=relation if ranges or leads(span, Via.any) else Relation.concurrent,
+        relation=relation,
         form="followed",
         reason=REASON,
         gaps=[gap for gap in gaps.values() if gap.spanned_by(first_id, last_id)],
+        doubtful=doubtful,
         soundness=_soundness(archive, history, first_id, last_id, quiet),
         caused=leads(span, Via.links),
         ranges=ranges,
@@ -100,12 +107,40 @@ def _span(
 
     And how many of these events are of quiet traffic.
     """
-    columns = columns_for(via)
-    archived = archive.read(columns, first_id, min(last_id, archive.through))
-    live: Iterator[pa.RecordBatch] = iter(())
+    return span_of(_read(archive, database, columns_for(via), first_id, last_id), via)
+
+
+def _doubtful(
+    archive: Archive, database: DatabaseAddress, first_id: int, last_id: int
+) -> str | None:
+    """Why two concurrent events may be in an order after all."""
+    columns = (*DoubtfulDelivery._fields, "doubtful", "quiet")
+    batches = _read(archive, database, columns, first_id + 1, last_id)
+    doubtful = (
+        DoubtfulDelivery(*[row[name] for name in DoubtfulDelivery._fields])
+        for batch in batches
+        for row in batch.filter(
+            pc.and_not(batch.column("doubtful").fill_null(False), batch.column("quiet"))
+        ).to_pylist()
+    )
+    found = DoubtfulSpan([*islice(doubtful, MOST_DOUBTFUL)])
+    last = _read(archive, database, ("clock",), last_id, last_id)
+    [clock] = [each for batch in last for each in batch.column("clock").to_pylist()]
+    return found.behind(first_id, last_id, clock)
+
+
+def _read(
+    archive: Archive,
+    database: DatabaseAddress,
+    columns: Sequence[str],
+    first_id: int,
+    last_id: int,
+) -> Iterator[pa.RecordBatch]:
+    """Columns of all events from one to another, from the archive and then from the store."""
+    yield from archive.read(columns, first_id, min(last_id, archive.through))
     if last_id > archive.through:
-        live = read(database, columns, Slice(archive.trace, archive.through + 1, last_id))
-    return span_of(chained(archived, live), via)
+        first = max(first_id, archive.through + 1)
+        yield from read(database, columns, Slice(archive.trace, first, last_id))
 
 
 def _slices(

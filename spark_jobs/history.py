@@ -16,10 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from model.blocks import ids_of
+from model.doubtful import DoubtfulDelivery, DoubtfulSpan
 from model.gaps import Gap, widened
 from model.jobs import Problem
 from model.ranges import Dot, Mark
 from model.sound import AssumedParticipant, Client, Late, Misfit, MissedLinks, Missing, misfit_of
+from model.words import ACTS, EdgeKind
 from spark_jobs.database import Connection
 from spark_jobs.errors import JobError
 from spark_jobs.ranges import Longs, Ranges
@@ -27,6 +29,7 @@ from spark_jobs.statements import (
     Question,
     assumed_sql,
     clients_sql,
+    doubtful_sql,
     late_links_sql,
     late_sql,
     missed_sql,
@@ -38,6 +41,8 @@ from spark_jobs.statements import (
 # Participants per statement: SQLite takes a million characters, one participant takes up to 45.
 STATEMENT_ROWS = 4000
 MAX_ID = 2**63 - 1
+# Of equal messages so many are told to each task.
+MOST_EQUAL = 100_000
 
 Item = TypeVar("Item")
 
@@ -297,6 +302,24 @@ class History:
         """These links, as (effect, cause), `MOST_LATE` at the most."""
         rows = self.connection.rows(late_links_sql(Question.between(trace, first_id, last_id)))
         return {(row["effect_id"], row["cause_id"]) for row in rows}
+
+    def doubtful(self, trace: int, first_id: int, last_id: int) -> DoubtfulSpan:
+        """The doubtful deliveries after one event and up to another."""
+        rows = self.connection.rows(doubtful_sql(Question.between(trace, first_id, last_id)))
+        return DoubtfulSpan([DoubtfulDelivery(**row) for row in rows])
+
+    def with_equals(self, trace: int, first_id: int) -> frozenset[int] | None:
+        """The publishes from an event on that are like others, so that deliveries may be of either.
+
+        None if they are more than `MOST_EQUAL`.
+        """
+        rows = self.connection.rows(
+            f"SELECT DISTINCT cause_id FROM edges WHERE trace_id = {trace}"
+            f" AND cause_id >= {first_id} AND rule = '{ACTS[EdgeKind.candidate]}'"
+            f" LIMIT {MOST_EQUAL + 1}"
+        )
+        found = frozenset(row["cause_id"] for row in rows)
+        return found if len(found) <= MOST_EQUAL else None
 
     def missing(self, trace: int, first_id: int, last_id: int) -> list[Missing]:
         """The participants in an answer's span that miss what their programs were told."""

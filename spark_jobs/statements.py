@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from model.doubtful import MOST_DOUBTFUL
 from model.sound import LEAST_SHARE, MOST_LATE, MOST_MISSED, MOST_QUIET, Missing
 from model.words import Way
 
@@ -115,4 +116,18 @@ def quiet_sql(asked: Question) -> str:
     return (
         f"SELECT count(*) AS quiet FROM (SELECT id FROM events WHERE trace_id = {asked.trace}"
         f" AND quiet AND id BETWEEN {asked.first} AND {asked.last} LIMIT {MOST_QUIET}) AS counted"
+    )
+
+
+def doubtful_sql(asked: Question) -> str:
+    """The statement for the `DoubtfulDelivery`s after a span's first event, to `MOST_DOUBTFUL`.
+
+    Quiet ones carry nothing.
+    """
+    return (
+        'SELECT e.id, e.participant, p."interval", e.height, e.match, e.queue, e.recorded_at'
+        " FROM events AS e JOIN participants AS p ON p.trace_id = e.trace_id"
+        " AND p.number = e.participant"
+        f" WHERE e.trace_id = {asked.trace} AND e.doubtful AND NOT e.quiet"
+        f" AND e.id > {asked.first} AND e.id <= {asked.last} ORDER BY e.id LIMIT {MOST_DOUBTFUL}"
     )

@@ -19,10 +19,10 @@ from pyspark.sql import SparkSession
 
 from model.answers import Verdict, touched_sentence
 from model.described import shown
-from model.evidence import UNKNOWN, Start, TouchedSummary
+from model.evidence import Start, TouchedSummary
 from model.exports import Format, Quota, manifest_of
 from model.jobs import Problem
-from model.ranges import Mark, first_reached
+from model.ranges import Holds, first_reached
 from model.sound import Soundness
 from model.words import EdgeKind, EventType
 from spark_jobs.chain import Stopwatch, versions
@@ -47,7 +47,10 @@ CHUNK = 2_000
 # Batches are gathered into row groups of at least this many events.
 ROW_GROUP = 20_000
 
-COLUMNS = ("id", "type", "participant", "interval", "seq", "height", "clock")
+COLUMNS = (
+    *("id", "type", "participant", "interval", "seq", "height", "clock", "doubtful"),
+    "quiet",  # then nothing lies behind it
+)
 _BY = pa.struct(
     [
         ("cause", pa.int64()),
@@ -67,6 +70,7 @@ SCHEMA = pa.schema(
         ("seq", pa.int64()),
         ("height", pa.int64()),
         ("clock", pa.binary()),
+        ("doubtful", pa.bool_()),
         ("by", _BY),
     ]
 )
@@ -120,16 +124,19 @@ def run(spark: SparkSession, request: TouchedRequest, report: Report = silent) -
         gaps = history.gaps(start.trace, start.id, MAX_ID)
         soundness = soundness_of(history, start.trace, start.id, MAX_ID)
         caused = _caused(history, start, as_of)
-        rest = UNKNOWN if gaps or soundness.doubts else Verdict.cannot_have.value
-        facts = {"caused": caused, "rest": rest}
-        chain = Chain(facts, Ranges.of(_after(history, start)))
+        rest = Verdict.unknown if gaps or soundness.doubts else Verdict.cannot_have
+        doubtful = history.doubtful(start.trace, start.id, as_of).future()
+        behind = Ranges.of(_from_which(history, start, doubtful.holds))
+        facts = {"caused": caused, "rest": rest.value, "behind": behind}
+        after = _from_which(history, start, lambda mark: start.dot.reached_by(mark.clock))
+        chain = Chain(facts, Ranges.of(after))
         slices = _slices(spark, history, start, as_of)
         seq = _seq_of(history, start.id)
         watch.lap("plan")
         meter.enter("reading", 5.0)
         meter.expect(as_of - start.id)
         renderer = RENDERERS[request.format.name]
-        counts = dict.fromkeys((*Verdict, UNKNOWN), 0)
+        counts = dict.fromkeys(map(str, Verdict), 0)
         with written_aside(request.output, request.quota) as file:
             parts = rendered(spark, request.database, renderer, chain, slices, meter)
             renderer.write(file, _counting(parts, counts), chain)
@@ -147,7 +154,7 @@ def run(spark: SparkSession, request: TouchedRequest, report: Report = silent) -
                 caused=counts[Verdict.caused],
                 may_have=counts[Verdict.may_have],
                 cannot_have=counts[Verdict.cannot_have],
-                unknown=counts[UNKNOWN],
+                unknown=counts[Verdict.unknown],
                 sentence=_sentence(meter.rows_written, counts, not gaps, soundness),
                 starts=[_place(start, seq)],
                 gaps=gaps,
@@ -168,7 +175,16 @@ def run(spark: SparkSession, request: TouchedRequest, report: Report = silent) -
 def _sentence(events: int, counts: Mapping[str, int], complete: bool, soundness: Soundness) -> str:
     caused, may_have = counts[Verdict.caused], counts[Verdict.may_have]
     sound = not soundness.doubts
-    return touched_sentence(1, events, caused, may_have, cut=False, complete=complete, sound=sound)
+    return touched_sentence(
+        1,
+        events,
+        caused,
+        may_have,
+        counts[Verdict.unknown],
+        cut=False,
+        complete=complete,
+        sound=sound,
+    )
 
 
 def _place(event: ChainEnd, seq: int) -> Start:
@@ -181,23 +197,19 @@ def _seq_of(history: History, event_id: int) -> int:
     return int(rows[0]["seq"]) if rows else 0
 
 
-def _after(history: History, start: ChainEnd) -> list[Range]:
-    """From which event on each participant is after the first one, if it is."""
-    trace, dot = start.trace, start.dot
+def _from_which(history: History, start: ChainEnd, holds: Holds) -> list[Range]:
+    """From which event on something holds for each participant, if it does."""
+    trace = start.trace
     acting = history.participants(trace, start.id, MAX_ID)
     tops = {
         number: mark
         for number, mark in history.last_at_or_below(
             trace, [(each.number, MAX_ID) for each in acting]
         ).items()
-        if dot.reached_by(mark.clock)
+        if holds(mark)
     }
-
-    def is_after(mark: Mark) -> bool:
-        return dot.reached_by(mark.clock)
-
-    firsts = first_reached(tops, is_after, lambda wanted: history.first_at_or_above(trace, wanted))
-    # What is stored meanwhile comes after these, and so is after the first one too.
+    firsts = first_reached(tops, holds, lambda wanted: history.first_at_or_above(trace, wanted))
+    # What is stored meanwhile comes after these, so that it holds for that too.
     return [
         Range(number, first.height, MAX_ID, first.id, MAX_ID, first.seq, MAX_ID)
         for number, first in firsts.items()
@@ -265,17 +277,20 @@ def _slices(spark: SparkSession, history: History, start: ChainEnd, as_of: int) 
 def _render(batch: pa.RecordBatch, chain: Chain) -> bytes:
     assert chain.ranges is not None  # noqa: S101 - filled for this renderer
     caused, rest = chain.facts["caused"], chain.facts["rest"]
-    after = chain.ranges.hold(
-        batch.column("participant").to_numpy(), batch.column("height").to_numpy()
-    ).tolist()
+    places = batch.column("participant").to_numpy(), batch.column("height").to_numpy()
+    after = chain.ranges.hold(*places).tolist()
+    behind = chain.facts["behind"].hold(*places).tolist()
     rows = []
-    for row, is_after in zip(batch.to_pylist(), after, strict=True):
+    for row, is_after, is_behind in zip(batch.to_pylist(), after, behind, strict=True):
         by = caused.get(row["id"])
-        verdict = Verdict.may_have.value if is_after else rest
+        verdict = Verdict.unknown.value if is_behind else rest
+        verdict = Verdict.may_have.value if is_after else verdict
+        is_quiet = row.pop("quiet")
         rows.append(
             {
                 **row,
                 "type": EventType(row["type"]).name,
+                "doubtful": row["doubtful"] and not is_quiet,
                 "verdict": verdict if by is None else Verdict.caused.value,
                 "by": None if by is None else by.to_json(),
             }

@@ -35,13 +35,22 @@ def touched(history: History, event: int, *, sure: bool = True) -> tuple[Json, l
     for row in history.rows[event:]:
         if row["trace_id"] != trace:
             continue
-        verdict, by = ("may_have" if event in history.past[row["id"]] else rest), None
+        is_behind = history.is_behind_doubtful(event, row["id"])
+        verdict, by = ("unknown" if is_behind else rest), None
+        if event in history.past[row["id"]]:
+            verdict = "may_have"
         if event in history.evident_past(row["id"], Via.links):
             verdict, by = "caused", _by(history, row, caused)
             caused.add(row["id"])
         counts[verdict] += 1
         type_ = ("published", "received")[row["type"]]
-        rows.append({**place(history, row["id"]), "type": type_, "verdict": verdict, "by": by})
+        said = {
+            "type": type_,
+            "verdict": verdict,
+            "by": by,
+            "doubtful": row["doubtful"] and not row["quiet"],
+        }
+        rows.append({**place(history, row["id"]), **said})
     manifest = {
         "event": event,
         "vhost": "/",

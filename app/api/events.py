@@ -207,9 +207,16 @@ def of_one_trace(a: Event, b: Event) -> int:
 
 
 def related(
-    a: Event, b: Event, relation: Relation, path: CausalPath | None, certainty: Certainty
+    a: Event,
+    b: Event,
+    relation: Relation,
+    path: CausalPath | None,
+    certainty: Certainty,
+    doubtful: str | None,
 ) -> Related:
     """The relation of two events of one trace; ``path`` is from the earlier to the later.
+
+    ``doubtful`` as of `said_of`.
 
     A path that the clocks do not have is one all the same: then the earlier event was before.
     """
@@ -217,7 +224,8 @@ def related(
     if steps is not None and relation is Relation.concurrent:
         relation = Relation.before if a.id < b.id else Relation.after
     how = None if steps is None else _through(len(steps) - 1)
-    said = said_of(a.id, b.id, relation, how, complete=certainty.complete, sound=certainty.sound)
+    complete, sound = certainty.complete, certainty.sound
+    said = said_of(a.id, b.id, relation, how, complete=complete, sound=sound, doubtful=doubtful)
     return Related(a.vhost, relation, said.sentence, said.answer, steps)
 
 

@@ -52,7 +52,8 @@ def chain(
 ) -> None:
     """Show the chain between two events, or with --file or -o have the service export it.
 
-    Exits with 0 if there is one, with 3 if there is none and nothing was written.
+    Exits with 0 if there is one, with 3 if there is none and nothing was written, with 9 if there
+    may be one that was not recorded.
     """
     if file is None and output is None and wait:
         answer = _at_once(client, from_, to, via, limit, json)
@@ -121,8 +122,10 @@ def _extension(output: Path | None) -> str:
 def _say_summary(summary: dict[str, Any], say: Callable[[str], None]) -> None:
     """In lines that a window of 80 columns has room for."""
     if summary["relation"] == "concurrent":
-        known = "" if summary["complete"] and summary["sound"] else " as far as is known"
-        say(f"events {summary['from']} and {summary['to']} are concurrent{known}: no chain")
+        if summary["answer"] == "unknown":
+            say(printable(summary["sentence"]))
+        else:
+            say(f"events {summary['from']} and {summary['to']} are concurrent: no chain")
         return say_caveats(summary, say)
     if summary["via"] != Via.any:
         say(printable(summary["sentence"]))

@@ -136,7 +136,7 @@ def compare(
     b: Annotated[int, typer.Argument(min=1, help="Another's.")],
     json: Json = False,
 ) -> None:
-    """Compare two events. Exits with 0 if one is before the other, 3 if concurrent."""
+    """Compare two events. Exits with 0 if ordered, 3 if concurrent, 9 if that is not known."""
     answer = client.get(f"/itc_db/compare/{a}/{b}")
     if json:
         as_json(answer)

@@ -153,7 +153,8 @@ class Requirements:
         """The same for an answer about two events, which may be concurrent."""
         self.check(answer)
         if answer["relation"] == "concurrent":
-            raise typer.Exit(Exit.concurrent)
+            is_known = answer["answer"] != "unknown"
+            raise typer.Exit(Exit.concurrent if is_known else Exit.undecided)
 
 
 def say_caveats(answer: dict[str, Any], say: Callable[[str], None] = say) -> None:

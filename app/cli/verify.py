@@ -43,7 +43,8 @@ Key = Annotated[
 ]
 Events = Annotated[list[int], typer.Argument(metavar="EVENT…", min=1, help="Events' ids.")]
 Chosen = Annotated[
-    Verdict | None, typer.Option("--verdict", help="List these: caused, may_have, cannot_have.")
+    Verdict | None,
+    typer.Option("--verdict", help="List these: caused, may_have, cannot_have, unknown."),
 ]
 
 
@@ -56,7 +57,7 @@ def touched(
     output: Output = None,
     json: Json = False,
 ) -> None:
-    """List what came since some events: what they caused, may have, and cannot have.
+    """List what came since some events: what they caused, may have, cannot have, or nobody knows.
 
     With -o (.jsonl or .parquet) all that came since one, with the evidence, and its manifest.
     """

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from itc import ClockError, Stamp, unpack
-from model.answers import touched_sentence
+from model.answers import Verdict, touched_sentence
+from model.doubtful import MOST_DOUBTFUL
 from model.evidence import (
     ALGORITHM,
     BY,
@@ -23,14 +24,13 @@ from model.evidence import (
     FIELDS,
     PLACE,
     SIGNATURE,
-    UNKNOWN,
     signed_bytes,
 )
 from model.words import EdgeKind, EventType
 
 Json: TypeAlias = Mapping[str, Any]
 
-VERDICTS = ("caused", "may_have", "cannot_have", UNKNOWN)
+VERDICTS = tuple(map(str, Verdict))
 # What leads to a later event: messages, and links of all kinds but one.
 _KINDS = {kind.name for kind in EdgeKind} - {EdgeKind.candidate.name}
 _TYPES = {each.name for each in EventType}
@@ -114,7 +114,16 @@ def _octets(text: Any) -> bytes:
 def sentence_of(counts: Mapping[str, int], *, complete: bool, sound: bool) -> str:
     """The service's sentence where it counts so many events of each verdict."""
     events, caused, may_have = sum(counts.values()), counts["caused"], counts["may_have"]
-    return touched_sentence(1, events, caused, may_have, cut=False, complete=complete, sound=sound)
+    return touched_sentence(
+        1,
+        events,
+        caused,
+        may_have,
+        counts["unknown"],
+        cut=False,
+        complete=complete,
+        sound=sound,
+    )
 
 
 def faults(manifest: Json, rows: Iterable[Json | ValueError]) -> Iterator[str]:
@@ -165,7 +174,12 @@ class _Check:
             raise ValueError("the fields of its event are not those of an event's place")
         self._starts = [place_of(start)]
         is_sure = not manifest["gaps"] and not manifest["doubts"]
-        self._rest = "cannot_have" if is_sure else UNKNOWN
+        self._rest = "cannot_have" if is_sure else "unknown"
+        # The first doubtful delivery of each participant, how many there are in all, and the last
+        # one that is looked at.
+        self._doubtful: dict[int, RowPlace] = {}
+        self._looked_at = 0
+        self._last_doubtful: int | None = None
         self._counts = dict.fromkeys(VERDICTS, 0)
         self._seen: Counter[int] = Counter()
         # What was caused, and of these what no clock says, because a link came late.
@@ -204,6 +218,7 @@ class _Check:
         by = row["by"]
         if by is not None:
             yield from self._of_step(place, by)
+        is_behind = self._is_behind(place, row["doubtful"])
         is_after = any(start.is_at_or_before(place) for start in self._starts)
         if verdict == "caused":
             if by is None:
@@ -214,9 +229,23 @@ class _Check:
             return
         if by is not None:
             yield f"event {place.id} has what caused it, and is said to be {verdict}"
-        expected = "may_have" if is_after else self._rest
+        rest = "unknown" if is_behind else self._rest
+        expected = "may_have" if is_after else rest
         if verdict != expected:
             yield f"event {place.id} is said to be {verdict}, and by its stamp it is {expected}"
+
+    def _is_behind(self, place: RowPlace, doubtful: Any) -> bool:
+        """Tell whether an event lies behind a doubtful delivery, or is one."""
+        if type(doubtful) is not bool:
+            raise ValueError("it is neither doubtful nor not")
+        if self._last_doubtful is not None and place.id > self._last_doubtful:
+            return True
+        if doubtful:
+            self._doubtful.setdefault(place.participant, place)
+            self._looked_at += 1
+            if self._looked_at == MOST_DOUBTFUL:
+                self._last_doubtful = place.id
+        return any(each.is_at_or_before(place) for each in self._doubtful.values())
 
     def _of_place(self, place: RowPlace) -> Iterator[str]:
         if place.id <= self._last_id:

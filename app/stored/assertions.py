@@ -70,11 +70,15 @@ class WatchedEvent(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """An event, and those that it led to, or that led to it, in order; and whether that is all."""
+    """An event, and those that it led to, or that led to it, in order; and whether that is all.
+
+    ``has_equals``: it, or what it led to, may also have led to deliveries of equal messages.
+    """
 
     event: WatchedEvent
     events: Sequence[WatchedEvent]
     is_whole: bool
+    has_equals: bool = False
 
 
 class HeldAssertion(msgspec.Struct, frozen=True, kw_only=True):

@@ -201,6 +201,10 @@ class Touched(NamedTuple):
     since: Annotated[int, "How many events came after the first of them."]
     caused: Annotated[int, "To which messages and links lead."]
     may_have: Annotated[int, "Which happened after one of them, and no more is known."]
+    unknown: Annotated[
+        int,
+        "Which happened after none of them, and after a delivery whose publish was not seen.",
+    ]
     caused_truncated: Annotated[
         bool, "More were caused than could be followed; they are among the others."
     ] = False
@@ -213,7 +217,7 @@ class Touched(NamedTuple):
         """Which happened after none of them: not influenced by any, if the answer is complete and
         sound.
         """
-        return self.since - self.caused - self.may_have
+        return self.since - self.caused - self.may_have - self.unknown
 
     @property
     def truncated(self) -> bool:

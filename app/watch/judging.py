@@ -108,10 +108,11 @@ class _Case(NamedTuple):
 
 
 class _Future(NamedTuple):
-    """The publishes that an event led to, in order; and whether that is all."""
+    """The publishes that an event led to, in order; whether that is all; and as of `Reach`."""
 
     publishes: Sequence[int]
     is_whole: bool
+    has_equals: bool
 
 
 class Judges:
@@ -145,6 +146,8 @@ class Judges:
         what = subject.what
         match what:
             case LeadsTo():
+                oldest = min((each.id for each in waits), default=0)
+                cases = await self._with_doubtful(trace_id, cases, oldest)
                 reached = await self._reached(trace_id, cases, 1)
                 return [_led(what, case, reached.get(case.wait.id)) for case in cases]
             case After():
@@ -166,9 +169,13 @@ class Judges:
     ) -> Mapping[int, Reach]:
         return await self._reach.reached(trace_id, [case.wait.id for case in cases], towards)
 
-    async def _counted(
-        self, trace_id: int, what: AtMost, cases: Sequence[_Case]
-    ) -> list[EventOutcome]:
+    async def _with_doubtful(self, trace_id: int, cases: list[_Case], first: int) -> list[_Case]:
+        """Cases with what may be missing from an event on because it led to doubtful deliveries."""
+        last = max((case.proof.event_id for case in cases), default=first)
+        found = (await self._doubts.doubtful(trace_id, first, max(first, last))).gaps()
+        return [case._replace(gaps=[*case.gaps, *found]) for case in cases] if found else cases
+
+    async def _counted(self, trace_id: int, what: AtMost, cases: list[_Case]) -> list[EventOutcome]:
         """Tell whether what led to each event had led to no more than it may by then."""
         pasts = await self._reached(trace_id, cases, -1)
         causes = {
@@ -178,11 +185,16 @@ class Judges:
             if each.is_publish and what.no.fits(each.type)
         }
         futures = {
-            cause: _Future([each.id for each in found.events if each.is_publish], found.is_whole)
+            cause: _Future(
+                [each.id for each in found.events if each.is_publish],
+                found.is_whole,
+                found.has_equals,
+            )
             for cause, found in (await self._reach.reached(trace_id, sorted(causes), 1)).items()
         }
         outcomes = []
-        for case in cases:
+        oldest = min((*causes, *(case.wait.id for case in cases)), default=0)
+        for case in await self._with_doubtful(trace_id, cases, oldest):
             outcomes.append(_calm(what, case, pasts.get(case.wait.id), futures))
             await asyncio.sleep(0)  # a past may be long
         return outcomes
@@ -224,8 +236,12 @@ class Judges:
         # A participant that is finer than its program takes what is in order for concurrent.
         if (await self._doubts.between(trace_id, apart[0], event_id)).doubts:
             return UNKNOWN
+        doubtful = await self._doubts.doubtful(trace_id, apart[0], event_id)
+        certain = [each for each in apart if not doubtful.behind(each, event_id, own.packed)]
+        if not certain:
+            return UNKNOWN
         event = WatchedEvent(event_id, case.wait.recorded_at, True, types[event_id])
-        other = f"event {apart[0]}, {types[apart[0]]}"
+        other = f"event {certain[0]}, {types[certain[0]]}"
         sentence = f"event {event_id}, {event.type}, and {other}, are concurrent"
         return case.violated(event, sentence, found.root)
 
@@ -240,7 +256,7 @@ def _led(what: LeadsTo, case: _Case, reach: Reach | None) -> EventOutcome:
     # What came before the trace was known to have caught up may have been in time.
     if any(each.id <= case.proof.event_id for each in effects):
         return UNKNOWN
-    if not reach.is_whole or not case.is_whole(event.id):
+    if not reach.is_whole or reach.has_equals or not case.is_whole(event.id):
         return UNKNOWN
     within = (case.wait.due - event.recorded_at) / 1e6
     sentence = f"event {event.id}, {event.type}, led to no {what.leads_to} within {within:g} s"
@@ -286,7 +302,7 @@ def _calm(
         if future is None:  # of another type
             continue
         before = bisect_left(future.publishes, case.wait.id)
-        is_whole = future.is_whole and case.is_whole(cause.id)
+        is_whole = future.is_whole and not future.has_equals and case.is_whole(cause.id)
         # The first that is too many says so; where others were not counted, any may be the first.
         if before == most or (before > most and not future.is_whole):
             sentence = f"event {cause.id}, {cause.type}, caused more than {most:,} messages"

@@ -12,6 +12,7 @@ from tests.api.conftest import World, connected
 from tests.api.described import described
 from tests.api.story import (
     ALONE,
+    AUDIT,
     AUDITED,
     BILLED,
     BINARY,
@@ -170,3 +171,42 @@ async def test_what_comes_later_counts(world: World, client: httpx.AsyncClient) 
     after = (await client.get("/itc_db/touched?events=1")).json()
     assert (after["since"], after["may_have"]) == (before["since"] + 2, before["may_have"] + 2)
     assert after["as_of"] > before["as_of"]
+
+
+LATER = publish(AUDIT, "tick", body=b"later")
+
+
+async def test_what_came_after_a_delivery_of_a_publish_that_was_not_seen_is_unknown(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    [later] = await world.tell(LATER)
+    # Its queue had handed over what was published before, so it is not from before the trace.
+    assert (await client.get(f"/itc_db/events/{STRAY}")).json()["doubtful"] is True
+    why = (
+        f"events {{}} and {{}} are concurrent as far as is known, but delivery {STRAY} from queue"
+        " 'audit' is of a publish that was not seen, so there may be a path that was not"
+        " recorded"
+    )
+    for event in (STRAY, later):
+        for url in ("compare", "chain"):
+            for a, b in ((BINARY, event), (event, BINARY)):
+                said = (await client.get(f"/itc_db/{url}/{a}/{b}")).json()
+                assert (said["relation"], said["answer"]) == ("concurrent", "unknown")
+                assert (said["complete"], said["sound"]) == (True, True)
+                assert said["sentence"] == why.format(a, b)
+    exported = await client.put(f"/itc_db/undefined/{BINARY}/{later}/chain.jsonl")
+    assert (exported.json()["answer"], exported.json()["sentence"]) == (
+        "unknown",
+        why.format(BINARY, later),
+    )
+    # Nothing doubtful is in the past of these, or only what is older.
+    for a, b in ((INVOICED, ALONE), (INVOICED, AUDITED), (STRAY, later), (later, ORDERED)):
+        assert (await client.get(f"/itc_db/compare/{a}/{b}")).json()["answer"] != "unknown"
+    answer = await client.get("/itc_db/touched", params={"events": BINARY, "verdict": "unknown"})
+    found = described(answer, (TouchedEvents, Touched, Certainty))
+    assert (found.since, found.unknown, found.cannot_have) == (2, 2, 0)
+    assert found.sentence == (
+        "of 2 events since, 0 were caused by it, 0 more may have been, 0 cannot have been, and for"
+        " 2 it is unknown, because the publish of a delivery in their past was not seen"
+    )
+    assert ids(answer, "items") == [STRAY, later]

@@ -175,6 +175,9 @@ def verdicts(
     caused: set[int] = set()
     for each in asked:
         caused |= closure.reached(_id(each), closure.after).keys()
+    doubtful = [
+        each for each in events if each.is_doubtful and not each.quiet and _id(each) > min(own)
+    ]
     found: dict[Verdict, list[int]] = {verdict: [] for verdict in Verdict}
     for event in events:
         if _id(event) in own or _id(event) < min(own):
@@ -184,6 +187,8 @@ def verdicts(
             verdict = Verdict.caused
         elif any(each.stamp.leq(event.stamp) for each in asked):
             verdict = Verdict.may_have
+        elif any(each.stamp.leq(event.stamp) for each in doubtful):
+            verdict = Verdict.unknown
         found[verdict].append(_id(event))
     return found
 
@@ -194,7 +199,8 @@ async def check_touched(
     expected = verdicts(events, closure, asked)
     ids = [_id(each) for each in asked]
     found = await store.touched.by(ids)
-    assert (found.since, found.caused, found.may_have, found.cannot_have) == (
+    counts = (found.caused, found.may_have, found.cannot_have, found.unknown)
+    assert (found.since, *counts) == (
         sum(map(len, expected.values())),
         *(len(expected[verdict]) for verdict in Verdict),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from typing import TypeAlias
 
 import pytest
@@ -11,10 +13,11 @@ from app.store import Store
 from app.store.database.migrate import connected
 from app.store.database.tables import events, participants, traces
 from app.tracker import Policy
+from model.doubtful import MOST_DOUBTFUL
 from model.sound import MOST_QUIET, AssumedParticipant, Misfit
 from spark_jobs.database import DatabaseAddress
 from spark_jobs.history import History as Jobs
-from spark_jobs.statements import Question, quiet_sql
+from spark_jobs.statements import Question, doubtful_sql, quiet_sql
 from tests.contract.history import History
 
 # A client (user, place, name), and how much one of its participants published and received.
@@ -149,3 +152,67 @@ async def test_quiet_events_are_counted_to_a_bound_from_their_own_index(
             assert "ix_events_quiet" in str(plan.all())
     assert (await store.doubts.between(trace.id, 1, 10**9)).quiet == MOST_QUIET
     assert (await store.doubts.between(trace.id, 1, 110)).quiet == 10
+
+
+async def test_what_lies_behind_doubtful_deliveries_is_the_same_on_both_sides(
+    store: Store, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = await store.traces.create("/", Policy.channel)
+    written = History(seed=3)
+    ids = await store.batches.append(trace.id, written.batch(300))
+    stored = {each.id: each for each in await store.events.some(ids, frozenset({"clock"}))}
+    doubtful = [each for each in stored.values() if each.doubtful]
+    assert len(doubtful) > 5
+    dice, seen = random.Random(3), Counter[bool]()
+    with DatabaseAddress.from_url(database_url).connect() as connection:
+        for a, b in (sorted(dice.sample([*ids], 2)) for _ in range(40)):
+            found = await store.doubts.doubtful(trace.id, b, a)
+            assert found == Jobs(connection).doubtful(trace.id, a, b)
+            between = [each for each in doubtful if a < each.id <= b]
+            assert [each.id for each in found.deliveries] == [each.id for each in between]
+            behind = [each for each in between if each.stamp.leq(stored[b].stamp)]
+            clock = stored[b].clock
+            assert clock is not None
+            said = found.behind(a, b, clock)
+            seen[bool(behind)] += 1
+            assert said == (
+                f"delivery {behind[0].id} from queue {behind[0].queue!r} is of a publish that was"
+                " not seen"
+                if behind
+                else None
+            )
+    assert seen[True] > 3
+    assert seen[False] > 3
+
+
+async def test_doubtful_deliveries_are_looked_at_up_to_a_bound_by_their_own_index(
+    store: Store, database_url: str
+) -> None:
+    trace = await store.traces.create("/", Policy.channel)
+    ids = await store.batches.append(trace.id, History(seed=3).batch(5))
+    names = ", ".join(f'"{each.name}"' for each in events.columns)
+    changed = {"id": "e.id + n.k", "height": "e.height + 1000 + n.k", "doubtful": "(1 = 1)"}
+    changed |= {"type": "1", "queue": "'work'"}
+    values = ", ".join(changed.get(each.name, f'e."{each.name}"') for each in events.columns)
+    count = MOST_DOUBTFUL + 50
+    async with connected(database_url) as connection:
+        await connection.execute(
+            text(
+                f"INSERT INTO events ({names}) WITH RECURSIVE n (k) AS (SELECT 100 UNION ALL"
+                f" SELECT k + 1 FROM n WHERE k < {count + 99})"
+                f" SELECT {values} FROM events e CROSS JOIN n WHERE e.id = 1"
+            )
+        )
+        if connection.dialect.name == "sqlite":
+            query = doubtful_sql(Question(trace.id, 1, 10**9))
+            plan = await connection.execute(text(f"EXPLAIN QUERY PLAN {query}"))
+            assert "ix_events_doubtful" in str(plan.all())
+    found = await store.doubts.doubtful(trace.id, ids[-1], 10**9)
+    last = 100 + MOST_DOUBTFUL
+    assert (len(found.deliveries), found.beyond) == (MOST_DOUBTFUL, last)
+    clock = (await store.events.get(ids[0])).clock
+    assert clock is not None
+    assert found.behind(ids[-1], last, clock) is None
+    assert found.behind(ids[-1], last + 1, clock) == (
+        "of too many deliveries between them the publish was not seen"
+    )

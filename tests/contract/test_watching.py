@@ -7,12 +7,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from sqlalchemy import text
 
 from app.store import Store
 from app.store.watch import watching
 from app.stored.assertions import WatchedEvent
 from app.stored.reading import EventFilter
-from app.tracker import Deliver, Policy, Publish, Record
+from app.tracker import Channel, Deliver, Policy, Publish, Record
+from app.watch import judging
 from app.watch.judging import EventOutcome, Judges, Proofs
 from app.watch.subjects import AssertionScope, subject_of
 from app.watch.waiting import SettledPoint, Wait
@@ -159,6 +161,66 @@ async def test_a_gap_makes_unknown_what_is_not_seen(store: Store) -> None:
     assert [each for each, is_now in after.items() if is_now.is_held] == [
         each for each, was in before.items() if was.is_held
     ]
+
+
+@pytest.mark.parametrize("name", ["in-time", "calm"])
+@pytest.mark.parametrize(
+    "sign",
+    [
+        "UPDATE events SET doubtful = (1 = 1) WHERE trace_id = :trace AND type = 1 AND :last > 0",
+        "INSERT INTO edges (trace_id, effect_id, cause_id, rule, kind, way)"
+        " SELECT trace_id, :last, id, 'equal', 3, 0 FROM events WHERE trace_id = :trace"
+        " AND type = 0 AND id < :last",
+    ],
+    ids=["doubtful", "equal"],
+)
+async def test_what_messages_may_have_led_to_without_a_sign_is_unknown(
+    store: Store, name: str, sign: str
+) -> None:
+    trace = await store.traces.create("/", Policy.channel)
+    last = said("last", message("last", "x"))
+    ids = await tell(store, trace.id, tracker_by(Policy.channel), [*records(1), *last])
+    subject = subject_to(next(each for each in ASSERTIONS if each["name"] == name))
+    before = await judged(store, trace.id, subject)
+    parameters = {"trace": trace.id, "last": ids[-1]}
+    await store._database.write(lambda one: one.execute(text(sign), parameters))
+    after = await judged(store, trace.id, subject)
+    by_absence, shown = ("is_held", "violation")[:: 1 if name == "calm" else -1]
+    for each, was in before.items():
+        assert bool(getattr(after[each], shown)) is bool(getattr(was, shown))
+        assert getattr(was, by_absence) or not getattr(after[each], by_absence)
+    unknown = [each for each in after if after[each].is_unknown and not before[each].is_unknown]
+    assert any(getattr(before[each], by_absence) for each in unknown)
+    assert sign.startswith("UPDATE") or not any(
+        getattr(each, by_absence) for each in after.values()
+    )
+
+
+RACING = {"name": "r", "never_concurrent": ["refund", "capture"], "per": "conversation"}
+OTHER = msgspec.structs.replace(HANDLER, number=9)
+
+
+@pytest.mark.parametrize("unseen_first", [False, True])
+async def test_of_what_is_behind_an_unseen_publish_nobody_knows_whether_it_is_concurrent(
+    store: Store, unseen_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "MOST_SECONDS", 1e9)  # all of them at once
+    trace = await store.traces.create("/", Policy.channel)
+    root, handed = said("x", message("x", "x"))
+    again = msgspec.structs.replace(handed, channel=OTHER, queue="r")
+    refund = msgspec.structs.replace(
+        said("f", message("f", "refund", "x"))[0], channel=HANDLER, routed_queues=()
+    )
+    capture = msgspec.structs.replace(
+        said("c", message("c", "capture", "x"))[0], channel=OTHER, routed_queues=()
+    )
+    unseen = msgspec.structs.replace(said("u", message("u", "x"))[1], channel=OTHER)
+    giver = Channel("rabbit@one", "10.0.0.9:1 -> 10.0.0.1:5672", 1, "giver")
+    root = msgspec.structs.replace(root, channel=giver, routed_queues=("q", "r"))
+    told = [root, handed, again, refund, *[unseen] * unseen_first, capture]
+    ids = await tell(store, trace.id, tracker_by(Policy.channel), told)
+    outcome = (await judged(store, trace.id, subject_to(RACING)))[ids[-1]]
+    assert (outcome.is_unknown, bool(outcome.violation)) == (unseen_first, not unseen_first)
 
 
 def said(body: str, properties: dict[str, Any]) -> tuple[Publish, Deliver]:

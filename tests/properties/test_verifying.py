@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.cli.verifying import VERDICTS, faults, sentence_of
-from tests.spark.histories import linked_history
+from tests.spark.histories import doubtful_history
 from tests.verdicts import touched
 
 Json = dict[str, Any]
@@ -20,13 +20,13 @@ Json = dict[str, Any]
 
 @given(st.integers(0, 2**32), st.integers(0, 2**32), st.booleans())
 def test_nothing_is_wrong_with_what_is_true(seed: int, which: int, sure: bool) -> None:
-    history = linked_history(random.Random(seed), 60, present=4)
+    history = doubtful_history(random.Random(seed), 60, present=4)
     manifest, rows = touched(history, 1 + which % 50, sure=sure)
     assert [*faults(manifest, rows)] == []
 
 
-HISTORY = linked_history(random.Random(12), 160, present=5)
-START = 7
+HISTORY = doubtful_history(random.Random(12), 160, present=5)
+START = 48
 
 
 @given(st.integers(0, 2**32), st.sampled_from(["caused", "may_have", "cannot_have", "unknown"]))
@@ -49,8 +49,17 @@ def _set(**fields: object) -> Callable[[Json, list[Json], random.Random], None]:
     return lambda row, rows, dice: row.update(fields)
 
 
+def _other_doubt(row: Json, rows: list[Json], dice: random.Random) -> None:
+    """A doubtful delivery said to be none, which makes what lies behind it impossible."""
+    newest = max(each["id"] for each in rows if each["doubtful"])
+    for each in rows:
+        each["doubtful"] = each["id"] == newest
+
+
 CHANGES: dict[str, Callable[[Json, list[Json], random.Random], None]] = {
     "another clock": _clock_of_another,
+    "other doubts": _other_doubt,
+    "neither doubtful nor not": _set(doubtful=None),
     "no clock": _set(clock=""),
     "rubbish for a clock": _set(clock="////"),
     "no base64": _set(clock="é"),

@@ -181,6 +181,11 @@ class History:
         past = self.evident_past(second, via)
         return past & _reached(first, self._evidence[via][1]) if first in past else set()
 
+    def is_behind_doubtful(self, event: int, later: int) -> bool:
+        """The truth: whether a doubtful delivery after an event is a later one, or in its past."""
+        rows = (self.rows[each - 1] for each in self.past[later] if each > event)
+        return any(row["doubtful"] and not row["quiet"] for row in rows)
+
     def evident_past(self, event: int, via: Via) -> set[int]:
         """Itself, and all that leads there."""
         if via not in self._evidence:
@@ -370,6 +375,14 @@ def linked_pairs(rng: random.Random, history: History, count: int) -> list[tuple
 
 
 KINDS = {"celery-parent": EdgeKind.parent, "reply": EdgeKind.reply, "b3": EdgeKind.candidate}
+
+
+def doubtful_history(rng: random.Random, size: int, present: int) -> History:
+    """A linked history in which some deliveries are doubtful, quiet ones among them."""
+    history = linked_history(rng, size, present)
+    for row in history.rows:
+        row["doubtful"] = row["type"] == 1 and rng.random() < 0.1
+    return history
 
 
 def linked_history(rng: random.Random, size: int, present: int, churn: float = 0.0) -> History:

@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, insert
 from app.jobs.reports import ReportKind, Reports
 from app.store.database.tables import gaps
 from model.assertions import from_json, to_json
-from model.words import Via
+from model.words import EdgeKind, Via
 from spark_jobs.kinds import run_job
 from spark_jobs.progress import silent
 from tests.spark.histories import NOON, History, Link
@@ -146,6 +146,39 @@ def test_what_a_gap_may_hide_is_unknown(spark: SparkSession, tmp_path: Path) -> 
     assert events(found["racing"], "unknown") == wrong["racing"]
     assert found["storm"]["verdict"] == "unknown"
     assert found["storm"]["unknown"]  # more may have been caused
+
+
+@pytest.mark.parametrize("sign", ["doubtful", "equal"])
+def test_what_may_have_been_led_to_without_a_sign_is_unknown(
+    spark: SparkSession, tmp_path: Path, sign: str
+) -> None:
+    history, wrong = orders(3)
+    first = min(wrong["late"])
+    if sign == "doubtful":
+        delivery = next(row for row in history.rows[first:] if row["type"] == 1)
+        delivery["doubtful"] = True
+    else:
+        history.links[first + 1] = [Link(first, "equal", EdgeKind.candidate)]
+    found = judged(spark, tmp_path, history.write(tmp_path / "a.db"), ASSERTIONS)
+    assert events(found["late"], "unknown") == {first}
+    assert events(found["late"]) == wrong["late"] - {first}
+    assert events(found["unapproved"]) == wrong["unapproved"]
+    assert found["storm"]["verdict"] == "unknown"
+
+
+@pytest.mark.parametrize("is_doubtful", [False, True])
+def test_what_is_behind_a_doubtful_delivery_may_not_be_concurrent(
+    spark: SparkSession, tmp_path: Path, is_doubtful: bool
+) -> None:
+    history = History()
+    a, b = history.join(), history.join()
+    history.publish(a, **typed("refund", order="o"))
+    history.receive(b, None, doubtful=is_doubtful)
+    racing = history.publish(b, **typed("capture", order="o"))
+    asserted = {"name": "a", "never_concurrent": ["refund", "capture"], "per": "header.order"}
+    found = judged(spark, tmp_path, history.write(tmp_path / "a.db"), [asserted])["a"]
+    assert events(found, "unknown" if is_doubtful else "violated") == {racing}
+    assert ("is of a publish that was not seen" in found["items"][0]["sentence"]) is is_doubtful
 
 
 def test_what_clocks_do_not_rule_out_holds(spark: SparkSession, tmp_path: Path) -> None:

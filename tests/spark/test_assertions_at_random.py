@@ -45,7 +45,7 @@ from spark_jobs.gathering import COLUMNS, join, told
 from spark_jobs.history import MAX_ID
 from spark_jobs.period import Period, opened
 from spark_jobs.reports.asserting.by_clocks import is_complete_to_its_end, past_of, seen_in
-from spark_jobs.reports.asserting.by_links import found_in
+from spark_jobs.reports.asserting.by_links import Breaks, found_in
 from spark_jobs.reports.asserting.pasts import firsts
 from spark_jobs.reports.asserting.rows import CLOCK_COLUMNS, TYPE_COLUMNS, type_in
 from spark_jobs.reports.assertions import AssertionTally, missing_of, result_of
@@ -237,7 +237,8 @@ def judged(database: DatabaseAddress, period: Period, asserted: list[Assertion])
     through = period.history.newest_until(period.trace, MAX_ID)
     assert through is not None
     joined = join(period.history.connection, period.trace, period.ids, through[0], Via.links)
-    columns = dict.fromkeys((*COLUMNS, *TYPE_COLUMNS, *CLOCK_COLUMNS, "quiet"))
+    of_a_past = ("quiet", "candidates", "doubtful")
+    columns = dict.fromkeys((*COLUMNS, *TYPE_COLUMNS, *CLOCK_COLUMNS, *of_a_past))
     [part] = spans(period.trace, 1, through[0], 1)
     rows = {row["id"]: row for some in read(database, [*columns], part) for row in some.to_pylist()}
     numbered = [*enumerate(asserted)]
@@ -254,7 +255,7 @@ def judged(database: DatabaseAddress, period: Period, asserted: list[Assertion])
     roots = zip(joined.roots.tolist(), joined.ids.tolist(), strict=True)
     for root, its_ids in groupby(sorted(roots), key=lambda pair: pair[0]):
         conversation = told(root, {each: rows[each] for _, each in its_ids}, Via.links)
-        yield from found_in(conversation, numbered[:4], through[1], known)
+        yield from found_in(conversation, numbered[:4], through[1], known, Breaks())
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,9 @@ from model.described import shown
 from model.exports import FORMATS, ChainSummary, manifest_of
 from model.jobs import Problem, Progress
 from model.sound import AssumedParticipant, Misfit, doubts_of
+from model.words import Via
 from spark_jobs import slices
-from spark_jobs.chain import EXIT_CODES, NO_CHAIN, ChainRequest, main, run
+from spark_jobs.chain import EXIT_CODES, NO_CHAIN, UNDECIDED, ChainRequest, main, run
 from spark_jobs.database import DatabaseAddress
 from spark_jobs.errors import JobError
 from spark_jobs.history import History as Lookups
@@ -36,11 +37,16 @@ Exported = Callable[..., ChainSummary]
 @pytest.fixture
 def export(spark: SparkSession, tmp_path: Path) -> Exported:
     def exported(
-        url: str, first: int, last: int, form: Form | None = None, report: Report = silent
+        url: str,
+        first: int,
+        last: int,
+        form: Form | None = None,
+        report: Report = silent,
+        via: Via = Via.any,
     ) -> ChainSummary:
         output = tmp_path / "exports" / f"{first}-{last}.jsonl"
         request = ChainRequest(
-            DatabaseAddress.from_url(url), first, last, output, FORMATS["jsonl"], form
+            DatabaseAddress.from_url(url), first, last, output, FORMATS["jsonl"], form, via=via
         )
         return run(spark, request, report)
 
@@ -97,6 +103,25 @@ def test_concurrent_events_are_an_answer_and_no_file(export: Exported, tmp_path:
     summary = export(history.write(tmp_path / "two.db"), 1, 2)
     assert (summary.relation.name, summary.file, summary.events) == ("concurrent", None, 0)
     assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("via", [*Via])
+def test_behind_a_delivery_of_an_unseen_publish_it_is_unknown(
+    export: Exported, tmp_path: Path, via: Via
+) -> None:
+    history = History()
+    a, b = history.join(), history.join()
+    history.receive(b, None, doubtful=True)
+    history.publish(a)
+    history.receive(b, None, doubtful=True, queue="audit")
+    history.publish(b)
+    history.publish(history.join())
+    url = history.write(tmp_path / "doubtful.db")
+    for ends in ((2, 4), (4, 2)):
+        summary = export(url, *ends, via=via)
+        assert (summary.relation.name, summary.answer) == ("concurrent", "unknown")
+        assert "delivery 3 from queue 'audit' is of a publish that was not seen" in summary.sentence
+    assert export(url, 2, 5, via=via).answer == "cannot have"
 
 
 def test_progress_grows_to_its_end(export: Exported, stored: Stored) -> None:
@@ -359,4 +384,4 @@ def test_its_exit_codes_are_the_command_line_s() -> None:
         "failed": Exit.failure,
     }
     assert own == same
-    assert Exit.concurrent == NO_CHAIN
+    assert (Exit.concurrent, Exit.undecided) == (NO_CHAIN, UNDECIDED)

@@ -13,6 +13,7 @@ from app.watch.judging import Judges, Proofs
 from app.watch.subjects import AssertionScope
 from app.watch.waiting import SettledPoint, Wait
 from model.assertions import AtMost, TypePattern
+from model.doubtful import DoubtfulSpan
 
 
 class Row:
@@ -31,6 +32,9 @@ class Row:
 
     async def between(self, trace_id: int, a: int, b: int) -> list[Any]:
         return []
+
+    async def doubtful(self, trace_id: int, a: int, b: int) -> DoubtfulSpan:
+        return DoubtfulSpan()
 
 
 async def lines_run(count: int, waits: int) -> int:

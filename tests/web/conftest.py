@@ -130,7 +130,8 @@ def cast_doubt(page: Page) -> None:
         if isinstance(answer, list):
             return [doubted(each) for each in answer]
         if isinstance(answer, dict) and "sound" in answer:
-            return {**answer, "sound": False, "doubts": [DOUBT]}
+            said = {"answer": "unknown"} if answer.get("answer") == "cannot have" else {}
+            return {**answer, **said, "sound": False, "doubts": [DOUBT]}
         return answer
 
     change_answers(page, "**/itc_db/**", doubted)

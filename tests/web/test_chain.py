@@ -8,7 +8,7 @@ from pathlib import Path
 from playwright.sync_api import Locator, Page, expect
 
 from tests.web import history
-from tests.web.conftest import DOUBT, OpenPage, cast_doubt
+from tests.web.conftest import DOUBT, OpenPage, cast_doubt, change_answers
 from tests.web.past import Past, demo_world
 from tests.web.service import Served
 
@@ -141,6 +141,25 @@ def test_an_answer_that_is_not_sound_says_why_and_claims_less(
     expect(page.get_by_text("they failed independently")).to_have_count(0)
     drawer = page.get_by_role("complementary")
     expect(drawer.get_by_text("Not sound. 2 participants")).to_have_count(2)
+
+
+def test_behind_a_delivery_whose_publish_was_not_seen_it_is_unknown(
+    demo: Served, open_page: OpenPage
+) -> None:
+    a, b = concurrent_pair(demo.world)
+    page = open_page(demo)
+    why = "delivery 7 from queue 'q' is of a publish that was not seen"
+    change_answers(
+        page, "**/itc_db/compare/**", lambda said: {**said, "answer": "unknown", "sentence": why}
+    )
+    change_answers(page, "**/itc_db/touched?*", lambda said: {**said, "unknown": 3})
+    page.goto(f"{demo.url}/#/chain?a={a}&b={b}")
+    middle = page.locator(".pair-middle")
+    expect(middle.get_by_text("unknown", exact=True)).to_be_visible()
+    expect(middle).to_contain_text("As far as is known, neither influenced")
+    expect(page.locator(".pair-sentence")).to_contain_text("is of a publish that was not seen")
+    expect(page.get_by_text("they failed independently")).to_have_count(0)
+    expect(page.get_by_role("button", name="3 unknown")).to_be_visible()
 
 
 def test_an_exports_result_has_its_own_caveats(

@@ -19,7 +19,14 @@ from app.api.events import (
 )
 from app.api.openapi import READING_ONE, example
 from app.api.parameters import VerdictWord, ViaWord, WalkLimit
-from app.api.routes.events import EventId, OtherId, spanned, to_the_end, visible_events
+from app.api.routes.events import (
+    EventId,
+    OtherId,
+    doubtful_between,
+    spanned,
+    to_the_end,
+    visible_events,
+)
 from app.api.routes.queries import Form, Number
 from app.api.services import Parts
 from app.api.signin.auth import Reader
@@ -71,11 +78,12 @@ async def get_chain(
     relation, path = compare(one.stamp, other.stamp), None
     if relation in ORDERED or await parts.store.spans.late_between(trace_id, a, b):
         path = await parts.store.causality.path(min(a, b), max(a, b))
+    doubtful = await doubtful_between(one, other, relation, parts)
     if relation is Relation.concurrent and found.count:
         # By a link that was found later than its events were stamped.
         relation = Relation.before if a < b else Relation.after
     certainty = await spanned(trace_id, a, b, parts)
-    said = related(one, other, relation, path, certainty)
+    said = related(one, other, relation, path, certainty, doubtful)
     heavy = Heavy(found.heavy, user.content, query.chosen, query.large)
     ends = ChainEnds(a, b, via, min(a, b), max(a, b), heavy.views(found.items))
     view = shown(ends) | shown(said) | shown(found) | shown(certainty)
@@ -96,7 +104,9 @@ class TouchedQuery(Form):
         openapi_examples=example(1),
     )
     verdict: VerdictWord | None = Field(
-        None, description="List these events: those that were caused, may have been, or not."
+        None,
+        description="List these events: those that were caused, may have been, cannot have been, "
+        "or of which it is unknown.",
     )
     limit: WalkLimit = Field(100, description="Most events in the list; at most 1000.")
     after: Number | None = Field(
@@ -117,6 +127,7 @@ async def get_touched(
 ) -> Response:
     """Count the events since that were caused by some events, may have been, or cannot have been.
 
+    And those of which it is unknown, because the publish of a delivery in their past was not seen.
     With a verdict also these events, by id. Of several events: by any of them.
     """
     ids = sorted({*query.events})
@@ -134,6 +145,7 @@ async def get_touched(
         found.since,
         found.caused,
         found.may_have,
+        found.unknown,
         cut=found.caused_truncated,
         complete=certainty.complete,
         sound=certainty.sound,

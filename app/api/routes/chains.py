@@ -14,7 +14,7 @@ from app.api.events import CLOCK_ALONE
 from app.api.openapi import LOCATION, READING, WRITING, answers, example
 from app.api.parameters import Name, ViaWord
 from app.api.routes.downloads import Download, called, downloading
-from app.api.routes.events import OtherId, spanned, visible_event
+from app.api.routes.events import OtherId, doubtful_between, spanned, visible_event
 from app.api.routes.submitting import MAKING, OF_JOB, Asking
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
@@ -117,7 +117,13 @@ async def _known_at_once(
     certainty = await spanned(trace_id, from_, to, parts)
     gaps, soundness = certainty.gaps, certainty.soundness
     said = said_of(
-        from_, to, Relation.concurrent, None, complete=not gaps, sound=not soundness.doubts
+        from_,
+        to,
+        Relation.concurrent,
+        None,
+        complete=certainty.complete,
+        sound=certainty.sound,
+        doubtful=await doubtful_between(one, other, Relation.concurrent, parts),
     )
     seconds = round(time.monotonic() - began, 3)
     return ChainSummary(

@@ -36,7 +36,7 @@ from app.api.tail import TailQuery, Watch
 from app.errors import NotFoundError
 from app.stored.causality import EventLinks, Fate
 from app.stored.reading import EventList, EventPage, Sort, is_quick
-from itc import compare
+from itc import Relation, compare
 from model.answers import ORDERED
 from model.described import shown
 from model.event import EVERYTHING, NOTHING_LARGE, SHOWN, Event, Large, ShownField
@@ -240,7 +240,8 @@ async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> 
         # A link that was found later than its events were stamped is in no clock.
         if relation in ORDERED or await parts.store.spans.late_between(one.trace_id, a, b):
             path = await parts.store.causality.path(min(a, b), max(a, b))
-        found = related(one, other, relation, path, certainty)
+        doubtful = await doubtful_between(one, other, relation, parts)
+        found = related(one, other, relation, path, certainty, doubtful)
         return shown(Pair(a, b)) | shown(found) | shown(certainty)
 
     return json_answer(await parts.store.at_once(answer))
@@ -252,6 +253,18 @@ async def spanned(trace_id: int, a: int, b: int, parts: Services) -> Certainty:
         return Certainty(gaps, await parts.store.doubts.between(trace_id, a, b))
 
     return await parts.store.at_once(answer)
+
+
+async def doubtful_between(
+    one: Event, other: Event, relation: Relation, parts: Services
+) -> str | None:
+    """The doubtful delivery by which concurrent events may be ordered, as of `said_of`."""
+    if relation is not Relation.concurrent:
+        return None
+    first, last = sorted((one, other), key=lambda event: event.id)
+    found = await parts.store.doubts.doubtful(first.trace_id, first.id, last.id)
+    assert last.clock is not None  # noqa: S101 - it was read with it
+    return found.behind(first.id, last.id, last.clock)
 
 
 async def to_the_end(event: Event, parts: Services) -> Certainty:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
+from sqlalchemy import BigInteger, bindparam, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store.database.subject import Subject, reads
+from app.store.database.subject import Subject, reading, reads
 from app.store.reading.events import MAX_ID
+from model.doubtful import DoubtfulDelivery, DoubtfulSpan
 from model.sound import (
     AssumedParticipant,
     Client,
@@ -27,6 +29,7 @@ from spark_jobs.statements import (
     Question,
     assumed_sql,
     clients_sql,
+    doubtful_sql,
     late_sql,
     missed_sql,
     missing_sql,
@@ -40,6 +43,9 @@ _DOUBTS = (
     missing_sql(PARAMETERS),
 )
 _QUIET = quiet_sql(PARAMETERS)
+_DOUBTFUL = text(doubtful_sql(PARAMETERS)).bindparams(
+    *(bindparam(name, type_=BigInteger) for name in Question._fields)
+)
 _SUMS = ", ".join(
     f"CAST(coalesce(sum({each.name}), 0) AS BIGINT) AS {each.name}" for each in fields(Evidence)
 )
@@ -47,8 +53,19 @@ _SUMS = ", ".join(
 _EVIDENCE = f"SELECT {_SUMS} FROM participants WHERE trace_id = :trace"  # noqa: S608  our own words
 
 
+async def doubtful_between(
+    connection: AsyncConnection, trace_id: int, a: int, b: int
+) -> DoubtfulSpan:
+    """The doubtful deliveries after one event and up to another, in either order."""
+    asked = Question.between(trace_id, a, b)
+    rows = await connection.execute(_DOUBTFUL, asked._asdict())
+    return DoubtfulSpan([DoubtfulDelivery(*row) for row in rows])
+
+
 class Doubts(Subject):
     """Knowledge of the soundness of all traces."""
+
+    doubtful = reading(doubtful_between)
 
     @reads
     async def between(

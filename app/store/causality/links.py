@@ -6,14 +6,14 @@ All of it is looked up by index, for a walk that goes from the nearest event on.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from sqlalchemy import BigInteger, bindparam, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
-from app.store.database.chunks import chunks
+from app.store.database.chunks import chunks, rows_with
 from app.store.database.engine import Dialect
 from app.store.database.searched import (
     is_conversation,
@@ -23,13 +23,14 @@ from app.store.database.searched import (
 )
 from app.stored.causality import CausalPath, EventLinks, Named, NamedBy, Naming, PathStep
 from model.ways import MOST_REACHED, MOST_STEPS, Direction
-from model.words import EdgeKind, EventType
+from model.words import ACTS, EdgeKind, EventType
 from spark_jobs.statements import PARAMETERS, Question, late_sql
 
 # How many events of a conversation one query reads.
 PAGE = 64
 # Of the links to one event the first so many are read.
 MOST_NAMING = 100
+_EQUAL = ACTS[EdgeKind.candidate]
 _NO_KIND = -1  # which is left out where nothing is
 
 # From some ids to their neighbours.
@@ -93,6 +94,13 @@ async def of_event(
     of_others = [Naming(effect, rule, EdgeKind(kind)) for _, effect, rule, kind in naming]
     by = NamedBy(of_others[:MOST_NAMING], truncated=len(of_others) > MOST_NAMING)
     return EventLinks(links, by)
+
+
+async def with_equals(connection: AsyncConnection, trace_id: int, ids: Collection[int]) -> set[int]:
+    """Those of some publishes that deliveries may be of, as they may be of others like them."""
+    its = tables.edges.c
+    query = select(its.cause_id).where(its.trace_id == trace_id, its.rule == _EQUAL)
+    return {row.cause_id for row in await rows_with(connection, query, its.cause_id, ids)}
 
 
 async def late_between(connection: AsyncConnection, trace_id: int, a: int, b: int) -> int:

@@ -8,6 +8,7 @@ one event is among it is a comparison of two numbers.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError
+from app.store.capture.doubts import doubtful_between
 from app.store.causality import ranges
 from app.store.causality.links import late_between
 from app.store.causality.walks import nearest, neighbours_along
@@ -25,7 +27,7 @@ from app.store.reading.events import MAX_ID, by_id, found_by_ids
 from app.stored.causality import Touched as Answer
 from model.answers import Verdict
 from model.event import EVERYTHING, Event, Large
-from model.ranges import Dot, Mark
+from model.ranges import Dot, Holds, Mark
 from model.words import Via
 
 # So many caused events are followed, the nearest first.
@@ -34,6 +36,7 @@ MOST_CAUSED = 10_000
 MOST_LOOKED_AT = 50_000
 
 _CLOCK: Large = frozenset({"clock"})
+_NEVER = 2**63
 _BEFORE_ALL = 0  # no event's id: all that are asked about follow it
 
 
@@ -41,18 +44,23 @@ class _EffectsAfter(NamedTuple):
     """The future of some events: the height from which on each participant's events are after.
 
     ``newest`` is the last event looked at, ``since`` and ``after`` count the events after the first
-    of them and those after any.
+    of them and those after any. From the heights of ``behind`` on, which are no greater, events are
+    after them or after doubtful deliveries; there are ``unknown`` that are only the latter.
     """
 
     newest: int
     since: int
     after: int
+    unknown: int
     heights: Mapping[int, int]
+    behind: Mapping[int, int]
 
-    def holds(self, participant: int, height: int) -> bool:
-        """Tell whether an event is at or after one of them."""
-        first = self.heights.get(participant)
-        return first is not None and height >= first
+    def verdict_of(self, participant: int, height: int) -> Verdict:
+        """The verdict on an event that is not known to be caused by them."""
+        if height >= self.heights.get(participant, _NEVER):
+            return Verdict.may_have
+        is_behind = height >= self.behind.get(participant, _NEVER)
+        return Verdict.unknown if is_behind else Verdict.cannot_have
 
 
 class Touched(Subject):
@@ -82,12 +90,14 @@ class Touched(Subject):
         future = await _future(connection, starts)
         caused, cut = await _caused(connection, starts)
         heights = await _beside(connection, starts, caused)
-        after_too = sum(future.holds(*each) for each in heights) if heights else len(caused)
+        verdicts = Counter(future.verdict_of(*each) for each in heights)
+        after_too = verdicts[Verdict.may_have] if heights else len(caused)
         answer = Answer(
             as_of=future.newest,
             since=future.since,
             caused=len(caused),
             may_have=future.after - after_too,
+            unknown=future.unknown - verdicts[Verdict.unknown],
             caused_truncated=cut,
         )
         if verdict is None:
@@ -110,15 +120,27 @@ async def _future(connection: AsyncConnection, starts: Sequence[Event]) -> _Effe
     def is_after(mark: Mark) -> bool:
         return any(dot.reached_by(mark.clock) for dot in dots)
 
-    reached = {number: mark for number, mark in tops.items() if is_after(mark)}
-    firsts = await ranges.first_that(connection, trace_id, reached, is_after)
+    async def all_that(holds: Holds) -> tuple[int, dict[int, int]]:
+        """How many events it holds for, and from which height on of each participant."""
+        its = {number: mark for number, mark in tops.items() if holds(mark)}
+        firsts = await ranges.first_that(connection, trace_id, its, holds)
+        return _events(its, firsts), {number: mark.height for number, mark in firsts.items()}
+
+    after, heights = await all_that(is_after)
+    newest = max(mark.id for mark in tops.values())
+    doubtful = (await doubtful_between(connection, trace_id, first, newest)).future()
+    behind, behind_heights = after, heights
+    if doubtful.dots:
+        behind, behind_heights = await all_that(lambda mark: is_after(mark) or doubtful.holds(mark))
     later = {number: mark for number, mark in tops.items() if mark.id > first}
     begins = await ranges.first_that(connection, trace_id, later, lambda mark: mark.id > first)
     return _EffectsAfter(
-        newest=max(mark.id for mark in tops.values()),
+        newest=newest,
         since=_events(later, begins) - (len(starts) - 1),
-        after=_events(reached, firsts) - len(starts),
-        heights={number: mark.height for number, mark in firsts.items()},
+        after=after - len(starts),
+        unknown=behind - after,
+        heights=heights,
+        behind=behind_heights,
     )
 
 
@@ -180,8 +202,7 @@ async def _listed(
     rows = (await connection.execute(query)).all()
     found: list[int] = []
     for event_id, participant, height in rows:
-        is_after = future.holds(participant, height)
-        if is_after is (verdict is Verdict.may_have) and event_id not in left_out:
+        if future.verdict_of(participant, height) is verdict and event_id not in left_out:
             if len(found) == limit:
                 return found, found[-1]
             found.append(event_id)

@@ -72,12 +72,15 @@ class Watching(Subject):
         # From the very first event on, so that causes show which retention has removed.
         evident = links.Evident(connection, trace_id, 0, MOST_A_STEP, towards)
         found, cut = await evident.spread(ids, MOST_REACHED)
-        known = await _seen(connection, {*ids}.union(*found.values()))
+        every = {*ids}.union(*found.values())
+        equal = await links.with_equals(connection, trace_id, every) if towards == 1 else set[int]()
+        known = await _seen(connection, every)
         return {
             start: Reach(
                 known[start],
                 [known[each] for each in sorted(reached) if each in known],
                 start not in cut and (towards == 1 or reached <= known.keys()),
+                not equal.isdisjoint({start, *reached}),
             )
             for start, reached in found.items()
             if start in known

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from itc import packed_height_at
 from model.assertions import After, Assertion, AssertionVerdict, Finding, NeverConcurrent
 from model.assertions.judging import needs_clocks
+from model.doubtful import DoubtfulSpan
 from model.gaps import Gap
 from model.words import EventType, Via
 from spark_jobs.executors import tasks_at_a_time
@@ -64,7 +65,9 @@ def by_clocks(
             if rows is not None:
                 parts = rows.repartition(tasks_at_a_time(spark), "key")
                 together = parts.sortWithinPartitions("key", F.desc("id"))
-                yield together.mapInArrow(_compared(number, what, is_sure=_is_sure(period)), FOUND)
+                doubtful = period.history.doubtful(period.trace, *period.ids)
+                compare = _compared(number, what, doubtful, is_sure=_is_sure(period))
+                yield together.mapInArrow(compare, FOUND)
         elif isinstance(what, After):
             is_sure = is_complete_to_its_end(period, gaps) and not period.sound.doubts
             yield _preceded(spark, request, period, number, what, is_sure=is_sure)
@@ -157,7 +160,7 @@ def _is_cut(event: Json, key: str) -> bool:
 
 
 def _compared(
-    number: int, what: NeverConcurrent, *, is_sure: bool
+    number: int, what: NeverConcurrent, doubtful: DoubtfulSpan, *, is_sure: bool
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Compares messages of one key, which come together and newest first."""
 
@@ -177,7 +180,7 @@ def _compared(
                     is_cut = True
             # Patterns may both fit two messages: then they are still one pair.
             pairs = {tuple(sorted((a["id"], b["id"]))): (a, b) for a in sides[0] for b in sides[1]}
-            found = [_pair(number, what, key, a, b, is_sure) for a, b in pairs.values()]
+            found = [_pair(number, what, key, a, b, doubtful, is_sure) for a, b in pairs.values()]
             if is_cut and sides[0] and sides[1]:
                 found.append(_too_many(number, key, sides[0][0]))
             if found:
@@ -187,7 +190,13 @@ def _compared(
 
 
 def _pair(
-    number: int, what: NeverConcurrent, key: str, a: Json, b: Json, is_sure: bool
+    number: int,
+    what: NeverConcurrent,
+    key: str,
+    a: Json,
+    b: Json,
+    doubtful: DoubtfulSpan,
+    is_sure: bool,
 ) -> Json | None:
     if a["id"] == b["id"]:
         return None
@@ -196,9 +205,11 @@ def _pair(
         return row_of(number, Finding(AssertionVerdict.holds, a["id"], ""), None, a["at"])
     of = f"conversation {key}" if what.per == CONVERSATION else f"{what.per} {key}"
     said = f"{what.types[0]} and {what.types[1]} of {of} are concurrent"
-    verdict = AssertionVerdict.violated if is_sure else AssertionVerdict.unknown
-    if not is_sure:
-        said = f"{said}, as far as is known: the record is not complete, or not sound"
+    why = None if is_sure else "the record is not complete, or not sound"
+    why = why or doubtful.behind(before["id"], after["id"], after["clock"])
+    verdict = AssertionVerdict.unknown if why else AssertionVerdict.violated
+    if why:
+        said = f"{said}, as far as is known: {why}"
     finding = Finding(verdict, after["id"], said, (before["id"],))
     return row_of(number, finding, after["root"], after["at"])
 
@@ -225,7 +236,7 @@ def _preceded(
     is_sure: bool,
 ) -> DataFrame:
     """Tell whether deliveries have a message of a type in their past, as clocks say."""
-    columns = ("id", "type", "cause_id", "quiet", "recorded_at")
+    columns = ("id", "type", "cause_id", "candidates", "doubtful", "quiet", "recorded_at")
     events = events_of(spark, request, period, (*columns, *TYPE_COLUMNS, *CLOCK_COLUMNS))
     if events is None:  # asked for only where there are some
         raise ValueError("a period without events")
@@ -273,7 +284,7 @@ def seen_in(events: Iterable[Json], what: After) -> Iterator[First]:
             continue
         at, height = event["interval"], event["height"]
         message = _message_of(event)
-        if message < OPEN:
+        if event["doubtful"] or (message < OPEN and event["candidates"] is None):
             yield First(at, height, OPEN)
         if what.after.fits(type_in(event)):
             yield First(at, height, message)

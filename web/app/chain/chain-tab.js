@@ -2,7 +2,7 @@ import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { useResource } from "../core/resource.js";
 import { href, openEvent, patch, pinnedA, pinnedB, route } from "../core/route.js";
-import { Caveats, isSure } from "../ui/caveats.js";
+import { Caveats } from "../ui/caveats.js";
 import { EventDrawer } from "../ui/event/lazy-drawer.js";
 import Touched from "../ui/event/touched.js";
 import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
@@ -54,7 +54,7 @@ function Compared({ a, b }) {
 
 function ChainPanel({ a, b, answer }) {
   if (answer.relation === "concurrent") {
-    const sure = isSure(answer);
+    const sure = answer.answer !== "unknown";
     return html`<${Panel} title="Chain"><${Empty} title=${`${sure ? "There is no chain" : "No chain is known"} between them`}
       actions=${html`<a class="button" href=${href("space-time", { event: a })}>
         <${Icon} name="diagram" />See them in space-time</a>`}>

@@ -1,5 +1,4 @@
 // How two events are related, in words.
-import { isSure } from "./caveats.js";
 
 const WORDS = {
   before: ["happened before", "A may have had a part in B.", "A caused B."],
@@ -9,11 +8,11 @@ const WORDS = {
 };
 
 export const relationWord = (answer) =>
-  answer.relation === "concurrent" && !isSure(answer)
+  answer.answer === "unknown"
     ? "has no known relation to"
     : (WORDS[answer.relation]?.[0] ?? answer.relation);
 
 export const relationMeaning = (answer) =>
-  answer.relation === "concurrent" && !isSure(answer)
+  answer.answer === "unknown"
     ? "As far as is known, neither influenced the other."
     : (WORDS[answer.relation]?.[answer.answer === "caused" ? 2 : 1] ?? "");

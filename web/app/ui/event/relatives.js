@@ -5,7 +5,7 @@ import { api } from "../../core/api.js";
 import { count, sentence, time } from "../../core/format.js";
 import { useResource } from "../../core/resource.js";
 import { hrefHere, patch, route, tab } from "../../core/route.js";
-import { Footnotes, isSure } from "../caveats.js";
+import { Footnotes } from "../caveats.js";
 import { about, TypeMark } from "../marks.js";
 import { Choice, pending } from "../panel.js";
 
@@ -79,7 +79,7 @@ function bounds(side, links, any, evident) {
   const caused = did(amount(evident.size, links));
   if (any.truncated) return `${caused}; ${may(links.truncated ? "others" : `${amount(others, any)} others`)}`;
   if (others) return `${caused}; ${may(`${count(others)} more`)}`;
-  return isSure(any) ? `${caused}; ${may("nothing else").replace("may", "can")}` : caused;
+  return caused;
 }
 
 const amount = (n, { truncated }) => (truncated ? "more than " : "") + count(n);

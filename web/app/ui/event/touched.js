@@ -1,5 +1,5 @@
 // What events touched of all that came since: what they caused, what they may have, and the rest, which
-// they cannot have. Each number opens its list; which one is open is in the address.
+// they cannot have or of which nobody knows. Each number opens its list; which one is open is in the address.
 import { useState } from "../../../vendor/hooks.js";
 import { html } from "../../core/html.js";
 import { api, startTouched } from "../../core/api.js";
@@ -65,6 +65,7 @@ function verdicts(data) {
     ["cannot_have", isSure(data)
       ? `${count(data.cannot_have)} cannot have been`
       : `${count(data.cannot_have)} not known to have been`, "What nothing carries anything to"],
+    ...(data.unknown > 0 ? [["unknown", `${count(data.unknown)} unknown`, "What came after a delivery whose publish was not seen"]] : []),
   ];
 }
 
