@@ -109,8 +109,8 @@ def _counts(deaths: Sequence[Death]) -> dict[tuple[str, str], int]:
 def forward_of(properties: Mapping[str, Any] | None) -> Forward | None:
     """Why a message that was published again is in an error queue; None for any other message.
 
-    NServiceBus, MassTransit, Spring AMQP and Rebus say it. A copy for the audit, and a message that
-    is put off to be tried again, have none of these headers.
+    NServiceBus, MassTransit, Spring AMQP, Rebus and Watermill say it. A copy for the audit,
+    and a message that is put off to be tried again, have none of these headers.
     """
     headers = headers_of(properties)
 
@@ -133,6 +133,8 @@ def forward_of(properties: Mapping[str, Any] | None) -> Forward | None:
     if "rbs2-error-details" in headers:
         details = text("rbs2-error-details")
         return Forward(text("rbs2-source-queue"), _said(None, details))
+    if "reason_poisoned" in headers:
+        return Forward(text("topic_poisoned"), _said(None, text("reason_poisoned")))
     return None
 
 

@@ -213,6 +213,11 @@ ERRORS: dict[str, dict[str, str]] = {
         "Caused by: System.Exception: no stock\n\tat z",
     },
     "Rebus": {"rbs2-error-details": "System.Exception: no stock\n at z"},
+    "Watermill": {
+        "_watermill_message_uuid": "w",
+        "reason_poisoned": "System.Exception: no stock",
+        "topic_poisoned": "orders",
+    },
 }
 
 
@@ -220,7 +225,8 @@ ERRORS: dict[str, dict[str, str]] = {
 async def test_a_forward_to_an_error_queue_is_a_failure_of_who_forwarded_it(
     store: Store, library: str
 ) -> None:
-    order = message(1, message_id="m", type="order.new")
+    its = {"_watermill_message_uuid": "w"} if library == "Watermill" else {}
+    order = message(1, message_id="m", type="order.new", headers=its)
     properties = {**order.properties, "headers": ERRORS[library]}
     error = Publish(BILLING, "", ("error",), ("error",), properties, order.body)
     retry = Publish(

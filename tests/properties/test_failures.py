@@ -66,6 +66,8 @@ NAMES = (
     "x-exception-message",
     "x-exception-stacktrace",
     "rbs2-error-details",
+    "reason_poisoned",
+    "topic_poisoned",
     "queue",
 )
 

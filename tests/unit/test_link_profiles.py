@@ -197,6 +197,10 @@ MESSAGES = {
         {"rascal": {"originalQueue": "q", "recovery": {"q": {"republished": 1}}}},
         message_id=uuid(971),
     ),
+    "watermill first": message({"_watermill_message_uuid": uuid(981)}),
+    "watermill poisoned": message(
+        {"_watermill_message_uuid": uuid(981), "reason_poisoned": "no", "topic_poisoned": "orders"}
+    ),
     "spring request": message(None, b"1", reply_to="replies/key.1", correlation_id="s1"),
     "spring answer": message(None, b"2", exchange="replies", key="key.1", correlation_id="s1"),
     "amqp 1.0 request": message(None, b"1", reply_to="/queues/a%2Fb", message_id="ID:2"),
@@ -264,6 +268,7 @@ LINKS = {
     ("moleculer child", "moleculer response"): {"moleculer-response"},
     ("cap first", "cap callback"): {"cap-correlation"},
     ("rascal first", "rascal republished"): {"forward"},
+    ("watermill first", "watermill poisoned"): {"watermill-poison"},
     ("spring request", "spring answer"): {"reply"},
     ("amqp 1.0 request", "amqp 1.0 answer"): {"reply"},
     ("dramatiq first", "dramatiq next"): {"dramatiq-pipeline"},

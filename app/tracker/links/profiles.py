@@ -298,6 +298,17 @@ _PROFILES: dict[str, list[dict[str, Any]]] = {
             "sure": False,
         },
     ],
+    "Watermill": [
+        {
+            # Its queue for what failed; the message has no id but this one.
+            "name": "watermill-poison",
+            "kind": "forward",
+            "child": _header("_watermill_message_uuid"),
+            "parent": _header("_watermill_message_uuid"),
+            "same_body": True,
+            "where": [{"has": _header("reason_poisoned")}],
+        },
+    ],
     "error and audit queues": [
         {
             "name": "forward",
