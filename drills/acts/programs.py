@@ -24,7 +24,11 @@ from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMe
 from drills.acts.log import Act, ActKind, Log
 from drills.acts.topology import DIRECT, FANOUT, KEPT, KEYS, NOWHERE, Layout
 
-NAMES = ("anna", "ben", "carl", "dora", "emil", "frida", "gustav", "hedda")
+NAMES = tuple(
+    f"{first}{last}"
+    for first in ("an", "be", "ca", "do", "em", "fri")
+    for last in ("a", "na", "do", "lia")
+)
 MOST_IN_HAND = 4
 EXPIRATION = 0.03  # seconds
 
@@ -120,7 +124,7 @@ class LoggedProgram:
             return
         chosen = draw.choices(
             (self._publish, self._get, self._consume, self._fall_over, self._purge, self._bind),
-            (45, 40, 6, 5, 2, 2),
+            (45, 40, 6, 5, 4, 2),
         )
         await chosen[0](draw)
 
@@ -141,7 +145,7 @@ class LoggedProgram:
 
     async def _publish(self, draw: random.Random) -> None:
         queues = self._topology.queues
-        if draw.random() < 0.12:
+        if draw.random() < 0.16:
             await self._publish_equal(draw)
             return
         self._messages += 1

@@ -45,6 +45,8 @@ class Round:
         self._actions = actions
         self._service = Service(broker, database_url, folder)
         self.topology: Layout = drawn(self._draw, keeps=keeps)
+        # The more there are, the less of what happens is related by what they did before.
+        self._programs = self._draw.choice((4, 8, 16, len(NAMES)))
         self.log = Log()
 
     async def run(self) -> RoundResult:
@@ -61,7 +63,7 @@ class Round:
                     return await Comparison(self.log, truth, seen, asked).judge(self._draw)
 
     async def _work(self, url: str) -> None:
-        names = NAMES[: self._draw.randint(4, len(NAMES))]
+        names = NAMES[: self._programs]
         async with AsyncExitStack() as stack:
             programs = [
                 LoggedProgram(name, url, self.topology, self.log, is_alone=self._is_alone)
@@ -80,7 +82,7 @@ class Round:
             await killing
 
     async def _live(self, program: LoggedProgram) -> None:
-        for _ in range(self._actions // 6):
+        for _ in range(self._actions // self._programs):
             await program.act(self._draw)
 
     async def _empty(self, programs: list[LoggedProgram]) -> None:

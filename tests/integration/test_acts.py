@@ -18,11 +18,12 @@ from tools.servers import Broker
         pytest.param(3, 1, marks=pytest.mark.long(15)),
     ],
 )
-async def test_every_act_is_stored_and_comparisons_say_what_clocks_and_causes_say(
+async def test_nothing_false_is_said_of_what_a_broker_did(
     rabbit: Broker, tmp_path: Path, seed: int, kills: int
 ) -> None:
     url = f"sqlite:///{tmp_path / 'itc.db'}"
     found = await Round(rabbit, url, tmp_path, seed, kills=kills, actions=150).run()
-    assert (found.missing, found.unexplained, found.different) == (0, 0, 0), found.lines()
+    assert found.wrong == 0, found.lines()
     assert found.pairs > 3_000
-    assert found.caused > 40
+    assert found.answers["cannot have"] > 0
+    assert {"rejected", "returned", "dead letter"} <= found.steps.keys()
