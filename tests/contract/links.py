@@ -33,11 +33,13 @@ def link(cause: StampedEvent, rule: str = "celery", kind: EdgeKind = EdgeKind.pa
 class LinkedHistory(History):
     """A random history in which some publishes name what their participant was handed before.
 
-    Of a publish and its deliveries about half belong to one or two of a few conversations.
+    Of a publish and its deliveries about half belong to one or two of a few conversations. The
+    stamps know what the broker did; with ``acts`` the edges say it too.
     """
 
-    def __init__(self, seed: int, channels: int = 6) -> None:
+    def __init__(self, seed: int, channels: int = 6, *, acts: bool = False) -> None:
         super().__init__(seed, channels)
+        self._acts = acts
         self.linked: list[StampedEvent] = []
 
     def batch(self, records: int, window: bytes = b"window") -> Batch:
@@ -52,11 +54,11 @@ class LinkedHistory(History):
     def _linked(self, event: StampedEvent) -> StampedEvent:
         shared = self.random.sample("abcd", self.random.choice((0, 0, 1, 2)))
         names = Names(conversations=tuple(map(conversation, shared)))
-        edges: list[Edge] = []
+        edges: list[Edge] = [*event.edges] if self._acts else []
         before = [
             each for each in self.linked if each.participant == event.participant and not each.quiet
         ]
         if event.record.event_type == EventType.published and before:
             causes = self.random.sample(before, min(len(before), self.random.choice((0, 1, 1, 3))))
-            edges = [link(cause, self.random.choice(("celery", "rpc"))) for cause in causes]
+            edges += [link(cause, self.random.choice(("celery", "rpc"))) for cause in causes]
         return naming(event, names, edges)

@@ -43,7 +43,7 @@ async def test_a_chain_is_all_that_lies_between_by_pages(
 ) -> None:
     monkeypatch.setattr(chunks, "CHUNK", 40)
     monkeypatch.setattr(walks, "FRONTIER", 8)
-    history = LinkedHistory(seed, channels=(3, 6)[seed % 2])
+    history = LinkedHistory(seed, channels=(3, 6)[seed % 2], acts=True)
     await _stored(store, trace_id, history)
     dice = random.Random(seed)
     closure = Closure(history.linked, via)
@@ -139,7 +139,7 @@ async def late_link(store: Store, trace_id: int, cause: StampedEvent, effect: St
 async def test_links_that_clocks_do_not_have_lead_along_links_alone(
     store: Store, trace_id: int
 ) -> None:
-    history = LinkedHistory(4, channels=6)
+    history = LinkedHistory(4, channels=6, acts=True)
     await _stored(store, trace_id, history)
     events = history.linked
     closure = Closure(events, Via.links)

@@ -13,7 +13,7 @@ from app.store.causality import links, walks
 from app.store.database import chunks
 from app.stored.capture import Batch
 from app.tracker import Bounds, Policy, Tracker
-from app.tracker.events import StampedEvent
+from app.tracker.events import Edge, StampedEvent
 from app.tracker.links import BUILT_IN, Names, Rules
 from app.tracker.records import Channel, Deliver, Publish
 from itc import Relation, compare
@@ -36,9 +36,13 @@ def _evident(events: list[StampedEvent]) -> Iterator[tuple[int, int]]:
     for event in events:
         if event.cause is not None and event.cause.id is not None and not event.quiet:
             yield event.cause.id, _id(event)
-        for edge in event.edges:
+        for edge in _followed(event):
             assert edge.cause.id is not None
             yield edge.cause.id, _id(event)
+
+
+def _followed(event: StampedEvent) -> list[Edge]:
+    return [each for each in event.edges if each.kind is not EdgeKind.candidate]
 
 
 def _conversing(events: list[StampedEvent]) -> Iterator[tuple[int, int]]:
@@ -194,9 +198,9 @@ async def test_a_page_of_events_says_what_each_names(
     history = LinkedHistory(seed=5)
     await _stored(store, trace_id, history)
     expected = {
-        _id(event): {(edge.cause.id, edge.rule, edge.kind) for edge in event.edges}
+        _id(event): {(edge.cause.id, edge.rule, edge.kind) for edge in _followed(event)}
         for event in history.linked
-        if event.edges
+        if _followed(event)
     }
     found = await store.causality.named_by([_id(event) for event in history.linked] + [9_999])
     assert expected == {
@@ -218,13 +222,13 @@ async def test_an_event_has_what_it_names_and_the_first_that_name_it(
         naming = [
             (_id(effect), edge.rule)
             for effect in history.linked
-            for edge in effect.edges
+            for edge in _followed(effect)
             if edge.cause is event.reference
         ]
         found = await store.causality.links_of(trace_id, _id(event))
         by = found.named_by
         assert [(each.effect, each.rule) for each in by.links] == sorted(naming)
-        assert {each.cause for each in found.links} == {edge.cause.id for edge in event.edges}
+        assert {each.cause for each in found.links} == {edge.cause.id for edge in _followed(event)}
         assert not by.truncated
         if len(naming) > 1:
             often = event
