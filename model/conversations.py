@@ -12,21 +12,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple, TypeAlias, cast
 
-from model.deaths import Death
+from model.deaths import Death, is_put_off
 from model.described import INNER
 from model.happened import Cause, ConversationEvent
 from model.slack import critical_path, slacks
 from model.sound import listed, share
 from model.times import Duration, Microseconds
-from model.words import EventType, Match, Via
+from model.words import BY_BROKER, EdgeKind, EventType, Match, Via
 
 CopyWord: TypeAlias = Literal["handed_over", "waiting", "dead_lettered"]
 FailureWord: TypeAlias = Literal["died", "error_queue", "unroutable", "came_back"]
-HowWord: TypeAlias = Literal["parent", "reply", "forward", "conversation", "any"]
+ActWord: TypeAlias = Literal["returned", "rejected", "overflow"]
+HowWord: TypeAlias = Literal[
+    "parent", "reply", "forward", "conversation", "any", "returned", "rejected", "overflow"
+]
 
 OFTEN = 3
 """A copy that was handed over again this many times came back again and again."""
 MOST_KEYS = 5
+_ACTS = frozenset(kind.name for kind in BY_BROKER)
+# What leads to the same message once more.
+_SAME = _ACTS | {EdgeKind.forward.name}
 
 
 class Outcome(enum.StrEnum):
@@ -87,6 +93,15 @@ class How(NamedTuple):
     kind: HowWord
 
 
+class BrokerAct(NamedTuple):
+    """What the broker did that led to a delivery: a copy's return, its rejection, an overflow."""
+
+    cause: Annotated[
+        int, "The delivery that was given back or rejected, or the publish that was one too many."
+    ]
+    kind: ActWord
+
+
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """A copy that was handed over."""
@@ -95,8 +110,8 @@ class Delivery:
     offset: Annotated[Duration, "Seconds since the conversation began."]
     queued: Annotated[
         Duration,
-        "Seconds since its publish; of one that was handed over again or had died, since the same "
-        "copy's delivery before it.",
+        "Seconds since its publish; of one that was handed over again or had died, since the "
+        "delivery that was given back or rejected, or else the same copy's before it.",
     ]
     handled: Annotated[
         Duration | None, "Seconds until the last publish that it led to, or as a span says."
@@ -105,6 +120,7 @@ class Delivery:
     slack: Duration
     critical: bool
     leads_to: Annotated[tuple[int, ...], "The publishes that it led to."]
+    acts: Annotated[tuple[BrokerAct, ...], "What led to it beside its message."] = ()
 
     @property
     def event(self) -> int:
@@ -165,7 +181,9 @@ class Message:
     critical: Annotated[bool, "Whether it is on the critical path."]
     copies: tuple[Copy, ...]
     unseen: Annotated[
-        bool, "Whether its publish is not stored: then `event` is its delivery's."
+        bool,
+        "Whether its publish is not stored, or of another conversation: then `event` is its "
+        "delivery's.",
     ] = False
     elsewhere: Annotated[Via | None, INNER] = None
 
@@ -246,8 +264,9 @@ class Amplification(NamedTuple):
 class Conversation:
     """A conversation, or a page of it.
 
-    A delivery waited for its publish, or for the delivery of the same copy before it, if it was
-    handed over again or had died; a publish for what led to it.
+    A delivery waited for its publish, or if it was handed over again or had died, for the delivery
+    that was given back or rejected, or else the same copy's before it; a publish for what led to
+    it.
     """
 
     root: int
@@ -285,7 +304,7 @@ def conversation_of(
     """The conversation that began with ``root``, by its events.
 
     These are the publishes with all their deliveries, and deliveries whose publish is not stored.
-    ``causes`` are those of each publish, the one that counts first. ``origins`` are the publishes
+    ``causes`` are those of each event, the one that counts first. ``origins`` are the publishes
     that nothing led to; ``spans`` says how long consumers handled deliveries (µs), where known;
     ``publishers`` what participants published.
     """
@@ -376,17 +395,30 @@ class _Told:
         """The events that each event had to wait for."""
         before: dict[int, list[int]] = {}
         for head in self.heads:
-            if head.type is EventType.published:
-                named = dict.fromkeys(each.event for each in self.causes.get(head.id, ()))
-                before[head.id] = [each for each in named if each in self.events]
+            causes = self.causes.get(head.id, ())
+            before[head.id] = self._inside(each.event for each in causes)
             for deliveries in self.copies[head.id].values():
                 last = head.id
                 for each in deliveries:
                     if each.id != head.id:
                         again = each.match in (Match.redelivered, Match.dead_lettered)
-                        before[each.id] = [last if again else head.id]
+                        acts = self._acts(each.id)
+                        held = self._inside(act.cause for act in acts if act.kind != "overflow")
+                        pushed = self._inside(act.cause for act in acts if act.kind == "overflow")
+                        before[each.id] = [*(held or [last if again else head.id]), *pushed]
                     last = each.id
         return before
+
+    def _inside(self, ids: Iterable[int]) -> list[int]:
+        return [each for each in dict.fromkeys(ids) if each in self.events]
+
+    def _acts(self, delivery: int) -> tuple[BrokerAct, ...]:
+        causes = self.causes.get(delivery, ())
+        return tuple(
+            BrokerAct(each.event, cast("ActWord", each.kind))
+            for each in causes
+            if each.kind in _ACTS
+        )
 
     def _message(self, head: ConversationEvent) -> Message:
         causes = tuple(self.causes.get(head.id, ()))
@@ -432,7 +464,7 @@ class _Told:
             handled, until = Duration(self.spans[it.id]), "span"
         elif published:
             handled, until = Duration(max(published) - it.at), "published"
-        waited_for = self.before.get(it.id)
+        waited_for = self.before.get(it.id) if it.id not in self.copies else None
         queued = it.at - self.events[waited_for[0]].at if waited_for else 0
         return Delivery(
             it,
@@ -443,6 +475,7 @@ class _Told:
             Duration(self.slack[it.id]),
             it.id in self.on_path,
             leads_to,
+            self._acts(it.id),
         )
 
     def _put_aside(self) -> dict[int, ConversationEvent]:
@@ -536,7 +569,7 @@ class _Told:
         return Amplification(most, first if most else None)
 
     def _loops(self) -> list[Loop]:
-        """Types in their own past; a message that was published again is the same one."""
+        """Types in their own past; one that was published again, or has died, is the same one."""
         by_type: defaultdict[str, set[int]] = defaultdict(set)
         # Of each message: the nearest of each type on the way from the root, itself included.
         nearest: dict[int, dict[str, int]] = {}
@@ -555,7 +588,7 @@ class _Told:
                     nearest.pop(parent, None)
                 else:
                     past = dict(past)
-            is_again = bool(causes) and causes[0].kind == "forward"
+            is_again = bool(causes) and causes[0].kind in _SAME
             if not is_again:
                 if head.message_type in past:
                     by_type[head.message_type] |= {past[head.message_type], head.id}
@@ -569,18 +602,15 @@ class _Told:
 def _died_of(head: ConversationEvent, deliveries: Sequence[ConversationEvent]) -> Death | None:
     """The death of a copy that died for good, as far as is known; None if it did not.
 
-    One that came back to a queue that it was published to was tried again. One that waited for its
-    time to run out, and only then was handed over, was put off: queues for delays are made so.
+    One that came back to a queue that it was published to was tried again.
     """
     if not deliveries or deliveries[-1].match is not Match.dead_lettered:
         return None
     last = deliveries[-1]
     if last.queue in head.routed_queues or not last.deaths:
         return None
-    handed_before = any(each.match is not Match.dead_lettered for each in deliveries)
-    if not handed_before and all(death.reason == "expired" for death in last.deaths):
-        return None
-    return last.deaths[0]
+    handed_from = {each.queue for each in deliveries[:-1] if each.queue}
+    return next((each for each in last.deaths if not is_put_off(each, handed_from)), None)
 
 
 def _remark(head: ConversationEvent) -> str:

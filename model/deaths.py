@@ -8,7 +8,7 @@ message into an error queue themselves say why in headers of their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -30,6 +30,15 @@ class Death:
     count: int
     exchange: str | None = None
     routing_keys: tuple[str, ...] = ()
+
+
+def is_put_off(death: Death, handed_from: Collection[str]) -> bool:
+    """Tell whether a message's time in a queue ended as planned, where it arrived elsewhere then.
+
+    Queues for delays are made so: nobody is handed a message from there, which this one was only
+    ``handed_from`` others.
+    """
+    return death.reason == "expired" and death.queue not in handed_from
 
 
 class Forward(NamedTuple):
@@ -96,10 +105,6 @@ class ReportedDeaths:
                 self._counts[key] = death.count
                 found.append((place, death))
         return found
-
-    def times(self, death: Death) -> int:
-        """The number of times that the message itself has died so, without what it carried."""
-        return death.count - self._carried.get((death.queue, death.reason), 0)
 
 
 def _counts(deaths: Sequence[Death]) -> dict[tuple[str, str], int]:

@@ -85,7 +85,7 @@ def keys_in(properties: Mapping[str, Any] | None) -> Iterable[str]:
 
 
 class Cause(NamedTuple):
-    """A cause of a publish: an event; by a rule, or for a kind of reason that has none."""
+    """A cause of an event: by a rule, or for a kind of reason that has none."""
 
     event: int
     rule: str | None
@@ -106,13 +106,13 @@ def causes_of(
     members: Collection[int],
     shared: Mapping[int, Collection[Any]],
 ) -> dict[int, tuple[Cause, ...]]:
-    """The causes of each publish: links first, those from within the conversation before others.
+    """The causes of each event: links first, those from within the conversation before others.
 
-    Where there are none, what the conversation or the participant did last before it.
+    Where a publish has none, what the conversation or the participant did last before it.
 
     Args:
         events: of the conversation, by id and in their order.
-        named: what publishes name as their causes.
+        named: what publishes name as their causes, and what the broker did makes one of deliveries.
         via: what leads from one event to the next.
         roots: the publishes with which it begins, so that nothing in it led to them.
         members: all that are known to belong there.

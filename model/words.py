@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 
 class EventType(enum.IntEnum):
@@ -59,6 +59,22 @@ ACTS = {
 broker did."""
 
 
+LINKED = (EdgeKind.parent, EdgeKind.reply, EdgeKind.forward)
+"""The kinds of what messages name."""
+BY_BROKER = frozenset(ACTS) - {EdgeKind.candidate}
+"""The kinds of what the broker did."""
+
+How: TypeAlias = Literal["message", "link", "returned", "rejected", "overflow"]
+"""What leads from one event to the next: a message, a link, or what the broker did."""
+
+
+def how_of(kind: EdgeKind | None) -> How:
+    """What an edge of some kind is; of none, a message."""
+    if kind is None:
+        return "message"
+    return cast("How", kind.name) if kind in BY_BROKER else "link"
+
+
 class Way(enum.IntEnum):
     """The way in which a cause that was found is known to the publisher that names it."""
 
@@ -70,7 +86,8 @@ class Way(enum.IntEnum):
 class Via(enum.StrEnum):
     """The steps that lead from one event to the next.
 
-    ``links``: messages, and links from a publish to what it names as its cause. ``conversation``:
+    ``links``: messages, links from a publish to what it names as its cause, and what the broker did
+    (`BY_BROKER`). ``conversation``:
     these, and within a participant what was received in a conversation leads to what is published
     in it later. ``any``: messages, and whatever a participant did before.
     """

@@ -1,4 +1,4 @@
-"""An event as exports show it: the fields of `model.event.SHOWN`, and the causes that it names.
+"""An event as exports show it: the fields of `model.event.SHOWN`, and its causes beside a message.
 
 `event_fields` turns a batch of the store's columns into one list per field; the writers of text
 formats take each value's JSON from `json_texts`. The API makes the fields of `SHOWN` from one event

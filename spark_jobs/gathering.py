@@ -2,9 +2,11 @@
 
 Here a conversation is everything that messages and links join, and with ``via=conversation``
 shared keys too, in whichever direction: so whatever led to one of its events, or was led to, is in
-it as well. It is of the period if its first event was recorded then; what belongs to it is looked
-for up to a later time. The driver finds what is joined, from three numbers an event. Spark brings
-the events themselves together, and hands them to a function a conversation at a time.
+it as well. A publish that made a queue too long is not joined with the message that had to go: else
+all that ever went through a full queue would be one conversation. A conversation is of the period
+if its first event was recorded then; what belongs to it is looked for up to a later time. The
+driver finds what is joined, from three numbers an event. Spark brings the events themselves
+together, and hands them to a function a conversation at a time.
 """
 
 from __future__ import annotations
@@ -177,7 +179,7 @@ def join(
         connection,
         "SELECT effect_id, cause_id FROM edges"
         f" WHERE trace_id = {trace} AND effect_id BETWEEN {first} AND {end}"
-        f" AND kind <> {int(EdgeKind.candidate)}",
+        f" AND kind NOT IN ({int(EdgeKind.candidate)}, {int(EdgeKind.overflow)})",
     )
     led = np.flatnonzero(causes >= oldest)
     a = np.concatenate([ids[led], effects])
@@ -319,7 +321,10 @@ def told(root: int, rows: dict[int, Row], via: Via, *, is_cut: bool = False) -> 
         truncated=is_cut,
     )
     open_at = frozenset(
-        event_id for event_id, found in named.items() if any(e.event not in events for e in found)
+        event_id
+        for event_id, found in named.items()
+        if events[event_id].type is EventType.published
+        and any(each.event not in events for each in found)
     )
     return ConversationRows(conversation, rows, is_cut, open_at)
 

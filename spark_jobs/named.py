@@ -1,23 +1,23 @@
-"""The causes that a publish names, as the column ``links`` holds them: JSON, or nothing."""
+"""An event's causes beside its message, as the column ``links`` holds them: JSON, or nothing."""
 
 from __future__ import annotations
 
 import json
 from typing import NamedTuple, TypeAlias
 
-from model.words import EdgeKind
+from model.words import BY_BROKER, EdgeKind
 
-Row: TypeAlias = tuple[int, str, int, int | None, int | None, int | None, int | None]
+Row: TypeAlias = tuple[int, str | None, int, int | None, int | None, int | None, int | None]
 
 
 class NamedCause(NamedTuple):
-    """A cause, and the rule and the kind of the link to it.
+    """A cause, and the rule and the kind of the edge from it; what the broker did has no rule.
 
     Where it stands is None once the store has it no more. ``recorded_at`` in µs.
     """
 
     cause: int
-    rule: str
+    rule: str | None
     kind: EdgeKind
     participant: int | None = None
     height: int | None = None
@@ -29,23 +29,28 @@ class NamedCause(NamedTuple):
         """Tell whether it is known where it stands."""
         return self.participant is not None
 
-    def to_json(self) -> dict[str, int | str]:
-        """The link as exports show it."""
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What is said of the step: the kind, and of a link its rule."""
+        return (self.kind.name,) if self.rule is None else (self.kind.name, self.rule)
+
+    def to_json(self) -> dict[str, int | str | None]:
+        """The edge as exports show it."""
         return {"cause": self.cause, "rule": self.rule, "kind": self.kind.name}
 
     def __str__(self) -> str:
-        return f"{self.cause} ({self.kind.name}, named by {self.rule})"
+        return f"{self.cause} ({', named by '.join(self.words)})"
 
 
 def named_in(text: str | None, *, candidates: bool = False) -> list[NamedCause]:
     """The causes by id, and then by rule; with ``candidates`` those too that only may be."""
     rows = parsed(text) if text else []
     found = (
-        NamedCause(row[0], row[1], EdgeKind(row[2]), *row[3:])
+        NamedCause(row[0], None if row[2] in BY_BROKER else row[1], EdgeKind(row[2]), *row[3:])
         for row in rows
         if candidates or row[2] != EdgeKind.candidate
     )
-    return sorted(found, key=lambda each: (each.cause, each.rule))
+    return sorted(found, key=lambda each: (each.cause, each.words[::-1]))
 
 
 def text_of(causes: list[NamedCause]) -> str | None:

@@ -1,7 +1,7 @@
 """The touched job: every event since one, with what that one had to do with it, and the evidence.
 
-The planner finds from which event on each participant is after the first one, and follows messages
-and links through the index. With these, executors judge each event by itself.
+The planner finds from which event on each participant is after the first one, and follows messages,
+links and what the broker did through the index. With these, executors judge each event by itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from model.exports import Format, Quota, manifest_of
 from model.jobs import Problem
 from model.ranges import Holds, first_reached
 from model.sound import Soundness
-from model.words import EdgeKind, EventType
+from model.words import BY_BROKER, EdgeKind, EventType, how_of
 from spark_jobs.chain import Stopwatch, versions
 from spark_jobs.database import DatabaseAddress
 from spark_jobs.errors import JobError
@@ -77,7 +77,7 @@ SCHEMA = pa.schema(
 
 
 class By(NamedTuple):
-    """The step that led to an event: from a cause, by a message or a link.
+    """The step that led to an event: from a cause, by a message, a link, or what the broker did.
 
     ``late``: a link that the clocks do not have.
     """
@@ -89,15 +89,11 @@ class By(NamedTuple):
 
     def to_json(self) -> Json:
         """As the file has it."""
-        how = "message" if self.rule is None else "link"
-        kind = None if self.kind is None else EdgeKind(self.kind).name
-        return {
-            "cause": self.cause,
-            "how": how,
-            "rule": self.rule,
-            "kind": kind,
-            "late": self.late,
-        }
+        what = None if self.kind is None else EdgeKind(self.kind)
+        step: Json = {"cause": self.cause, "how": how_of(what), "rule": None, "kind": None}
+        if what is not None and what not in BY_BROKER:
+            step |= {"rule": self.rule, "kind": what.name}
+        return step | {"late": self.late}
 
 
 @dataclass(frozen=True)
@@ -217,7 +213,7 @@ def _from_which(history: History, start: ChainEnd, holds: Holds) -> list[Range]:
 
 
 def _caused(history: History, start: ChainEnd, as_of: int) -> dict[int, By]:
-    """The events that messages and links lead to, each with the step that led there first."""
+    """The events that are evidently caused, each with the step that led there first."""
     found: dict[int, By] = {}
     level = [start.id]
     while level:
@@ -227,11 +223,11 @@ def _caused(history: History, start: ChainEnd, as_of: int) -> dict[int, By]:
                 event_id = row["id"]
                 if event_id in found or event_id == start.id:
                     continue
-                is_link = row["kind"] >= 0
+                is_message = row["kind"] < 0
                 found[event_id] = By(
                     row["cause"],
-                    row["rule"] if is_link else None,
-                    row["kind"] if is_link else None,
+                    None if is_message else row["rule"],
+                    None if is_message else row["kind"],
                     bool(row["late"]),
                 )
                 following.append(event_id)

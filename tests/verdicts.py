@@ -11,7 +11,7 @@ from typing import Any
 from app.cli.verifying import sentence_of
 from itc import pack
 from model.exports import manifest_of
-from model.words import EdgeKind, Via
+from model.words import BY_BROKER, EdgeKind, Via
 from tests.spark.histories import History
 
 Json = dict[str, Any]
@@ -83,7 +83,10 @@ def _by(history: History, row: Json, caused: set[int]) -> Json:
         for each in history.links[row["id"]]
         if each.cause in caused and each.kind is not EdgeKind.candidate
     )
-    its = {"how": "link", "rule": link.rule, "kind": link.kind.name}
+    if link.kind in BY_BROKER:
+        its = {"how": link.kind.name, "rule": None, "kind": None}
+    else:
+        its = {"how": "link", "rule": link.rule, "kind": link.kind.name}
     return {"cause": link.cause, **its, "late": False}
 
 

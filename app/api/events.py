@@ -12,7 +12,7 @@ import msgspec
 
 from app.api.signin.permissions import ReadRights
 from app.errors import BadRequestError
-from app.stored.causality import CausalPath, CopyState, Named, PathStep
+from app.stored.causality import LINKS, CausalPath, CopyState, Named, PathStep
 from app.stored.reading import VectorEntry
 from app.stored.spans import HandlingTime
 from itc import Relation, encode, packed_texts
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     EventColumns: TypeAlias = dict[str, Any]
 else:
     _MEMBERS = {field.name: _type_of(field) for field in SHOWN.values()}
-    _LINKS = Annotated[list[Named], "What it names as its causes: with `links=true`."]
+    _LINKS = Annotated[list[Named], f"{LINKS} With `links=true`."]
     EventObject = TypedDict("Event", _MEMBERS)
     EventObject.__doc__ = "A stored, stamped occurrence."
     EventColumns = TypedDict("EventColumns", {**_MEMBERS, "links": _LINKS}, total=False)
@@ -136,7 +136,7 @@ class Related(msgspec.Struct, frozen=True):
     answer: Annotated[Answer, "Whether the earlier of the two had a part in the later."]
     path: Annotated[
         list[PathStep] | None,
-        "A shortest way of messages and links from the earlier to the later.",
+        "A shortest way of messages, links and what the broker did, from the earlier to the later.",
     ]
 
 

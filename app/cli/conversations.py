@@ -134,9 +134,13 @@ def _tree(found: dict[str, Any]) -> Iterator[str]:
         waiting += [(each, depth + 2) for each in reversed(led_to)]
 
 
+_ACTS = {"returned": "given back at", "rejected": "rejected at", "overflow": "pushed out by"}
+
+
 def _delivery_line(delivery: dict[str, Any], pad: str, names: dict[int, str]) -> str:
     mark = "*" if delivery["critical"] else " "
     how = {"redelivered": ", again", "dead_lettered": ", after it died"}.get(delivery["match"], "")
+    how += "".join(f", {_ACTS[act['kind']]} {act['cause']}" for act in delivery["acts"])
     took = f", queued {_duration(delivery['queued'])}"
     if delivery["handled"] is not None:
         until = "handled" if delivery["handled_until"] == "span" else "published after"

@@ -149,9 +149,9 @@ def compare(
 
 
 def _by(step: dict[str, Any]) -> str:
-    if step["how"] == "message":
-        return "received"
-    return printable(f"{step['kind']}, named by {step['rule']}")
+    if step["how"] == "link":
+        return printable(f"{step['kind']}, named by {step['rule']}")
+    return "received" if step["how"] == "message" else printable(step["how"])
 
 
 def _walk(name: str, cursor: str, meaning: str) -> Command:

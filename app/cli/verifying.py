@@ -26,13 +26,14 @@ from model.evidence import (
     SIGNATURE,
     signed_bytes,
 )
-from model.words import EdgeKind, EventType
+from model.words import BY_BROKER, LINKED, EventType
 
 Json: TypeAlias = Mapping[str, Any]
 
 VERDICTS = tuple(map(str, Verdict))
-# What leads to a later event: messages, and links of all kinds but one.
-_KINDS = {kind.name for kind in EdgeKind} - {EdgeKind.candidate.name}
+# What leads to a later event: messages, links of these kinds, and what the broker did.
+_KINDS = {kind.name for kind in LINKED}
+_UNNAMED = {"message", *(kind.name for kind in BY_BROKER)}
 _TYPES = {each.name for each in EventType}
 _NUMBERS = ("event", "as_of", "events", *VERDICTS, "quiet", "bytes")
 _SIGNATURE = ("algorithm", "key", "value")
@@ -279,17 +280,17 @@ class _Check:
         if by.keys() != BY.keys() or type(by["cause"]) is not int or type(by["late"]) is not bool:
             raise ValueError("what it has for its cause is no step")
         cause = self._caused.get(by["cause"])
-        is_message = by["how"] == "message" and by["rule"] is by["kind"] is None
+        is_unnamed = by["how"] in _UNNAMED and by["rule"] is by["kind"] is None
         is_link = by["how"] == "link" and type(by["rule"]) is str and by["kind"] in _KINDS
-        if not is_message and not is_link:
-            yield f"event {place.id} was caused neither by a message nor by a link"
+        if not is_unnamed and not is_link:
+            yield f"event {place.id} was caused by no message, no link and nothing the broker did"
         if cause is None:
             yield f"event {place.id} is said to be caused by event {by['cause']}, which was not"
             return
         if cause.id in self._beside or by["late"]:
             self._beside.add(place.id)
         if by["late"]:
-            if by["how"] == "message" or not self._manifest["doubts"]:
+            if by["how"] != "link" or not self._manifest["doubts"]:
                 yield f"event {place.id} has a late link, of which the manifest says nothing"
         elif not cause.is_at_or_before(place):
             yield f"event {place.id} is not after event {cause.id}, which is said to have caused it"

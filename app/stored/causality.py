@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple, Self
 
 import msgspec
 
@@ -12,21 +12,31 @@ from model.described import INNER
 from model.event import Event
 from model.times import Microseconds
 from model.who import Who
-from model.words import EdgeKind, EventType
+from model.words import EdgeKind, EventType, How, how_of
+
+LINKS = "What it names as its causes, and what led to it by what the broker did."
+_RULE = "By which it is named; `null` for what the broker did, which `kind` says."
 
 
 class PathStep(msgspec.Struct, frozen=True):
-    """From an event to one that it caused: by a message, or by a link and its rule."""
+    """From an event to one that it caused: by a message, a link, or what the broker did."""
 
     cause: int
     effect: int
-    how: Literal["message", "link"]
-    rule: str | None = None
-    kind: EdgeKind | None = None
+    how: How
+    rule: Annotated[str | None, "Of a link, by which it is named."] = None
+    kind: Annotated[EdgeKind | None, "Of a link."] = None
+
+    @classmethod
+    def along(cls, cause: int, effect: int, rule: str | None, kind: int | None) -> Self:
+        """The step along an edge; without a kind, along a message."""
+        what = None if kind is None else EdgeKind(kind)
+        how = how_of(what)
+        return cls(cause, effect, how, rule, what) if how == "link" else cls(cause, effect, how)
 
 
 class CausalPath(msgspec.Struct, frozen=True):
-    """A shortest way of messages and links from one event to another.
+    """A shortest way of messages, links and what the broker did, from one event to another.
 
     ``steps`` is None if there is none, or none was found before the search was ``cut``.
     """
@@ -36,33 +46,33 @@ class CausalPath(msgspec.Struct, frozen=True):
 
 
 class Named(msgspec.Struct, frozen=True):
-    """A cause that a publish names: a delivery or a publish, by which rule."""
+    """A cause that a publish names, or that the broker's doing makes one of a delivery."""
 
     cause: int
-    rule: str
+    rule: Annotated[str | None, _RULE]
     kind: EdgeKind
 
 
 class Naming(msgspec.Struct, frozen=True):
-    """A publish that names an event as its cause, and by which rule."""
+    """An event that another led to: it names that, or the broker's doing joins the two."""
 
     effect: int
-    rule: str
+    rule: Annotated[str | None, _RULE]
     kind: EdgeKind
 
 
 class NamedBy(msgspec.Struct, frozen=True):
-    """Publishes that name an event: the first 100, if it is ``truncated``."""
+    """What an event led to beside its message: the first 100, if it is ``truncated``."""
 
     links: list[Naming]
     truncated: bool
 
 
 class EventLinks(msgspec.Struct, frozen=True):
-    """The causes that an event names, and what names it."""
+    """The causes of an event beside its message, and what it led to beside that."""
 
-    links: Annotated[list[Named], "What it names as its causes."]
-    named_by: Annotated[NamedBy, "What names it as its cause."]
+    links: Annotated[list[Named], LINKS]
+    named_by: Annotated[NamedBy, "What has it among its `links`."]
 
 
 class WalkPart(msgspec.Struct, frozen=True):
@@ -86,7 +96,7 @@ class ChainPart(msgspec.Struct, frozen=True):
     items: Annotated[list[Event], INNER] = []
     truncated: bool = False
     heavy: Annotated[dict[int, int], INNER] = {}
-    steps: Annotated[list[PathStep], "The messages and links among the events shown."] = []
+    steps: Annotated[list[PathStep], "What leads from one to another of the events shown."] = []
     count: Annotated[
         int | None,
         "How many events the whole chain has; `null` if that takes too long to count.",
@@ -199,7 +209,7 @@ class Touched(NamedTuple):
 
     as_of: Annotated[int, "The newest event that was looked at."]
     since: Annotated[int, "How many events came after the first of them."]
-    caused: Annotated[int, "To which messages and links lead."]
+    caused: Annotated[int, "To which messages, links and what the broker did lead."]
     may_have: Annotated[int, "Which happened after one of them, and no more is known."]
     unknown: Annotated[
         int,

@@ -1,9 +1,10 @@
 """Events as diagrams: Graphviz, Mermaid and Chrome trace events.
 
-Lanes are participants, arrows run from a publish to its deliveries, and in a style of their own
-from what a publish names as its cause to that publish. An arrow is drawn if both its ends are in
-the chain; a delivery whose publish is outside says so in words. Quiet traffic joins nothing, so no
-arrow leads to it.
+Lanes are participants, arrows run from a publish to its deliveries. In a style of their own they
+run from what a publish names as its cause to that publish, and from a delivery that was given back
+or rejected, or a publish that was one too many for its queue, to what the broker handed over then.
+An arrow is drawn if both its ends are in the chain; a delivery whose publish is outside says so in
+words. Quiet traffic joins nothing, so no arrow leads to it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ COLUMNS = (
     "queue",
     "routing_keys",
     "quiet",
+    "candidates",
     "cause_id",
     "cause_participant",
     "cause_height",
@@ -45,8 +47,8 @@ COLUMNS = (
 def diagram_rows(batch: pa.RecordBatch, chain: Chain) -> Iterator[dict[str, Any]]:
     """The batch's events.
 
-    ``cause_inside`` says whether a cause that was joined is in the chain, ``named`` are the links
-    to causes that are.
+    ``cause_inside`` says whether a cause that was joined is in the chain, ``named`` are the
+    causes beside its message that are.
     """
     assert chain.ranges is not None  # noqa: S101 - filled for every format that asks for lanes
     participants = batch.column("cause_participant").fill_null(-1).to_numpy()
@@ -59,7 +61,7 @@ def diagram_rows(batch: pa.RecordBatch, chain: Chain) -> Iterator[dict[str, Any]
 
 
 def inside_links(text: str | None, ranges: Ranges) -> list[NamedCause]:
-    """The links to causes that are in the chain, of those that a publish names."""
+    """The causes beside its message that are in the chain."""
     placed = [each for each in named_in(text) if each.is_placed]
     if not placed:
         return []
@@ -78,7 +80,8 @@ def what(event: dict[str, Any]) -> str:
     else:
         place = f"from {event['queue'] or ''}"
     quiet = " (quiet)" if event["quiet"] else ""
-    return f"{event['id']} {word.name} {place} {event['routing_keys']}{quiet}"
+    equal = f" (one of {event['candidates']} equal messages)" if event["candidates"] else ""
+    return f"{event['id']} {word.name} {place} {event['routing_keys']}{quiet}{equal}"
 
 
 def _rendered(
@@ -110,7 +113,7 @@ def _dot_statements(event: dict[str, Any], chain: Chain) -> Iterator[str]:
         cause = f"p{event['cause_participant']}_{event['cause_seq']}"
         yield f"  {cause} -> {node} [label={_dot_text(event['queue'])}]"
     for link in event["named"]:
-        label = _dot_text(f"{link.kind.name}: {link.rule}")
+        label = _dot_text(": ".join(link.words))
         yield (
             f"  p{link.participant}_{link.seq} -> {node}"
             f" [style=bold, color={LINK_COLOUR}, fontcolor={LINK_COLOUR}, label={label}]"
@@ -154,11 +157,13 @@ def _mermaid_statements(event: dict[str, Any], chain: Chain) -> Iterator[str]:
         text = _mermaid_text(f"{what(event)}, cause {event['cause_id']}")
         yield f"    P{event['cause_participant']}->>{lane}: {text}"
     else:
-        joins = event["type"] != EventType.published and not event["quiet"]
+        is_joined = event["type"] != EventType.published and not event["quiet"]
+        joins = is_joined and not event["candidates"]
         outside = ", cause not in the chain" if joins else ""
         yield f"    Note over {lane}: {_mermaid_text(what(event) + outside)}"
     for link in event["named"]:  # dotted, where a message's arrow is solid
-        text = _mermaid_text(f"{event['id']} names {link.cause} ({link.kind.name}, {link.rule})")
+        verb = "names" if link.rule else "after"
+        text = _mermaid_text(f"{event['id']} {verb} {link.cause} ({', '.join(link.words)})")
         yield f"    P{link.participant}-->>{lane}: {text}"
 
 
@@ -187,8 +192,9 @@ def _trace_statements(event: dict[str, Any], chain: Chain) -> Iterator[str]:
         yield compact({"ph": "s", **arrow, **here, **there})
         yield compact({"ph": "f", "bp": "e", **arrow, **here})
     for link in event["named"]:
-        # Flows are told apart by category, name and id, and a publish may name several causes.
-        name = f"{link.kind.name} {link.cause}, {link.rule}"
+        # Flows are told apart by category, name and id, and an event may have several causes.
+        kind, *rule = link.words
+        name = ", ".join([f"{kind} {link.cause}", *rule])
         arrow = {"cat": "link", "name": name, "id": event["id"]}
         there = {"tid": link.participant, "ts": link.recorded_at}
         yield compact({"ph": "s", **arrow, **here, **there})

@@ -4,8 +4,8 @@ ShiViz takes the parser's expression from a file's first line, and the one that 
 from its second. A host's own clock must count 1, 2, 3…, so clocks count events of the chain: how
 many of each participant are at or before the event, read from its Interval Tree Clock.
 
-It draws what clocks say and has no second kind of arrow, so a publish's links are a field of their
-own, which it shows beside the diagram and searches.
+It draws what clocks say and has no second kind of arrow, so an event's causes beside its
+message are a field of their own, which it shows beside the diagram and searches.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from spark_jobs.fields import compact
 from spark_jobs.formats.chain import Chain, DiagramLane, Renderer, Sink, write_chunks
 from spark_jobs.formats.diagrams import inside_links, what
 from spark_jobs.formats.lines import one_line
+from spark_jobs.named import NamedCause
 
 EXPRESSION = r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*}) ?(?<links>.*)"
 COLUMNS = (
     *("id", "type", "participant", "clock", "exchange", "queue", "routing_keys", "quiet"),
+    "candidates",
     "links",
 )
 
@@ -52,9 +54,14 @@ def _render(batch: pa.RecordBatch, chain: Chain) -> bytes:
         name = host(chain.lanes[event["participant"]])
         clock = compact(vector(event["clock"], chain))
         links = [] if event["quiet"] else inside_links(event["links"], chain.ranges)
-        named = " ".join(f"{each.kind.name}:{each.cause}:{each.rule}" for each in links)
+        named = " ".join(map(_named, links))
         lines += [one_line(what(event)), f"{name} {clock} {one_line(named)}".rstrip()]
     return ("\n".join(lines) + "\n").encode()
+
+
+def _named(cause: NamedCause) -> str:
+    kind, *rule = cause.words
+    return ":".join([kind, str(cause.cause), *rule])
 
 
 def _write(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from model.happened import ConversationEvent, keys_in
@@ -17,7 +17,7 @@ from model.times import iso_time
 from model.words import EventType
 
 if TYPE_CHECKING:
-    from model.conversations import Conversation, Message
+    from model.conversations import BrokerAct, Conversation, Message
     from spark_jobs.gathering import ConversationRows
 
 # What is so from the beginning has this time, as the standard says.
@@ -65,11 +65,16 @@ def logged(told: ConversationRows) -> LogPart:
     messages = _messages_of_events(conversation)
     for message in conversation.messages:
         found.objects.append(_message(conversation.root, message, messages))
-        for it in _events_of(message):
+        for it, acts in _events_of(message):
             keys = [*keys_in(told.rows[it.id]["properties"])]
             kind = type_of_event(message.it.message_type, it.type)
             found.types.add(kind)
-            found.events.append(_event(conversation.root, message, it, kind, keys))
+            did = [
+                (told.rows[act.cause]["participant"], act.kind)
+                for act in acts
+                if act.cause in told.rows
+            ]
+            found.events.append(_event(conversation.root, message, it, kind, keys, did))
             found.shared.update(_shared(it, keys))
     for key in conversation.keys:
         found.shared.setdefault(_id("key", key), _object("key", key, {"value": key}))
@@ -110,18 +115,20 @@ def _declared(attributes: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "type": kind} for name, kind in attributes.items()]
 
 
-def _events_of(message: Message) -> Iterator[ConversationEvent]:
-    """The publish and the deliveries, each once."""
+def _events_of(message: Message) -> Iterator[tuple[ConversationEvent, Sequence[BrokerAct]]]:
+    """The publish and the deliveries, each once, with what the broker did."""
     if not message.unseen:
-        yield message.it
+        yield message.it, ()
     for copy in message.copies:
         for delivery in copy.deliveries:
-            yield delivery.it
+            yield delivery.it, delivery.acts
 
 
 def _messages_of_events(conversation: Conversation) -> dict[int, int]:
     """By event the publish of its message."""
-    return {it.id: message.it.id for message in conversation.messages for it in _events_of(message)}
+    return {
+        it.id: message.it.id for message in conversation.messages for it, _ in _events_of(message)
+    }
 
 
 def _conversation(conversation: Conversation, *, is_cut: bool) -> bytes:
@@ -144,7 +151,15 @@ def _message(root: int, message: Message, messages: Mapping[int, int]) -> bytes:
     return _object("message", message.it.id, values, relations)
 
 
-def _event(root: int, message: Message, it: ConversationEvent, kind: str, keys: list[str]) -> bytes:
+def _event(
+    root: int,
+    message: Message,
+    it: ConversationEvent,
+    kind: str,
+    keys: list[str],
+    did: Iterable[tuple[int, str]],
+) -> bytes:
+    """The event; ``did`` says who gave its copy back, rejected it, or pushed it out."""
     is_publish = it.type is EventType.published
     queues = dict.fromkeys(it.routed_queues) if is_publish else [it.queue] if it.queue else []
     related = [
@@ -153,6 +168,7 @@ def _event(root: int, message: Message, it: ConversationEvent, kind: str, keys: 
         (_id("participant", it.participant), "publisher" if is_publish else "receiver"),
         *((_id("queue", queue), "routed to" if is_publish else "from") for queue in queues),
         *((_id("key", key), "key") for key in keys),
+        *((_id("participant", number), f"{word} by") for number, word in did),
     ]
     values = {
         "event": it.id,

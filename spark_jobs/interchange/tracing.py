@@ -161,6 +161,7 @@ class _Spans:
         context = Context(trace, self._id(it.id, it.at, "receive"))
         self.contexts[it.id] = context
         word = "receive" if delivery.handled is None else "process"
+        before = [self.contexts[act.cause] for act in delivery.acts if act.cause in self.contexts]
         yield ExportedSpan(
             it.name,
             context,
@@ -176,7 +177,8 @@ class _Spans:
                 "messaging.destination.name": place,
                 **self._common(it),
             },
-            error=_error(message, copy, delivery),
+            tuple(dict.fromkeys(before)),
+            _error(message, copy, delivery),
         )
 
     def _common(self, it: ConversationEvent) -> dict[str, Value]:

@@ -29,7 +29,7 @@ from model.reports.correlations import (
     RefusedPlace,
 )
 from model.who import Who
-from model.words import EdgeKind, EventType
+from model.words import LINKED, EventType
 from spark_jobs.executors import tasks_at_a_time
 from spark_jobs.failures import explained
 from spark_jobs.period import Period
@@ -417,7 +417,7 @@ def _edges(period: Period, looked: SurveyedSpan) -> tuple[Longs, Longs, Longs]:
             " coalesce(n.cause_id, g.cause_id) AS message"
             " FROM edges g LEFT JOIN events n ON n.id = g.cause_id"
             f" WHERE g.trace_id = {period.trace} AND g.effect_id BETWEEN {first} AND {last}"
-            f" AND g.kind <> {int(EdgeKind.candidate)}"
+            f" AND g.kind IN ({', '.join(map(str, map(int, LINKED)))})"
         )
         for batch in period.history.connection.query(sql, 65536):
             for number in range(3):

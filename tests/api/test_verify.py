@@ -21,6 +21,7 @@ from app.cli import app
 from model.evidence import BY, COLUMNS, TouchedSummary, signed_bytes
 from model.exports import manifest_of
 from model.jobs import Served
+from model.words import BY_BROKER
 from tests.api.conftest import World, connected
 from tests.api.described import conforms
 from tests.api.story import ORDERED
@@ -32,7 +33,7 @@ TYPES = {"int64": pa.int64(), "string": pa.string(), "bool": pa.bool_(), "binary
 STEP = pa.struct([(name, TYPES[kind]) for name, kind in BY.items()])
 SCHEMA = pa.schema([(name, TYPES.get(kind, STEP)) for name, kind in COLUMNS.items()])
 HISTORY = linked_history(random.Random(12), 160, present=5)
-START = 7
+START = 43
 URL = f"/itc_db/touched/{ORDERED}/all.jsonl"
 
 
@@ -62,7 +63,7 @@ def test_a_true_file_passes(file: Path) -> None:
     assert code == 0
     assert "each verdict follows from its stamps" in said
     assert "not signed" in said
-    assert said.splitlines()[-1].startswith(f"event {START}: of 38 events since, ")
+    assert said.splitlines()[-1].startswith(f"event {START}: of 82 events since, ")
 
 
 def test_a_changed_line_is_named(file: Path) -> None:
@@ -80,6 +81,18 @@ def test_a_changed_line_is_named(file: Path) -> None:
     assert "its SHA-256 differs" in said
     _, as_json = verify(file, "--json")
     assert json.loads(as_json.splitlines()[0])["faults"]
+
+
+def test_what_the_broker_did_is_a_step_and_has_no_rule(file: Path) -> None:
+    acts = {kind.name for kind in BY_BROKER}
+    lines = file.read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    at = next(n for n, row in enumerate(rows) if row["by"] and row["by"]["how"] in acts)
+    rows[at]["by"]["rule"] = "mine"
+    lines[at] = json.dumps(rows[at])
+    file.write_text("\n".join(lines) + "\n")
+    code, said = verify(file)
+    assert (code, f"event {rows[at]['id']} was caused by no message" in said) == (1, True)
 
 
 @pytest.mark.parametrize("text", ["", "{", "null\n", '{"id": 1}\n', "\x00\n"])

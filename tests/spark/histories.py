@@ -32,7 +32,7 @@ from app.store.database.tables import (
 )
 from itc import IdPool, Stamp, pack
 from model.blocks import block_of
-from model.words import IS_CONVERSATION, EdgeKind, Via
+from model.words import ACTS, BY_BROKER, IS_CONVERSATION, EdgeKind, Via
 
 Steps: TypeAlias = defaultdict[int, set[int]]
 
@@ -40,11 +40,27 @@ NOON = 1_767_268_800_000_000  # 2026-01-01T12:00:00Z
 
 
 class Link(NamedTuple):
-    """What a publish names as its cause."""
+    """What an event names as its cause, or what the broker did that led to it."""
 
     cause: int
     rule: str = "celery-parent"
     kind: EdgeKind = EdgeKind.parent
+
+    @classmethod
+    def act(cls, cause: int, kind: EdgeKind) -> Link:
+        """What the broker did, as it is stored."""
+        return cls(cause, ACTS[kind], kind)
+
+    @property
+    def words(self) -> list[str]:
+        """What is said of it: the kind, and the rule if it has one."""
+        return [self.kind.name] if self.kind in BY_BROKER else [self.kind.name, self.rule]
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """As answers and exports have it."""
+        rule = None if self.kind in BY_BROKER else self.rule
+        return {"cause": self.cause, "rule": rule, "kind": self.kind.name}
 
 
 @dataclass
@@ -108,14 +124,15 @@ class History:
         trace: int = 1,
         *,
         shared: Sequence[str] = (),
+        links: Sequence[Link] = (),
         **fields: Any,
     ) -> int:
-        """A received event: of a publish, or unmatched."""
+        """A received event: of a publish, or unmatched; ``links`` are what the broker did."""
         match = 4 if cause is None else 1
         columns = {"type": 1, "match": match, "queue": "work", "routed_queues": None, **fields}
-        joins = [] if cause is None or columns.get("quiet") else [cause]
-        event_id = self._add(trace, actor, joins, cause, columns)
-        self.shared[event_id] = shared
+        joins = [each.cause for each in links] + ([] if cause is None else [cause])
+        event_id = self._add(trace, actor, [] if columns.get("quiet") else joins, cause, columns)
+        self.links[event_id], self.shared[event_id] = links, shared
         return event_id
 
     def _add(
@@ -374,6 +391,7 @@ def linked_pairs(rng: random.Random, history: History, count: int) -> list[tuple
     return found
 
 
+DONE = sorted(BY_BROKER)
 KINDS = {"celery-parent": EdgeKind.parent, "reply": EdgeKind.reply, "b3": EdgeKind.candidate}
 
 
@@ -403,7 +421,11 @@ def linked_history(rng: random.Random, size: int, present: int, churn: float = 0
         quiet = rng.random() < 0.05
         waiting = backlog[trace][-8:]
         if waiting and rng.random() < 0.55:
-            event = history.receive(actor, rng.choice(waiting), trace, shared=shared, quiet=quiet)
+            causes = rng.sample(before[trace][-30:], rng.choice((0, 0, 0, 1, 1)))
+            acts = [Link.act(cause, rng.choice(DONE)) for cause in causes]
+            event = history.receive(
+                actor, rng.choice(waiting), trace, shared=shared, links=acts, quiet=quiet
+            )
         else:
             near = [each for each in actor.events if history.rows[each - 1]["type"]][-4:]
             if rng.random() < 0.2:

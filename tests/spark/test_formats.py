@@ -23,7 +23,7 @@ from model.exports import FORMATS, format_of, manifest_of
 from model.words import EdgeKind, EventType, Match, Via
 from spark_jobs.chain import ChainRequest, run
 from spark_jobs.database import DatabaseAddress
-from spark_jobs.formats.diagrams import _dot_text, _mermaid_text
+from spark_jobs.formats.diagrams import _dot_text, _mermaid_text, what
 from spark_jobs.formats.lines import cell, one_line
 from spark_jobs.formats.renderers import RENDERERS
 from spark_jobs.formats.shiviz import EXPRESSION
@@ -93,7 +93,7 @@ def expected(history: History, event_id: int) -> dict[str, Any]:
         "payload_truncated": row["payload_sha256"] is not None,
         "stamp": str(row["stamp"]),
         "links": [
-            {"cause": link.cause, "rule": link.rule, "kind": link.kind.name}
+            link.shown
             for link in sorted(history.links.get(event_id, ()))
             if link.kind is not EdgeKind.candidate
         ],
@@ -420,3 +420,10 @@ def test_the_longest_extension_picks_the_format() -> None:
 
 def test_each_format_has_a_renderer() -> None:
     assert RENDERERS.keys() == FORMATS.keys()
+
+
+def test_a_delivery_of_one_of_several_equal_messages_says_so() -> None:
+    event = {"id": 7, "type": EventType.received, "queue": "work", "routing_keys": '["a"]'}
+    said = what({**event, "quiet": False, "candidates": 2})
+    assert said == '7 received from work ["a"] (one of 2 equal messages)'
+    assert what({**event, "quiet": False, "candidates": None}) == '7 received from work ["a"]'

@@ -35,7 +35,12 @@ def orders(seed: int, size: int = 400) -> History:
         order, links = f"order {len(history.rows)}", list[Link]()
         if waiting and dice.random() < 0.9:
             message, order = waiting.pop(dice.randrange(len(waiting)))
-            delivery = history.receive(actor, message, shared=[order])
+            acts = [
+                Link.act(dice.randint(1, len(history.rows)), kind)
+                for kind in (EdgeKind.rejected, EdgeKind.overflow)
+                if dice.random() < 0.02
+            ]
+            delivery = history.receive(actor, message, shared=[order], links=acts)
             if dice.random() < 0.4:
                 continue
             if dice.random() < 0.6:
@@ -61,7 +66,10 @@ def judged(history: History, via: Via, first: int, last: int) -> set[frozenset[i
     for row in history.rows:
         if row["id"] not in loud:
             continue
-        causes = [row["cause_id"], *(link.cause for link in history.links.get(row["id"], ()))]
+        causes = [row["cause_id"]]
+        for link in history.links.get(row["id"], ()):
+            if link.kind is not EdgeKind.overflow:  # else all that went through a full queue
+                causes.append(link.cause)
         for cause in causes:
             if cause is not None and (cause in loud or cause < first):
                 joined(cause, row["id"])

@@ -9,7 +9,7 @@ from typing import Any
 
 from jsonschema import Draft7Validator
 
-from model.words import Via
+from model.words import EdgeKind, Via
 from spark_jobs.interchange.ocel import OBJECT_ATTRIBUTES, between, head, logged, tail
 from tests.spark.histories import History, Link
 from tests.spark.telling import tell
@@ -107,6 +107,20 @@ def test_a_delivery_without_its_publish_and_odd_names_are_logged_too() -> None:
     log = log_of(history)
     assert faults(log) == []
     assert log["events"][1]["relationships"][1]["objectId"] == "message:2"
+
+
+def test_a_dead_letter_is_related_to_who_rejected_it() -> None:
+    history = History(pasts=False)
+    shop, billing, admin = history.join(), history.join(), history.join()
+    ordered = history.publish(shop)
+    got = history.receive(billing, ordered)
+    pusher = history.publish(shop)
+    acts = [Link.act(got, EdgeKind.rejected), Link.act(pusher, EdgeKind.overflow)]
+    dead = history.receive(admin, ordered, queue="dead", match=3, links=acts)
+    part = logged(tell(history, ids=[ordered, got, dead]))
+    event = json.loads(part.events[-1])
+    assert ("rejected by", f"participant:{billing.number}") in related(event)
+    assert "overflow by" not in {word for word, _ in related(event)}
 
 
 def test_an_empty_log_is_one() -> None:

@@ -23,7 +23,7 @@ from model.answers import Verdict
 from model.evidence import COLUMNS
 from model.exports import manifest_of
 from model.jobs import Problem
-from model.words import Via
+from model.words import BY_BROKER, Via
 from spark_jobs import touched
 from spark_jobs.errors import JobError
 from spark_jobs.kinds import run_job
@@ -97,6 +97,9 @@ def test_every_event_since_has_its_true_verdict_and_evidence(
     assert counts["may_have"] > 2
     assert counts["unknown"] > 2
     assert {word: manifest[word] for word in counts} == counts
+    steps = [row["by"] for row in rows if row["by"]]
+    acts = [step for step in steps if step["how"] in {kind.name for kind in BY_BROKER}]
+    assert {(step["rule"], step["kind"]) for step in acts} == {(None, None)}
     assert manifest["events"] == len(expected)
     assert manifest == json.loads(manifest_of(tmp_path / name).read_text())
     assert [*faults(manifest, rows)] == []

@@ -18,6 +18,7 @@ from app.api.otlp import as_json as reading_json
 from app.api.otlp import as_protobuf as reading_protobuf
 from app.api.otlp.fields import ReadingBudget
 from app.stored.spans import Span as StoredSpan
+from model.words import EdgeKind
 from spark_jobs.interchange.otlp import as_json, as_protobuf, refused_in
 from spark_jobs.interchange.tracing import (
     Context,
@@ -90,6 +91,18 @@ def test_causes_that_are_not_the_parent_are_links() -> None:
     assert (joined.parent, joined.links) == (deliveries[0].span_id, (deliveries[1],))
     foreign = by_event[6, SpanKind.producer]
     assert (foreign.parent, foreign.links) == (bytes.fromhex(SENDER), (deliveries[0],))
+
+
+def test_a_dead_letter_is_linked_to_the_delivery_that_was_rejected() -> None:
+    history = History(pasts=False)
+    shop, billing, admin = history.join(), history.join(), history.join()
+    ordered = history.publish(shop)
+    got = history.receive(billing, ordered)
+    pusher = history.publish(shop)
+    acts = [Link.act(got, EdgeKind.rejected), Link.act(pusher, EdgeKind.overflow)]
+    letter = history.receive(admin, ordered, queue="dead", match=3, links=acts)
+    *_, rejected, _, dead = spans_of(tell(history, ids=[ordered, got, letter]), "/")
+    assert dead.links == (rejected.context,)
 
 
 def test_a_second_export_is_the_same_and_another_event_is_another_span() -> None:

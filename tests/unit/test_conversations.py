@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from model.conversations import (
+    BrokerAct,
     Conversation,
     MessageFailure,
     Outcome,
@@ -263,3 +264,46 @@ def test_links_count_before_what_has_no_rule() -> None:
 )
 def test_durations_are_for_people(microseconds: int, said: str) -> None:
     assert spoken(microseconds) == said
+
+
+def test_a_dead_letter_waits_for_who_rejected_it_whoever_was_handed_another_copy_since() -> None:
+    events = (
+        sent(1, 0, "work"),
+        got(2, 1, 1, "work"),
+        got(3, 4, 1, "work", Match.redelivered),
+        got(4, 9, 1, "dead", Match.dead_lettered, REJECTED),
+    )
+    acts = {3: (Cause(2, None, "returned"),), 4: (Cause(2, None, "rejected"),)}
+    found = conversation_of(events[0], events, acts)
+    [copy] = found.messages[0].copies
+    assert [each.queued for each in copy.deliveries] == [1 * SECOND, 3 * SECOND, 8 * SECOND]
+    assert [each.acts for each in copy.deliveries] == [
+        (),
+        (BrokerAct(2, "returned"),),
+        (BrokerAct(2, "rejected"),),
+    ]
+    assert found.critical_path == (1, 2, 4)
+
+
+def test_a_copy_that_was_pushed_out_waits_for_the_publish_that_was_one_too_many() -> None:
+    full = Death("work", "maxlen", 1)
+    events = (
+        sent(1, 0, "work"),
+        sent(2, 5, "work"),
+        got(3, 6, 1, "dead", Match.dead_lettered, full),
+    )
+    causes = {2: (Cause(1, "r", "parent"),), 3: (Cause(2, None, "overflow"),)}
+    found = conversation_of(events[0], events, causes)
+    [dead] = found.messages[0].copies[0].deliveries
+    assert (dead.acts, dead.queued) == ((BrokerAct(2, "overflow"),), 6 * SECOND)
+    assert found.critical_path == (1, 2, 3)
+
+
+def test_a_copy_that_was_put_off_after_a_rejection_failed_by_the_rejection() -> None:
+    late = Death("retry", "expired", 1)
+    events = (
+        sent(1, 0, "work"),
+        got(2, 1, 1, "work"),
+        got(3, 9, 1, "parked", Match.dead_lettered, late, REJECTED),
+    )
+    assert told(*events).messages[0].failure == MessageFailure("died", "work", "rejected")

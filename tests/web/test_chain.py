@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
@@ -226,6 +227,33 @@ def test_one_event_that_caused_another_is_shown_with_the_way(
     page.get_by_role("button", name="Swap").click()
     expect(middle).to_contain_text("B caused A.")
     expect(way.locator("li").first).to_have_text(f"#{start.id}")
+
+
+def test_the_way_says_what_the_broker_did(demo: Served, open_page: OpenPage) -> None:
+    world = demo.world
+    end = next(e for e in world.events[400:] if e.named)
+    start = world.events[min(history.evident_past(world.events, end)) - 1]
+
+    def acted(answer: dict[str, Any]) -> dict[str, Any]:
+        """The link at the end, as if the broker had done it."""
+        for step in (answer.get("path") or []) + (answer.get("steps") or []):
+            if step["how"] == "link":
+                step |= {"how": "rejected", "rule": None, "kind": None}
+        return answer
+
+    page = open_page(demo)
+    change_answers(page, "**/itc_db/compare/**", acted)
+    change_answers(page, "**/itc_db/chain/**", acted)
+    page.goto(f"{demo.url}#/chain?a={start.id}&b={end.id}")
+    way = page.get_by_role("region", name="Through")
+    expect(way).to_contain_text("a shortest way: 1 message, 1 act of the broker")
+    expect(way.locator("li").last).to_have_text(f"rejected #{end.id}")
+    expect(page.locator(".chain-step").last).to_contain_text(f"rejected from #{end.prompt}")
+    drawing = page.get_by_role("group", name="The chain, drawn")
+    expect(drawing.locator(".arrow.link title").first).to_have_text("rejected")
+    expect(page.locator(".chain-drawing .diagram-legend")).to_contain_text(
+        "link, or what the broker did"
+    )
 
 
 def test_the_answer_is_no_more_than_is_evident(demo: Served, open_page: OpenPage) -> None:

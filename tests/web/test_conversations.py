@@ -157,6 +157,65 @@ def test_the_one_who_rejected_had_the_last_delivery_before_the_death(
     assert failure == [told.event("receipt.print", "printer"), ["orders.dead"]]
 
 
+def with_acts(told: Told) -> dict[str, Any]:
+    """The order's conversation, where a printed receipt was rejected before it was handed on."""
+    answer = told.answer(told.order)
+    message = next(each for each in answer["messages"] if each["type"] == "receipt.print")
+    [copy] = message["copies"]
+    rejected, dead = copy["deliveries"]
+    shop = answer["messages"][0]["participant"]
+    since = rejected | {"event": 9_999, "participant": shop, "match": "redelivered"}
+    since["redelivered"] = True
+    since["acts"] = [{"cause": rejected["event"], "kind": "returned"}]
+    copy["deliveries"] = [rejected, since, dead]
+    dead["acts"] = [
+        {"cause": rejected["event"], "kind": "rejected"},
+        {"cause": told.order, "kind": "overflow"},
+    ]
+    return answer
+
+
+def test_the_one_who_rejected_is_who_the_broker_s_act_says(told: Told, open_page: OpenPage) -> None:
+    by, text, times = computed(
+        open_page(told.server),
+        """const words = await import("/app/conversations/words.js");
+           const [failure] = model.failuresOf(told);
+           const times = words.timesOf(failure.message, told.names);
+           return [failure.by.event, words.failureText(failure, told.names), times];""",
+        with_acts(told),
+    )
+    printed = told.event("receipt.print", "printer")
+    assert by == printed
+    assert "rejected by stock@10.0.2.10 #2" in text
+    assert times[1].endswith(f"shop@10.0.0.10 #1, given back (#{printed})")
+    assert times[2].endswith(f", rejected (#{printed}), pushed out of its queue (#{told.order})")
+
+
+def test_what_died_is_drawn_from_who_rejected_it(told: Told, open_page: OpenPage) -> None:
+    edges, mermaid = computed(
+        open_page(told.server),
+        """const { edges } = flow.graphOf(told);
+           const drawn = edges.map(({ from, to, how }) => [from, to, how]);
+           return [drawn, sequence.mermaidOf(sequence.sequenceOf(told))];""",
+        with_acts(told),
+    )
+    stock, shop = "participant\n2", "participant\n1"
+    assert [stock, "queue\norders.dead", "rejected"] in edges
+    assert "died" not in {how for _, _, how in edges}
+    lines = mermaid.splitlines()
+    lanes = (re.match(r"  participant (p\d+) as (\w+)", line) for line in lines)
+    short = {lane[2]: lane[1] for lane in lanes if lane}
+    told_of = [line for line in lines if "receipt.print" in line]
+    assert f"  {short['stock']}-->>{short['shop']}: receipt.print again" in "\n".join(told_of)
+    assert any(line.startswith(f"  {short['stock']}--x") for line in told_of)
+    assert f"  Note over {short['stock']}: receipt.print died in printer: rejected" in told_of
+    assert (
+        f"  Note over {short['shop']}: receipt.print pushed out of printer by #35;{told.order}"
+        in told_of
+    )
+    assert shop in {start for start, _, _ in edges}
+
+
 def test_bars_lie_within_the_time_of_the_conversation(told: Told, open_page: OpenPage) -> None:
     shapes = computed(
         open_page(told.server),
@@ -245,7 +304,7 @@ def test_a_sequence_is_in_the_order_of_time_and_is_written_as_mermaid(
         "  participant p1 as shop@10.0.0.10 #35;1",
         "  participant p2 as billing@10.0.1.10 #35;3",
     ]
-    assert "  p1-->>p2: order.new again (880 ms in billing)" in mermaid
+    assert "  p2-->>p2: order.new again (880 ms in billing)" in mermaid
     assert "  Note over p3: receipt.print died in printer: rejected" in mermaid
 
 
@@ -581,7 +640,7 @@ def test_the_time_axis_zooms_to_the_chosen_message_and_back(
 def test_a_flow_is_chosen_from_by_arrow_and_by_table(told: Told, open_page: OpenPage) -> None:
     page = opened(told, open_page, "&view=flow")
     table = page.get_by_role("group", name="Flows")
-    died = table.get_by_role("row").filter(has_text="dead letters to")
+    died = table.get_by_role("row").filter(has_text="rejected, to")
     died.get_by_role("button", name="orders.dead").click()
     expect(page.locator(".drawer h2")).to_have_text(f"#{told.event('receipt.print')}")
     expect(died).to_have_class("lit")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.web import history
-from tests.web.conftest import OpenPage
+from tests.web.conftest import OpenPage, change_answers
 from tests.web.history import Event
 from tests.web.past import Past, demo_world
 from tests.web.service import Served
@@ -127,6 +128,31 @@ def test_links_are_listed_by_rule_and_lead_to_the_other_event(
     expect(links.get_by_role("link")).to_have_text([f"#{number}" for number in naming])
     links.get_by_role("link", name=f"#{event.id}", exact=True).click()
     expect(page.locator(".drawer h2")).to_have_text(f"#{event.id}")
+
+
+def test_what_the_broker_did_is_listed_and_an_event_of_equal_messages_says_so(
+    demo: Served, open_page: OpenPage
+) -> None:
+    event = next(e for e in demo.world.events[400:] if e.received)
+
+    def acted(answer: dict[str, Any]) -> dict[str, Any]:
+        answer |= {"cause": None, "candidates": 2}
+        answer["links"] = [{"cause": 7, "rule": None, "kind": "rejected"}]
+        answer["named_by"] = {
+            "links": [{"effect": 9, "rule": None, "kind": "returned"}],
+            "truncated": False,
+        }
+        return answer
+
+    page = open_page(demo)
+    change_answers(page, f"**/itc_db/events/{event.id}*", acted)
+    page.goto(f"{demo.url}#/events?event={event.id}&live=off")
+    links = section(page, "Links")
+    expect(links.locator("dt")).to_have_text(["Came of", "Led to"])
+    expect(links.locator("dd")).to_have_text(["#7 rejected", "#9 given back"])
+    expect(page.locator(".drawer")).to_contain_text(
+        "one of 2 equal messages: which one is not known"
+    )
 
 
 def test_an_event_without_links_has_no_such_section(demo: Served, open_page: OpenPage) -> None:

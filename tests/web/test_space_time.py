@@ -464,6 +464,29 @@ def test_a_link_lights_its_ends_where_no_message_joins_them(
     assert found == [[-1, -1], [2, 5, 9], True, [2, 5, 9], [1, 4], [{"cause": 2}]]
 
 
+def test_what_the_broker_did_is_drawn_and_said(demo: Served, open_page: OpenPage) -> None:
+    page = open_page(demo)
+    found = run(
+        page,
+        """
+        const { stepText } = await import("/app/ui/marks.js");
+        const model = new Model();
+        const act = { cause: 2, rule: null, kind: "rejected" };
+        model.append((await page("after=0")).slice(0, 9).map((event) => ({
+          ...event,
+          links: event.id === 5 ? [act] : [],
+        })));
+        const link = { how: "link", kind: "parent", rule: "a" };
+        const steps = [model.links.stepOf(1, 4), link, { how: "overflow" }, { how: "message" }];
+        const { effect, cause, hasActs } = model.links;
+        return [[...effect], [...cause], hasActs, ...steps.map(stepText)];
+        """,
+    )
+    assert found == [
+        *([4], [1], True, "rejected", "parent a", "pushed out of its queue", "message"),
+    ]
+
+
 def test_a_quiet_publish_joins_nothing_that_it_names(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo)
     found = run(

@@ -222,7 +222,7 @@ class ListForm(Form):
     """The form of each event in a list, and in the live tail."""
 
     links: bool = Field(
-        False, description="Each event with its `links`: what it names as its causes."
+        False, description="Each event with its `links`: its causes beside its message."
     )
 
 

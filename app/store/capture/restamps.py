@@ -36,7 +36,7 @@ from app.store.capture import link_rules
 from app.store.capture.aliases import with_aliases
 from app.store.capture.leases import lock_trace
 from app.store.capture.retention import note_first_events
-from app.store.capture.rows import Row, roles_of
+from app.store.capture.rows import Row, roles_of, stored_way
 from app.store.database import tables
 from app.store.database.chunks import rows_with
 from app.store.database.searched import Writing
@@ -361,7 +361,7 @@ def _rows_aside(trace_id: int, stamps: Sequence[NewStamp]) -> Iterator[tuple[Tab
     yield (
         tables.restamped_edges,
         [
-            (new.event_id, edge.cause.id, edge.rule, trace_id, int(edge.kind), int(edge.way))
+            (new.event_id, edge.cause.id, edge.rule, trace_id, int(edge.kind), stored_way(edge))
             for new in stamps
             for edge in new.edges
         ],

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from app.stored.spans import context_of
-from app.tracker.events import ChannelState, PendingCopy, StampedEvent
+from app.tracker.events import ChannelState, Edge, PendingCopy, StampedEvent
 from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.records import Unreadable
 from app.tracker.values import readable
@@ -159,10 +159,13 @@ def edge_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
     for event in events:
         for edge in event.edges:
             its = (event.reference.id, edge.cause.id, edge.rule)
-            # Of a candidate nobody knows whether its publisher knew of it: it is no evidence.
-            way = Way.known if edge.kind is EdgeKind.candidate else edge.way
-            rows[its] = (trace_id, *its, int(edge.kind), int(way))
+            rows[its] = (trace_id, *its, int(edge.kind), stored_way(edge))
     return [*rows.values()]
+
+
+def stored_way(edge: Edge) -> int:
+    """The way as it is stored; of a candidate nobody knows it, so that it is no evidence."""
+    return int(Way.known if edge.kind is EdgeKind.candidate else edge.way)
 
 
 def traceparent_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:

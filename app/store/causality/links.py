@@ -1,4 +1,4 @@
-"""Steps by evidence: messages, the links between them, and conversations.
+"""Steps by evidence: messages, links, what the broker did, and conversations.
 
 All of it is looked up by index, for a walk that goes from the nearest event on.
 """
@@ -23,7 +23,7 @@ from app.store.database.searched import (
 )
 from app.stored.causality import CausalPath, EventLinks, Named, NamedBy, Naming, PathStep
 from model.ways import MOST_REACHED, MOST_STEPS, Direction
-from model.words import ACTS, EdgeKind, EventType
+from model.words import ACTS, BY_BROKER, EdgeKind, EventType
 from spark_jobs.statements import PARAMETERS, Question, late_sql
 
 # How many events of a conversation one query reads.
@@ -60,7 +60,7 @@ _NAMED = text(
     "SELECT cause_id, effect_id, rule, kind FROM edges"
     " WHERE effect_id IN :ids AND kind <> :candidate ORDER BY effect_id, cause_id, rule"
 ).bindparams(bindparam("ids", expanding=True), candidate=int(EdgeKind.candidate))
-# What one event names, and what names it.
+# What led to one event beside its message, and what it led to.
 _OF_ONE = (
     "SELECT cause_id, effect_id, rule, kind FROM edges WHERE effect_id = :id AND kind <> :candidate"
     " ORDER BY cause_id, rule",
@@ -74,24 +74,24 @@ _LATE = text(late_sql(PARAMETERS)).bindparams(
 
 
 async def named_by(connection: AsyncConnection, ids: Sequence[int]) -> dict[int, list[Named]]:
-    """The causes that these events name; those that name none are left out."""
+    """The causes of these events beside their messages; those that have none are left out."""
     found: dict[int, list[Named]] = {}
     for some in chunks(ids):
         for cause, effect, rule, kind in await connection.execute(_NAMED, {"ids": some}):
-            found.setdefault(effect, []).append(Named(cause, rule, EdgeKind(kind)))
+            found.setdefault(effect, []).append(Named(cause, *_named(rule, kind)))
     return found
 
 
 async def of_event(
     connection: AsyncConnection, dialect: Dialect, trace_id: int, event_id: int
 ) -> EventLinks:
-    """The causes that an event names, and what names it."""
+    """The causes of an event beside its message, and what it led to beside that."""
     asked = {"trace": trace_id, "id": event_id}
     bounds = {"candidate": int(EdgeKind.candidate), "most": MOST_NAMING + 1}
     found = await dialect.rows_of(connection, _OF_ONE, asked | bounds)
     named, naming = found
-    links = [Named(cause, rule, EdgeKind(kind)) for cause, _, rule, kind in named]
-    of_others = [Naming(effect, rule, EdgeKind(kind)) for _, effect, rule, kind in naming]
+    links = [Named(cause, *_named(rule, kind)) for cause, _, rule, kind in named]
+    of_others = [Naming(effect, *_named(rule, kind)) for _, effect, rule, kind in naming]
     by = NamedBy(of_others[:MOST_NAMING], truncated=len(of_others) > MOST_NAMING)
     return EventLinks(links, by)
 
@@ -103,6 +103,12 @@ async def with_equals(connection: AsyncConnection, trace_id: int, ids: Collectio
     return {row.cause_id for row in await rows_with(connection, query, its.cause_id, ids)}
 
 
+def _named(rule: str, kind: int) -> tuple[str | None, EdgeKind]:
+    """The rule of an edge and its kind; what the broker did has no rule."""
+    what = EdgeKind(kind)
+    return None if what in BY_BROKER else rule, what
+
+
 async def late_between(connection: AsyncConnection, trace_id: int, a: int, b: int) -> int:
     """The number of links between two events, in either order, that clocks do not have."""
     asked = Question.between(trace_id, a, b)
@@ -111,7 +117,7 @@ async def late_between(connection: AsyncConnection, trace_id: int, a: int, b: in
 
 
 class Evident:
-    """Messages and links, in one direction.
+    """Messages, links and what the broker did, in one direction.
 
     ``first`` is the first event that is stored, ``most`` the most that are wanted of one step.
     Candidates are ``left_out``, but for whoever asks for all that may be.
@@ -186,12 +192,7 @@ async def steps_to(
     """The steps that lead to these events."""
     asked = {"ids": ids, "first": first, "candidate": left_out}
     rows = await connection.execute(_CAUSES, asked)
-    return [
-        PathStep(cause, effect, "message")
-        if rule is None
-        else PathStep(cause, effect, "link", rule, EdgeKind(kind))
-        for effect, cause, rule, kind in rows
-    ]
+    return [PathStep.along(cause, effect, rule, kind) for effect, cause, rule, kind in rows]
 
 
 class ConversationWalk:

@@ -96,7 +96,8 @@ class Conversing(Roots):
         root = events[origin.root]
         if origin.root not in page.ids:
             del events[origin.root]
-        events = await self._with_deliveries(events, page.roots)
+        apart = page.roots if via is Via.any else page.roots | await self._strays(events, page)
+        events = await self._with_deliveries(events, apart)
         named = await self._named(events)
         # What names no cause begins the walk; by keys, the delivery that led to it is known.
         begins = frozenset([origin.root]) if via is Via.conversation else page.roots
@@ -138,7 +139,8 @@ class Conversing(Roots):
         evident = links.Evident(self.connection, self.trace_id, self.first, MOST_A_STEP, 1)
         reached, cut = await evident.spread(roots, MOST_EACH - 1)
         events = await self._read(sorted({*roots}.union(*reached.values())))
-        events = await self._with_deliveries(events, frozenset(roots))
+        strays = await self._strays(events, ConversationMembers([], frozenset(roots), events))
+        events = await self._with_deliveries(events, frozenset(roots) | strays)
         of_message: defaultdict[int | None, list[int]] = defaultdict(list)
         for each in events.values():
             if each.type is EventType.received:
@@ -189,14 +191,25 @@ class Conversing(Roots):
                 for event in await by_ids(self.connection, share, large):
                     yield event
 
+    async def _strays(
+        self, events: Mapping[int, ConversationEvent], page: ConversationMembers
+    ) -> frozenset[int]:
+        """Deliveries of another conversation's messages, which the broker's doing led to."""
+        foreign = [
+            each.id
+            for each in events.values()
+            if each.type is EventType.received and each.cause not in page.members
+        ]
+        return frozenset(await links.named_by(self.connection, foreign))
+
     async def _with_deliveries(
-        self, events: Mapping[int, ConversationEvent], roots: frozenset[int]
+        self, events: Mapping[int, ConversationEvent], apart: frozenset[int]
     ) -> dict[int, ConversationEvent]:
-        """The publishes, with all their deliveries; and roots whose publish is not stored."""
+        """The publishes, with all their deliveries; and those ``apart`` from their publish."""
         kept = {
             each.id: each
             for each in events.values()
-            if each.type is EventType.published or each.id in roots
+            if each.type is EventType.published or each.id in apart
         }
         publishes = [each.id for each in kept.values() if each.type is EventType.published]
         ids: list[int] = []
@@ -209,15 +222,14 @@ class Conversing(Roots):
         return dict(sorted(kept.items()))
 
     async def _named(self, events: Mapping[int, ConversationEvent]) -> dict[int, list[Cause]]:
-        """The causes that publishes name, as far as it is stored."""
-        publishes = [each.id for each in events.values() if each.type is EventType.published]
+        """The causes of events beside their messages, as far as it is stored."""
         return {
             effect: [
                 Cause(link.cause, link.rule, link.kind.name)
                 for link in found
                 if link.cause >= self.first
             ]
-            for effect, found in (await links.named_by(self.connection, publishes)).items()
+            for effect, found in (await links.named_by(self.connection, [*events])).items()
         }
 
     async def _causes(

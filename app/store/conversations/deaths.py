@@ -1,25 +1,22 @@
-"""Dead letters: who died where, and whom it was handed to last before that."""
+"""Dead letters: who died where, and who rejected it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import bindparam, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store.conversations import alike
-from app.store.conversations.alike import HandOver, QueueDelivery
 from app.store.reading.messages import MOST_PROPERTIES, MessageFacts, table_of
-from app.tracker.links.rules import MESSAGE_ID
-from model.deaths import HANDED_OVER_BEFORE, Death, ReportedDeaths, deaths_of
-from model.words import Match
+from model.deaths import HANDED_OVER_BEFORE, Death, ReportedDeaths, deaths_of, is_put_off
+from model.words import ACTS, EdgeKind, EventType
 
 # Of each message the last so many deliveries are looked at, up to the dead letter.
 MOST_BACK = 512
 _STORY = text(
-    "SELECT each.id, each.cause_id, each.queue, each.participant, each.match, each.fingerprint,"
+    "SELECT each.id, each.cause_id, each.queue,"
     " CASE WHEN each.match = 3 AND length(each.properties) <= :long"
     " THEN each.properties END AS properties"
     " FROM events AS letter JOIN events AS each"
@@ -30,8 +27,17 @@ _STORY = text(
     " ORDER BY back.id DESC LIMIT 1 OFFSET :back), 0)"
     " ORDER BY each.cause_id, each.id"
 ).bindparams(bindparam("ids", expanding=True), long=MOST_PROPERTIES, back=MOST_BACK - 1)
-# A message's deliveries, the oldest first, each with the deaths that it tells of.
-Story: TypeAlias = list[tuple[QueueDelivery, list[Death]]]
+# Who rejected dead letters, or may have, each by a delivery from the queue where the message died.
+_REJECTED = text(
+    "SELECT g.effect_id, g.cause_id, g.kind, cause.queue, cause.participant"
+    " FROM edges AS g JOIN events AS cause ON cause.id = g.cause_id"
+    " WHERE g.effect_id IN :ids AND g.rule = :rejected AND cause.type = :received"
+    " ORDER BY g.effect_id, g.cause_id"
+).bindparams(
+    bindparam("ids", expanding=True),
+    rejected=ACTS[EdgeKind.rejected],
+    received=int(EventType.received),
+)
 
 
 class DeathRecord(NamedTuple):
@@ -49,14 +55,17 @@ class DeathRecord(NamedTuple):
     handed_over: int | None = None
 
 
-class _Suspect(NamedTuple):
-    """Who may have rejected a message: its last delivery from the queue where it died."""
+class _StoryPart(NamedTuple):
+    """A delivery, and the deaths that it tells of."""
 
-    died: DeathRecord
-    trace_id: int
-    last: QueueDelivery
-    # Whether that is the only delivery that can be meant, if no other message is like it.
-    is_last: bool
+    id: int
+    queue: str
+    deaths: list[Death]
+
+
+# By dead letter and queue: the deliveries that may have been rejected, with their participants, and
+# whether it was this one.
+_Rejecters: TypeAlias = Mapping[tuple[int, str], Sequence[tuple[int, int, bool]]]
 
 
 async def died(
@@ -64,102 +73,68 @@ async def died(
     letters: Sequence[MessageFacts],
     publishes: Mapping[int, MessageFacts],
 ) -> list[DeathRecord]:
-    """The deaths that some dead letters are the first to tell of."""
+    """The deaths that some dead letters are the first to tell of, without planned delays."""
     newest: dict[int, int] = {}
-    for letter in letters:
-        if letter.cause is not None:
-            newest[letter.cause] = max(letter.id, newest.get(letter.cause, 0))
-    stories = await _stories(connection, [*newest.values()])
-    asked = {letter.id: letter for letter in letters}
     found: list[DeathRecord] = []
-    suspects: list[_Suspect] = []
-    for cause, story in stories.items():
+    for letter in letters:
+        if letter.cause is None:  # which of equal messages it is, nobody knows
+            alone = _StoryPart(letter.id, letter.queue or "", deaths_of(letter.properties))
+            found += [*_news(ReportedDeaths(), alone, ())][:1]
+        else:
+            newest[letter.cause] = max(letter.id, newest.get(letter.cause, 0))
+    asked = {letter.id for letter in letters}
+    for cause, story in (await _stories(connection, [*newest.values()])).items():
         publish = publishes.get(cause)
         told = ReportedDeaths(deaths_of(publish.properties) if publish is not None else ())
-        handed: list[QueueDelivery] = []
-        for each, deaths in story:
-            news = _news(told, each, deaths) if each.match is Match.dead_lettered else ()
-            for one, times in news:
-                if each.id not in asked:
-                    continue
-                suspect = None
-                if len(story) < MOST_BACK:
-                    suspect = _suspect(one, times, asked[each.id].trace_id, handed)
-                if suspect is None:
-                    found.append(one)
-                else:
-                    suspects.append(suspect)
-            handed.append(each)
-    return found + await _named(connection, suspects, publishes)
+        handed_from: set[str] = set()
+        for each in story:
+            if each.deaths:
+                news = _news(told, each, handed_from)
+                found += [one for one in news if one.letter in asked]
+            handed_from.add(each.queue)
+    rejecters = await _rejecters(connection, asked)
+    return [_with_rejecter(each, rejecters) for each in found]
 
 
-async def _stories(connection: AsyncConnection, ids: list[int]) -> Mapping[int, Story]:
+async def _stories(connection: AsyncConnection, ids: list[int]) -> Mapping[int, list[_StoryPart]]:
     """The deliveries of some dead letters' messages, by publish, the oldest first."""
-    stories: defaultdict[int, Story] = defaultdict(list)
+    stories: defaultdict[int, list[_StoryPart]] = defaultdict(list)
     if not ids:
         return stories
-    for row in await connection.execute(_STORY, {"ids": ids}):
-        *plain, match, mark, properties = row
-        each = QueueDelivery._make([*plain, Match(match), mark])
+    for event_id, cause, queue, properties in await connection.execute(_STORY, {"ids": ids}):
         told = [] if properties is None else deaths_of(table_of(properties))
-        stories[row.cause_id].append((each, told))
+        stories[cause].append(_StoryPart(event_id, queue, told))
     return stories
 
 
 def _news(
-    told: ReportedDeaths, letter: QueueDelivery, deaths: Sequence[Death]
-) -> Iterator[tuple[DeathRecord, int]]:
-    """The deaths that a dead letter is the first to tell of, and how often that was."""
+    told: ReportedDeaths, letter: _StoryPart, handed_from: Collection[str]
+) -> Iterator[DeathRecord]:
+    """The deaths that a dead letter is the first to tell of."""
+    deaths = letter.deaths
     for place, death in told.news(deaths):
-        to = deaths[place - 1].queue if place else letter.queue
-        yield DeathRecord(letter.id, death, deaths[-1], to), told.times(death)
+        if not is_put_off(death, handed_from):
+            to = deaths[place - 1].queue if place else letter.queue
+            yield DeathRecord(letter.id, death, deaths[-1], to)
 
 
-def _suspect(
-    died: DeathRecord, times: int, trace_id: int, before: Sequence[QueueDelivery]
-) -> _Suspect | None:
-    """Who was handed a copy before it died, where that can only be one.
-
-    The n-th death of a message in a queue ends what its n-th first delivery from there began. Where
-    these are not as many, others than the last may be meant, or have not been seen.
-    """
-    if died.death.reason not in HANDED_OVER_BEFORE:
-        return None
-    handed = [each for each in before if each.queue == died.death.queue]
-    firsts = sum(each.match is not Match.redelivered for each in handed)
-    if not handed or firsts < times:
-        return None
-    if firsts > times and len({each.participant for each in handed}) > 1:
-        return None
-    return _Suspect(died, trace_id, handed[-1], firsts == times)
+async def _rejecters(connection: AsyncConnection, letters: Collection[int]) -> _Rejecters:
+    found: defaultdict[tuple[int, str], list[tuple[int, int, bool]]] = defaultdict(list)
+    if letters:
+        for row in await connection.execute(_REJECTED, {"ids": sorted(letters)}):
+            is_certain = row.kind == EdgeKind.rejected
+            found[row.effect_id, row.queue].append((row.participant, row.cause_id, is_certain))
+    return found
 
 
-async def _named(
-    connection: AsyncConnection, suspects: Sequence[_Suspect], publishes: Mapping[int, MessageFacts]
-) -> list[DeathRecord]:
-    """The deaths with those who were handed the messages last, where no other is like them.
-
-    Nobody can tell equal messages in one queue apart, so which of them died is not known; if all
-    were handed to one participant, who it was is.
-    """
-    asked = [_handed(each, publishes.get(each.last.cause or 0)) for each in suspects]
-    others = await alike.handed_to(connection, asked)
-    return [
-        each.died
-        if to is None or to - {each.last.participant}
-        else each.died._replace(
-            by=each.last.participant,
-            handed_over=each.last.id if each.is_last and not to else None,
-        )
-        for each, to in zip(suspects, others, strict=True)
-    ]
-
-
-def _handed(suspect: _Suspect, publish: MessageFacts | None) -> HandOver:
-    handed = HandOver(suspect.trace_id, suspect.last, suspect.died.letter)
-    if publish is None:
-        return handed
-    message_id = publish.properties.get(MESSAGE_ID)
-    return handed._replace(
-        publish=publish.id, message_id=message_id if isinstance(message_id, str) else None
-    )
+def _with_rejecter(died: DeathRecord, rejecters: _Rejecters) -> DeathRecord:
+    """The death with who was handed the message last; if that can only be one, nobody else."""
+    may_be = rejecters.get((died.letter, died.death.queue), ())
+    if died.death.reason not in HANDED_OVER_BEFORE or not may_be:
+        return died
+    certain = [each for each in may_be if each[2]]
+    if certain:
+        return died._replace(by=certain[-1][0], handed_over=certain[-1][1])
+    if len({participant for participant, _, _ in may_be}) > 1:
+        return died
+    return died._replace(by=may_be[0][0])

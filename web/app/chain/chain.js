@@ -8,7 +8,7 @@ import { useResource } from "../core/resource.js";
 import { href, hrefHere, openEvent, patch, route } from "../core/route.js";
 import { Icon } from "../ui/icons.js";
 import { lazy } from "../ui/lazy.js";
-import { about, Pin, TypeMark, Value } from "../ui/marks.js";
+import { about, Pin, stepText, TypeMark, Value } from "../ui/marks.js";
 import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
 import { ExportMenu, ExportResult, useExport } from "./export.js";
 
@@ -18,7 +18,7 @@ const PAGE = 200;
 const MOST = 1000; // that the API gives at once, with the steps among them
 const COLUMNS = "id,type,match,exchange,queue,routing_keys,properties,participant,participant_name,recorded_at";
 const WAYS = [
-  ["links", "Links", "Messages, and links to what they name as their cause"],
+  ["links", "Links", "Messages, links to what they name as their cause, and what the broker did"],
   ["conversation", "Conversation", "By these, and by what a participant did later in a conversation"],
   ["any", "Any", "All that lies between the two in causal order"],
 ];
@@ -94,10 +94,9 @@ function List({ chain, marked, ends, open }) {
 function waysTo({ events, steps }) {
   const at = new Map(events.map((event) => [event.id, toMicros(event.recorded_at)]));
   const ways = new Map();
-  for (const { cause, effect, how, rule, kind } of steps) {
+  for (const { cause, effect, ...step } of steps) {
     const later = at.has(cause) && at.has(effect) ? `, ${passed((at.get(effect) - at.get(cause)) / 1e6)} later` : "";
-    const by = how === "message" ? "message" : [kind, rule].filter(Boolean).join(" ") || how;
-    const word = `${by} from #${cause}${later}`;
+    const word = `${stepText(step)} from #${cause}${later}`;
     ways.set(effect, [...(ways.get(effect) ?? []), word]);
   }
   const last = new Map();

@@ -3,7 +3,7 @@
 import { useMemo } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { plural, time } from "../core/format.js";
-import { about, Value } from "../ui/marks.js";
+import { about, ACTS, stepText, Value } from "../ui/marks.js";
 
 const LANE = 30; // pixels from lane to lane, as in the style sheet
 const TOP = 8; // room for the letter over the first lane, as in the style sheet
@@ -31,7 +31,8 @@ export default function Drawing({ chain, way, ends, open, onOpen }) {
       </svg>
     </div>
     <figcaption class="diagram-legend small soft">
-      <span><i class="key"></i>message</span><span><i class="key link"></i>link</span>
+      <span><i class="key"></i>message</span>
+      <span><i class="key link"></i>${steps.some(({ how }) => how in ACTS) ? "link, or what the broker did" : "link"}</span>
       ${marked.size > 0 && html`<span><i class="key chain"></i>shortest way</span>`}
       <span>full dot: published, ring: received; rightwards: later, not to scale</span>
     </figcaption>
@@ -66,15 +67,16 @@ function layOut({ events, steps }) {
   };
 }
 
-function Arrow({ step: { cause, effect, how }, places, marked }) {
+function Arrow({ step, places, marked }) {
+  const { cause, effect, how } = step;
   const [from, to] = [places.get(cause), places.get(effect)];
   if (!from || !to) return null;
   const kinds = ["arrow", how === "message" ? "" : "link", marked ? "on-the-way" : ""];
   const [{ x: x1, y: y1 }, { x: x2, y: y2 }] = [from, to];
   // Along a lane it would hide what lies between, so it goes round.
-  const flat = from.lane === to.lane && how !== "link";
+  const flat = from.lane === to.lane && how === "message";
   const line = flat ? `M${x1} ${y1}Q${(x1 + x2) / 2} ${y1 - LANE * 0.8} ${x2} ${y2}` : `M${x1} ${y1}L${x2} ${y2}`;
-  return html`<path class=${kinds.join(" ")} d=${line} />`;
+  return html`<path class=${kinds.join(" ")} d=${line}><title>${stepText(step)}</title></path>`;
 }
 
 function Dot({ event, place, end, open }) {

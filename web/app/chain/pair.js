@@ -5,7 +5,7 @@ import { count, dateTime, plural, sentence } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { hrefHere, patch } from "../core/route.js";
 import { Icon } from "../ui/icons.js";
-import { about, Pin, TypeMark, Value } from "../ui/marks.js";
+import { about, ACTS, Pin, stepText, TypeMark, Value } from "../ui/marks.js";
 import { Panel } from "../ui/panel.js";
 import { relationMeaning, relationWord } from "../ui/relation.js";
 
@@ -78,18 +78,22 @@ function RelationSign({ relation }) {
 
 const MOST_STEPS = 200;
 
-/** The shortest way of messages and links by which the one caused the other. */
+/** The shortest way by which the one caused the other: messages, links, and what the broker did. */
 export function Way({ path }) {
-  const links = path.filter((step) => step.how === "link").length;
-  return html`<${Panel} title="Through" note=${`a shortest way: ${plural(path.length - links, "message")}, ${plural(links, "link")}`}
+  const counted = Map.groupBy(path, ({ how }) => (how in ACTS ? "act" : how));
+  const parts = [["message"], ["link"], ["act", "act of the broker", "acts of the broker"]]
+    .map(([kind, ...words]) => [counted.get(kind)?.length ?? 0, ...(words.length ? words : [kind])])
+    .filter(([n]) => n > 0)
+    .map((part) => plural(...part));
+  return html`<${Panel} title="Through" note=${`a shortest way: ${parts.join(", ")}`}
     foot=${path.length > MOST_STEPS && `The first ${count(MOST_STEPS)} of ${count(path.length)} steps are shown.`}>
     <ol class="way">
       <li><${Event} id=${path[0].cause} /></li>
       ${path.slice(0, MOST_STEPS).map(
         ({ effect, how, rule, kind }) => html`<li key=${effect}>
-          <i class="key ${how}"></i>
-          <span class="small soft">${how === "link" ? html`${kind} <${Value}>${rule}<//>` : how}</span>${" "}
-          <i class="key ${how}"></i>
+          <i class="key ${how === "message" ? "" : "link"}"></i>
+          <span class="small soft">${how === "link" ? html`${kind} <${Value}>${rule}<//>` : stepText({ how })}</span>${" "}
+          <i class="key ${how === "message" ? "" : "link"}"></i>
           <${Event} id=${effect} />
         </li>`,
       )}

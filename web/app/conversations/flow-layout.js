@@ -1,6 +1,6 @@
 // Who sent what to whom: participants and queues as nodes, from left to right as the conversation went. Pure.
 import { visible } from "../core/format.js";
-import { median, nameOf, took } from "./model.js";
+import { holderOf, median, nameOf, took } from "./model.js";
 import { arrowHead, fitted, path, rect, round, text } from "./shapes.js";
 
 const NODE = { width: 160, height: 46 };
@@ -14,7 +14,7 @@ const SWEEPS = 6;
 const MOST_NODES = 60;
 const NOWHERE = "queue\n\u0000";
 
-/** `{nodes, edges}`: each edge with its `count`, `times`, `events` and `how`: sent, received or died. */
+/** `{nodes, edges}`: each edge with its `count`, `times`, `events` and `how`: sent, received, died or rejected. */
 export function graphOf({ messages, places, names }) {
   const nodes = new Map();
   const edges = new Map();
@@ -52,7 +52,9 @@ export function graphOf({ messages, places, names }) {
       for (const name of copy.dead_lettered_to) {
         const dead = place(name);
         dead.dead = true;
-        join(after, dead, "died", null, event, type);
+        const letter = copy.deliveries.find(({ queue, acts }) => queue === name && acts.some(({ kind }) => kind === "rejected"));
+        const holder = letter && holderOf({ places }, letter);
+        join(holder ? person(holder.participant) : after, dead, holder ? "rejected" : "died", null, event, type);
         after = dead;
       }
       for (const one of copy.deliveries) {
@@ -190,12 +192,14 @@ function around(from, to, floor) {
   };
 }
 
-const TONES = { sent: "--published", received: "--received", died: "--bad" };
+const TONES = { sent: "--published", received: "--received", died: "--bad", rejected: "--bad" };
+
+const isDeath = ({ how }) => how === "died" || how === "rejected";
 
 /** The words on an edge, above and below its line: what and how many, and how long the middle one took. */
 export function edgeLabel(edge) {
   const time = edgeTime(edge);
-  const what = edge.how === "died" ? "died" : edge.how === "sent" && edge.types.size === 1 ? fitted([...edge.types][0], 100, 11) : "";
+  const what = isDeath(edge) ? edge.how : edge.how === "sent" && edge.types.size === 1 ? fitted([...edge.types][0], 100, 11) : "";
   const count = edge.count > 1 || !what ? `${edge.count} ×` : "";
   const line = [count, what].filter(Boolean).join(" ");
   return time == null ? [line] : [line, `${edge.how === "sent" ? "after" : "waited"} ${took(time)}`];
@@ -207,7 +211,7 @@ export function edgeShapes(edge, lit) {
   const [x, y] = edge.head;
   const words = { size: 11, halo: true, bold: lit, fill: lit ? "--ink" : "--ink-soft" };
   return [
-    path(edge.d, tone, { width: (lit ? 2.5 : 1) + Math.min(2, Math.log2(edge.count) / 4), dash: edge.how === "died" ? "6 4" : undefined }),
+    path(edge.d, tone, { width: (lit ? 2.5 : 1) + Math.min(2, Math.log2(edge.count) / 4), dash: isDeath(edge) ? "6 4" : undefined }),
     arrowHead(x + 3, y, 0, tone),
     ...(edge.crowded && !lit ? [] : edgeLabel(edge)).map((line, n) => text(round(edge.label[0]), round(edge.label[1] - 5 + n * 18), line, words)),
   ];

@@ -11,7 +11,7 @@ import { SaveButtons } from "./save-buttons.js";
 import { Shape } from "./shapes-view.js";
 
 const LEAST_SCALE = 0.72; // smaller, and the words could not be read
-const WORDS = { sent: "sent to", received: "received by", died: "dead letters to" };
+const WORDS = { sent: "sent to", received: "received by", died: "dead letters to", rejected: "rejected, to" };
 
 export default function Flow({ model, selected, onSelect }) {
   const graph = useMemo(() => graphOf(model), [model]);

@@ -101,17 +101,29 @@ export function partsOf(model) {
   return [...sums.values()].sort((a, b) => b.seconds - a.seconds);
 }
 
-/** What failed: `{message, failure, by, to}`; `by` is the delivery before the death, `to` where it went. */
-export function failuresOf({ messages }) {
+/**
+ * What failed: `{message, failure, by, to}`; `by` is the delivery that was rejected, or else the one before
+ * the death, `to` where it went.
+ */
+export function failuresOf({ messages, places }) {
   const found = [];
   for (const message of messages.values()) {
     if (!message.failure) continue;
     const copy = message.copies.find(({ queue, state }) => queue === message.failure.queue && state === "dead_lettered")
       ?? message.copies.find(({ queue }) => queue === message.failure.queue);
     const alive = copy?.deliveries.filter(({ match }) => match !== "dead_lettered") ?? [];
-    found.push({ message, failure: message.failure, by: alive.at(-1) ?? null, to: copy?.dead_lettered_to ?? [] });
+    const held = copy?.deliveries.map((one) => holderOf({ places }, one)) ?? [];
+    const rejecter = held.find((one) => one?.queue === message.failure.queue);
+    const by = rejecter ?? alive.at(-1) ?? null;
+    found.push({ message, failure: message.failure, by, to: copy?.dead_lettered_to ?? [] });
   }
   return found;
+}
+
+/** The delivery of a copy that was given back or rejected, before one; null where that is not known. */
+export function holderOf({ places }, { acts }) {
+  const act = acts.find(({ kind }) => kind !== "overflow");
+  return (act && places.get(act.cause)?.delivery) ?? null;
 }
 
 /** The copies that still wait: `{message, queue}`. */

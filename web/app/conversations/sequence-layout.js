@@ -1,6 +1,6 @@
 // Lanes for who acts, arrows for messages, in the order of time. Pure.
 import { visible } from "../core/format.js";
-import { nameOf, took } from "./model.js";
+import { holderOf, nameOf, took } from "./model.js";
 import { arrowHead, fitted, path, rect, round, text } from "./shapes.js";
 
 export const STEP = 34;
@@ -14,7 +14,7 @@ const LOOP = 26;
  * `{event, at, from, to, kind, type, note}`, from and to by lane; kind is sent, again, dead, stays or
  * note. Notes have no `to`.
  */
-export function sequenceOf({ messages, names }) {
+export function sequenceOf({ messages, names, places }) {
   const lanes = new Map();
   const lane = (kind, key, name) => {
     const id = `${kind}\n${key}`;
@@ -31,10 +31,16 @@ export function sequenceOf({ messages, names }) {
       let last = null;
       for (const one of copy.deliveries) {
         const dead = one.match === "dead_lettered";
-        if (dead) step(one.event, one.offset, { kind: "note", from: last?.participant ?? message.participant, note: `died in ${visible(copy.queue)}${reason(message)}` });
+        const holder = holderOf({ places }, one);
+        const from = holder?.participant ?? message.participant;
+        for (const { cause } of one.acts.filter(({ kind }) => kind === "overflow")) {
+          const pusher = places.get(cause)?.message.participant;
+          if (pusher != null) step(one.event, one.offset, { kind: "note", from: pusher, note: `pushed out of ${visible(copy.queue)} by #${cause}` });
+        }
+        if (dead) step(one.event, one.offset, { kind: "note", from: (holder ?? last ?? message).participant, note: `died in ${visible(copy.queue)}${reason(message)}` });
         const kind = dead ? "dead" : one.redelivered ? "again" : "sent";
         const waited = one.queued == null ? "" : `${took(one.queued)} in ${visible(one.queue ?? copy.queue)}`;
-        step(one.event, one.offset, { kind, to: one.participant, note: waited });
+        step(one.event, one.offset, { kind, from, to: one.participant, note: waited });
         if (!dead) last = one;
       }
       if (copy.state === "waiting") {

@@ -1,6 +1,7 @@
 // The words of conversations, so that a thing is called the same everywhere.
 import { html } from "../core/html.js";
 import { visible } from "../core/format.js";
+import { ACTS } from "../ui/marks.js";
 import { nameOf, took } from "./model.js";
 
 const OUTCOMES = { done: ["good", "done"], open: ["calm", "open"], waiting: ["warn", "waiting"], failed: ["bad", "failed"] };
@@ -12,7 +13,7 @@ export function Outcome({ outcome }) {
 
 /** By what a conversation is put together. */
 export const WAYS = [
-  ["links", "Links", "By messages, and links to what they name as their cause"],
+  ["links", "Links", "By messages, links to what they name as their cause, and what the broker did"],
   ["conversation", "Conversation", "By these, and by what messages share: a correlation id, a trace id"],
   ["any", "Any", "All that may have been influenced by the event"],
 ];
@@ -68,7 +69,8 @@ export function timesOf(message, names) {
       const again = one.match === "dead_lettered" ? "dead letter, " : one.redelivered ? "again, " : "";
       const until = one.handled_until === "span" ? "in the program" : "until it published";
       const handled = one.handled == null ? "" : `, ${took(one.handled)} ${until}`;
-      return `${again}${took(one.queued)} in ${visible(one.queue ?? copy.queue)}, then ${who}${handled}`;
+      const acts = one.acts.map(({ cause, kind }) => `, ${ACTS[kind]} (#${cause})`).join("");
+      return `${again}${took(one.queued)} in ${visible(one.queue ?? copy.queue)}, then ${who}${handled}${acts}`;
     });
   });
   return lines.length ? lines : ["reached no queue"];

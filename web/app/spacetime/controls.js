@@ -99,7 +99,7 @@ const MOST_LISTED = 200;
 const WORDS = { 0: "concurrent", [PAST]: "past", [SELF]: "chosen", [FUTURE]: "future", [CHAIN]: "in the chain" };
 
 const named = (links) =>
-  links.length ? html`<span title="Named as its cause">${links.map(({ cause }) => `#${cause}`).join(", ")}</span>` : "–";
+  links.length ? html`<span title="Named as its cause, or by what the broker did">${links.map(({ cause }) => `#${cause}`).join(", ")}</span>` : "–";
 
 /** The events in view as a table: for those who cannot see the diagram, or want the words. */
 export function ViewList({ stage: { scene, model, drawn } }) {
@@ -142,7 +142,7 @@ export function Foot({ stage }) {
     ${stage.trace.value?.doubts.length > 0 && html`<span>Not sound: concurrent means as far as is known</span>`}
     <span class="diagram-legend">
       <span><${TypeMark} type="published" /></span><span><${TypeMark} type="received" /></span>
-      ${scene.links.length > 0 && html`<span><i class="key link"></i>link: names its cause</span>`}
+      ${scene.links.length > 0 && html`<span><i class="key link"></i>link: names its cause${model.links.hasActs && ", or what the broker did"}</span>`}
       ${chainLit && html`<span><i class="key chain"></i>${stage.subset ? `the ${stage.subset.kind}` : "chain from A to B"}</span>${scene.chainLinked && html`<span><i class="key chain link"></i>its links</span>`}<span class="faint">dimmed: outside</span>`}
       ${chainLit ? null : marks
         ? html`<span><i class="key past"></i>past</span><span><i class="key future"></i>future</span><span class="faint">dimmed: concurrent</span>`

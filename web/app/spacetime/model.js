@@ -5,7 +5,7 @@
 // extension of happens-before, so every path between two loaded events runs through loaded ones:
 // what is computed here about two loaded events is exact.
 import { toMicros, visible } from "../core/format.js";
-import { about } from "../ui/marks.js";
+import { about, ACTS } from "../ui/marks.js";
 
 export const NONE = -1;
 
@@ -218,8 +218,8 @@ export function lowerBound(low, high, reached) {
 }
 
 /**
- * What publishes name as their causes. Few name any and some name several, so these stand beside the
- * columns of the events: by effect, as the events are.
+ * What publishes name as their causes, and what the broker did. Few events have any and some have
+ * several, so these stand beside the columns of the events: by effect, as the events are.
  */
 class Links {
   constructor(model) {
@@ -231,35 +231,40 @@ class Links {
     this.effect = []; // index of the event that names
     this.cause = []; // index of the event that is named, or NONE when that is not loaded
     this.causeId = [];
-    this.rule = []; // by which rule it is named; null where that is not said
+    this.step = []; // {rule, kind}: by which rule it is named, null where that is not said; or what the broker did
   }
 
   get length() {
     return this.effect.length;
   }
 
+  /** Whether the broker did any of it. */
+  get hasActs() {
+    return this.step.some(({ kind }) => kind in ACTS);
+  }
+
   /** Takes the links of an event that was put at the end. */
   append(index, event) {
     if (event.quiet || !event.links?.length) return; // quiet traffic joins nothing
-    const rules = new Map(event.links.map(({ cause, rule = null }) => [cause, rule]));
-    for (const [id, rule] of rules) {
+    const steps = new Map(event.links.map(({ cause, rule = null, kind }) => [cause, { rule, kind }]));
+    for (const [id, step] of steps) {
       this.effect.push(index);
       this.causeId.push(id);
       this.cause.push(this.model.indexOf(id));
-      this.rule.push(rule);
+      this.step.push(step);
     }
   }
 
   /** Takes those of `events` that were put in front of all others. */
   prepend(events) {
-    const { effect, cause, causeId, rule } = this;
+    const { effect, cause, causeId, step } = this;
     this.clear();
     events.forEach((event, index) => this.append(index, event));
     const added = events.length;
     for (let k = 0; k < effect.length; k += 1) {
       this.effect.push(effect[k] + added);
       this.causeId.push(causeId[k]);
-      this.rule.push(rule[k]);
+      this.step.push(step[k]);
       this.cause.push(cause[k] === NONE ? this.model.indexOf(causeId[k]) : cause[k] + added);
     }
   }
@@ -270,13 +275,13 @@ class Links {
     this.effect = this.effect.slice(from).map((index) => index - gone);
     this.cause = this.cause.slice(from).map((index) => (index < gone ? NONE : index - gone));
     this.causeId = this.causeId.slice(from);
-    this.rule = this.rule.slice(from);
+    this.step = this.step.slice(from);
   }
 
-  /** The rule by which one event names another, by their indexes. */
-  ruleOf(cause, effect) {
+  /** What leads from one event to another beside messages, by their indexes. */
+  stepOf(cause, effect) {
     for (let k = this.firstOf(effect); this.effect[k] === effect; k += 1) {
-      if (this.cause[k] === cause) return this.rule[k];
+      if (this.cause[k] === cause) return this.step[k];
     }
     return null;
   }

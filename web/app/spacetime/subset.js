@@ -37,18 +37,21 @@ async function loadChain({ ends: [a, b], via }, signal) {
   const { columns, payload } = FORM;
   const load = (after) => api.chain(a, b, { via, after, limit: CHAIN_PAGE, columns, payload }, signal);
   const pages = await allPages(load, (list) => sum(list, (page) => page.events.length));
-  const steps = pages.flatMap((page) => page.steps).filter((step) => step.how === "link");
+  const steps = pages.flatMap((page) => page.steps).filter((step) => step.how !== "message");
   const links = Map.groupBy(steps, (step) => step.effect);
   const events = pages.flatMap((page) => page.events);
   return {
     vhost: pages[0].vhost,
     sentence: pages[0].sentence,
     pins: [{ id: Number(a), letter: "A" }, { id: Number(b), letter: "B" }],
-    events: unique(events).map((event) => ({ ...event, links: links.get(event.id) ?? [] })),
+    events: unique(events).map((event) => ({ ...event, links: links.get(event.id)?.map(asLink) ?? [] })),
     truncated: pages.at(-1).truncated,
     answer: pages[0],
   };
 }
+
+/** A step as an event has it among its links, where what the broker did is a kind. */
+const asLink = ({ cause, how, rule, kind }) => ({ cause, rule, kind: kind ?? how });
 
 async function loadConversation({ event, via }, signal) {
   const load = (after) => api.conversation(event, { via, after, limit: CONVERSATION_PAGE }, signal);
@@ -81,7 +84,7 @@ function eventsOf(message, names) {
     type_name: type,
     match: "none",
     queue: null,
-    links: causes.map((cause) => ({ cause: cause.event ?? cause, rule: how?.rule ?? null })),
+    links: causes.map((cause) => ({ cause: cause.event ?? cause, rule: how?.rule ?? null, kind: how?.kind })),
   };
   const received = message.copies.flatMap((copy) =>
     copy.deliveries.map((delivery) => ({
@@ -90,11 +93,12 @@ function eventsOf(message, names) {
       id: delivery.event,
       type: "received",
       match: delivery.match,
-      cause: id,
+      cause: message.unseen ? null : id,
       queue: delivery.queue ?? copy.queue,
+      links: delivery.acts,
     })),
   );
-  return [publish, ...received];
+  return message.unseen ? received : [publish, ...received];
 }
 
 const acting = ({ participant, at }, names) => ({

@@ -1,7 +1,7 @@
 // What is under the pointer: an event, or the message or link that an arrow stands for.
 import { html } from "../core/html.js";
 import { dateTime, passed } from "../core/format.js";
-import { MatchMark, TypeMark } from "../ui/marks.js";
+import { ACTS, MatchMark, TypeMark } from "../ui/marks.js";
 
 const TIP_WIDTH = 300;
 const TIP_HEIGHT = 96;
@@ -38,9 +38,9 @@ const typeOfCause = (model, index) => model.types.get(model.id[model.cause[index
 
 function ArrowTip({ model, from, to, named }) {
   const [cause, effect] = [model.describe(from), model.describe(to)];
-  const rule = named ? model.links.ruleOf(from, to) : null;
-  const type = (named ? effect : cause).type_name;
-  const how = named ? html`link${rule && html`, by <bdi>${rule}</bdi>`}` : html`<${MatchMark} match=${effect.match} />`;
+  const step = named ? model.links.stepOf(from, to) : null;
+  const type = (named ? effect.type_name : cause.type_name) ?? typeOfCause(model, to);
+  const how = named ? ACTS[step?.kind] ?? html`link${step?.rule && html`, by <bdi>${step.rule}</bdi>`}` : html`<${MatchMark} match=${effect.match} />`;
   return html`<div class="drawer-line"><strong>#${cause.id} → #${effect.id}</strong>
       <strong>${passed((effect.at - cause.at) / 1e6)}</strong>${how}</div>
     ${type && html`<div class="cut strong"><bdi>${type}</bdi></div>`}

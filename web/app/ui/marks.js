@@ -24,6 +24,13 @@ const MATCHES = {
   untraced: ["", "untraced"],
 };
 
+/** What the broker did: how a delivery came of the event that it has among its `links`, by their `kind`. */
+export const ACTS = { returned: "given back", rejected: "rejected", overflow: "pushed out of its queue" };
+
+/** What leads from one event to the next, in words; a link by its rule, where that is said. */
+export const stepText = ({ how, kind, rule }) =>
+  ACTS[how] ?? ACTS[kind] ?? ([kind, rule].filter(Boolean).join(" ") || how);
+
 export function MatchMark({ match }) {
   const [tone, word] = MATCHES[match] ?? ["", match];
   if (tone === "") return html`<span class="soft">${word}</span>`;

@@ -115,6 +115,7 @@ function Facts({ event }) {
 }
 
 function Cause({ event }) {
+  if (event.candidates) return html`<span class="soft">one of ${event.candidates} equal messages: which one is not known</span>`;
   if (!event.cause) return html`<span class="soft">its publish was not observed</span>`;
   return html`<a href=${hrefHere({ event: String(event.cause) })}
     title="Go to the publish (C)">#${event.cause}</a>

@@ -14,7 +14,7 @@ const STEPS = [8, COUNTED, 1000];
 const COLUMNS = "id,type,exchange,queue,routing_keys,recorded_at";
 const WAYS = [
   ["any", "Any", "All that may have had a part"],
-  ["links", "Links", "By messages, and links to what they name as their cause"],
+  ["links", "Links", "By messages, links to what they name as their cause, and what the broker did"],
   ["conversation", "Conversation", "By these, and by what a participant did later in a conversation"],
 ];
 const SIDES = {
