@@ -229,7 +229,8 @@ class Handover(msgspec.Struct, frozen=True):
 class NamedEvent(msgspec.Struct, gc=False):
     """A past event that carries keys by which later messages may name it.
 
-    ``participant`` is the number of whoever acted, on a channel of a ``connection``; ``height`` is
+    ``participant`` is the number of whoever acted, on a channel of a ``connection``, and was handed
+    it out of a ``queue``; ``height`` is
     the event's own. ``message`` is the publish that it is or that it received, or its id where the
     publish is not stored any more; None where that was not seen. ``led_to``, of a delivery, are
     the replies to it and copies of it that were published: a bit for each `LinkKind`.
@@ -243,6 +244,7 @@ class NamedEvent(msgspec.Struct, gc=False):
     height: int
     reference: Reference
     message: Reference | int | None
+    queue: str | None = None
     led_to: int = 0
 
 

@@ -83,6 +83,7 @@ class Steps:
                     participant.height,
                     reference,
                     message,
+                    record.queue,
                 )
             )
         if type(record) is Publish:

@@ -234,7 +234,14 @@ TABLE: dict[str, list[Happening]] = {
         *((naming("app/1"), [1], []), (naming("app/2"), [2], []), (naming("app/3"), [0], [2, 1])),
     ],
     "a message handed out again": [
-        *(ONE, handed(ONE, "app"), handed(ONE, "app", again=True), (naming("app"), [0], [2, 1])),
+        *(ONE, handed(ONE, "app"), handed(ONE, "app", again=True), (naming("app"), [2], [])),
+    ],
+    "a message handed out again on another channel": [
+        *(ONE, handed(ONE, "app/1"), handed(ONE, "app/2", again=True)),
+        *((naming("app/2"), [2], []), (naming("app/3"), [0], [2, 1])),
+    ],
+    "a message in two queues of a program on one channel": [
+        *(BOTH, handed(BOTH, "app", "q"), handed(BOTH, "app", "r"), (naming("app"), [0], [2, 1])),
     ],
     "two messages with one id": [
         *(ONE, TWO, handed(ONE, "app"), handed(TWO, "app", "r"), (naming("app"), [], [3, 2])),

@@ -85,6 +85,7 @@ class Store:
                     event.height,
                     event.reference,
                     event.cause if isinstance(event.record, Deliver) else event.reference,
+                    event.record.queue,
                     self._led_to(event),
                 )
                 for event in self.events

@@ -206,7 +206,7 @@ async def _named(
     its, channels, message = tables.events.c, tables.channels.c, tables.events.alias("message").c
     query = (
         select(
-            *(its.id, its.ids, its.type, its.cause_id, message.clock, message.lamport),
+            *(its.id, its.ids, its.type, its.cause_id, its.queue, message.clock, message.lamport),
             *(its.participant, its.channel, channels.connection, its.height),
             *(its.clock, its.lamport),
         )
@@ -225,7 +225,19 @@ async def _named(
     newest_first = []
     connections: dict[str, str] = {}
     async for row in _rows(connection, query):
-        event_id, ids, type_, cause, cause_clock, cause_lamport, *who, height, clock, lamport = row
+        (
+            event_id,
+            ids,
+            type_,
+            cause,
+            queue,
+            cause_clock,
+            cause_lamport,
+            *who,
+            height,
+            clock,
+            lamport,
+        ) = row
         participant, channel_key, name = who
         this = reference(event_id, clock, lamport)
         message_: Reference | int | None = this
@@ -243,6 +255,7 @@ async def _named(
                 height=height,
                 reference=this,
                 message=message_,
+                queue=queue,
             )
         )
     oldest_first = newest_first[::-1]

@@ -3,7 +3,8 @@
 Headers say which message. Which delivery of it led to a publish, and which of several messages with
 one id, is known as far as deliveries can be told apart. In this order, those are meant:
 
-1. on the publish's channel, else on its connection, else to its participant;
+1. on the publish's channel, else on its connection, else to its participant, and of a copy that a
+   channel was handed again the last;
 2. for a reply, those that were not answered yet (and likewise of what is published again);
 3. where the participant was handed none, what it published itself;
 4. else those to its program, where the policy takes programs apart;
@@ -236,7 +237,7 @@ class Linker:
             own = [event for event in own if event.is_delivery] or own
             if not own:
                 return self._elsewhere(key, known, publishes, beside)
-        meant = own
+        meant = own = _in_hand(own)
         if own[0].is_delivery and (not is_copied or _are_of_one(own)):
             on_channel = [event for event in own if event.channel_key == channel_key]
             meant = on_channel or [each for each in own if each.connection == connection] or own
@@ -366,6 +367,19 @@ def _newest_of_each(meant: list[NamedEvent], number: int) -> list[NamedEvent]:
     for event in meant:
         newest.setdefault(id(event) if event.participant == number else (event.participant,), event)
     return [*newest.values()][:MOST_CANDIDATES]
+
+
+def _in_hand(own: list[NamedEvent]) -> list[NamedEvent]:
+    """Without deliveries whose copy was given back: the channel was handed it again since."""
+    last: dict[tuple[int, str | None], NamedEvent] = {}
+    kept = []
+    for event in own:
+        where = event.channel_key, event.queue
+        later = last.get(where)
+        if later is None or event.queue is None or not are_of_one_message(later, event):
+            kept.append(event)
+        last[where] = event
+    return kept
 
 
 def _left(meant: list[NamedEvent], own: list[NamedEvent], kind: int) -> list[NamedEvent]:
