@@ -117,6 +117,17 @@ class LoggedProgram:
         """Declare all queues and exchanges."""
         await self._topology.declare(self._open)
 
+    async def introduce(self) -> None:
+        """Publish a message and take it: who does both is for the service no part of another."""
+        self._messages += 1
+        body, queue = f"{self.name}/{self._messages}", self._topology.taken_from[0]
+        act = self._log.publish(self.name, body, "", queue, session=self._session)
+        self._tick(act)
+        await self._send(Message(body.encode()), act)
+        held = await self._take(queue)
+        if held is not None:
+            await self._settle(held, ActKind.acknowledge)
+
     async def act(self, draw: random.Random) -> None:
         """Do something."""
         if self._in_hand and (len(self._in_hand) >= MOST_IN_HAND or draw.random() < 0.4):

@@ -72,6 +72,8 @@ class Round:
             for each in programs:
                 await stack.enter_async_context(each.running())
             await programs[0].declare()
+            for each in programs:
+                await each.introduce()
             killing = asyncio.create_task(self._kill())
             if self._is_alone:
                 for _ in range(self._actions):
