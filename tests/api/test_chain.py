@@ -15,6 +15,7 @@ from tests.api.story import (
     AUDIT,
     AUDITED,
     BILLED,
+    BILLING,
     BINARY,
     INVOICED,
     ORDERED,
@@ -210,3 +211,22 @@ async def test_what_came_after_a_delivery_of_a_publish_that_was_not_seen_is_unkn
         " 2 it is unknown, because the publish of a delivery in their past was not seen"
     )
     assert ids(answer, "items") == [STRAY, later]
+
+
+async def test_a_delivery_that_may_be_of_several_publishes_is_one_of_equal_messages(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    one, other, handed = await world.tell(
+        publish(SHOP, "equal", "equals"),
+        publish(BILLING, "equal", "equals"),
+        deliver(AUDIT, "equal", "equals"),
+    )
+    assert (await client.get(f"/itc_db/events/{handed}")).json()["candidates"] == 2
+    for publisher in (one, other):
+        for url in ("compare", "chain"):
+            said = (await client.get(f"/itc_db/{url}/{publisher}/{handed}")).json()
+            assert said["answer"] == "may have"
+            assert said["sentence"] == (
+                f"event {publisher} happened before event {handed}, and may have influenced it;"
+                f" event {handed} is a delivery of one of 2 equal messages"
+            )

@@ -246,3 +246,15 @@ def test_that_nothing_else_had_a_part_is_not_said(
     causes = section(page, "Causes")
     expect(causes).to_contain_text("1 caused this.")
     expect(causes).not_to_contain_text("nothing else")
+
+
+def test_a_delivery_that_may_be_of_several_publishes_says_of_how_many(
+    demo: Served, open_page: OpenPage
+) -> None:
+    event = next(e for e in demo.world.events if e.received)
+    page = open_page(demo)
+    change_answers(page, f"**/itc_db/events/{event.id}?*", lambda said: {**said, "candidates": 2})
+    change_answers(page, f"**/itc_db/events/{event.id}", lambda said: {**said, "candidates": 2})
+    page.goto(f"{demo.url}/#/events?event={event.id}&live=off")
+    drawer = page.get_by_role("complementary")
+    expect(drawer.get_by_text("one of 2 equal messages", exact=True)).to_be_visible()
