@@ -20,6 +20,8 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app, reports
+from app.cli.conversations import _delivery_line as delivery_line
+from app.cli.events import _by as said_of_step
 from app.cli.events import _row as event_row
 from app.cli.exits import Exit
 from app.cli.output import printable
@@ -925,3 +927,19 @@ async def test_a_service_says_what_it_has_and_that_its_broker_is_away(tmp_path: 
     await process.communicate()
 
     assert "hush" not in said
+
+
+def test_steps_and_deliveries_say_what_the_broker_did() -> None:
+    steps = [
+        {"how": "rejected", "rule": None, "kind": None},
+        {"how": "link", "rule": "rpc", "kind": "reply"},
+        {"how": "message", "rule": None, "kind": None},
+    ]
+    assert [*map(said_of_step, steps)] == ["rejected", "reply, named by rpc", "received"]
+    delivery = {"event": 4, "participant": 2, "queue": "dead", "match": "dead_lettered"}
+    delivery |= {"critical": True, "offset": 1.0, "queued": 0.5, "handled": None}
+    delivery["acts"] = [{"cause": 3, "kind": "rejected"}, {"cause": 2, "kind": "overflow"}]
+    line = delivery_line(delivery, "", {2: "billing"})
+    assert line.endswith(
+        "dead → billing, queued 500 ms, after it died, rejected at 3, pushed out by 2 (4)"
+    )
