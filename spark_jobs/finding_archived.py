@@ -124,7 +124,7 @@ def _doubtful(
         ).to_pylist()
     )
     found = DoubtfulSpan([*islice(doubtful, MOST_DOUBTFUL)])
-    last = _read(archive, database, ("clock",), last_id, last_id)
+    last = _read(archive, database, ("id", "clock"), last_id, last_id)
     [clock] = [each for batch in last for each in batch.column("clock").to_pylist()]
     return found.behind(first_id, last_id, clock)
 

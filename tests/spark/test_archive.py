@@ -102,6 +102,8 @@ def plain(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Prun
     """Nobody has gone, so clocks say the same before and after."""
     folder = tmp_path_factory.mktemp("plain")
     history = random_history(random.Random(11), 480, present=5, churn=0)
+    for row in history.rows[::7]:
+        row["doubtful"] = row["type"] == 1
     whole, url = history.write(folder / "whole.db"), history.write(folder / "store.db")
     archive(spark, url, folder / "archives", history.rows[CUT]["recorded_at"])
     prune(folder / "store.db", CUT)
@@ -262,6 +264,25 @@ def test_concurrent_events_over_the_border(pruned: Pruned, export: Export) -> No
     first = next(each for each in range(1, CUT) if each not in pruned.history.past[last])
     summary = export(first, last)
     assert (summary.relation.name, summary.file) == ("concurrent", None)
+
+
+def test_what_is_behind_a_doubtful_delivery_is_unknown_from_archives_too(
+    spark: SparkSession, plain: Pruned, tmp_path: Path
+) -> None:
+    history, seen = plain.history, set[str]()
+    for first in range(CUT - 12, CUT):
+        for last in (CUT - 1, CUT + 4):
+            if first >= last or first in history.past[last]:
+                continue
+            request = ChainRequest(
+                DatabaseAddress.from_url(plain.url), first, last, tmp_path / "chain.jsonl",
+                FORMATS["jsonl"], archives=plain.archives,
+            )  # fmt: skip
+            answer = run(spark, request).answer
+            is_behind = history.is_behind_doubtful(first, last)
+            assert answer == ("unknown" if is_behind else "cannot have")
+            seen.add(answer)
+    assert seen == {"unknown", "cannot have"}
 
 
 def test_clocks_tell_nothing_of_participants_that_are_not_stored_any_more(
