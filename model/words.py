@@ -57,7 +57,10 @@ ACTS = {
 }
 """What stands for the name of a rule where none of links is meant: equal messages, and what the
 broker did."""
-
+MEANWHILE = "meanwhile"
+"""What stands there for the last event of whoever gave a copy back or rejected it, as of when that
+was handed over again: until then it may have done so. It goes by the policy, and is found anew.
+"""
 
 LINKED = (EdgeKind.parent, EdgeKind.reply, EdgeKind.forward)
 """The kinds of what messages name."""

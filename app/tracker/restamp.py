@@ -25,7 +25,7 @@ from app.tracker.quiet import Quiet
 from app.tracker.records import Channel, Deliver, Publish, Record
 from app.tracker.step import Steps
 from app.tracker.tracker import encode_state, read_state
-from model.words import ACTS, EdgeKind, Way
+from model.words import ACTS, MEANWHILE, EdgeKind, Way
 
 _ACTS = {name: kind for kind, name in ACTS.items()}
 
@@ -54,7 +54,7 @@ class StoredLink(msgspec.Struct, frozen=True):
     @property
     def is_act(self) -> bool:
         """Whether no rule of links says so: messages are equal, or the broker acted."""
-        return self.rule in _ACTS
+        return self.rule in _ACTS or self.rule == MEANWHILE
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
@@ -334,15 +334,22 @@ class Restamper:
         return (self._read_cut if event.message.is_cut else self._linker.read)(record)
 
     def _influences(
-        self, acts: Iterable[StoredLink], known: Mapping[int, Reference]
+        self, acts: Sequence[StoredLink], known: Mapping[int, Reference]
     ) -> Iterator[Influence]:
-        """What the broker did, with whoever had it do so by the new policy."""
-        for act in acts:
+        """What the broker did, with whoever had it do so by the new policy.
+
+        What somebody did meanwhile is found anew from that; of a delivery that retention has
+        removed it is all that is left.
+        """
+        said = [act for act in acts if act.rule != MEANWHILE]
+        left = [act for act in acts if act.rule == MEANWHILE]
+        for act in said if len(left) <= len(said) else acts:
             cause = self._reference(act.cause, known)
             acting = self._acting.get(act.channel_key)
             if cause is not None and acting is not None:
+                kind = _ACTS.get(act.rule, EdgeKind.returned)
                 is_certain = act.kind != EdgeKind.candidate
-                yield Influence(_ACTS[act.rule], cause, acting[1].number, is_certain)
+                yield Influence(kind, cause, acting[1].number, is_certain)
 
     def _links(
         self,

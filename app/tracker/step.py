@@ -14,7 +14,7 @@ from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Names
 from app.tracker.participants import Participant, ParticipantRegistry
 from app.tracker.records import Deliver, Publish, Record
-from model.words import ACTS, EdgeKind, Way
+from model.words import ACTS, MEANWHILE, EdgeKind, Way
 
 # An enum's member by its name takes three times as long as a global.
 _KNOWN = Way.known
@@ -112,6 +112,8 @@ class Steps:
             if kind in _ANY_TIME or (kind is _PUSHED and not certain):
                 holder = self._numbered(number)
                 if holder is not None and (last := holder.last) is not None:
+                    if cause is not None:
+                        rule = MEANWHILE
                     found.setdefault((last.id or -id(last), rule), Edge(last, rule, _CANDIDATE))
         return [*found.values()]
 
