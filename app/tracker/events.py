@@ -253,7 +253,8 @@ class RestorePoint(msgspec.Struct):
 
     ``participants`` come with stamp and id of their last event, which the store looks up;
     ``handovers`` are the last matched deliveries, ``named`` the last events that have keys, oldest
-    first, as many as the tracker asked for.
+    first, as many as the tracker asked for; ``kept`` are the last publishes that an exchange
+    may keep, each with its mark, oldest first.
     The rest is for whoever feeds the tracker: the ``window`` and the ``ledger`` that came with the
     last batch, the last event's id (0 before the first) and when it was recorded (before the
     first, when the trace was made); the ``link_rules`` in force, and those that its virtual host
@@ -272,3 +273,4 @@ class RestorePoint(msgspec.Struct):
     named: list[NamedEvent] = []
     link_rules: tuple[TraceRule, ...] = ()
     own_rules: tuple[Rule, ...] = ()
+    kept: list[tuple[bytes, Reference]] = []

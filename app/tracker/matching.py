@@ -27,7 +27,7 @@ that place is handed the same publish, equal messages or not, as a first deliver
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -195,6 +195,7 @@ class Matcher:
         # now, and of before that.
         self._published: dict[bytes, tuple[Reference, ...]] = {}
         self._published_before: dict[bytes, tuple[Reference, ...]] = {}
+        self.noted = 0  # how many in all
         self._knows_published = True  # and has forgotten none
         self._since = 1  # copies from this number on are known to their queues, and who pushed them
         self._next_copy = 1
@@ -220,8 +221,19 @@ class Matcher:
         """The number that the next copy gets."""
         return self._next_copy
 
-    def restore(self, next_copy: int, copies: list[PendingCopy], handovers: list[Handover]) -> None:
-        """Fill the memories from a checkpoint; both lists oldest first."""
+    def restore(
+        self,
+        next_copy: int,
+        copies: list[PendingCopy],
+        handovers: list[Handover],
+        kept: Sequence[tuple[bytes, Reference]] = (),
+        noted: int = 0,
+    ) -> None:
+        """Fill the memories from a checkpoint; all lists oldest first.
+
+        ``kept`` are the last publishes that an exchange may have kept, each with its mark, of
+        ``noted`` in all.
+        """
         self._next_copy = self._stored = next_copy
         self._forgot_before = self.copies_dropped > 0
         for copy in copies:
@@ -233,7 +245,13 @@ class Matcher:
             state.pushers[copy.participant] = copy.number
             self._dropped_until = self._dropped_until or copy.recorded_at
         self._since = next_copy
-        self._knows_published = False
+        of_now = noted % MOST_PUBLISHED
+        known = min(noted, MOST_PUBLISHED + of_now)
+        last = kept[len(kept) - known :] if len(kept) > known else kept
+        for at, (mark, cause) in enumerate(last, of_now - len(last)):
+            _note(self._published_before if at < 0 else self._published, mark, cause)
+        self.noted = noted
+        self._knows_published = noted < 2 * MOST_PUBLISHED and len(last) == noted
         for each in handovers:
             holding = _Holding(each.cause, 0, each.candidates, each.delivery, each.participant)
             holding.has_brought = each.has_brought
@@ -251,7 +269,7 @@ class Matcher:
         if not self._takes.is_all:
             queues = tuple(filter(self._takes.deliveries, queues))
         cause.waiting += len(queues)
-        if publish.exchange or not queues:
+        if publish.exchange or not publish.routed_queues:
             self._note_kept(mark[:BYTES], cause)
         expires = 0 if "expiration" not in publish.properties else _expires(publish, now)
         for queue in queues:
@@ -441,8 +459,9 @@ class Matcher:
         An exchange may hand out later what went nowhere, or elsewhere (`x-recent-history`, delays).
         With an id it is that message; without one it may be another that is equal.
         """
-        published = self._published.get(mark) or self._published_before.get(mark)
-        if published is None:
+        both = self._published_before.get(mark, ()) + self._published.get(mark, ())
+        published = both[-MOST_CANDIDATES:]
+        if not published:
             if self._knows_published or not deliver.exchange or newest_death(deliver) is not None:
                 return None
             unmatched = self._unmatched(deliver)
@@ -821,9 +840,9 @@ class Matcher:
 
     def _note_kept(self, mark: bytes, cause: Reference) -> None:
         """Note a publish that the broker may hand out at any time."""
-        equal = self._published.get(mark) or self._published_before.pop(mark, ())
-        self._published[mark] = (*equal, cause)[-MOST_CANDIDATES:]
-        if len(self._published) >= MOST_PUBLISHED:
+        _note(self._published, mark, cause)
+        self.noted += 1
+        if self.noted % MOST_PUBLISHED == 0:
             self._knows_published &= not self._published_before
             self._published, self._published_before = {}, self._published
 
@@ -892,6 +911,10 @@ class Matcher:
                 self._forgotten.add(copy.queue)
             else:
                 self._forgot_before = True
+
+
+def _note(published: dict[bytes, tuple[Reference, ...]], mark: bytes, cause: Reference) -> None:
+    published[mark] = (*published.get(mark, ()), cause)[-MOST_CANDIDATES:]
 
 
 def _is_before(reference: Reference, event_id: int) -> bool:

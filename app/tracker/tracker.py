@@ -97,6 +97,7 @@ class TrackerState(msgspec.Struct):
     forgot_named: bool = False
     # Rules that hold since not long ago, and how many events there were before.
     young_rules: dict[str, int] = {}
+    kept: int = 0  # publishes that an exchange may have kept, in all
     are_bodies_read: bool = True
     taken: Selection = ALL
     taken_since: int | None = 0  # since after which event; None: what was queued before is not over
@@ -367,6 +368,7 @@ class Tracker:
                 heard=self._time.heard,
                 forgot_named=self._linker.has_forgotten,
                 young_rules=self._linker.young,
+                kept=self._matcher.noted,
                 are_bodies_read=self._linker.reads_bodies,
                 taken=self._takes.what,
                 taken_since=self._suspicion.since,
@@ -378,7 +380,9 @@ class Tracker:
         state = read_state(restored.state)
         self.counters = state.totals.counters
         self._matcher.copies_dropped = self.counters.copies_dropped
-        self._matcher.restore(state.next_copy, restored.copies, restored.handovers)
+        self._matcher.restore(
+            state.next_copy, restored.copies, restored.handovers, restored.kept, state.kept
+        )
         try:
             pool = IdPool.load(state.pool)
         except MalformedError as error:

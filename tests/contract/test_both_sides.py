@@ -56,7 +56,7 @@ async def test_an_export_says_of_every_event_what_the_api_says(
     assert len(shown) == 150
     assert list(shown[0]) == list(SHOWN)
     lines = exported(database_url)
-    assert [line.pop("links") for line in lines] == [[]] * 150
+    assert {link["rule"] for line in lines for link in line.pop("links")} <= {None}
     assert lines == shown
     if kept == 3:
         assert any(each["payload"] == "gr" for each in shown)

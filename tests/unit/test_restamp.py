@@ -257,7 +257,7 @@ def with_messages(events: Sequence[StampedEvent], most: int = 100) -> list[Store
     return [
         msgspec.structs.replace(
             row,
-            named=(),
+            named=tuple(link for link in row.named if link.is_act),
             message=StoredMessage(
                 event.record.routing_keys,
                 event.record.properties,

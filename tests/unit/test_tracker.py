@@ -22,6 +22,7 @@ from app.tracker import (
     matching,
 )
 from app.tracker.events import NamedEvent, Reference
+from app.tracker.fingerprint import BYTES
 from itc import Relation, compare
 from model.words import EdgeKind, Match
 from tests.unit.broker_model import Broker, Message, channel
@@ -90,6 +91,12 @@ class Store:
                 )
                 for event in self.events
                 if event.names.ids
+            ],
+            kept=[
+                (event.fingerprint[:BYTES], event.reference)
+                for event in self.events
+                if isinstance(event.record, Publish)
+                if event.record.exchange or not event.record.routed_queues
             ],
         )
 

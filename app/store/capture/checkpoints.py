@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, TypeAlias
 
-from sqlalchemy import Select, and_, func, select
+from sqlalchemy import Select, and_, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
@@ -23,8 +23,9 @@ from app.tracker.events import (
     Reference,
     RestorePoint,
 )
-from app.tracker.fingerprint import brings_deaths
+from app.tracker.fingerprint import BYTES, brings_deaths
 from app.tracker.links.names import KEY_BYTES
+from app.tracker.matching import MOST_PUBLISHED
 from app.tracker.records import Channel
 from app.tracker.tracker import Bounds
 from itc import Stamp, unpack
@@ -32,6 +33,9 @@ from model.words import EdgeKind, EventType, Match
 
 # Rows that are read at once: in between, the event loop can do other work.
 CHUNK = 1_000
+
+# So many events back, publishes that an exchange may keep are looked for.
+LOOK_BACK = 20 * MOST_PUBLISHED
 
 # Events that later messages may name, if the caller does not say how many.
 NAMED = Bounds().named
@@ -79,6 +83,7 @@ class Checkpoints(Subject):
             named=await _named(connection, trace_id, named, references),
             link_rules=tuple(each.rule for each in await link_rules.held(connection, trace_id)),
             own_rules=tuple(await link_rules.own(connection, trace_id)),
+            kept=await _kept(connection, trace_id, last_event_id, references),
         )
 
 
@@ -196,6 +201,24 @@ async def _handovers(
         elif candidates is None:
             candidates = 0
         newest_first.append(Handover(queue, mark, publish, delivery, who, candidates, has_brought))
+    return newest_first[::-1]
+
+
+async def _kept(
+    connection: AsyncConnection, trace_id: int, last: int, reference: References
+) -> list[tuple[bytes, Reference]]:
+    """The last publishes that an exchange may keep, each with its mark, oldest first."""
+    its = tables.events.c
+    query = (
+        select(its.fingerprint, its.id, its.clock, its.lamport)
+        .where(its.trace_id == trace_id, its.type == int(EventType.published))
+        .where(or_(its.exchange != "", its.routed_queues == "[]"), its.id > last - LOOK_BACK)
+        .order_by(its.id.desc())
+        .limit(2 * MOST_PUBLISHED)
+    )
+    newest_first = [
+        (mark[:BYTES], reference(*event)) async for mark, *event in _rows(connection, query)
+    ]
     return newest_first[::-1]
 
 
