@@ -111,11 +111,16 @@ class Steps:
                 found.setdefault((cause.id or -id(cause), rule), edge)
             if kind in _ANY_TIME or (kind is _PUSHED and not certain):
                 holder = self._numbered(number)
-                if holder is not None and (last := holder.last) is not None:
+                last = None if holder is None else holder.last
+                if last is not None and not (cause is not None and _is_one(last, cause)):
                     if cause is not None:
                         rule = MEANWHILE
                     found.setdefault((last.id or -id(last), rule), Edge(last, rule, _CANDIDATE))
         return [*found.values()]
+
+
+def _is_one(one: Reference, other: Reference) -> bool:
+    return one is other or (one.id is not None and one.id == other.id)
 
 
 def _found_alone(names: Names) -> Names:

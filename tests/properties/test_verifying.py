@@ -25,8 +25,8 @@ def test_nothing_is_wrong_with_what_is_true(seed: int, which: int, sure: bool) -
     assert [*faults(manifest, rows)] == []
 
 
-HISTORY = doubtful_history(random.Random(12), 160, present=5)
-START = 48
+HISTORY = doubtful_history(random.Random(1), 160, present=5)
+START = 35
 
 
 @given(st.integers(0, 2**32), st.sampled_from(["caused", "may_have", "cannot_have", "unknown"]))

@@ -144,9 +144,9 @@ def test_the_story_from_sign_in_to_the_downloaded_chain(
     expect(page.locator(".pair-word")).to_have_text("happened before")
 
     page.get_by_role("group", name="Chain by").get_by_role("button", name="Any").click()
-    expect(page.locator(".chain-step")).to_have_count(20)
+    expect(page.locator(".chain-step")).to_have_count(21)
     lines = exported(page, tmp_path, ".jsonl").read_text().splitlines()
-    expect(page.locator(".chain-step")).to_have_count(20)
+    expect(page.locator(".chain-step")).to_have_count(21)
     expect(page.locator(".chain-step .number").first).to_have_text(first)
     expect(page.locator(".chain-step .number").last).to_have_text(last)
     shown = page.locator(".chain-step .number").all_inner_texts()
