@@ -83,7 +83,7 @@ class Application:
         self.messages: list[Message] = []
 
     def records(self) -> Iterator[Record]:
-        """What the broker traces."""
+        """Yield the records that the broker traces."""
         soon: list[tuple[float, int, Message | int]] = []  # an order comes, a message was handled
         for order in range(self._orders):
             at = order / self._at_once + self._dice.random() / self._at_once
@@ -115,7 +115,7 @@ class Application:
         return [Message(order, "orders", "front")]
 
     def _next(self, message: Message) -> list[Message]:
-        """What handling a message leads to."""
+        """Return the messages that handling a message leads to."""
         if self._name == "rpc":
             reply = Message(message.order, message.by, message.to, (message,))
             return [reply] if message.to == "orders" else []
@@ -160,7 +160,7 @@ class Application:
         return str(UUID(int=self._dice.getrandbits(128), version=4))
 
     def _write(self, message: Message) -> None:
-        """What the message says: what all do, and the key."""
+        """Write the message's properties and body: what all of them say, and the key."""
         now = (FIRST_TIME + (self._records - 1) * STEP) / 1e6
         self._counters[message.by] += 1
         tenant = f"tenant-{message.order * 7919 % TENANTS}"

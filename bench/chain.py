@@ -75,7 +75,7 @@ def timed(work: Callable[[], Result], rounds: int = ROUNDS) -> tuple[float, Resu
 
 
 def size_of(plan: Plan) -> int:
-    """How many events the planned chain has."""
+    """Count the events of the planned chain."""
     return sum(each.events for each in plan.ranges or [])
 
 

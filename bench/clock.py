@@ -130,7 +130,7 @@ def everybody_to_hub(chance: random.Random, participants: int, messages: int) ->
 
 @dataclass(frozen=True)
 class Workload:
-    """How many participants, and the messages between them: first, and then in each round."""
+    """A number of participants, and the messages between them: first, and then in each round."""
 
     name: str
     participants: int
@@ -188,7 +188,7 @@ class Side:
 
 
 def play(connection: Connection, workload: Workload, clock: int, tuned: bool) -> None:
-    """What the process of a side does."""
+    """Run the process of one side."""
     if tuned:
         tune_garbage_collection()
     world = workload.start(CLOCKS[clock])

@@ -93,7 +93,7 @@ def _rows(connection: Connection, table: str) -> list[dict[str, int]]:
 
 
 def by_walk(connection: Connection, ends: tuple[int, int]) -> int:
-    """How many events the chain along links has, through the index."""
+    """Count the events of the chain along links, found through the index."""
     span = Ways(connection, 1, ends, Via.links).between()
     return 0 if span is None else int(chain_of(span, Via.links).sum())
 
@@ -105,7 +105,7 @@ def by_scan(connection: Connection, ends: tuple[int, int]) -> int:
 
 
 def by_clocks(connection: Connection, ends: tuple[int, int]) -> int:
-    """How many events the chain by clocks has, looked up and listed."""
+    """Count the events of the chain by clocks, looked up and listed."""
     history = History(connection)
     plan = make_plan(history, *ends, "ranges")
     return len(history.members(plan.start.trace, Ranges.of(plan.ranges or []))[0])

@@ -22,7 +22,7 @@ BEGIN = 1_767_268_800 * SECOND  # 2026-01-01T12:00:00Z
 
 
 class Fault(enum.StrEnum):
-    """What is wrong with an order."""
+    """A fault of an order."""
 
     missing = "its invoice is missing"
     twice = "it was shipped twice"

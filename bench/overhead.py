@@ -197,7 +197,7 @@ def table(seen: Sequence[Seen]) -> list[str]:
 
 
 def markers(version: str) -> tuple[str, str]:
-    """What stands before and behind the table of a broker's series, as 4.3, in a document."""
+    """Return the lines before and behind the table of a broker's series, as 4.3, in a document."""
     series = ".".join(version.split(".")[:2])
     return f"<!-- bench.overhead {series}: begin -->", f"<!-- bench.overhead {series}: end -->"
 

@@ -154,7 +154,7 @@ def turn(
 
 
 async def _waiting(broker: Broker, vhost: str) -> int:
-    """How many messages the trace queue has, asked of itself: statistics are late."""
+    """Ask the trace queue itself for its number of messages: statistics are late."""
     async with await aio_pika.connect(broker.amqp_url(vhost)) as connection:
         channel = await connection.channel()
         queue = await channel.declare_queue(UNREAD, passive=True)

@@ -85,7 +85,7 @@ async def playing(broker: Broker, consumer: str, what: Sequence[Arrival]) -> Asy
 
 
 class _Stage:
-    """What is played on one connection, and how far it is."""
+    """One connection's part of what is played, and its progress."""
 
     def __init__(self, frames: Callable[[int], list[bytes]], writer: StreamWriter) -> None:
         self._frames = frames

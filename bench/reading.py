@@ -71,7 +71,7 @@ class Served(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What an answer took: seconds, and seconds of the service's processor time."""
+    """The cost of an answer: seconds, and seconds of the service's processor time."""
 
     seconds: float
     processor: float
@@ -109,7 +109,7 @@ def serving(named: str) -> Iterator[Served]:
 
 
 def questions_of(client: httpx.Client) -> dict[str, Question]:
-    """What a store is asked: of the conversation that it was made for, or else all the others."""
+    """Return questions for a store: of the conversation that it was made for, or all the others."""
     found = client.get("/itc_db", params={"correlation_id": HUNDRED, "page_size": 1}).json()
     if not found:
         return QUESTIONS
@@ -121,7 +121,7 @@ def questions_of(client: httpx.Client) -> dict[str, Question]:
 
 
 def processor_seconds(pid: int) -> float:
-    """What all threads of a process have taken so far."""
+    """Add up the time of all threads of a process so far."""
     times = (each.read_text() for each in Path(f"/proc/{pid}/task").glob("*/schedstat"))
     return sum(int(each.split()[0]) for each in times) / 1e9
 

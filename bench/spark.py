@@ -93,7 +93,7 @@ def timed_job(worker: subprocess.Popen[str], number: int, request: dict[str, Any
 
 
 def processor_seconds() -> float:
-    """What this process and all that it started, and that still runs, have used."""
+    """Add up the time used by this process and by all that it started and that still run."""
     total = 0
     for process in family():
         try:

@@ -45,7 +45,7 @@ CASES: list[Case] = [(b, store, how) for b in BROKERS for store in STORES for ho
 
 
 class Drain(msgspec.Struct):
-    """How fast it was, and how much processor time it took."""
+    """The rate at which messages were taken, and the processor time it took."""
 
     rate: float  # messages a second
     broker: float  # µs a message
@@ -134,7 +134,7 @@ print(rounds)
 
 
 def computed(processes: int) -> int:
-    """How many rounds of plain computing this many processes do together in a few seconds."""
+    """Count the rounds of plain computing that this many processes do together in a few seconds."""
     command = [sys.executable, "-c", COMPUTE]
     children = [
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)

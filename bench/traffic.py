@@ -27,7 +27,7 @@ _SENT = struct.Struct("!d")
 
 
 class Traffic(msgspec.Struct, frozen=True):
-    """What applications saw. Messages/s; times in ms; ``busy`` is this process's share of a core.
+    """Figures of applications: messages/s; times in ms; ``busy`` is this process's share of a core.
 
     Near 1 the load generator itself was the limit.
     """

@@ -47,7 +47,7 @@ QUIET_SECONDS = 300.0  # for all to be stored, and for the audit to know it
 
 
 class Flood(NamedTuple):
-    """What came of one. ``suspected`` is the most that was suspected to be missing meanwhile."""
+    """The outcome of a flood. ``suspected`` is the most suspected to be missing meanwhile."""
 
     seconds: float
     stored: int
@@ -58,12 +58,12 @@ class Flood(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether all is stored, and nothing said to be missing."""
+        """Tell whether all is stored, and nothing said to be missing."""
         return self.stored == self.published and not self.gaps and not self.audit["missing"]
 
     @property
     def is_known(self) -> bool:
-        """Whether something is missing, and a gap that is certain says so."""
+        """Tell whether something is missing, and a gap that is certain says so."""
         known = [gap for gap in self.gaps if not gap["suspected"] and gap["until"]]
         return self.stored < self.published and bool(known)
 

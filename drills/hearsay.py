@@ -42,7 +42,7 @@ class Told(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """What a publish names: the headers and properties that say so, and the clocks it comes after.
+    """The causes that a publish names: headers and properties that say so, and clocks before it.
 
     ``routing_key`` is where a reply has to go.
     """
@@ -54,7 +54,7 @@ class Cause(NamedTuple):
 
 
 class Hearsay:
-    """What has been told to everybody."""
+    """The messages that everybody was told of."""
 
     def __init__(self) -> None:
         self._told: list[Told] = []
@@ -65,7 +65,7 @@ class Hearsay:
         self._told.append(told)
 
     def cause(self, random_: random.Random, name: str, place: str) -> Cause | None:
-        """What a client at a place names this time: nothing, some messages, or a request."""
+        """Choose what a client at a place names: nothing, some messages, or a request."""
         heard = self._heard(random_, name) if random_.random() < 0.5 else []
         if not heard:
             return None

@@ -40,7 +40,7 @@ class Report(NamedTuple):
 
     @property
     def wrong(self) -> int:
-        """How many errors there are."""
+        """The number of errors."""
         return self.lost + self.doubled + self.wrong_stamps
 
 
@@ -72,7 +72,7 @@ async def oracle(broker: Broker, vhost: str) -> AsyncIterator[list[Record]]:
 
 
 def _is_services(record: Record, user: str) -> bool:
-    """Whether a record is of the service's own messages: marks, and the sentinel in its queue."""
+    """Tell whether a record is of the service's own: marks, and the sentinel in its queue."""
     if record.queue == TRACE_QUEUE or sentinel.is_about(record, TRACE_QUEUE, user):
         return True
     return mark_of(record, queue_prefix(TRACE_QUEUE), user) is not None
@@ -133,7 +133,7 @@ async def judged(
 
 
 def _is_wrong(event: Event, record: Record, tracker: Tracker) -> bool:
-    """Whether an event differs from what the tracker makes of its record, which comes next."""
+    """Tell whether an event differs from what the tracker makes of its record, the next one."""
     (right,) = tracker.apply(record, event.recorded_at)
     right.reference.id = event.id
     tracker.checkpoint()

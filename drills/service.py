@@ -141,7 +141,7 @@ class Service:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and has not ended."""
+        """Tell whether it was started and has not ended."""
         return self._process is not None and self._process.exit_code is None
 
     def end(self, number: signal.Signals, seconds: float = END_SECONDS) -> int:

@@ -114,7 +114,7 @@ class Member:
 
     @property
     def name(self) -> str:
-        """What the others call it."""
+        """The name that the others know it by."""
         return f"{os.uname().nodename}:{self.service.port}"
 
     async def kill(self) -> None:

@@ -45,7 +45,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Audit(NamedTuple):
-    """What the service's own audit says, and how far that is from the truth."""
+    """The result of the service's own audit, and how far that is from the truth."""
 
     line: str
     wrong: int

@@ -45,7 +45,7 @@ class Verdict(NamedTuple):
 
     @property
     def wrong(self) -> int:
-        """How many errors there are."""
+        """The number of errors."""
         return len(self.disagreements) + self.missing
 
 

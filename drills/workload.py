@@ -193,7 +193,7 @@ def event_name(event: Event) -> str:
 
 
 def relation(a: Clock, b: Clock) -> str:
-    """How two events are related by the clients' clocks."""
+    """Name the relation between two events by the clients' clocks."""
     behind = all(count <= b.get(who, 0) for who, count in a.items())
     ahead = all(count <= a.get(who, 0) for who, count in b.items())
     if behind and ahead:

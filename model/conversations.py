@@ -94,7 +94,7 @@ class How(NamedTuple):
 
 
 class BrokerAct(NamedTuple):
-    """What the broker did that led to a delivery: a copy's return, its rejection, an overflow."""
+    """An act of the broker that led to a delivery: a copy's return, its rejection, an overflow."""
 
     cause: Annotated[
         int, "The delivery that was given back or rejected, or the publish that was one too many."
@@ -139,7 +139,7 @@ class Delivery:
 
     @property
     def match(self) -> Match:
-        """How its publish was found."""
+        """The way its publish was found."""
         return self.it.match
 
     @property

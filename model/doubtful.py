@@ -83,7 +83,7 @@ class DoubtfulSpan(NamedTuple):
 
 
 class DoubtfulFuture(NamedTuple):
-    """What lies behind doubtful deliveries: from some event of each participant on, all."""
+    """The events behind doubtful deliveries: from some event of each participant on, all."""
 
     dots: Sequence[Dot]
     beyond: int | None

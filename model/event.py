@@ -263,12 +263,12 @@ class ShownField(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What it is called in a table's head."""
+        """Its heading in a table."""
         return self.shown.label
 
     @property
     def meaning(self) -> str:
-        """What it means, in a sentence."""
+        """Its meaning, in a sentence."""
         return self.shown.meaning
 
     @property

@@ -82,7 +82,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """What is signed."""
+    """The signature of a manifest."""
 
     signature: Signature
 
@@ -93,6 +93,6 @@ FIELDS = tuple(each.name for each in members(TouchedSummary))
 
 
 def signed_bytes(manifest: Mapping[str, Any]) -> bytes:
-    """What a manifest's signature is of: all of it but the signature, in one way of writing it."""
+    """Return what is signed: all of a manifest but the signature, in one way of writing it."""
     signed = {name: value for name, value in manifest.items() if name != SIGNATURE}
     return json.dumps(signed, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()

@@ -134,7 +134,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Quota:
-    """How much a folder of exports may hold: each of its files costs time when it is looked at."""
+    """The most that a folder of exports may hold: a look at it takes time for each of its files."""
 
     bytes: int
     files: int = 10_000

@@ -150,7 +150,7 @@ def _last_that_led(
     via: Via,
     shared: Mapping[int, Collection[Any]],
 ) -> int | None:
-    """What the publisher was handed last before a publish, in the same conversation."""
+    """Find what the publisher was handed last before a publish, in the same conversation."""
     if via is Via.any:
         return received[-1].id if received else None
     its = {*shared.get(publish.id, ())}

@@ -53,7 +53,7 @@ class PeriodSummary(Certainty):
 
 @dataclass(frozen=True, kw_only=True)
 class ConversationCounts:
-    """What went into an event log, and into spans."""
+    """Counts of what went into an event log, and into spans."""
 
     events: int
     conversations: int
@@ -62,14 +62,14 @@ class ConversationCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class SpanCounts(ConversationCounts):
-    """What went into spans."""
+    """Counts of what went into spans."""
 
     spans: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class SentCounts(SpanCounts):
-    """What was sent to the collector."""
+    """Counts of what was sent to the collector."""
 
     refused: Annotated[int, "Spans that the collector says it refused."]
     refusal: str | None
@@ -77,7 +77,7 @@ class SentCounts(SpanCounts):
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentCounts:
-    """What went into an AsyncAPI document."""
+    """Counts of what went into an AsyncAPI document."""
 
     events: int
     channels: int

@@ -89,7 +89,7 @@ class Missing:
     missed: int
 
     def is_within(self, a: int, b: int) -> bool:
-        """Whether an answer about the events from one to the other, in either order, is about it.
+        """Tell whether an answer about the events from one to the other, in any order, is about it.
 
         As for `AssumedParticipant`: what a program hears beside its participant it hears all the
         time, and the messages that name no cause are those of which nothing tells.
@@ -116,7 +116,7 @@ class AssumedParticipant:
     last_event_id: int
 
     def is_within(self, a: int, b: int) -> bool:
-        """Whether an answer about the events from one to the other, in either order, is about it.
+        """Tell whether an answer about the events from one to the other, in any order, is about it.
 
         By the span of its events, though none of these need lie between the two.
         """
@@ -158,7 +158,7 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """How many links of an answer's span were found after their effects had been stamped."""
+    """Links of an answer's span that were found after their effects had been stamped."""
 
     vhost: str
     links: int

@@ -31,7 +31,7 @@ class TooFarError(Exception):
 
 
 class Frontier:
-    """What was reached from one end, and of that the ``level`` to go on from."""
+    """The events reached from one end, and of those the ``level`` to go on from."""
 
     def __init__(self, start: int, bound: int) -> None:
         """Go on up to ``bound``, the id of the other end."""

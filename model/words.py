@@ -72,7 +72,7 @@ How: TypeAlias = Literal["message", "link", "returned", "rejected", "overflow"]
 
 
 def how_of(kind: EdgeKind | None) -> How:
-    """What an edge of some kind is; of none, a message."""
+    """Return the word for an edge of some kind; without one it is a message."""
     if kind is None:
         return "message"
     return cast("How", kind.name) if kind in BY_BROKER else "link"

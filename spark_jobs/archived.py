@@ -110,7 +110,7 @@ class Archive:
         return all(part.links for part in self._parts(first_id, last_id))
 
     def fits(self, newest: tuple[int, int] | None) -> bool:
-        """Whether it belongs to a store, by the newest event up to ``through`` there: (id, time).
+        """Tell whether it is of a store, by the newest event up to ``through`` there: (id, time).
 
         Another store assigns the same ids again, and so does one restored from a backup.
         """

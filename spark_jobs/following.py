@@ -65,7 +65,7 @@ def leads(span: SpanColumns, via: Via) -> bool:
 
 
 def _steps(span: SpanColumns, via: Via) -> tuple[int, Longs, Longs]:
-    """How many places there are, and the steps between them in their order."""
+    """Return the number of places, and the steps between them in their order."""
     size = len(span.ids)
     # Views and no lists of them, which would take four times the memory.
     found = [_messages(span), span.links]

@@ -202,9 +202,9 @@ class History:
         return None if ids["first"] < 0 else (ids["first"], ids["last"])
 
     def prefix_before(self, trace: int, before: int, after_id: int) -> tuple[int, int, int] | None:
-        """What a trace stored after an id and before the first event recorded at ``before`` (µs).
+        """Find what a trace stored after an id and before the first event recorded at ``before``.
 
-        First id, last id and number of events; None if there are none.
+        First id, last id and number of events; None if there are none. ``before`` is in µs.
         """
         block = self.connection.rows(
             f"SELECT coalesce(min(number), -1) AS first FROM blocks WHERE latest >= {before}"

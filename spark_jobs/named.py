@@ -31,7 +31,7 @@ class NamedCause(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What is said of the step: the kind, and of a link its rule."""
+        """The words for the step: its kind, and a link's rule."""
         return (self.kind.name,) if self.rule is None else (self.kind.name, self.rule)
 
     def to_json(self) -> dict[str, int | str | None]:

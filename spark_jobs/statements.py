@@ -16,7 +16,7 @@ from model.words import Way
 
 
 class Question(NamedTuple):
-    """What a statement is about: a trace, and the first and the last event's id."""
+    """The subject of a statement: a trace, and the first and the last event's id."""
 
     trace: int | str
     first: int | str

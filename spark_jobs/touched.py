@@ -98,7 +98,7 @@ class By(NamedTuple):
 
 @dataclass(frozen=True)
 class TouchedRequest:
-    """What an event touched, as a file of one format; ``key_file`` signs its manifest."""
+    """A request for what an event touched, as a file; ``key_file`` signs its manifest."""
 
     database: DatabaseAddress
     event_id: int

@@ -88,7 +88,7 @@ class Ways:
 
 
 class _StoredFrontier(Frontier):
-    """What was reached from one end, and what that leads to."""
+    """The events reached from one end, with those that they lead to looked up in the store."""
 
     def __init__(
         self, connection: Connection, trace: int, start: int, bound: int, *, converses: bool
@@ -101,7 +101,7 @@ class _StoredFrontier(Frontier):
         self._begun: dict[tuple[int, bytes], int] = {}
 
     def following(self, most: int | None) -> set[int]:
-        """What the level leads to, not much more than ``most`` events."""
+        """Find what the level leads to, not much more than ``most`` events."""
         found: set[int] = set()
         for some in chunks(sorted(self.level), CHUNK):
             found |= self._ids(self._evident(_listed(some)), most)
@@ -132,7 +132,7 @@ class _StoredFrontier(Frontier):
         )
 
     def _parts(self, ids: str) -> Iterator[tuple[int, bytes, int, int]]:
-        """What is still to be read of conversations: (participant, conversation, after, before)."""
+        """Yield parts of conversations left to read: (participant, conversation, after, before)."""
         leads = EventType.received if self.towards == 1 else EventType.published
         rows = self._connection.rows(
             "SELECT s.event_id, e.participant, s.key FROM keys s JOIN events e ON e.id = s.event_id"

@@ -114,7 +114,7 @@ class _Words:
         self._subject, self._homes = subject, homes
 
     def type_of(self, schema: Schema) -> str:
-        """What a schema allows."""
+        """Describe what a schema allows."""
         if "$ref" in schema:
             return self._link(schema["$ref"].rpartition("/")[2])
         for several, between in (("anyOf", " or "), ("oneOf", " or "), ("allOf", " and ")):

@@ -62,7 +62,7 @@ class Naming(msgspec.Struct, frozen=True):
 
 
 class NamedBy(msgspec.Struct, frozen=True):
-    """What an event led to beside its message: the first 100, if it is ``truncated``."""
+    """The events that an event led to beside its message: the first 100, if it is ``truncated``."""
 
     links: list[Naming]
     truncated: bool

@@ -76,7 +76,7 @@ def client_name(given: str | None, properties: Mapping[str, str]) -> str | None:
 
 
 def shown_name(given: str) -> str:
-    """What a client calls its connection, for people: printable and bounded, else as it is."""
+    """Return a client's name for its connection: printable and bounded, else as it is."""
     return _cut(_read(given))
 
 

@@ -68,13 +68,13 @@ class Edge(msgspec.Struct, frozen=True, gc=False):
 
 
 class Influence(msgspec.Struct, frozen=True, gc=False):
-    """What led to a delivery beside its message, as the matching found it.
+    """An influence on a delivery beside its message, as the matching found it.
 
     ``kind`` is `candidate` for one of several equal messages, and otherwise the broker's act: of a
     copy that was returned or rejected, ``cause`` is its delivery to ``participant``, who may have
     done so at any time until now; of a copy that was pushed out, ``cause`` is a publish to the same
-    queue, None where it is not known which of the participant's. ``certain``: it is the only one
-    that can have.
+    queue, None where it is not known which of the participant's. ``certain``: nothing else can
+    have led to it.
     """
 
     kind: EdgeKind
@@ -84,7 +84,7 @@ class Influence(msgspec.Struct, frozen=True, gc=False):
 
 
 class Matched(msgspec.Struct, frozen=True, gc=False):
-    """What a delivery came from, as far as is known.
+    """The origin of a delivery, as far as it is known.
 
     ``cause`` is its publish, None where it is not certain which that is. ``guess`` is the one whose
     copy was taken, which is the oldest of equal ones; ``candidates`` is how many there are.

@@ -93,11 +93,11 @@ class Death(NamedTuple):
 
     @property
     def is_delivered_before(self) -> bool:
-        """Whether somebody was handed it, rather than that it expired or was pushed out."""
+        """Tell whether somebody was handed it; if not, it expired or was pushed out."""
         return self.reason in ("rejected", "delivery_limit")
 
     def before(self) -> Death | None:
-        """What stood there before the last time, None if that was the first."""
+        """Return the entry as it was before the last time, None if that was the first."""
         if type(self.count) is not int or self.count < 2:
             return None
         count = self.count - 1
@@ -121,7 +121,7 @@ class DeathOrigin(NamedTuple):
 
     @property
     def delivered_before(self) -> bool:
-        """Whether somebody was handed it in that queue, and rejected it."""
+        """Tell whether somebody was handed it in that queue, and rejected it."""
         return self.death.is_delivered_before
 
     @property

@@ -142,7 +142,7 @@ class _Queue(msgspec.Struct, gc=False):
 
 
 class _Letter(msgspec.Struct, gc=False):
-    """What a dead letter may be of: copies that somebody held, that died already, and that wait."""
+    """Copies that a dead letter may be of: those that somebody held, that died, and that wait."""
 
     origin: DeathOrigin
     held: dict[int, list[_Holding]]
@@ -316,7 +316,7 @@ class Matcher:
         return list(dict.fromkeys(found))
 
     def is_early(self, deliver: Deliver, mark: bytes) -> bool:
-        """Whether a delivery may have overtaken what leads to it: nothing seen so far explains it.
+        """Tell whether a delivery may have overtaken its causes: nothing seen so far explains it.
 
         A first delivery needs its copy; a redelivery, and a dead letter that was rejected, need
         the delivery before, or they would take the copy that it will look for. What is left out
@@ -454,7 +454,7 @@ class Matcher:
         return changes
 
     def _kept(self, deliver: Deliver, mark: bytes) -> Matched | None:
-        """What a delivery is of that no publish has put into its queue: the broker has kept it.
+        """Match a delivery that no publish has put into its queue: an exchange has kept it.
 
         An exchange may hand out later what went nowhere, or elsewhere (`x-recent-history`, delays).
         With an id it is that message; without one it may be another that is equal.
@@ -477,13 +477,13 @@ class Matcher:
         return Matched(_ROUTED, None, cause, those, candidates, is_doubtful=True)
 
     def _unmatched(self, deliver: Deliver) -> Matched:
-        """What is said of a delivery that nothing explains; yet it may be given back."""
+        """Note a delivery that nothing explains; yet it may be given back."""
         self._refilled(deliver.queue)
         self._holding = _Holding(_NOBODYS, candidates=0, death=newest_death(deliver))
         return _UNMATCHED
 
     def _looked_into(self, key: Key, deliver: Deliver, copy: PendingCopy) -> Matched:
-        """What else a first delivery may be than the only copy of its kind."""
+        """Match a first delivery to the only copy of its kind, and to what else it may be."""
         is_doubtful = deliver.redelivered  # it was held by somebody who is not known
         if self.copies_dropped and self._may_be_forgotten(deliver.queue):
             is_doubtful = True
@@ -499,7 +499,7 @@ class Matcher:
         return Matched(_ROUTED, None, cause, influences, others + 1, is_doubtful or is_more)
 
     def _one_of_equals(self, key: Key, deliver: Deliver, now: int) -> Matched:
-        """What a first delivery is where several equal copies wait."""
+        """Match a first delivery where several equal copies wait."""
         self._drop_gone(key, deliver, now)
         candidates, count, is_more = self._candidates(key)
         copy = self._take(key, deliver)
@@ -553,7 +553,7 @@ class Matcher:
         return newest, count, equals.is_more
 
     def _again(self, key: Key, deliver: Deliver) -> Matched | None:
-        """What led to a delivery that is flagged as handed over before, if it was seen."""
+        """Match a delivery that is flagged as handed over before, if that was seen."""
         death = newest_death(deliver)
         held = [
             each
@@ -579,7 +579,7 @@ class Matcher:
     def _of_held(
         self, key: Key, copies: dict[int, list[_Holding]], match: Match, kind: EdgeKind
     ) -> Matched:
-        """What led to a delivery of one of some copies that somebody held."""
+        """Match a delivery to one of some copies that somebody held."""
         is_one = len(copies) == 1
         # The least often handed over; among equals the newest, which is the first here.
         guess = min(copies.values(), key=len)[0]
@@ -594,7 +594,7 @@ class Matcher:
         return Matched(match, cause, guess.cause, influences, candidates, is_more)
 
     def _dead_letter(self, deliver: Deliver, key: Key, now: int) -> Matched | None:
-        """What led to a dead letter that is handed over for the first time, if that was seen."""
+        """Match a dead letter handed over for the first time, if what led to it was seen."""
         letter = self._letter(deliver, key, is_there=True)
         if letter is None:
             return None
@@ -654,11 +654,11 @@ class Matcher:
         )
 
     def _letter(self, deliver: Deliver, key: Key, *, is_there: bool = False) -> _Letter | None:
-        """What a dead letter may be of.
+        """Find the copies that a dead letter may be of.
 
-        No copy of which this letter was handed over before: within a queue one like it is of
-        another death. Unless there is nothing else and it ``is_there``, as a redelivery may have
-        overtaken it.
+        None of which this letter was handed over before: within a queue one like it is of another
+        death. Unless there is nothing else and it ``is_there``, as a redelivery may have overtaken
+        it.
         """
         handed: set[int] | None = None
         overtaken: _Letter | None = None
@@ -751,7 +751,7 @@ class Matcher:
         return copy
 
     def _reading(self, deliver: Deliver, mark: bytes, now: int) -> Matched:
-        """What was read from a stream: the place that was read before, or what comes next there."""
+        """Match what was read from a stream: from a place read before, or what comes next there."""
         place = (deliver.queue, handover_of(mark))
         # A place that the publish had itself: the queue is another, which hands it out once.
         if not deliver.redelivered and place in self._copies:
@@ -768,7 +768,7 @@ class Matcher:
         return self._dead_letter(deliver, place, now) or self._unmatched(deliver)
 
     def _read(self, keys: list[Key], deliver: Deliver) -> Matched:
-        """What was read at a place for the first time: one of the copies with these keys."""
+        """Match what was read at a place for the first time: one of the copies with these keys."""
         copies = {
             copy.number: copy
             for key in keys
@@ -792,7 +792,7 @@ class Matcher:
         return Matched(_ROUTED, None, oldest.cause, those, count, is_more)
 
     def _read_again(self, held: list[_Holding], deliver: Deliver, mark: bytes) -> Matched:
-        """What was read before at the same place, which nobody has to give back."""
+        """Match what was read before at the same place, which nobody has to give back."""
         copies = _by_copy(held)
         guess = min(copies.values(), key=len)[0]
         candidates = guess.candidates if len(copies) == 1 else len(copies)

@@ -294,7 +294,7 @@ class ParticipantRegistry:
         return {name: self._decided[name] for name in connections if name in self._decided}
 
     def ends_with(self, connection: str) -> bool:
-        """Whether somebody else may act once this connection has closed, if it is known here."""
+        """Tell whether somebody else may act once a known connection has closed."""
         channels = self._by_connection.get(connection)
         return channels is not None and self._identities.is_by_connection(channels[0])
 

@@ -55,7 +55,7 @@ class Quiet:
 
 
 class _Verdicts(dict[str, bool]):
-    """Whether a pattern covers a name, found out once for each name."""
+    """A pattern's verdict on each name, found once."""
 
     def __init__(self, pattern: re.Pattern[str]) -> None:
         super().__init__()

@@ -53,7 +53,7 @@ class StoredLink(msgspec.Struct, frozen=True):
 
     @property
     def is_act(self) -> bool:
-        """Whether no rule of links says so: messages are equal, or the broker acted."""
+        """Tell whether it comes from no rule of links: messages are equal, or the broker acted."""
         return self.rule in _ACTS or self.rule == MEANWHILE
 
 
@@ -336,7 +336,7 @@ class Restamper:
     def _influences(
         self, acts: Sequence[StoredLink], known: Mapping[int, Reference]
     ) -> Iterator[Influence]:
-        """What the broker did, with whoever had it do so by the new policy.
+        """Yield the broker's acts, with whoever had it act by the new policy.
 
         What somebody did meanwhile is found anew from that; of a delivery that retention has
         removed it is all that is left.

@@ -68,7 +68,7 @@ def covers(pattern: str, name: str) -> bool:
 
 
 class Takes:
-    """Whether something is taken, found out once for each name."""
+    """A selection's verdict on each name, found once."""
 
     def __init__(self, what: Selection = ALL) -> None:
         self.what = what

@@ -291,7 +291,7 @@ class Tracker:
 
     @property
     def is_taking_anew(self) -> bool:
-        """Whether other exchanges and queues are taken than before, and `take_since` is to come."""
+        """Tell whether other exchanges and queues are taken than before, until `take_since`."""
         return self._suspicion.since is None
 
     def take_since(self, event_id: int) -> None:

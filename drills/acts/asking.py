@@ -76,7 +76,7 @@ class Asked:
         """The acts that caused an act, of each that was asked for."""
 
     def relation(self, a: int, b: int) -> str:
-        """How the stamps of two acts are related."""
+        """Name the relation between the stamps of two acts."""
         return compare(self._stamps[a], self._stamps[b]).name
 
     async def ask_causes(self, numbers: Iterable[int]) -> None:

@@ -65,7 +65,7 @@ class Judge:
         self.steps: list[Influence] = []
         """The sure steps, between publishes and deliveries; a program's own are not among them."""
         self.past: list[Inheritance] = []
-        """What influenced each act; its own bit is not in it."""
+        """The acts that influenced each act; its own bit is not among them."""
         self._programs: defaultdict[str, list[tuple[int, Inheritance]]] = defaultdict(list)
         self._last: dict[str, int] = {}
         for act in log.acts:
@@ -77,11 +77,11 @@ class Judge:
         return [act for message in self.messages.values() for act in message.unexplained]
 
     def is_sure(self, a: int, b: int) -> bool:
-        """Whether an act influenced a later one for sure."""
+        """Tell whether an act influenced a later one for sure."""
         return bool(self.past[b].sure >> a & 1)
 
     def is_possible(self, a: int, b: int) -> bool:
-        """Whether an act may have influenced a later one."""
+        """Tell whether an act may have influenced a later one."""
         return bool(self.past[b].possible >> a & 1)
 
     def _judge(self, act: Act) -> None:
@@ -98,7 +98,7 @@ class Judge:
             self._programs[act.program].append((act.number, joined))
 
     def _so_far(self, program: str, before: int) -> Inheritance:
-        """What a program knew before this place in the log."""
+        """Return what a program knew before this place in the log."""
         for number, past in reversed(self._programs[program]):
             if number < before:
                 return past
@@ -242,7 +242,7 @@ class Judge:
         )
 
     def _was_kept(self, copy: Lineage) -> bool:
-        """Whether a copy's queue was bound only after its publish."""
+        """Tell whether a copy's queue was bound only after its publish."""
         return any(
             each.kind is ActKind.bind and each.queue == copy.queue
             for each in self._log.acts[copy.publish :]
@@ -266,10 +266,10 @@ class Judge:
 
 
 def _is_done(act: Act, place: int) -> bool:
-    """Whether the broker had done it at this place in the log."""
+    """Tell whether the broker had done it at this place in the log."""
     return act.until is not None and act.until <= place
 
 
 def _is_after(act: Act, other: Act) -> bool:
-    """Whether one act was begun when the broker had done the other."""
+    """Tell whether one act was begun when the broker had done the other."""
     return _is_done(other, act.number)

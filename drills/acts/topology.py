@@ -125,7 +125,7 @@ class Layout:
         return [Stay(queue, keys) for queue in self.routed(there.exchange, keys)]
 
     def gets_dead_letters(self, queue: str) -> bool:
-        """Whether a message that died elsewhere may come into a queue."""
+        """Tell whether a message that died elsewhere may come into a queue."""
         every = (*KEYS, *self.queues)
         return any(
             queue in (each.queue for each in self.after_death(Stay(name, every)))

@@ -27,7 +27,7 @@ class RoundResult:
     answers: Counter[str] = field(default_factory=Counter)  # of the sample
     caused: int = 0
     steps: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    """What is said of the sure steps of each situation."""
+    """The answers on the sure steps of each situation."""
     suspected: int = 0
     asked: int = 0
     false_cannot: Counter[str] = field(default_factory=Counter)
@@ -42,7 +42,7 @@ class RoundResult:
 
     @property
     def wrong(self) -> int:
-        """How many errors there are."""
+        """The number of errors."""
         return (
             self.false_cannot.total()
             + self.false_caused.total()
@@ -134,7 +134,7 @@ class Comparison:
         return outcome
 
     def _unknown_clocks(self) -> int:
-        """How often a program knew what the judge says that it cannot: the judge is wrong."""
+        """Count how often a program knew what the judge says that it cannot: the judge is wrong."""
         return sum(
             not (number - 1 == act.number or self._truth.is_possible(number - 1, act.number))
             for act in self._log.acts
@@ -159,7 +159,7 @@ class Comparison:
         return suspected
 
     async def _check_causes(self) -> None:
-        """What is said to have caused something must have been able to."""
+        """Check that whatever is said to have caused something can have caused it."""
         for b in self._numbers:
             for a in sorted(self._asked.caused[b]):
                 self.outcome.caused += 1

@@ -33,7 +33,7 @@ class Lineage(NamedTuple):
 
     @property
     def is_dead_letter(self) -> bool:
-        """Whether it died before."""
+        """Tell whether it died before."""
         return len(self.way) > 1
 
     def ancestors(self) -> Iterator[Lineage]:
@@ -43,7 +43,7 @@ class Lineage(NamedTuple):
 
 @dataclass(frozen=True)
 class Course:
-    """What has happened to a copy. ``died`` by rejection is the act's number, None by itself."""
+    """The course of a copy so far. ``died`` by rejection is the act's number, None by itself."""
 
     holders: tuple[int, ...] = ()
     is_held: bool = False
@@ -64,7 +64,6 @@ class PossibleWorld:
     of: dict[int, Lineage] = field(default_factory=dict)
 
     def course(self, copy: Lineage) -> Course:
-        """What has happened to a copy so far."""
         return self.copies.get(copy, FRESH)
 
     def but(self, copy: Lineage, course: Course) -> PossibleWorld:
@@ -169,7 +168,7 @@ class Worlds:
         return [each for each in self._left if each.number < before and each.queue == queue]
 
     def _purged(self, world: PossibleWorld, act: Act) -> PossibleWorld:
-        """What was in the queue for certain is gone; of all else it is not known."""
+        """Purge what was in the queue for certain; of all else it is not known."""
         if act.until is None or act.queue in self._pushed:
             return world
         for publish in self.publishes:

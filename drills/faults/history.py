@@ -50,7 +50,7 @@ class History:
         self.unsure: set[Key] = set()
 
     def __len__(self) -> int:
-        """How many events there are."""
+        """Count the events."""
         return sum(map(len, self.made.values()))
 
     def note(self, key: Key, who: str, clock: Clock) -> None:

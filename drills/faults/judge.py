@@ -60,7 +60,7 @@ class Wrong(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What was found. ``strange`` are stored events that no client can have made."""
+    """The judge's findings. ``strange`` are stored events that no client can have made."""
 
     events: int
     lost: int
@@ -75,7 +75,7 @@ class Verdict(NamedTuple):
 
     @property
     def errors(self) -> int:
-        """How many errors there are that nothing excuses."""
+        """The number of errors that nothing excuses."""
         found = (self.lost_outside, self.doubled, self.strange, self.wrong_outside)
         return sum(len(each) for each in found)
 
@@ -135,7 +135,7 @@ class _Judge:
             yield from made
 
     def _too_many(self) -> tuple[list[Key], list[Key]]:
-        """What is stored more often than it happened, and what never happened.
+        """Find what is stored more often than it happened, and what never happened.
 
         A delivery that its client never saw is fine: the connection broke on the way. So is one of
         a message that is known.

@@ -146,5 +146,5 @@ class Proxy:
 
 
 def is_ack(data: bytes) -> bool:
-    """Whether bytes for a broker hold an acknowledgement."""
+    """Tell whether bytes for a broker hold an acknowledgement."""
     return ACK in data

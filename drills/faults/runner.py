@@ -55,7 +55,7 @@ class Result(msgspec.Struct):
 
     @property
     def errors(self) -> int:
-        """How many errors there are."""
+        """The number of errors."""
         return self.lost_outside + self.doubled + self.wrong_outside + self.notes
 
     def add(self, verdict: Verdict, notes: Sequence[str], remarks: Sequence[str]) -> None:
@@ -78,7 +78,7 @@ class Result(msgspec.Struct):
         self.remarks += [f"error: {note}" for note in notes]
 
     def cells(self) -> list[str]:
-        """What stands in the table."""
+        """Return the cells of the row in the table."""
         counts = (
             self.trials,
             self.events,

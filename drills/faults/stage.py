@@ -239,14 +239,14 @@ class Stage:
         return True
 
     async def trace(self) -> dict[str, Any]:
-        """What a service that answers says of the trace; empty if none does."""
+        """Return the trace as a service that answers shows it; empty if none does."""
         for service in self._asked():
             if found := await self.trace_of(service):
                 return found
         return {}
 
     async def trace_of(self, service: Service) -> dict[str, Any]:
-        """What this service says of the trace; empty if it does not answer."""
+        """Return the trace as this service shows it; empty if it does not answer."""
         path = f"{self.vhost}/undefined/undefined/undefined"
         try:
             return dict(await service.get(path, seconds=ANSWER_SECONDS))
@@ -257,15 +257,15 @@ class Stage:
         return [each for each in self.services if each not in self.silent and each.is_running]
 
     async def runs(self) -> bool:
-        """Whether the trace is running."""
+        """Tell whether the trace is running."""
         return (await self.trace()).get("state") == "running"
 
     async def captures(self) -> bool:
-        """Whether an event is stored that happens now. Takes some tenths of a second."""
+        """Tell whether an event is stored that happens now. Takes some tenths of a second."""
         return await self.caught_up(5.0)
 
     async def caught_up(self, seconds: float) -> bool:
-        """Whether everything that was traced until now is stored, within some seconds."""
+        """Tell whether everything that was traced until now is stored, within some seconds."""
         ender = Ender(f"end{time.monotonic_ns()}", self.clients.urls[0], self.clients.history, ())
         name = ender.name
         task = asyncio.create_task(ender.live(b"end"))
@@ -361,7 +361,7 @@ class Stage:
 
 
 def _bug(service: Service) -> str | None:
-    """What a service took for a bug of its own, by its log; an outage is no error there."""
+    """Find what a service took for a bug of its own, by its log; an outage is no error there."""
     lines = service.log.read_text(errors="replace").splitlines()
     begins = [
         place

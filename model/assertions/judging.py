@@ -35,7 +35,7 @@ from model.conversations import Conversation, Message, spoken
 
 
 class AssertionVerdict(enum.StrEnum):
-    """Whether an assertion holds."""
+    """The verdict on an assertion."""
 
     holds = "holds"
     violated = "violated"
@@ -198,7 +198,7 @@ class Causation:
         return [each for each in named if each is not None and each < message.it.id]
 
     def _is_open(self, message: Message) -> bool:
-        """What led to an unseen publish is not known, nor what a cause is that was not read."""
+        """Tell whether something unknown led to it: an unseen publish, or a cause not read."""
         return (
             message.unseen
             or message.elsewhere is not None

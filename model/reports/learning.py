@@ -187,7 +187,7 @@ class ProposedAssertion:
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectationsReport(ExpectationsFacts):
-    """What a period's messages led to, and which conversations are out of the ordinary."""
+    """Effects of a period's messages, and conversations that are out of the ordinary."""
 
     types: list[LearntType]
     variants: list[LearntVariant]

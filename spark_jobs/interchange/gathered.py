@@ -60,7 +60,7 @@ class WrittenCount:
         self.events = self.conversations = self.cut = 0
 
     def facts(self) -> dict[str, int]:
-        """What `ConversationCounts` have."""
+        """Return the fields of `ConversationCounts`."""
         return {"events": self.events, "conversations": self.conversations, "cut": self.cut}
 
 

@@ -26,7 +26,7 @@ class Collector:
 
 @dataclass(frozen=True)
 class PeriodRequest:
-    """What began in a virtual host from ``since`` to before ``until`` (µs), in one form.
+    """A request for what began in a virtual host from ``since`` to before ``until`` (µs).
 
     ``form`` is a format of `model.interchange`, written to ``output``, or is sent to the
     ``collector``. ``rules`` are those of links, as the service shows them, for AsyncAPI.

@@ -171,7 +171,7 @@ class Shape:
 
 
 def _means_something(name: str) -> bool:
-    """Whether readers of JSON take a field of this name for something else than a field.
+    """Tell whether readers of JSON take a field of this name for something else than a field.
 
     ``$ref`` is replaced by what it points to, wherever it stands, and ``__proto__`` is the object's
     own in JavaScript: by a pattern a schema can say them without having such a field itself.

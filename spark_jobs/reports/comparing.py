@@ -91,7 +91,7 @@ def _dispersion(*periods: Sequence[HitRate]) -> float:
 
 
 def _odds_ratio(was: HitRate, now: HitRate) -> float:
-    """How many times more one is likely than the other, whichever way; half a case is added."""
+    """Return the ratio of their odds, the larger to the smaller; half a case is added."""
     odds = [(each.hits + 0.5) / (each.cases - each.hits + 0.5) for each in (was, now)]
     return max(odds) / min(odds)
 

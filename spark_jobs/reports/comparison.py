@@ -233,7 +233,7 @@ def _side_of(within: Period, counts: VariantCounts) -> ComparedSide:
 
 
 def _rank(item: ComparedShare | ComparedEffect) -> int:
-    """What appeared is first, then what vanished and what changed: itself, or a part of it."""
+    """Rank what appeared first, then what vanished and what changed: itself, or a part of it."""
     parts = (item.share, item.p50, item.p99) if isinstance(item, ComparedEffect) else (item,)
     return min(_ORDER.index(each.state) for each in parts)
 

@@ -36,7 +36,7 @@ _LEAST_MARGIN = 10_000  # µs: capture tells no finer times
 
 @dataclass
 class Effect:
-    """What a type led to directly: ``ages`` of the messages that did (µs), times to the first."""
+    """A direct effect of a type: ``ages`` of the messages that had it (µs), times to the first."""
 
     ages: Sketch = field(default_factory=Sketch)
     delays: Sketch = field(default_factory=Sketch)
@@ -269,7 +269,7 @@ def _expectation(tally: CaseCounts, pair: Pair, asked: Thresholds) -> Expectatio
 
 
 def _orders(tally: CaseCounts, asked: Thresholds) -> Iterable[TypeOrder]:
-    """What nearly always was before a type, of enough messages; not what follows from others."""
+    """Find what nearly always was before a type, of enough messages; not what follows from that."""
     found = {
         (name, after)
         for (name, after), held in tally.before.items()

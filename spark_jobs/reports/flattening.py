@@ -165,7 +165,7 @@ NEAR = 86_400_000_000  # µs
 
 
 def is_time(value: str, recorded_at: int) -> bool:
-    """Whether a value is a date or a time: written out, or an epoch's number of about then (µs)."""
+    """Tell whether a value is a date or a time: written out, or an epoch's number near it (µs)."""
     if _EPOCH.fullmatch(value):
         moment: int = int(value) * 1_000_000 // 10 ** (len(value) - 10)
         return abs(moment - recorded_at) < NEAR

@@ -94,7 +94,7 @@ class Hits(NamedTuple):
 
 
 class Programs(NamedTuple):
-    """How many publishes of ``publisher`` have a value that ``receiver`` alone was handed before.
+    """Counts of publishes by ``publisher`` of values that ``receiver`` alone was handed before.
 
     ``newest``: of all participants, it was the last to be handed it. ``is_long``: 1 for values
     that are not equal by accident.

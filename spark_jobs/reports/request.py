@@ -30,7 +30,7 @@ class ReportRequest:
     asked: Json = field(default_factory=dict)
 
     def facts(self, period: Period) -> Json:
-        """What every report on the period has (`model.reports.facts`), and what was asked for."""
+        """Return what every report on the period has (`model.reports.facts`), and the request."""
         return {
             "id": self.id,
             "report": self.report,

@@ -29,7 +29,7 @@ class ItcClient:
         self._http.close()
 
     def is_ready(self) -> bool:
-        """Whether the service has everything that it needs."""
+        """Tell whether the service has everything that it needs."""
         try:
             return self._http.get("/health/ready").status_code == 200
         except httpx.HTTPError:

@@ -35,7 +35,7 @@ def connections(broker: Broker, names: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass
 class Recorded:
-    """What the service recorded of the demo's actions."""
+    """The service's record of the demo's actions."""
 
     history: History
     roles: Mapping[str, str]  # connection -> role

@@ -41,7 +41,7 @@ def free_port() -> int:
 
 
 def port_answers(port: int) -> bool:
-    """Whether something accepts connections on a port of the loopback interface."""
+    """Tell whether something accepts connections on a port of the loopback interface."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
         return True
     return False

@@ -121,7 +121,7 @@ async def _future(connection: AsyncConnection, starts: Sequence[Event]) -> _Effe
         return any(dot.reached_by(mark.clock) for dot in dots)
 
     async def all_that(holds: Holds) -> tuple[int, dict[int, int]]:
-        """How many events it holds for, and from which height on of each participant."""
+        """Return the number of events it holds for, and the first height of each participant."""
         its = {number: mark for number, mark in tops.items() if holds(mark)}
         firsts = await ranges.first_that(connection, trace_id, its, holds)
         return _events(its, firsts), {number: mark.height for number, mark in firsts.items()}

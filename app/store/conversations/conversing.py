@@ -246,7 +246,7 @@ class Conversing(Roots):
     async def _publishers(
         self, events: Mapping[int, ConversationEvent], via: Via
     ) -> dict[int, PublisherRecord]:
-        """What those published who were handed a message, or published one."""
+        """Return what each participant of these events published, by the participant's number."""
         participants = {each.participant for each in events.values()}
         return await publishers_of(self.connection, self.trace_id, participants, via)
 

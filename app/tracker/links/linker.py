@@ -255,7 +255,7 @@ class Linker:
         publishes: list[NamedEvent],
         beside: list[NamedEvent],
     ) -> tuple[list[NamedEvent], Reference | None]:
-        """What `_meant` finds where the publisher's program has no event with the key."""
+        """Take the place of `_meant` where the publisher's program has no event with the key."""
         handed = [event for event in beside if event.is_delivery]
         if self._memory.is_ambiguous(key):
             return [*handed, *publishes], None
@@ -278,7 +278,7 @@ class Linker:
         return _MISSED if _MISSED in ways else _HIDDEN
 
     def _is_beside(self, event: NamedEvent, publisher: Participant) -> bool:
-        """Whether another's event is of the same user at the same place."""
+        """Tell whether another's event is of the same user at the same place."""
         owner = self._numbered(event.participant)
         if owner is None:
             return False
@@ -286,7 +286,7 @@ class Linker:
         return its.place is not None and (its.user, its.place) == (other.user, other.place)
 
     def _is_of_program(self, event: NamedEvent, publisher: Participant) -> bool:
-        """Whether an event beside a publisher is certainly of its program."""
+        """Tell whether an event beside a publisher is certainly of its program."""
         owner, its = self._numbered(event.participant), publisher.identity
         if owner is None or its.place is None or not self._places.is_shared(its.place):
             return owner is not None
@@ -337,7 +337,7 @@ class Linker:
         return way_from(owner, publisher, self._places)
 
     def _is_past_of(self, event: NamedEvent, publisher: Participant) -> bool:
-        """Whether another's event happened before whatever a participant does next, unlinked."""
+        """Tell whether another's event is before all that a participant does next, unlinked."""
         owner = self._numbered(event.participant)
         if owner is None:  # its interval may be another's by now
             return event.reference.clock.leq(publisher.stamp)
@@ -345,14 +345,14 @@ class Linker:
 
 
 def _are_few(events: list[NamedEvent]) -> bool:
-    """Whether these are all with a key, and of one publish at most."""
+    """Tell whether these are all that have a key, and of one publish at most."""
     if len(events) < 3:
         return True
     return len(events) < LOOK_BACK and sum(not event.is_delivery for event in events) < 2
 
 
 def _are_of_one(events: list[NamedEvent]) -> bool:
-    """Whether all are of one message."""
+    """Tell whether all are of one message."""
     return all(are_of_one_message(events[0], each) for each in events[1:])
 
 

@@ -29,9 +29,10 @@ class RuleError(ValueError):
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """Whether one of these places holds something (or none does), that begins with a text if given.
+    """The condition that one of these places holds something, or that none does.
 
-    Nothing, ``false``, 0 and what is empty do not count as something.
+    Nothing, ``false``, 0 and what is empty do not count as something; with ``begins`` only a text
+    does that begins with it.
     """
 
     of: tuple[Expression, ...]
@@ -55,7 +56,7 @@ class Condition(msgspec.Struct, frozen=True):
 def needs_bodies(
     places: Iterable[Expression], where: Iterable[Condition], body_begins: str, *, same_body: bool
 ) -> bool:
-    """Whether these places and conditions, or the comparison of bodies, need a message's body."""
+    """Tell whether these places and conditions, or comparing bodies, need a message's body."""
     places = (*places, *(place for each in where for place in each.of))
     return same_body or bool(body_begins) or any(place.source is Source.payload for place in places)
 

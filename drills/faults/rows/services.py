@@ -113,7 +113,7 @@ async def _holder(stage: Stage) -> Service:
 
 
 async def starts(stage: Stage, service: Service) -> bool:
-    """Whether a further service starts; if it refuses, it must have ended by itself."""
+    """Start one more service and tell whether it runs; if not, it must have ended by itself."""
     service.start()
     try:
         await service.listening()

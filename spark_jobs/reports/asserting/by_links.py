@@ -25,9 +25,9 @@ MOST_TOGETHER = 10_000
 
 
 class Breaks(NamedTuple):
-    """What messages and links may have led to without a sign of it.
+    """Effects that messages and links may have had without a sign of it.
 
-    That is ``doubtful`` deliveries, as gaps, and those of ``equal`` publishes, of which nobody
+    These are ``doubtful`` deliveries, as gaps, and those of ``equal`` publishes, of which nobody
     knows whose they are; None if there are too many.
     """
 

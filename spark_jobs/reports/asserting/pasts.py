@@ -48,7 +48,7 @@ def firsts(seen: Iterable[First]) -> list[First]:
 def may_follow(
     clock: bytes, message: int, known: Sequence[First], *, is_alike: bool, is_sure: bool
 ) -> AssertionVerdict:
-    """Whether one of the messages may have led to the delivery of another, by the packed clock.
+    """Judge by the packed clock whether one of the messages may have led to another's delivery.
 
     ``is_alike``: the delivery is of the same type, so that an unobserved message may be its own.
     ``is_sure``: nothing is missing in its past, as far as gaps, pruning and doubts tell.
