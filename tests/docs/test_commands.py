@@ -15,7 +15,6 @@ WITH_ORDERS = {
     "docs/runbooks.md": "1001",
     "docs/how-it-works.md": "1001",
     "docs/operations.md": "1004",
-    "docs/assertions.md": "1001",
     "docs/assertions-live.md": "1001",
     "docs/interchange.md": "1001",
 }
