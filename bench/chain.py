@@ -1,4 +1,4 @@
-"""How long chains take: ``python -m bench.chain FOLDER [SMALL [MIDDLE [LARGE]]]``.
+"""The time that chains take: ``python -m bench.chain FOLDER [SMALL [MIDDLE [LARGE]]]``.
 
 Three stores of 64 gossiping participants (100,000, 1,000,000 and 5,000,000 events) are made in the
 folder if they are not there yet, without a broker, through the tracker and the store's batch

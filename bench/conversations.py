@@ -1,4 +1,4 @@
-"""How soon a conversation opens: ``python -m bench.conversations FOLDER [EVENTS…]``.
+"""The time in which a conversation opens: ``python -m bench.conversations FOLDER [EVENTS…]``.
 
 In each store (100,000 and 5,000,000 events, made in the folder if they are not there yet) sixteen
 services hand orders on, a hundred at a time, each message naming the one before it in a header. An

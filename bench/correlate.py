@@ -1,4 +1,4 @@
-"""How long it takes to find a rule: ``python -m bench.correlate FOLDER [EVENTS…] [--key NAME]``.
+"""The time it takes to find a rule: ``python -m bench.correlate FOLDER [EVENTS…] [--key NAME]``.
 
 In each store (100,000, 1,000,000 and 5,000,000 events, made in the folder if they are not there
 yet) four services hand orders on, twenty at a time; messages carry a key and eight fields that are

@@ -1,4 +1,4 @@
-"""Whether capture stays as fast as the store fills: ``python -m bench.filling``.
+"""The speed of capture as the store fills: ``python -m bench.filling``.
 
     python -m bench.filling [EVENTS [CHECKOUT]]
 

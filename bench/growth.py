@@ -1,4 +1,4 @@
-"""What grows, and what does not: ``python -m bench.growth [EVENTS]``.
+"""Sizes over time, of what grows and what does not: ``python -m bench.growth [EVENTS]``.
 
 Three tables. A long run whose participants come and go, with retention: clock, database file and
 memory of the process, none of which may grow. The bytes of a clock as it is stored, by

@@ -1,4 +1,4 @@
-"""How fast the service takes trace messages in; ``python -m bench.ingest --help`` for its options.
+"""The rate at which trace messages are taken in; ``python -m bench.ingest --help`` for its options.
 
 The same backlog of real trace messages, in five queues, is drained by a client that only
 acknowledges, by the whole service on SQLite and on PostgreSQL, by the service on SQLite without any

@@ -1,4 +1,4 @@
-"""What a chain along links costs beside one by clocks: ``python -m bench.links FOLDER [EVENTS…]``.
+"""The cost of a chain along links beside one by clocks: ``python -m bench.links FOLDER [EVENTS…]``.
 
 In each store (50,000 and 200,000 events, made in the folder if they are not there yet) sixteen
 services hand requests on, a hundred of them at a time: five messages a request, each naming the one

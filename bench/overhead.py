@@ -1,4 +1,4 @@
-"""What tracing costs the applications: ``python -m bench.overhead``; ``--help`` for its options.
+"""The cost of tracing to applications: ``python -m bench.overhead``; ``--help`` for its options.
 
 The same applications (`bench.traffic`) work on a private broker with tracing off, on with nobody
 bound, on with a bound queue that nobody reads, and on with the service at work. The four take turns

@@ -1,4 +1,4 @@
-"""What a trace saves that takes less: ``python -m bench.partial [COUNT [ROUNDS]]``.
+"""The savings of a trace that takes less: ``python -m bench.partial [COUNT [ROUNDS]]``.
 
 **No bodies**: the same backlog of real trace messages, in two trace queues, is drained by the
 service with bodies and without, one after the other, each in a process of its own and into a SQLite

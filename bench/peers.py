@@ -1,4 +1,4 @@
-"""What the clock is measured against: the paper's form as it is, and a vector clock.
+"""Peers of the clock, to measure it against: the paper's form as it is, and a vector clock.
 
 `PlainStamp` is what one gets by writing down the paper's definitions: nested tuples, heights
 relative to the parent, `lift` and `sink` on the way, fill and grow for every event. `VectorClock`

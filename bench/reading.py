@@ -1,4 +1,4 @@
-"""How long the API takes to answer: ``python -m bench.reading [CHECKOUT:]STORE…``.
+"""The time that the API takes to answer: ``python -m bench.reading [CHECKOUT:]STORE…``.
 
 Each STORE is a SQLite file built by `bench.stores` or `bench.conversations`, behind a service of
 its own; with a CHECKOUT, behind that of another version of this repository, for a before and an

@@ -1,4 +1,4 @@
-"""How long restamping takes: ``python -m bench.restamp [EVENTS [PARTICIPANTS]]``.
+"""The time that restamping takes: ``python -m bench.restamp [EVENTS [PARTICIPANTS]]``.
 
 A store made by `bench.stores`, with a participant for each channel, is restamped by client, as the
 service's process does it: new stamps put aside while a trace may run on, and then the swap, for

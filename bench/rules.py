@@ -1,4 +1,4 @@
-"""What reading links costs capture: ``python -m bench.rules [COUNT [ROUNDS]]``.
+"""The cost to capture of reading links: ``python -m bench.rules [COUNT [ROUNDS]]``.
 
 The same trace messages are played to the service (`bench.player`) with the built-in rules and
 without, in turn: such as those of `bench.ingest`, with 8 headers of which no rule speaks, with 8 of

@@ -1,4 +1,4 @@
-"""What Spark takes: ``python -m bench.spark FOLDER [EVENTS [CHECKOUT]]``.
+"""The cost of jobs on Spark: ``python -m bench.spark FOLDER [EVENTS [CHECKOUT]]``.
 
 From nothing to a finished chain and a warm job, through the worker that the service starts, on the
 store of this many events (5,000,000) that `bench.chain` keeps in the folder, made there if it is

@@ -1,4 +1,4 @@
-"""What more processes gain: ``python -m bench.spread [COUNT [ROUNDS]]``.
+"""The gain of more processes: ``python -m bench.spread [COUNT [ROUNDS]]``.
 
 The same backlogs of four virtual hosts, stored by one process and by two, in turn, on both stores:
 once from a RabbitMQ, and once played (`bench.player`). The RabbitMQ uses the same cores, and the

@@ -1,4 +1,4 @@
-"""What clients tell each other outside the broker: of which messages they know, and name as causes.
+"""Hearsay between clients: messages that they know of outside the broker, and name as causes.
 
 Who names a message comes after it, whatever the broker saw of how its name got there. Which event
 is meant is a rule of the service's documents (docs/links.md), said here once more in clocks: the

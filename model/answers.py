@@ -1,4 +1,4 @@
-"""Whether one event had a part in another: in a word, and in a sentence.
+"""Verdicts on whether one event had a part in another: in a word, and in a sentence.
 
 The service says it of two events, Spark of the chain between them.
 """

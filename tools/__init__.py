@@ -1,1 +1,1 @@
-"""What a checkout needs beside the product: installers, private servers, the demo."""
+"""Tools of a checkout, beside the product: installers, private servers, the demo."""

@@ -1,4 +1,4 @@
-"""What the service says of the programs' acts: its stored events, and how it relates them.
+"""The service's account of the programs' acts: its stored events, and how it relates them.
 
 Which events an event was `caused` by is what it lists as its causes along links, and how two are
 ordered is what their stamps say: both are what a comparison says (`Asked.sample` makes sure), and

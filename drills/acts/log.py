@@ -1,4 +1,4 @@
-"""What programs did, in the order in which they noted it: all that the judge is given.
+"""The acts of programs, in the order in which they noted them: all that the judge is given.
 
 An act of a program that the broker is told of is noted before it is sent, one of the broker's when
 it has come. So whatever led to an act stands before it. All programs write to one log, whose places

@@ -1,4 +1,4 @@
-"""What the service said against what the judge knows, counted by situation."""
+"""The service's answers against what the judge knows, counted by situation."""
 
 from __future__ import annotations
 

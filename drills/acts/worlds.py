@@ -1,4 +1,4 @@
-"""What may have become of the copies of a message, told from the log alone.
+"""Possible fates of the copies of a message, told from the log alone.
 
 A message here is a body: equal messages, and a dead letter that was published again, are one. A
 *world* says of each delivery which copy was handed over: of which publish, and through which queues

@@ -1,4 +1,4 @@
-"""What the clients did, in their own words: each event with a vector clock that they kept."""
+"""The clients' acts, in their own words: each event with a vector clock that they kept."""
 
 from __future__ import annotations
 

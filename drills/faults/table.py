@@ -1,4 +1,4 @@
-"""What a row of the table is; the rows themselves are in `rows`."""
+"""A row of the table, as a class; the rows themselves are in `rows`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether assertions hold over a period, with what shows that they do not.
+"""Verdicts on assertions over a period, with what shows that they do not hold.
 
 What messages and links show is judged conversation by conversation (`model.assertions.judging`),
 of those that began in the period. What needs clocks is judged from the publishes and deliveries of

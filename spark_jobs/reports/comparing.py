@@ -1,4 +1,4 @@
-"""Whether two periods differ, and not only by chance. Nothing here does I/O.
+"""Differences between two periods that are not by chance. Nothing here does I/O.
 
 What comes in bursts differs from one hour to the next without anything having changed. So each
 period is cut into spans, and how much these differ among themselves is the measure of chance: a

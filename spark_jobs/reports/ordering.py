@@ -1,4 +1,4 @@
-"""Whether order matters: races and inversions among the messages of one queue, or of one key there.
+"""Races and inversions among the messages of one queue, or of one key there: does order matter?
 
 Counting pairs one by one is quadratic. But an event knows of each participant's a prefix, up to a
 height, and so one look at its clock for each participant tells about all of that participant's

@@ -1,4 +1,4 @@
-"""What the demo's roles did, and what may have caused what, found without any clock.
+"""Acts of the demo's roles, and what may have caused what, found without any clock.
 
 The demo judges the service by this: a plain graph walk over actions that it carried out itself.
 """

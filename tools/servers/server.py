@@ -1,4 +1,4 @@
-"""What brokers and databases have in common here: they are started, stopped and cleaned up."""
+"""The start, stop and removal that brokers and databases have in common here."""
 
 from __future__ import annotations
 

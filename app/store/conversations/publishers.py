@@ -1,4 +1,4 @@
-"""What participants publish without naming a cause: it may go on any message that they were handed.
+"""Publishes of participants that name no cause: each may go on any message that they were handed.
 
 Each one's newest events are looked through backwards, up to the first such publish: of those who
 name nothing that is the first or so, and whoever names everything is known by its numbers.

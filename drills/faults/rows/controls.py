@@ -1,4 +1,4 @@
-"""What was never known to cost anything: it shows that the drill itself loses nothing."""
+"""Faults that were never known to cost anything: they show that the drill itself loses nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether clocks allow a message of a type in the past of a delivery. Nothing here does I/O.
+"""Verdicts of clocks on a message of a type in the past of a delivery. Nothing here does I/O.
 
 Of each participant two things are enough to know: the first messages of the type that it published
 or was handed, and the first delivery whose publish was not observed. What led to that one is in no
