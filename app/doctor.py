@@ -166,7 +166,7 @@ async def _vhosts_to_try(settings: Settings, management: ManagementApi) -> list[
 
 
 async def _vhosts_of(user: str, management: ManagementApi) -> frozenset[str]:
-    """Where a user has rights; all visible ones if the broker won't say (LDAP, no administrator).
+    """List the virtual hosts where a user has rights; all visible ones if the broker won't say.
 
     Empty if the management API does not answer at all, which is another check's finding.
     """

@@ -41,7 +41,7 @@ class ConnectionPhase(StrEnum):
 
 
 class _FaultError(Exception):
-    """Why a request's head is refused."""
+    """The refusal of a request's head."""
 
 
 class GuardedProtocol(HttpToolsProtocol):

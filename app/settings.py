@@ -450,7 +450,7 @@ class Settings(BaseSettings):
 
     @property
     def collector(self) -> dict[str, Any] | None:
-        """Where spans are sent, for the worker alone: all but ``shown`` may hold secrets."""
+        """The collector of spans, for the worker alone: all but ``shown`` may hold secrets."""
         if self.otlp_export_url is None:
             return None
         parts = self.otlp_export_url.parts

@@ -1,4 +1,4 @@
-"""Which version of this program runs."""
+"""The version of this program."""
 
 from __future__ import annotations
 

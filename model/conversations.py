@@ -129,12 +129,12 @@ class Delivery:
 
     @property
     def participant(self) -> int:
-        """Who was handed it."""
+        """The participant that was handed it."""
         return self.it.participant
 
     @property
     def at(self) -> Microseconds:
-        """When that was."""
+        """The time at which it was handed over."""
         return self.it.at
 
     @property
@@ -149,7 +149,7 @@ class Delivery:
 
     @property
     def queue(self) -> str | None:
-        """Where it came from."""
+        """The queue that it came from."""
         return self.it.queue
 
 
@@ -199,7 +199,7 @@ class Message:
 
     @property
     def exchange(self) -> str:
-        """Where it was published to."""
+        """The exchange that it was published to."""
         return self.it.exchange
 
     @property
@@ -209,12 +209,12 @@ class Message:
 
     @property
     def participant(self) -> int | None:
-        """Who published it; `null` where that is unseen."""
+        """The publisher; `null` where that is unseen."""
         return None if self.unseen else self.it.participant
 
     @property
     def at(self) -> Microseconds:
-        """When it was published."""
+        """The time at which it was published."""
         return self.it.at
 
     @property

@@ -42,7 +42,7 @@ def is_put_off(death: Death, handed_from: Collection[str]) -> bool:
 
 
 class Forward(NamedTuple):
-    """Why a message is in an error queue: the queue that it failed in, the exception."""
+    """The reason why a message is in an error queue: the queue that it failed in, the exception."""
 
     queue: str | None
     exception: str | None
@@ -78,7 +78,7 @@ def _death(told: object) -> Death | None:
 
 
 class ReportedDeaths:
-    """Which deaths of one message were told of already.
+    """Deaths of one message that were told of already.
 
     Several dead letters may tell of one death: one that goes to several queues, that is handed over
     again, or that dies again. Counts tell them apart, for each queue and reason; of copies that
@@ -112,7 +112,7 @@ def _counts(deaths: Sequence[Death]) -> dict[tuple[str, str], int]:
 
 
 def forward_of(properties: Mapping[str, Any] | None) -> Forward | None:
-    """Why a message that was published again is in an error queue; None for any other message.
+    """Find why a message that was published again is in an error queue; None for any other message.
 
     NServiceBus, MassTransit, Spring AMQP, Rebus and Watermill say it. A copy for the audit,
     and a message that is put off to be tried again, have none of these headers.

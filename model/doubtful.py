@@ -51,7 +51,7 @@ class DoubtfulSpan(NamedTuple):
         return self.deliveries[-1].id if is_cut else None
 
     def behind(self, earlier: int, later: int, clock: bytes) -> str | None:
-        """Why one event may have led to a later one though their clocks do not say so.
+        """Explain why one event may have led to a later one though their clocks do not say so.
 
         In a part of a sentence; None if there is no such reason. ``clock`` is that of the later.
         """
@@ -63,7 +63,7 @@ class DoubtfulSpan(NamedTuple):
         return None
 
     def gaps(self) -> list[Gap]:
-        """Where messages and links between messages may be missing: each of them breaks one."""
+        """List where messages and links between them may be missing: each gap breaks one."""
         found = [
             Gap(0, each.id - 1, each.id + 1, *2 * (Microseconds(each.recorded_at),), str(each))
             for each in self.deliveries

@@ -31,7 +31,7 @@ Kind: TypeAlias = Literal["number", "text", "flag", "time", "word", "words", "ta
 
 
 class Storage(NamedTuple):
-    """Where a field is stored.
+    """The place where a field is stored.
 
     ``column`` is its table and column. ``null``: it may be missing. ``bits`` is how large a number
     may be. What is ``large`` is read only if it is asked for.
@@ -231,7 +231,7 @@ class Field(NamedTuple):
 
     @property
     def table(self) -> str:
-        """Where it is stored."""
+        """The table that it is stored in."""
         return self.stored.column.partition(".")[0]
 
     @property

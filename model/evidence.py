@@ -73,7 +73,7 @@ class TouchedSummary(Certainty):
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Who vouches for a manifest, where the service has a key."""
+    """The signature that vouches for a manifest, where the service has a key."""
 
     algorithm: str
     key: Annotated[str, "The public key, base64."]

@@ -72,7 +72,7 @@ def format_of(file: str) -> Format | None:
 
 
 def manifest_of(output: Path) -> Path:
-    """Where the manifest of an export is."""
+    """Return the path of an export's manifest."""
     return output.with_name(output.name + MANIFEST)
 
 
@@ -144,7 +144,7 @@ class Quota:
         return -1 if used.files >= self.files else self.bytes - used.bytes
 
     def refusal(self, used: Usage) -> str:
-        """Why there is no room, in a sentence."""
+        """Explain why there is no room, in a sentence."""
         return (
             f"The exports take {used.files} files and {used.bytes} bytes, of {self.files} files"
             f" and {self.bytes} bytes that they may (ITC_EXPORTS_MAX_BYTES): delete some and"

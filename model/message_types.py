@@ -34,7 +34,7 @@ def type_of(
 
 
 def place_of(exchange: str, routing_keys: Sequence[str]) -> str:
-    """Where a message was published to."""
+    """Return the place that a message was published to."""
     key = routing_keys[0] if routing_keys else ""
     return f"{exchange}/{key}" if exchange else key
 

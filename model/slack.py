@@ -1,4 +1,4 @@
-"""Where the time went: which events decided when the last one came, and how much the others had.
+"""Slack: which events decided when the last one came, and how much time the others had.
 
 An event comes some time after the last of the events that it had to wait for; how long after does
 not change when these come later. Ids are a linear extension: what an event waited for has a

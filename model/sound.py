@@ -36,7 +36,7 @@ MOST_MISSED = 1_000
 
 
 def share(part: int, rest: int) -> float | None:
-    """Which part of the whole, between 0 and 1; None where there is nothing."""
+    """Return the part of the whole, between 0 and 1; None where there is nothing."""
     whole = part + rest
     return part / whole if whole else None
 
@@ -166,7 +166,7 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Why an answer is not sound, and what to do about it; ``str()`` is the sentence for both."""
+    """A reason why an answer is not sound, and what to do about it; ``str()`` says both."""
 
     found: str
     remedy: str
@@ -202,7 +202,7 @@ class Certainty:
 
     @property
     def doubts(self) -> list[str]:
-        """Why it is not sound, a sentence each."""
+        """Reasons why it is not sound, a sentence each."""
         return [str(doubt) for doubt in self.soundness.doubts]
 
     @property

@@ -20,7 +20,7 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class PublishFlow:
-    """Who publishes to which exchange."""
+    """The messages of a publisher to an exchange."""
 
     publisher: str
     exchange: str
@@ -78,7 +78,7 @@ class ProgramFlow:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Who sent what where in a period, the busiest flows first."""
+    """The flows of messages in a period, the busiest first."""
 
     vhost: str
     since: Microseconds

@@ -1,4 +1,4 @@
-"""Who acted, as answers name a participant."""
+"""Names of who acted, as answers have them."""
 
 from __future__ import annotations
 

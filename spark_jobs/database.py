@@ -47,7 +47,7 @@ SQLITE_BATCH_ROWS = "adbc.sqlite.query.batch_rows"
 
 @dataclass(frozen=True)
 class DatabaseAddress:
-    """Where the events are. ``uri`` is what ADBC takes, without the password."""
+    """The address of the events. ``uri`` is what ADBC takes, without the password."""
 
     dialect: Dialect
     uri: str

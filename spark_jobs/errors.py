@@ -1,4 +1,4 @@
-"""Why a job cannot go on: one class, whose `problem` the service turns into its own error.
+"""Reasons why a job cannot go on: one class, whose `problem` the service makes its own error.
 
 The text reaches users, so it is a sentence that says what to do, and never holds a password.
 """
@@ -9,7 +9,7 @@ from model.jobs import Problem
 
 
 class JobError(Exception):
-    """Why a job ended. ``problem`` says who has to act, the text what to do."""
+    """The reason why a job ended. ``problem`` says who has to act, the text what to do."""
 
     def __init__(self, problem: Problem, sentence: str) -> None:
         super().__init__(sentence)

@@ -113,7 +113,7 @@ def _span(
 def _doubtful(
     archive: Archive, database: DatabaseAddress, first_id: int, last_id: int
 ) -> str | None:
-    """Why two concurrent events may be in an order after all."""
+    """Explain why two concurrent events may be in an order after all."""
     columns = (*DoubtfulDelivery._fields, "doubtful", "quiet")
     batches = _read(archive, database, columns, first_id + 1, last_id)
     doubtful = (

@@ -49,7 +49,7 @@ class SpanColumns:
 
 
 def chain_of(span: SpanColumns, via: Via) -> Flags:
-    """Which events are in the chain from the span's first to its last; none without a chain.
+    """Flag the events of the chain from the span's first to its last; none without a chain.
 
     All events between the two are not needed, only all that lie on a way from one to the other.
     """

@@ -271,7 +271,7 @@ def _columns(connection: Connection, sql: str) -> list[Longs]:
 
 
 def _among(ids: Longs, some: Longs) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which of these are among the ids."""
+    """Flag those that are among the ids."""
     return np.isin(some, ids)
 
 

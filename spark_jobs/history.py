@@ -105,7 +105,7 @@ class History:
         return bool(self.connection.rows(f"SELECT id FROM events WHERE id = {int(event_id)}"))
 
     def participants(self, trace: int, first_id: int, last_id: int) -> list[SpanParticipant]:
-        """Who has events with ids in the span."""
+        """List who has events with ids in the span."""
         return [
             SpanParticipant(*row)
             for batch in self.connection.query(

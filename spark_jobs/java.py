@@ -63,7 +63,7 @@ def java_program() -> str | None:
 
 
 def archive_of(java: str, folder: Path = FOLDER) -> Path:
-    """Where the archive is, or will be, for the Java that says this of itself."""
+    """Return where the archive is, or will be, for the Java that says this of itself."""
     try:
         spark = version("pyspark")
     except PackageNotFoundError:  # one that was unpacked, not installed

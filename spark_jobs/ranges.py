@@ -72,7 +72,7 @@ class Ranges:
         return len(self.participants)
 
     def hold(self, participants: Longs, heights: Longs) -> Flags:
-        """Which of the events at these heights of these participants are in a range."""
+        """Flag the events at these heights of these participants that are in a range."""
         return self.which(participants, heights) >= 0
 
     def which(self, participants: Longs, heights: Longs) -> Longs:

@@ -40,7 +40,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class SparkSettings:
-    """Where Spark runs: ``remote`` (``sc://…``) if set, else ``master``; ``memory``: JVM heap.
+    """The address of Spark: ``remote`` (``sc://…``) if set, else ``master``; ``memory``: JVM heap.
 
     ``secret`` is a standalone cluster's ``spark.authenticate.secret``. In local mode Spark creates
     one for each session.

@@ -100,7 +100,7 @@ def run(spark: SparkSession, request: TopologyRequest, report: Report = silent) 
 
 
 def topology(spark: SparkSession, request: TopologyRequest, opened: Period) -> Topology:
-    """Who sent what where."""
+    """Count who sent what where."""
     rows: list[Row] = []
     if opened.ids is not None:
         ids = opened.ids

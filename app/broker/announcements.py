@@ -1,4 +1,4 @@
-"""Who connects to the broker: our own durable queue on its event exchange, and its lists.
+"""Connections to the broker: our own durable queue on its event exchange, and its lists.
 
 The plugin ``rabbitmq_event_exchange`` announces each connection about 5 ms before the connection's
 first publish is traced (measured on 3.10.8); the management API shows it up to 5 s later. The

@@ -387,7 +387,7 @@ class ManagementApi:
         return changed
 
     async def _endpoints(self) -> dict[str, str]:
-        """Where each running node's management API listens, the configured one first."""
+        """Return the address of each running node's management API, the configured one first."""
         overview = await self._get("/api/overview", _Overview)
         endpoints = {overview.node: self._base_url}
         scheme = urlsplit(self._base_url).scheme

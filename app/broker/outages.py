@@ -35,7 +35,7 @@ class VirtualHostError(OutageError):
 
 
 class BrokerAddress(NamedTuple):
-    """Where we connect to, and as whom; there is no password in it."""
+    """The broker's address, and the user that we connect as; there is no password in it."""
 
     address: str  # host:port
     user: str

@@ -1,4 +1,4 @@
-"""Which trace messages are about the service itself, and which of all the broker counts.
+"""Trace messages about the service itself, and those of all that the broker counts.
 
 They are told by the names of our queues, and by what is in them: never by a connection's name. That
 is made of addresses and ports, which are used again: in what was traced before we came, ours may be

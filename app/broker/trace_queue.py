@@ -129,7 +129,7 @@ def is_others(queue: QueueInfo, owner: str | None) -> bool:
 
 
 def fault(queue: QueueInfo, bounds: QueueBounds) -> str | None:
-    """Why a queue with our name is not ours: others get its messages, or it keeps too few."""
+    """Explain why a queue of our name is not ours: others get its messages, or it keeps too few."""
     if queue.type not in ("classic", "quorum"):
         return f"it is a {queue.type}"
     for is_so, what in (

@@ -60,7 +60,7 @@ Until = Annotated[str | None, typer.Option(help="Before this time (ISO 8601).")]
 
 @dataclass(frozen=True)
 class TimeRange:
-    """From when to when."""
+    """A time from which, and one to which."""
 
     since: Since = None
     until: Until = None
@@ -158,7 +158,7 @@ class Requirements:
 
 
 def say_caveats(answer: dict[str, Any], say: Callable[[str], None] = say) -> None:
-    """Why an answer is not complete or not sound, a line each, and what quiet it leaves out."""
+    """Print why an answer is not complete or not sound, a line each, and the quiet left out."""
     if not answer["complete"]:
         say("NOT COMPLETE: it spans a gap")
     for doubt in answer["doubts"]:
@@ -170,7 +170,7 @@ def say_caveats(answer: dict[str, Any], say: Callable[[str], None] = say) -> Non
 
 @dataclass(frozen=True)
 class ActingRules:
-    """Who acts, and whose traffic joins no clocks."""
+    """The rules of who acts, and whose traffic joins no clocks."""
 
     participant: Annotated[
         str | None,

@@ -45,7 +45,7 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def location(self) -> str:
-        """Where the API serves it."""
+        """The address at which the API serves it."""
         return _chain_location(self.from_id, self.to_id, self.file)
 
 

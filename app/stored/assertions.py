@@ -114,7 +114,7 @@ class HeldAssertion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unwatched(self) -> str | None:
-        """Why it is not held against events as they come; `null` if it is."""
+        """The reason why it is not held against events as they come; `null` if it is."""
         try:
             return unwatched(from_json(self.assertion))
         except InvalidAssertionError as error:
@@ -122,7 +122,7 @@ class HeldAssertion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def unwatched(assertion: Assertion) -> str | None:
-    """Why an assertion cannot be held against events while they come; None if it can."""
+    """Explain why an assertion cannot be held against events while they come; None if it can."""
     what = assertion.what
     match what:
         case LeadsTo(within=None):
@@ -228,7 +228,7 @@ class Telling(msgspec.Struct, frozen=True):
 
 
 class ViolationFilter(VhostFilter, frozen=True, kw_only=True):
-    """Which violations; None asks for nothing. Times (µs) are of when they were found."""
+    """A choice of violations; None asks for nothing. Times (µs) are of when they were found."""
 
     assertion: str | None = None
     kind: ViolationKind | None = None

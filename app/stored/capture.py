@@ -206,7 +206,7 @@ def listed(wanted: Sequence[TraceRule], held: Sequence[HeldRule]) -> list[Listed
 
 
 class ParticipantRules(msgspec.Struct, frozen=True):
-    """Who counts as a participant (`app.tracker.Policy`), and which traffic is quiet.
+    """The rules of who counts as a participant (`app.tracker.Policy`), and of quiet traffic.
 
     By ``links`` all messages are read again; None keeps the links that are stored.
     """

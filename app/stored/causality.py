@@ -105,7 +105,7 @@ class ChainPart(msgspec.Struct, frozen=True):
 
     @property
     def next(self) -> int | None:
-        """Where it is truncated: `after` for more; `null` if it is too long to follow."""
+        """The `after` for more where it is truncated; `null` if it is too long to follow."""
         return self.items[-1].id if self.truncated and self.items else None
 
 
@@ -224,7 +224,7 @@ class Touched(NamedTuple):
 
     @property
     def cannot_have(self) -> int:
-        """Which happened after none of them: not influenced by any, if the answer is complete and
+        """Events after none of them: not influenced by any, if the answer is complete and
         sound.
         """
         return self.since - self.caused - self.may_have - self.unknown

@@ -71,7 +71,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailureFilter(VhostFilter, frozen=True, kw_only=True):
-    """Which failures; a field that is None asks for nothing. Times in µs.
+    """A choice of failures; a field that is None asks for nothing. Times in µs.
 
     ``exception`` is an exception's type, or all that
     is kept of it. ``participant`` was handed the message last before it failed.

@@ -13,7 +13,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 class JobState(enum.StrEnum):
-    """Where a job stands."""
+    """The state of a job."""
 
     queued = "queued"
     running = "running"

@@ -1,4 +1,4 @@
-"""Which events are asked for, and what is found: pages, periods, participants."""
+"""Questions about events, and what is found: pages, periods, participants."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class Histogram(msgspec.Struct, frozen=True):
 
     @property
     def until(self) -> Microseconds | None:
-        """When the last one ends."""
+        """The end of the last one."""
         if self.since is None:
             return None
         return min(Microseconds(self.since + len(self.buckets) * self.width), LATEST)
@@ -221,7 +221,7 @@ def check_alias(alias: str) -> str:
 
 
 class ParticipantChannel(msgspec.Struct, frozen=True):
-    """Where on the broker a participant was seen."""
+    """A place on the broker at which a participant was seen."""
 
     node: str
     connection: str

@@ -62,7 +62,7 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Refusal(enum.StrEnum):
-    """Why a span is not taken."""
+    """The reason why a span is not taken."""
 
     invalid = "invalid"  # ids that are none, times that contradict each other
     too_many_links = "too many links"
@@ -89,7 +89,7 @@ class ResolutionOutcome(enum.StrEnum):
 
 
 class HandlingTime(msgspec.Struct, frozen=True):
-    """When a consumer handled a message, as its OpenTelemetry span says, by its own clock."""
+    """The time of a consumer's handling, as its OpenTelemetry span says, by its own clock."""
 
     started_at: Microseconds = msgspec.field(name="from")
     ended_at: Microseconds = msgspec.field(name="to")

@@ -150,7 +150,7 @@ class AuditState(msgspec.Struct, frozen=True):
 
     @property
     def began(self) -> int:
-        """From when on something may be missing (µs)."""
+        """The time from which something may be missing (µs)."""
         return self.even_at or self.began_at or 0
 
     @property
@@ -184,7 +184,7 @@ class Look(msgspec.Struct, frozen=True):
 
 
 class Compares(NamedTuple):
-    """Which directions can be held against the counters: the broker counts what is left out too."""
+    """Directions that can be held against the counters: the broker counts what is left out too."""
 
     publishes: bool
     deliveries: bool

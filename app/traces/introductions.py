@@ -1,4 +1,4 @@
-"""Who is behind a connection that a trace has not met: asked of the store, and waited for.
+"""Clients behind connections that a trace has not met: asked of the store, and waited for.
 
 The broker announces a connection some milliseconds before its first message, and the service's main
 process stores that; the trace, perhaps in another process, may be faster. What was never announced

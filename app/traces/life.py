@@ -12,7 +12,7 @@ import msgspec
 
 
 class TraceState(enum.StrEnum):
-    """Where a trace stands: `waiting` for an outage to end, `failed` over a bug that stays."""
+    """The state of a trace: `waiting` for an outage to end, `failed` over a bug that stays."""
 
     starting = "starting"
     running = "running"

@@ -91,7 +91,7 @@ class Marks:
 
     @property
     def trouble(self) -> str | None:
-        """Why some marks cannot be published, in a sentence; None if all can."""
+        """The reason why some marks cannot be published, in a sentence; None if all can."""
         return next((each.trouble for each in self._series if each.trouble), None)
 
     async def publish(self, publishers: Sequence[MarkPublisher], here: Point) -> None:
@@ -123,7 +123,7 @@ class Marks:
         await asyncio.gather(*(each.publisher.close() for each in series))
 
     def missing(self, marks: Iterable[Mark]) -> Point | None:
-        """Where a loss begins that marks about to be stored prove; None if they prove none."""
+        """Find where a loss begins that marks about to be stored prove; None if they prove none."""
         stored = {each.name: each.stored for each in self._series}
         begins = []
         for name, number in marks:
@@ -146,7 +146,7 @@ class Marks:
                     each.settled = each.sent.popleft()[1]
 
     def overdue(self, before: int) -> Point | None:
-        """Where a loss begins if all that was queued is stored, and a mark has not come.
+        """Find where a loss begins if all that was queued is stored, and a mark has not come.
 
         One that the broker took later than ``before`` (µs) may be on its way.
         """

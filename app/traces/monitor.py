@@ -122,7 +122,7 @@ class Monitor:
             recorder.is_ledger_new = True  # to be stored soon
 
     async def _missed(self, was_off: list[str]) -> list[str]:
-        """Why something is missing since capture was last well, as far as that can be told now."""
+        """Explain why something is missing since capture was last well, as far as is known."""
         stream, gone = self._stream, await self._gone()
         if stream.queue_is_new:
             return ["the trace queue was gone"]

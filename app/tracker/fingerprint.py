@@ -105,7 +105,7 @@ class Death(NamedTuple):
 
 
 class DeathOrigin(NamedTuple):
-    """Where a dead letter may have been before: a queue, and the fingerprint there.
+    """The place where a dead letter may have been before: a queue, and the fingerprint there.
 
     ``death`` is the one by which it left, and ``later`` are those that it has died since, newest
     first. ``exchange`` is the one that it was published to, if it had not died before. ``others``
@@ -246,7 +246,7 @@ def origins(deliver: Deliver) -> Iterator[DeathOrigin]:
 
 
 def newest_death(record: Record) -> Any:
-    """When a message died last, as the broker wrote it; None if it never did, or nobody knows."""
+    """Return when a message died last, as the broker wrote it; None if never, or unknown."""
     entries = _deaths(record)
     return entries[0].get("time") if entries else None
 

@@ -1,4 +1,4 @@
-"""Who counts as one participant: the policies, and the places that connections come from.
+"""Identities of participants: the policies, and the places that connections come from.
 
 The firehose names channels, and programs are what carries causes: most client libraries publish on
 another channel or connection than they consume on. A participant that is finer than its program
@@ -46,7 +46,7 @@ class Policy(enum.StrEnum):
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Who a participant is.
+    """The identity of a participant.
 
     ``key`` tells it from all others of its trace. ``place`` is None where it may have several,
     ``client`` where no name is known. ``assumed``: a connection at a shared place without a name,
@@ -86,7 +86,7 @@ def named(client: str, user: str, place: str | None) -> str:
 
 
 class SharedPlaces:
-    """Which places are shared by several programs: loopback always, and the networks given."""
+    """Places that several programs share: loopback always, and the networks given."""
 
     def __init__(self, shared: Iterable[str] = ()) -> None:
         """Take networks such as ``10.1.0.0/16`` or single addresses; raises `ValueError`."""

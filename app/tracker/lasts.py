@@ -1,4 +1,4 @@
-"""When each channel acted last, where channels share a participant that outlives them.
+"""Last acts of each channel, where channels share a participant that outlives them.
 
 A service that opens a channel for each request is one participant under the policies `connection`
 and `user`, and its channels would be remembered for ever. One whose events are all gone is of

@@ -1,4 +1,4 @@
-"""Which publish a delivery came from, and what else led to it.
+"""Matching: finds the publish that a delivery came from, and what else led to it.
 
 Three memories, each bounded:
 
@@ -712,7 +712,7 @@ class Matcher:
     def _pushed_out(
         self, name: str, copy: PendingCopy | None, *, is_one: bool
     ) -> tuple[tuple[Influence, ...], bool]:
-        """Which publishes made a queue too long, so that a copy had to go; and whether others may.
+        """Find the publishes that pushed a copy out of a full queue; and whether others may have.
 
         It was the only one that came in behind, if the copy was the first in the queue. A queue may
         also refuse what comes in when it is full: then it was filled by what came before.
@@ -923,7 +923,7 @@ def _is_before(reference: Reference, event_id: int) -> bool:
 
 
 def _expires(publish: Publish, now: int) -> int:
-    """When a publish's own time is over (µs); 0 if it says none."""
+    """Return the time at which a publish's own time is over (µs); 0 if it says none."""
     given = publish.properties["expiration"]
     if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) < LONGEST:
         return now + int(given) * 1_000
@@ -946,7 +946,7 @@ def _by_copy(held: Iterable[_Holding]) -> dict[int, list[_Holding]]:
 def _holders(
     copies: dict[int, list[_Holding]], kind: EdgeKind, *, is_one: bool | None = None
 ) -> tuple[tuple[Influence, ...], bool]:
-    """Who may have been the last to hold what is one of some copies; and whether others may.
+    """Find who may have held one of some copies last; and whether others may have.
 
     Of each copy it is the last delivery that is surely of it, or one that may be, since then.
     """

@@ -1,4 +1,4 @@
-"""Who acts: participants, the channels they act through, and the ids they own.
+"""Participants, which act, the channels they act through, and the ids they own.
 
 A trace is started with a policy that says what counts as one participant; every channel belongs to
 exactly one. A participant owns one interval of the trace's ITC id space, dealt when it first acts,
@@ -290,7 +290,7 @@ class ParticipantRegistry:
         return found | {user: identity.client for user, identity in decided.items()}
 
     def decided(self, connections: Iterable[str]) -> dict[str, dict[str, Identity]]:
-        """Who acts on those connections of which a client's name has decided it, by user."""
+        """Return who acts on those connections of which a client's name has decided it, by user."""
         return {name: self._decided[name] for name in connections if name in self._decided}
 
     def ends_with(self, connection: str) -> bool:

@@ -27,7 +27,7 @@ _REMEMBERED = 10_000
 
 
 class Quiet:
-    """Which exchanges and queues are quiet, by patterns such as ``queue:audit.*``.
+    """Quiet exchanges and queues, by patterns such as ``queue:audit.*``.
 
     ``*``, ``?`` and ``[abc]`` mean what they mean to a shell.
     """

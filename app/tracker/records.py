@@ -16,7 +16,7 @@ from model.words import EventType
 
 
 class Channel(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
-    """Where on the broker something happened, and as whom.
+    """The place on the broker where something happened, and as whom.
 
     ``connection`` is the broker's ``ip:port -> ip:port`` (or a management session's
     ``<name@node.…>``); ``number`` is the AMQP channel number, reused by the broker at once.

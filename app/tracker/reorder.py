@@ -51,12 +51,12 @@ class WaitingRecord(msgspec.Struct, frozen=True):
     names: Names = NO_NAMES
 
     def brings(self) -> list[Place]:
-        """Where it will put something that another record may wait for."""
+        """List the places where it will put something that another record may wait for."""
         return places_of(self.record, self.fingerprint, self.names)
 
 
 def places_of(record: Publish | Deliver, mark: bytes, names: Names) -> list[Place]:
-    """Where a record puts copies, or a handover if it is matched, and what it is named by."""
+    """List where a record puts copies, or a handover if it is matched, and what it is named by."""
     named = map(named_by, names.ids)
     if isinstance(record, Publish):
         marks = halves(mark)
@@ -70,7 +70,7 @@ def handover_of(mark: bytes) -> bytes:
 
 
 def named_by(key: Key) -> Place:
-    """Where an event has to come that a publish names by a key."""
+    """Return the place to which an event has to come that a publish names by a key."""
     return _BY_NAME, key, True
 
 
@@ -184,7 +184,7 @@ class ReorderWindow:
 
     @property
     def oldest(self) -> int | None:
-        """When the oldest record that waits reached us (µs)."""
+        """The time at which the oldest record that waits reached us (µs)."""
         return min((queue[0].at for queue in self._queues.values()), default=None)
 
     def records(self) -> list[WaitingRecord]:

@@ -28,7 +28,7 @@ def is_reply(queue: str) -> bool:
 
 
 class Replies:
-    """Who waits for direct replies under which name.
+    """Clients that wait for direct replies, and the names under which they do.
 
     ``are_awaited``: somebody does, and the broker does not trace the deliveries of replies.
     """

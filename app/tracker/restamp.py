@@ -404,7 +404,7 @@ class Restamper:
         return self._recent.get(event_id) or self._before.get(event_id) or known.get(event_id)
 
     def _who(self, event: StoredEvent) -> tuple[int, Participant]:
-        """Who acts on an event's channel; its first event decides."""
+        """Return who acts on an event's channel; its first event decides."""
         acting = self._acting.get(event.channel_key)
         if acting is None:
             channel = self._channels[event.channel_key]

@@ -1,4 +1,4 @@
-"""Which exchanges and queues a trace takes: names, or patterns as topic exchanges have them.
+"""Exchanges and queues that a trace takes: names, or patterns as topic exchanges have them.
 
 They are what the trace queue is bound with, so the broker decides by them; what is asked here is
 what it decided, of an event that is at hand or that is waited for.

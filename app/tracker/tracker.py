@@ -202,7 +202,7 @@ class Tracker:
 
     @property
     def held_since(self) -> int | None:
-        """When the oldest record in the reorder window reached us (µs), None if none waits."""
+        """The time at which the oldest held record reached us (µs), None if none waits."""
         return self._window.oldest
 
     def apply(self, record: Record, now: int) -> list[StampedEvent]:
@@ -286,7 +286,7 @@ class Tracker:
         return True
 
     def suspects(self) -> list[Suspect]:
-        """Between which events publishes are probably missing, as found since the last call."""
+        """Return newly found pairs of events between which publishes are probably missing."""
         return self._suspicion.take()
 
     @property
@@ -569,5 +569,5 @@ def _without_causes(names: Names) -> Names:
 
 
 def _places_of(event: StampedEvent) -> list[Place]:
-    """Where an event has put something that a delivery may wait for."""
+    """List the places where an event has put something that a delivery may wait for."""
     return places_of(event.record, event.fingerprint, event.names)

@@ -1,4 +1,4 @@
-"""Which events wait to be judged, and when it is their turn: pure, and always in order of ids.
+"""Events that wait to be judged, and their turn: pure, and always in order of ids.
 
 An assertion reads a trace's events from the place up to which all is judged, picks those that it is
 about, and judges each when its time is over and all that was traced until then is stored. Judging
@@ -68,7 +68,7 @@ class Line:
 
     @property
     def next_due(self) -> int | None:
-        """When the oldest is to be judged (µs); None if none waits."""
+        """The time at which the oldest is to be judged (µs); None if none waits."""
         return self._waiting[0].due if self._waiting else None
 
     def see(self, after: int, events: Sequence[WatchedEvent], through: int) -> None:

@@ -69,7 +69,7 @@ class WatchedTrace:
 
     @property
     def next_due(self) -> int | None:
-        """When the next of its events is to be judged (µs); None if none waits."""
+        """The time at which the next of its events is to be judged (µs); None if none waits."""
         times = [each.line.next_due for each in self._watched.values()]
         return min((at for at in times if at is not None), default=None)
 

@@ -29,7 +29,7 @@ CAUSED = "caused"
 
 
 class Sightings:
-    """Which stored event is of which act."""
+    """The stored events of acts."""
 
     def __init__(self, log: Log, events: Sequence[Event]) -> None:
         acts: defaultdict[Key, list[Act]] = defaultdict(list)

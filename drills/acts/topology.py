@@ -30,7 +30,7 @@ TTL = (15, 60)  # ms, of a queue that delays
 
 
 class DeadLetters(NamedTuple):
-    """Where a queue's dead letters go; without a key they keep theirs."""
+    """The target of a queue's dead letters; without a key they keep theirs."""
 
     exchange: str
     key: str | None = None

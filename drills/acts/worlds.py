@@ -164,7 +164,7 @@ class Worlds:
         return bool(course.holders) or is_flagged
 
     def unseen_holders(self, queue: str, before: int) -> list[Act]:
-        """Who left a session that consumed a queue: it may have been handed what it never saw."""
+        """Return who left a session on a queue: it may have been handed what it never saw."""
         return [each for each in self._left if each.number < before and each.queue == queue]
 
     def _purged(self, world: PossibleWorld, act: Act) -> PossibleWorld:

@@ -1,4 +1,4 @@
-"""Where a trial happens: a virtual host, the service, its database, clients, an observer."""
+"""The stage of a trial: a virtual host, the service, its database, clients, an observer."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Basis(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TypePattern:
-    """Which message types are meant: a name, in which ``*`` stands for any text."""
+    """A pattern of message types: a name, in which ``*`` stands for any text."""
 
     text: str
 

@@ -68,7 +68,7 @@ _NAMED_KEYS = ("header.", "body.")
 
 
 class TextPlace(NamedTuple):
-    """Where something stands in a text, from 1; None where that is not known."""
+    """The place of something in a text, from 1; None where that is not known."""
 
     line: int | None = None
     column: int | None = None

@@ -1,4 +1,4 @@
-"""Where what was lost, or is not stored any more, could make an answer another one.
+"""Places where what was lost, or is not stored any more, could make an answer another one.
 
 Gaps are those of `model.gaps.widened`: with all times at which what they lack would have been
 recorded.
@@ -14,7 +14,7 @@ from model.gaps import Gap
 
 
 def matters(assertion: Assertion, conversation: Conversation) -> tuple[int, int | None]:
-    """From when and until when what is missing would matter to a conversation (µs).
+    """Return from when and until when what is missing would matter to a conversation (µs).
 
     None: for ever.
     """

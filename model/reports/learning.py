@@ -124,7 +124,7 @@ class LearntVariant:
 
 @dataclass(frozen=True, kw_only=True)
 class OutlierReason:
-    """Why a conversation is out of the ordinary."""
+    """A reason why a conversation is out of the ordinary."""
 
     kind: Strangeness
     type: str

@@ -42,7 +42,7 @@ class Chain:
 
 
 class Sink(Protocol):
-    """Where a format is written to; Arrow's writers take it as a file."""
+    """The file that a format is written to; Arrow's writers take it as one."""
 
     def write(self, data: bytes, /) -> int:
         """Append."""

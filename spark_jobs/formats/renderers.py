@@ -1,4 +1,4 @@
-"""Which renderer makes which format."""
+"""Renderers by their formats."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def _message(kind: str, notes: MessageNotes, rules: Sequence[Json]) -> Json:
 
 
 def _correlation(notes: MessageNotes, rules: Sequence[Json]) -> Json | None:
-    """Where the id is that a message shares with its conversation, if all samples have it."""
+    """Find where the id is that a message shares with its conversation, if all samples have it."""
     own = [rule for rule in rules if rule.get("origin", "own") != "built_in"]
     if found := _by_rule(notes, own):
         return found

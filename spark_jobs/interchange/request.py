@@ -17,7 +17,7 @@ Json: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True)
 class Collector:
-    """Where spans are sent: an address with its password, and headers; ``shown`` has no secrets."""
+    """The address for spans, with its password, and headers; ``shown`` has no secrets."""
 
     url: str = field(repr=False)
     shown: str

@@ -1,4 +1,4 @@
-"""Who sent and received which messages in a period, and what these look like; without I/O.
+"""Senders and receivers of messages in a period, and what these look like; without I/O.
 
 Executors note what is in their part of the events, and the driver merges the notes. All of it is
 bounded: what is beyond a bound is counted as left out, and of each type only samples are read.
@@ -179,7 +179,7 @@ class PeriodShapes:
 
 
 def _published_to(row: Row, properties: Json, routing_keys: list[str]) -> tuple[str, list[str]]:
-    """Where the message was published to, before it died."""
+    """Return where the message was published to, before it died."""
     if row["match"] == Match.dead_lettered and (deaths := deaths_of(properties)):
         oldest = deaths[-1]
         return oldest.exchange or "", [*oldest.routing_keys]

@@ -136,7 +136,7 @@ class Shape:
             self._field(name).add(each, depth + 1)
 
     def _field(self, name: str) -> Shape:
-        """Where what is under a name belongs."""
+        """Return the shape to which what is under a name belongs."""
         name = storable(name)
         if self.fields is not None and (len(name) > LONGEST_NAME):
             self._forget_names()
@@ -180,7 +180,7 @@ def _means_something(name: str) -> bool:
 
 
 def formats_of(text: str) -> set[str]:
-    """Which of the formats that we know a text is in."""
+    """Return those of the formats that we know that a text is in."""
     if len(text) > LONGEST_FORMATTED:
         return set()
     return {name for name in _FORMATS if _is_format(name, text)}

@@ -87,7 +87,7 @@ def _counts(verdicts: Counter[str]) -> dict[str, int]:
 
 
 def missing_of(period: Period, gaps: Sequence[Gap]) -> str | None:
-    """Why the period may have had more than is stored of it; None if it cannot."""
+    """Explain why the period may have had more than is stored of it; None if it cannot."""
     if period.ids is None:
         return NOTHING_SEEN
     if period.gaps or may_lack(gaps, period.since, period.until - 1):

@@ -1,4 +1,4 @@
-"""Which pairs of places are keys: judged by their figures, held against each other, made rules.
+"""Keys among pairs of places: judged by their figures, held against each other, made rules.
 
 That many publishes have a value which their participant was handed before says little: so do
 tenants, states and the time of day. A key means one message, or the few of one conversation; it

@@ -335,7 +335,7 @@ def _hashed(texts: Sequence[str]) -> Longs:
 
 
 def _rare(values: Longs, places: Longs, participants: Longs) -> Flags:
-    """Which rows have a value that their participant has not too often there."""
+    """Flag rows with a value that their participant has not too often there."""
     order = np.lexsort((participants, places, values))
     new = np.ones(len(order), dtype=bool)
     for number, column in enumerate((values, places, participants)):
@@ -349,7 +349,7 @@ def _rare(values: Longs, places: Longs, participants: Longs) -> Flags:
 
 
 def _spot(event: Json, properties: Json, *, is_publish: bool) -> str:
-    """Where replies to a delivery go, or where a publish went by its queue's name."""
+    """Return where replies to a delivery go, or where a publish went by its queue's name."""
     if is_publish:
         keys = [] if event["exchange"] else json.loads(event["routing_keys"])
         return str(keys[0]) if keys else ""

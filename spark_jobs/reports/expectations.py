@@ -256,7 +256,7 @@ def _share_of(effect: Effect, many: int, messages: int) -> float:
 
 
 def state_of(brief: Brief, observed: Horizon, judge: VariantJudge) -> str | None:
-    """Why a conversation is left out; None if it is not."""
+    """Explain why a conversation is left out; None if it is not."""
     if brief.is_cut:
         return "cut"
     if not observed.is_known(brief):

@@ -161,7 +161,7 @@ class Times(NamedTuple):
 
 
 def slow_from(times: Sketch) -> float | None:
-    """From when on a time is out of the ordinary (µs); None where fewer than `LEAST_FOR_SLOW` tell.
+    """Find the time from which one is out of the ordinary (µs); None below `LEAST_FOR_SLOW` cases.
 
     A tail that goes on as it does from p90 to p99 would be longer than half of it in one of a
     hundred periods like this one. "As it does" is by a Weibull distribution, which is exact for
@@ -287,7 +287,7 @@ def _orders(tally: CaseCounts, asked: Thresholds) -> Iterable[TypeOrder]:
 
 
 class Reason(NamedTuple):
-    """Why a conversation is out of the ordinary, told of a message.
+    """A reason why a conversation is out of the ordinary, told of a message.
 
     ``kind``: ``missing`` (an effect that it nearly always has), ``unexpected`` (one that it hardly
     ever has), ``many`` (not as many as usual), ``order`` (not after what otherwise was before),
@@ -335,7 +335,7 @@ class VariantJudge:
         return any(observed_until - case.at <= patience.get(case.type, 0.0) for case in brief.cases)
 
     def reasons(self, brief: Brief) -> list[Reason]:
-        """Why a conversation is out of the ordinary, but for its variant's being rare."""
+        """Find why a conversation is out of the ordinary, but for its variant's being rare."""
         return [reason for case in brief.cases for reason in self._of(case)]
 
     def _of(self, case: Case) -> Iterable[Reason]:

@@ -1,4 +1,4 @@
-"""Which publishes say what a delivery said before: the rows of equal values, compared as columns.
+"""Publishes that say what a delivery said before: rows of equal values, compared as columns.
 
 A row is one value at one place of one event. Rows of equal values come together in one partition;
 there all publishes are looked up among the deliveries of their participant at once, by binary
@@ -250,7 +250,7 @@ def _counted(
 
 
 def _among(pair: Longs, event: Longs, rows: Rows, older: tuple[Longs, Longs], places: int) -> Flags:
-    """Which of these (pair, event) have a hit further back, too."""
+    """Flag those of these (pair, event) that have a hit further back, too."""
     publish, delivery = older
     others = np.stack([rows.place[delivery] * places + rows.place[publish], rows.event[publish]])
     width = int(rows.event.max(initial=0)) + 1
@@ -258,7 +258,7 @@ def _among(pair: Longs, event: Longs, rows: Rows, older: tuple[Longs, Longs], pl
 
 
 def _programs(rows: Rows, is_met: Flags, members: Members, is_long: Flags) -> Programs:
-    """Who publishes what another was handed, where neither does both."""
+    """Find who publishes what another was handed, where neither does both."""
     order = np.lexsort((rows.event, rows.value))
     value, is_publish = rows.value[order], rows.is_publish[order]
     who = np.searchsorted(members.numbers, rows.participant[order])

@@ -54,7 +54,7 @@ class Program(NamedTuple):
 
 
 def programs_of(found: Programs, connection: Connection, trace: int) -> list[Program]:
-    """Which participants belong together, by what was found in all parts."""
+    """Find the participants that belong together, by what was found in all parts."""
     counts = _summed(found)
     most: dict[int, int] = {}
     for (_, publisher), (known, _) in counts.items():

@@ -29,7 +29,7 @@ LEAST_COUNTED = 10
 
 
 class KeyRefusal(enum.StrEnum):
-    """Why a place, or a pair of places, is no key."""
+    """A reason why a place, or a pair of places, is no key."""
 
     time = "a time"
     repeats = "a few values repeat"

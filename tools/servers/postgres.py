@@ -50,7 +50,7 @@ class PostgresServer(Server):
 
     @property
     def folder(self) -> Path:
-        """Where its data and log are."""
+        """The folder of its data and log."""
         return self._folder.path
 
     @property

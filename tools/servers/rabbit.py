@@ -95,7 +95,7 @@ class RabbitNode(Broker):
 
     @property
     def folder(self) -> Path:
-        """Where its data, log and configuration are."""
+        """The folder of its data, log and configuration."""
         return self._folder.path
 
     @property

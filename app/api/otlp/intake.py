@@ -42,7 +42,7 @@ class IntakeBounds(msgspec.Struct, frozen=True):
 
 
 class Intake:
-    """Where spans come in."""
+    """The place where spans come in."""
 
     def __init__(
         self,

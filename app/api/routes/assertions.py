@@ -32,7 +32,7 @@ AssertionName = Annotated[
 
 
 class ViolationsQuery(BaseModel):
-    """Which violations, and how many."""
+    """The violations to list, and how many."""
 
     model_config = ConfigDict(extra="forbid")
 

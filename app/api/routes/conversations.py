@@ -49,7 +49,7 @@ class ConversationQuery(BaseModel):
 
 
 class ConversationsQuery(WithHeaders):
-    """Which conversations, and how many."""
+    """The conversations to list, and how many."""
 
     vhost: Text | None = Field(None, description="Of this virtual host.")
     via: Literal["links", "conversation"] = Field(
@@ -83,7 +83,7 @@ class ConversationsQuery(WithHeaders):
     )
 
     def asked_by(self, user: User) -> EventFilter:
-        """Which events they begin with, or hold; raises `NotAuthorisedError`."""
+        """Return a filter for events they begin with, or hold; raises `NotAuthorisedError`."""
         return EventFilter(
             vhosts=user.searched(self.vhost),
             vhost=self.vhost,

@@ -22,7 +22,7 @@ router = APIRouter(tags=["events"])
 
 
 class FailuresQuery(BaseModel):
-    """Which failures, and how many."""
+    """The failures to list, and how many."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -25,7 +25,7 @@ router = APIRouter(tags=["events"], prefix="/itc_db")
 
 
 class HistogramQuery(Filter):
-    """Which events, and how finely they are counted."""
+    """The events to count, and in how fine steps."""
 
     buckets: Annotated[int, Field(ge=1, le=500)] = Field(
         60, description="Most parts that the period is divided into, all of one length."
@@ -93,6 +93,6 @@ async def certainty_of_period(
 
 
 def _known_since(status: TraceStatus, period: TracePeriod) -> Microseconds | None:
-    """Where events were removed, nothing is known of the time before the oldest that is left."""
+    """Return the time before which nothing is known: of the oldest event left after a removal."""
     counted = status.counters.published + status.counters.received
     return period.oldest_at if status.events < counted else status.created_at

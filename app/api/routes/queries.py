@@ -163,7 +163,7 @@ class WithHeaders(BaseModel):
 
 
 class Filter(WithHeaders):
-    """Which events."""
+    """A choice of events."""
 
     vhost: Text | None = Field(None, description="Of this virtual host.")
     type: EventTypeWord | None = Field(None, description="Published or received.")
@@ -202,7 +202,7 @@ class Filter(WithHeaders):
 
 
 class Form(BaseModel):
-    """Which part of each event is returned."""
+    """The part of each event that is returned."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -261,7 +261,7 @@ class LiveQuery(Filter, ListForm):
 
 
 class ListQuery(Filter, ListForm):
-    """Which events, in which order, how many."""
+    """A choice of events, their order, and how many."""
 
     page: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = Field(
         None, description="The page's number; answers with RabbitMQ's page envelope."

@@ -155,7 +155,7 @@ async def list_participants(
     ] = None,
     limit: Limit = 1_000,
 ) -> Response:
-    """Who took part in a virtual host's trace, those with the newest events first."""
+    """The participants of a virtual host's trace, those with the newest events first."""
     trace_id = await trace_id_of(vhost, user, parts)
     found = await parts.store.participants.list(trace_id, before=before, limit=limit)
     return json_answer([*found])

@@ -1,4 +1,4 @@
-"""Who asks, and what they may do: the broker decides, this module remembers briefly.
+"""Users and their rights: the broker decides, this module remembers briefly.
 
 Credentials are passed on to the management API as they came. Only a keyed hash of them and the
 broker's answer are remembered, never the credentials.

@@ -1,4 +1,4 @@
-"""Who was connected to the broker: one row for each connection, and many may have had its name."""
+"""Connections to the broker, now and before: a row for each, and many may have had its name."""
 
 from __future__ import annotations
 

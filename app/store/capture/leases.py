@@ -1,4 +1,4 @@
-"""Who may write to a trace: the service that holds it, and of its runs only the latest.
+"""The right to write to a trace: the service that holds it has it, and of its runs the latest.
 
 A service *claims* a trace that nobody holds, or whose holder has not been heard of in time
 (`app.store.capture.services`). Each run then *takes* it, before it restores anything. Both raise
@@ -70,7 +70,7 @@ class Leases(Subject):
     async def _holder(
         self, connection: AsyncConnection, trace_id: int
     ) -> tuple[str | None, bool | None]:
-        """Who holds a trace, and whether that service lives."""
+        """Find the holder of a trace, and whether that service lives."""
         query = select(_its.holder, self._holder_lives()).where(_its.id == trace_id)
         found = (await connection.execute(query)).one_or_none()
         if found is None:

@@ -25,7 +25,7 @@ class ParticipantSpan(NamedTuple):
 async def places(
     connection: AsyncConnection, trace_id: int, first_id: int, last_id: int, most: int | None = None
 ) -> list[ParticipantSpan]:
-    """Who has events in a span of ids; of more than ``most`` one more than these."""
+    """List who has events in a span of ids; of more than ``most`` one more than these."""
     its = tables.participants.c
     query = select(its.number, its.interval, its.base).where(
         its.trace_id == trace_id, its.last_event_id >= first_id, its.first_event_id <= last_id

@@ -91,7 +91,7 @@ class Candidate(NamedTuple):
 
 
 class _FailureScope(NamedTuple):
-    """Where to look: traces, kinds, and bounds of ids."""
+    """The bounds of a search: traces, kinds, and ids."""
 
     traces: dict[int, str]
     kinds: tuple[FailureKind, ...]

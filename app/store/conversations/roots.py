@@ -1,4 +1,4 @@
-"""Where conversations began: ways back from events, and what shares a key with them."""
+"""Beginnings of conversations: ways back from events, and what shares a key with them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _WAY_BACK = text(
 
 
 class ConversationOrigin(NamedTuple):
-    """Where a conversation began: its root, and all events that nothing led to."""
+    """The beginning of a conversation: its root, and all events that nothing led to."""
 
     root: int
     roots: list[int]
@@ -60,7 +60,7 @@ class Roots:
         return cls(connection, dialect, trace_id, (await connection.execute(oldest)).scalar_one())
 
     async def origin_of(self, event_id: int, message: int | None, via: Via) -> ConversationOrigin:
-        """Where the conversation of an event began; ``message`` is its publish, if it has one."""
+        """Find where an event's conversation began; ``message`` is its publish, if it has one."""
         start = event_id if message is None or message < self.first else message
         if via is Via.any:
             return ConversationOrigin(start, [start])
@@ -71,7 +71,7 @@ class Roots:
         return await self._origin_by_keys(way)
 
     async def _origin_by_keys(self, way: Sequence[int]) -> ConversationOrigin:
-        """Where everything began that shares a key with a way from an event to its root."""
+        """Find where everything began that shares a key with a way from an event to its root."""
         roots, known, shared = {way[-1]}, set(way), set[bytes]()
         looked_at: Collection[int] = way
         while looked_at:
@@ -121,7 +121,7 @@ class Roots:
         return [row.event_id for row in await self.connection.execute(query)]
 
     async def ends_of(self, ids: Collection[int]) -> dict[int, int]:
-        """Where the ways back from events end, along the smallest cause each time."""
+        """Find the ends of the ways back from events, along the smallest cause each time."""
         causes = await self._ways_back(ids)
         ends: dict[int, int] = {}
         for event_id in sorted(causes):  # causes have smaller ids

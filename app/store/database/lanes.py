@@ -1,4 +1,4 @@
-"""Which queries wait for which: each lane has its own database connections."""
+"""Lanes of queries, none of which waits for another: each has its own database connections."""
 
 from __future__ import annotations
 

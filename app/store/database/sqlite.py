@@ -329,7 +329,7 @@ class Sqlite:
 
 
 class _Deadline:
-    """When to interrupt what a connection runs; called in the connection's own thread."""
+    """The time to interrupt what a connection runs; called in the connection's own thread."""
 
     __slots__ = ("at",)
 

@@ -61,7 +61,7 @@ class _HistogramPart(Protocol):
 
 
 class _HistogramScope(Protocol):
-    """Which events are asked for, as `app.store.reading.queries` has it."""
+    """The events that are asked for, as `app.store.reading.queries` has it."""
 
     @property
     def traces(self) -> list[int]: ...
@@ -116,7 +116,7 @@ async def _ids(connection: AsyncConnection, asked: EventFilter, kept: _Kept) -> 
 async def _first_counted(
     connection: AsyncConnection, numbers: Sequence[int], first: int, end: int
 ) -> tuple[int, Microseconds] | None:
-    """Where counting begins so that not too many ids are looked through: an event's id and time.
+    """Find where to begin to count so that not too many ids are looked through: an id and its time.
 
     None if there are few enough. Always at the beginning of a block.
     """

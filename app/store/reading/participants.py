@@ -1,4 +1,4 @@
-"""Who took part, and the vector clock that an event's stamp amounts to."""
+"""Participants, and the vector clock that an event's stamp amounts to."""
 
 from __future__ import annotations
 

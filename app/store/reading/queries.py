@@ -294,7 +294,7 @@ async def ids_of(
 async def ids_that_fit(
     connection: AsyncConnection, dialect: Dialect, asked: EventFilter, ids: Sequence[int]
 ) -> set[int]:
-    """Which of some ids are of events that a filter asks for, whatever their virtual hosts."""
+    """Return those of some ids whose events a filter asks for, whatever their virtual hosts."""
     indexed = await keys.indexed(connection) if asked.named else {}
     by_index, by_event = lookups(asked, dialect, indexed)
     query = select(tables.events.c.id).where(

@@ -111,7 +111,7 @@ class Spans(Subject):
 
     @reads
     async def handled(self, connection: AsyncConnection, event: Event) -> list[HandlingTime]:
-        """When consumers handled a message, the earliest first.
+        """Find the times at which consumers handled a message, the earliest first.
 
         Of a received event only what is certain to be about this delivery: where the message was
         handed over more than once, what a link has told of.
@@ -311,7 +311,7 @@ class Spans(Subject):
 async def handled_by(
     connection: AsyncConnection, trace_id: int, deliveries: Mapping[int, Sequence[int]]
 ) -> dict[int, list[HandlingTime]]:
-    """When consumers handled deliveries, as `Spans.handled`; without those nothing tells of.
+    """Find the times of handling of deliveries, as `Spans.handled`; without those nothing tells of.
 
     ``deliveries`` are all those of each message.
     """

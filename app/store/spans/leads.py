@@ -1,4 +1,4 @@
-"""Where spans lead: from a publish's context to the message that its program was handling.
+"""Leads of spans: from a publish's context to the message that its program was handling.
 
 Reads alone; `app.store.spans.imported` stores what comes of it.
 """
@@ -106,7 +106,7 @@ async def waiting_for(connection: AsyncConnection, arrived: list[bytes]) -> list
 
 
 async def find(connection: AsyncConnection, rows: Sequence[Row]) -> list[Lead]:
-    """Where the spans that are stored lead to."""
+    """Find the leads of the spans that are stored."""
     spans: dict[bytes, Span | None] = {}
     carriers: defaultdict[int, dict[bytes, list[Carrier]]] = defaultdict(dict)
     walks = [(row, AncestryWalk(row.event_id, row.participant, row.context)) for row in rows]

@@ -1,4 +1,4 @@
-"""Where in a message a value stands, as AsyncAPI's runtime expressions, and what is a value.
+"""Expressions for places in a message, as AsyncAPI's runtime expressions, and what is a value.
 
 ``$message.header#/order/id`` and ``$message.payload#/lines/0/id`` hold a JSON pointer (RFC 6901)
 into the table of headers or the JSON body; ``$message.property#/correlation_id`` is ours, and names

@@ -15,7 +15,7 @@ LONGEST_RULE = 8_192  # bytes, of one that somebody sets
 
 
 class Origin(enum.StrEnum):
-    """Who has made a rule: this program, the file for all virtual hosts, or somebody for one."""
+    """The maker of a rule: this program, the file for all virtual hosts, or somebody for one."""
 
     built_in = "built_in"
     file = "file"

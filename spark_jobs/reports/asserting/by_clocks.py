@@ -261,7 +261,7 @@ def _is_delivery(event: Json) -> bool:
 
 
 def _firsts(events: DataFrame, what: After) -> list[First]:
-    """Where participants first had to do with messages of the type, and with unobserved ones."""
+    """Find where participants first had to do with messages of the type, or unobserved ones."""
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kept: list[First] = []
@@ -278,7 +278,7 @@ _FIRSTS = pa.schema([("interval", pa.string()), ("height", pa.int64()), ("messag
 
 
 def seen_in(events: Iterable[Json], what: After) -> Iterator[First]:
-    """Where events have to do with a message of the type, or with an unobserved one."""
+    """Yield where events have to do with a message of the type, or with an unobserved one."""
     for event in events:
         if event["quiet"]:
             continue

@@ -18,7 +18,7 @@ OPEN = 0
 
 
 class First(NamedTuple):
-    """Where a participant, by its interval, first had to do with a message: at a height.
+    """The height at which a participant, by its interval, first had to do with a message.
 
     The message is its publish; below 0 if that was not observed, so that it may be any of its type.
     """
