@@ -35,6 +35,7 @@ class SpanColumns:
         ids: of all of them; the other columns are in the same order.
         causes: the publish that was received, 0 if there is none that joined.
         links: (cause, effect), by position.
+        candidates: the same, of what only may have led there.
         shared: (event, conversation): the first by position, the second is any number of its own.
     """
 
@@ -45,6 +46,7 @@ class SpanColumns:
     seqs: Longs
     causes: Longs
     links: LinkColumns
+    candidates: LinkColumns
     shared: LinkColumns
 
 
@@ -70,7 +72,7 @@ def _steps(span: SpanColumns, via: Via) -> tuple[int, Longs, Longs]:
     # Views and no lists of them, which would take four times the memory.
     found = [_messages(span), span.links]
     if via is Via.any:
-        found.append(_orders(span.participants))
+        found += [span.candidates, _orders(span.participants)]
     events = [pairs.targets for pairs in found]
     if via is Via.conversation and len(span.shared.sources):
         at, shared = span.shared

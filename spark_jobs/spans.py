@@ -36,6 +36,7 @@ def span_of(batches: Iterable[pa.RecordBatch], via: Via) -> tuple[SpanColumns, i
     # Quiet traffic joins nothing.
     quiet = table.column("quiet")
     causes = pc.if_else(quiet, None, table.column("cause_id")).fill_null(0)
+    links = pc.if_else(quiet, None, table.column("links"))
     ids: Longs = table.column("id").to_numpy()
     shared = LinkColumns(_no_longs(), _no_longs())
     if via is Via.conversation:
@@ -47,7 +48,8 @@ def span_of(batches: Iterable[pa.RecordBatch], via: Via) -> tuple[SpanColumns, i
         heights=table.column("height").to_numpy(),
         seqs=table.column("seq").to_numpy(),
         causes=causes.to_numpy(),
-        links=_links(ids, pc.if_else(quiet, None, table.column("links")), via),
+        links=_links(ids, links, candidates=False),
+        candidates=_links(ids, links, candidates=True),
         shared=shared,
     )
     return span, pc.sum(quiet).as_py() or 0
@@ -66,13 +68,13 @@ def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-def _links(ids: Longs, texts: pa.ChunkedArray, via: Via) -> LinkColumns:
-    """The links whose causes are among the events; candidates only where all that may be counts."""
+def _links(ids: Longs, texts: pa.ChunkedArray, *, candidates: bool) -> LinkColumns:
+    """The links whose causes are among the events, or the candidates."""
     at: list[int] = []
     causes: list[int] = []
     for effect, text in _said(texts):
         for row in parsed(text):
-            if via is Via.any or row[2] != EdgeKind.candidate:
+            if (row[2] == EdgeKind.candidate) is candidates:
                 at.append(effect)
                 causes.append(row[0])
     places = places_of(ids, np.array(causes, dtype=np.int64)) if len(ids) else _no_longs()

@@ -92,9 +92,9 @@ async def test_each_way_to_fail_is_listed_once(
 
         await until(all_there, "the message in the error queue is stored")
     found = await service.store.failures.find(FailureFilter(vhost=vhost))
+    # What expired where nobody takes messages, and arrived elsewhere then, was put off as planned.
     assert said(found.items[::-1]) == [
         ("died", "rejected", "rejected", 1),
-        ("died", "expired", "expired", 1),
         ("died", "full", "maxlen", 1),
         ("died", "limited", "delivery_limit", 1),
         ("unroutable", None, None, 1),
@@ -112,7 +112,7 @@ async def test_each_way_to_fail_is_listed_once(
         assert who is not None
         assert who.number == last.participant
     assert events[handed["limited"] or 0].redelivered
-    assert handed["expired"] is handed["full"] is None
+    assert handed["full"] is None
     assert by_queue[None].exchange == "lost"
     [error] = [each for each in found.items if each.kind is FailureKind.error_queue]
     assert (error.exception, error.to) == ("System.Exception: no stock", "error")

@@ -154,8 +154,8 @@ def publish(broker: Broker, vhost: str) -> None:
     """Each of `PIKA`, in order."""
     channel = channel_of(broker, vhost)
     channel.confirm_delivery()
-    for properties in PIKA.values():
-        channel.basic_publish("", "q", b"body", properties)
+    for name, properties in PIKA.items():
+        channel.basic_publish("", "q", name.encode(), properties)
     channel.connection.close()
 
 
@@ -194,7 +194,7 @@ async def seen(service: Service, vhost: str) -> list[Event]:
 async def test_whatever_pika_publishes_is_found(
     kind: str, service: Service, rabbit: Node, vhost: str
 ) -> None:
-    """All bodies are equal, so nothing but the properties tells the messages apart."""
+    """Also where the queue makes other properties of them."""
     declare(rabbit, vhost, kind)
     await service.running(vhost)
     await asyncio.to_thread(publish, rabbit, vhost)
@@ -283,5 +283,16 @@ async def test_no_reader_of_a_stream_is_a_redelivery_whichever_reads_first(
     await asyncio.to_thread(take, rabbit, vhost, "stream", len(PIKA) + 3)
     found = matched(await seen(service, vhost))
     assert Counter(match for match, _ in found) == {Match.routed: len(PIKA) + 6}
-    assert [place for _, place in found] == [0, 1, 2, *range(len(PIKA) + 3)]
+    # Of the first three the places were read before; of others two that are equal are waiting.
+    equal = [None] * (len(PIKA) - 3)
+    assert [place for _, place in found] == [
+        0,
+        1,
+        2,
+        0,
+        1,
+        2,
+        *equal,
+        *range(len(PIKA), len(PIKA) + 3),
+    ]
     assert (await service.registry.status(vhost)).counters.redelivered == 0

@@ -141,7 +141,7 @@ def test_following_events_gives_the_truth(pruned: Pruned) -> None:
     rng, history = random.Random(5), pruned.history
     for _ in range(300):
         first, last = sorted(rng.sample(range(1, len(history.rows) + 1), 2))
-        span = span_between(history, first, last, Via.any)
+        span = span_between(history, first, last)
         assert set(span.ids[chain_of(span, Via.any)].tolist()) == history.chain(first, last)
 
 

@@ -19,18 +19,22 @@ def longs(values: list[int]) -> Longs:
     return np.array(values, dtype=np.int64)
 
 
-def span_between(history: History, first: int, last: int, via: Via) -> SpanColumns:
+def span_between(history: History, first: int, last: int) -> SpanColumns:
     """All events of a trace between two, as if they had been read."""
     trace = history.rows[first - 1]["trace_id"]
     rows = [row for row in history.rows[first - 1 : last] if row["trace_id"] == trace]
     at = {row["id"]: position for position, row in enumerate(rows)}
-    links = [
-        (at[link.cause], at[row["id"]])
-        for row in rows
-        for link in history.links.get(row["id"], ())
-        if link.cause in at and not row["quiet"]
-        if via is Via.any or link.kind is not EdgeKind.candidate
-    ]
+
+    def links(*, candidates: bool) -> LinkColumns:
+        pairs = [
+            (at[link.cause], at[row["id"]])
+            for row in rows
+            for link in history.links.get(row["id"], ())
+            if link.cause in at and not row["quiet"]
+            if (link.kind is EdgeKind.candidate) is candidates
+        ]
+        return LinkColumns(longs([a for a, _ in pairs]), longs([b for _, b in pairs]))
+
     shared = [
         (at[row["id"]], ord(name))
         for row in rows
@@ -44,7 +48,8 @@ def span_between(history: History, first: int, last: int, via: Via) -> SpanColum
         heights=longs([row["height"] for row in rows]),
         seqs=longs([row["seq"] for row in rows]),
         causes=longs([0 if row["quiet"] else row["cause_id"] or 0 for row in rows]),
-        links=LinkColumns(longs([a for a, _ in links]), longs([b for _, b in links])),
+        links=links(candidates=False),
+        candidates=links(candidates=True),
         shared=LinkColumns(longs([a for a, _ in shared]), longs([b for _, b in shared])),
     )
 
@@ -56,8 +61,8 @@ def test_what_is_followed_is_the_true_chain(seed: int, churn: float) -> None:
     history = linked_history(rng, 240, present=5, churn=churn)
     sizes: dict[Via, int] = dict.fromkeys(Via, 0)
     for first, last in linked_pairs(rng, history, 150):
+        span = span_between(history, first, last)
         for via in Via:
-            span = span_between(history, first, last, via)
             truth = history.evident(first, last, via)
             if via is Via.any:
                 truth = history.chain(first, last)
@@ -73,7 +78,7 @@ def test_a_chain_with_holes_is_a_range_for_each_run() -> None:
     history = linked_history(rng, 240, present=4)
     holed = 0
     for first, last in linked_pairs(rng, history, 150):
-        span = span_between(history, first, last, Via.links)
+        span = span_between(history, first, last)
         chain = chain_of(span, Via.links)
         ranges = ranges_of(span, chain)
         assert ranges == sorted(ranges)
