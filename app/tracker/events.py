@@ -233,7 +233,8 @@ class NamedEvent(msgspec.Struct, gc=False):
     it out of a ``queue``; ``height`` is
     the event's own. ``message`` is the publish that it is or that it received, or its id where the
     publish is not stored any more; None where that was not seen. ``led_to``, of a delivery, are
-    the replies to it and copies of it that were published: a bit for each `LinkKind`.
+    the replies to it and copies of it that were published: a bit for each `LinkKind`. ``again``, of
+    a publish, is what it certainly publishes again (or the id of that).
     """
 
     keys: tuple[Key, ...]
@@ -246,6 +247,7 @@ class NamedEvent(msgspec.Struct, gc=False):
     message: Reference | int | None
     queue: str | None = None
     led_to: int = 0
+    again: Reference | int | None = None
 
 
 class RestorePoint(msgspec.Struct):

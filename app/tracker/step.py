@@ -19,7 +19,7 @@ from model.words import ACTS, MEANWHILE, EdgeKind, Way
 # An enum's member by its name takes three times as long as a global.
 _KNOWN = Way.known
 _ANY_TIME = (EdgeKind.returned, EdgeKind.rejected)
-_PUSHED, _CANDIDATE = EdgeKind.overflow, EdgeKind.candidate
+_PUSHED, _FORWARD, _CANDIDATE = EdgeKind.overflow, EdgeKind.forward, EdgeKind.candidate
 
 
 class Steps:
@@ -53,6 +53,7 @@ class Steps:
         nor is named.
         """
         edges: tuple[Edge, ...] = ()
+        again = None
         if quiet:
             names, joins = _found_alone(names), ()
         elif names.causes:
@@ -61,6 +62,8 @@ class Steps:
             for edge in edges:
                 if edge.way is not _KNOWN:
                     joins = (*joins, edge.cause)
+                if edge.kind is _FORWARD:
+                    again = edge.cause
         if influences:
             acts = self._acts(influences)
             edges = (*edges, *acts)  # of quiet traffic too, which may be restamped as other
@@ -84,6 +87,7 @@ class Steps:
                     reference,
                     message,
                     record.queue,
+                    again=again,
                 )
             )
         if type(record) is Publish:

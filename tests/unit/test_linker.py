@@ -211,6 +211,14 @@ TWO, COPIED = sent("web", "r", body=b"2"), sent("eve web", "r", body=b"2")
 AGAIN = sent("web", "q", body=b"2")
 ASKED = sent("web", "q", body=b"1", asks=True)
 ASKED_AGAIN = sent("web", "q", body=b"2", asks=True)
+RETRIED = Publish(
+    acting("app"),
+    "x",
+    ("key",),
+    ("q",),
+    {"message_id": "7", "headers": {"NServiceBus.Retries": 1}},
+    b"1",
+)
 UNSEEN = sent("web", "q", body=b"?")
 
 # What happens, and for each publish that names something the certain causes and what else may be,
@@ -253,6 +261,16 @@ TABLE: dict[str, list[Happening]] = {
     "a retry in flight at two replicas": [
         *(ONE, handed(ONE, "app/1"), AGAIN, handed(AGAIN, "app/2")),
         *((naming("app/1"), [1], []), (naming("app/3"), [], [3, 1])),
+    ],
+    "a message that its receiver published again": [
+        *(ONE, handed(ONE, "app"), (RETRIED, [1], []), (naming("app"), [1], [])),
+        *(handed(RETRIED, "app"), (naming("app"), [0], [4, 1])),
+        *((RETRIED, [4], []), handed(RETRIED, "app"), (naming("app"), [0], [7, 4, 1])),
+        (naming("other"), [0], [6]),
+    ],
+    "a message that its receiver published again, and another with its id": [
+        *(ONE, TWO, handed(ONE, "app"), (RETRIED, [2], []), handed(RETRIED, "app")),
+        *(handed(TWO, "app", "r"), (naming("app"), [], [5, 4, 2])),
     ],
     "an id that another user copies": [
         *(ONE, COPIED, handed(ONE, "app"), (naming("app"), [2], []), (naming("other"), [], [1, 0])),

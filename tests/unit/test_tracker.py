@@ -88,6 +88,7 @@ class Store:
                     event.cause if isinstance(event.record, Deliver) else event.reference,
                     event.record.queue,
                     self._led_to(event),
+                    next((e.cause for e in event.edges if e.kind is EdgeKind.forward), None),
                 )
                 for event in self.events
                 if event.names.ids

@@ -283,20 +283,22 @@ async def _named(
         )
     oldest_first = newest_first[::-1]
     if oldest_first:
-        led_to = await _led_to(connection, trace_id, oldest_first[0].reference.id or 0)
+        led_to, again = await _led_to(connection, trace_id, oldest_first[0].reference.id or 0)
         for event in oldest_first:
             if event.is_delivery:
                 event.led_to = led_to[event.reference.id]
+            else:
+                event.again = again.get(event.reference.id)
     return oldest_first
 
 
 async def _led_to(
     connection: AsyncConnection, trace_id: int, first: int
-) -> defaultdict[int | None, int]:
-    """`NamedEvent.led_to` of all from an event on that replies or copies certainly came from."""
+) -> tuple[defaultdict[int | None, int], dict[int | None, int]]:
+    """`NamedEvent.led_to` and `NamedEvent.again`, from an event on, of what is certain."""
     its, certain = tables.edges.c, tables.edges.alias("certain").c
     query = (
-        select(its.cause_id, certain.kind)
+        select(its.cause_id, its.effect_id, its.kind, certain.kind)
         .join(
             certain.kind.table,
             and_(certain.effect_id == its.effect_id, certain.rule == its.rule),
@@ -309,6 +311,9 @@ async def _led_to(
         .distinct()
     )
     led_to: defaultdict[int | None, int] = defaultdict(int)
-    async for cause, kind in _rows(connection, query):
+    again: dict[int | None, int] = {}
+    async for cause, effect, own_kind, kind in _rows(connection, query):
         led_to[cause] |= 1 << kind
-    return led_to
+        if own_kind == EdgeKind.forward:
+            again[effect] = cause
+    return led_to, again

@@ -11,9 +11,10 @@ one id, is known as far as deliveries can be told apart. In this order, those ar
 5. else the publish, as the id came by a way outside the broker.
 
 One is the cause. Of several deliveries of one message, the message is, that is its publish, and
-each of them may be. So may each of several messages, of which then none is for certain: that is
-`ambiguous`. Whoever uses an id that another user's messages have is no reason to take its message
-for the cause: of what several users publish under one id, channels do not decide.
+each of them may be. So is the first of several messages where all others are this one, published
+again, as a retry is: whichever is meant, it led there. Else none of several messages is for
+certain: that is `ambiguous`. Whoever uses an id that another user's messages have is no reason to
+take its message for the cause: of what several users publish under one id, channels do not decide.
 
 At a place that several programs share, a delivery to somebody else there may be, as programs have
 several connections, and perhaps no name.
@@ -27,7 +28,13 @@ from collections.abc import Callable, Iterable, Mapping
 from app.tracker.events import Edge, NamedEvent, Reference
 from app.tracker.fingerprint import has_broker_headers
 from app.tracker.identity import SharedPlaces
-from app.tracker.links.memory import LOOK_BACK, LinkCount, LinkMemory, are_of_one_message
+from app.tracker.links.memory import (
+    LOOK_BACK,
+    LinkCount,
+    LinkMemory,
+    are_of_one_message,
+    first_published,
+)
 from app.tracker.links.names import Key, Names
 from app.tracker.links.rule import Rule
 from app.tracker.links.rules import Rules
@@ -236,7 +243,7 @@ class Linker:
             own += [event for event in its if event not in own]
             own = [event for event in own if event.is_delivery] or own
             if not own:
-                return self._elsewhere(key, known, publishes, beside)
+                return self._elsewhere(rule, key, known, publishes, beside)
         meant = own = _in_hand(own)
         if own[0].is_delivery and (not is_copied or _are_of_one(own)):
             on_channel = [event for event in own if event.channel_key == channel_key]
@@ -245,11 +252,15 @@ class Linker:
             meant = _left(meant, own, 1 << rule.kind)
         if is_all and is_alone and len(meant) == 1:
             return meant, meant[0].reference
-        is_one = _are_of_one(meant) if is_all else not self._memory.is_ambiguous(key)
-        return meant, _message_of(meant) if is_one and is_alone else None
+        if not is_alone:
+            return meant, None
+        if _are_of_one(meant) if is_all else not self._memory.is_ambiguous(key):
+            return meant, _message_of(meant)
+        return meant, first_published(meant, known) if is_all else None
 
     def _elsewhere(
         self,
+        rule: Rule,
         key: Key,
         known: list[NamedEvent],
         publishes: list[NamedEvent],
@@ -258,7 +269,8 @@ class Linker:
         """Take the place of `_meant` where the publisher's program has no event with the key."""
         handed = [event for event in beside if event.is_delivery]
         if self._memory.is_ambiguous(key):
-            return [*handed, *publishes], None
+            is_all = len(known) < LOOK_BACK and not rule.alone
+            return [*handed, *publishes], first_published(known, known) if is_all else None
         cause = _message_of(known)
         return (known if cause is None else handed), cause
 

@@ -225,5 +225,29 @@ def are_of_one_message(one: NamedEvent, other: NamedEvent) -> bool:
     return a is b or (_id(a) is not None and _id(a) == _id(b))  # restored, it is not one object
 
 
+def first_published(meant: list[NamedEvent], known: list[NamedEvent]) -> Reference | None:
+    """The one publish that all that are meant go back to, by what was published again, if any.
+
+    ``known`` are all that have the key, newest first.
+    """
+    firsts: dict[int, Reference | int | None] = {}  # by event
+    for event in reversed(known):
+        before = event.message if event.is_delivery else event.again
+        if before is not None:
+            firsts[_mark(event.reference)] = firsts.get(_mark(before), event.message)
+        elif not event.is_delivery:
+            firsts[_mark(event.reference)] = event.reference
+    found = [firsts.get(_mark(event.reference)) for event in meant]
+    first = found[0]
+    is_one = first is not None and all(
+        each is not None and _mark(each) == _mark(first) for each in found
+    )
+    return first if is_one and isinstance(first, Reference) else None
+
+
+def _mark(message: Reference | int) -> int:
+    return _id(message) or -id(message)
+
+
 def _id(message: Reference | int) -> int | None:
     return message if isinstance(message, int) else message.id
