@@ -18,6 +18,8 @@ import pytest
 from tests.disks import in_memory
 
 if TYPE_CHECKING:  # where they are needed below: the unit tests are done before they are imported
+    from playwright.sync_api import Browser
+
     from tools.servers import Broker, PostgresServer
 
 Server = TypeVar("Server", "Broker", "PostgresServer")
@@ -87,3 +89,16 @@ def postgres_module_url(postgres: PostgresServer) -> Iterator[str]:
     """The SQLAlchemy address of a database that starts empty, for the tests of one module."""
     with postgres.fresh_database() as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The one of a process, for all folders: Playwright cannot run twice in it."""
+    from playwright.sync_api import sync_playwright
+
+    from tests.web.browser import launch
+
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        yield browser
+        browser.close()

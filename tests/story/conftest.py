@@ -1,5 +1,5 @@
 """The whole product, from a real broker to Spark's export: as a command, and in a real browser."""
 
-from tests.web.conftest import browser, shots
+from tests.web.conftest import shots
 
-__all__ = ["browser", "shots"]
+__all__ = ["shots"]

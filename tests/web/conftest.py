@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
-from tests.web.browser import launch, watch
+from tests.web.browser import watch
 from tests.web.past import Past, demo_world
 from tests.web.service import Served, running
 
@@ -34,14 +34,6 @@ HURRY = """
 """
 
 ARTEFACTS = Path(__file__).resolve().parents[2] / "artefacts" / "web"
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = launch(playwright)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
