@@ -45,6 +45,11 @@ class Reference(msgspec.Struct, eq=False, gc=False):
         return unpack(self.packed) if self._stamp is None else self._stamp
 
     @property
+    def identity(self) -> int:
+        """A number of the event: restored references of one are separate objects."""
+        return self.id or -id(self)
+
+    @property
     def clock(self) -> Stamp:
         """The clock that whoever is handed this event's message learns."""
         return self.stamp.peek()

@@ -113,11 +113,6 @@ class _Holding(msgspec.Struct, gc=False):
     has_brought: bool = False  # deaths, as its publish had them
     influences: tuple[Influence, ...] = ()
 
-    @property
-    def identity(self) -> int:
-        # Restored references of one event are separate objects with the same id.
-        return self.cause.id or -id(self.cause)
-
 
 class _Queue(msgspec.Struct, gc=False):
     """A queue: the newest copy's number of each participant that published to it.
@@ -675,14 +670,14 @@ class Matcher:
                 continue
             if handed is None:
                 handed = {
-                    each.identity
+                    each.cause.identity
                     for each in self._handovers.newest(key, LOOK_BACK)
                     if each.delivery is not None and each.candidates is None
                 }
             if is_there and overtaken is None:
                 held = _by_copy(each for each in found if each.delivery is not None)
                 overtaken = _Letter(origin, held, [], None, is_more) if held else None
-            found = [each for each in found if each.identity not in handed]
+            found = [each for each in found if each.cause.identity not in handed]
             held = _by_copy(each for each in found if each.delivery is not None)
             dead = [
                 each
@@ -939,7 +934,7 @@ def _by_copy(held: Iterable[_Holding]) -> dict[int, list[_Holding]]:
     """Deliveries by the copy that they are of."""
     copies: dict[int, list[_Holding]] = {}
     for each in held:
-        copies.setdefault(each.identity, []).append(each)
+        copies.setdefault(each.cause.identity, []).append(each)
     return copies
 
 

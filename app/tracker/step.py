@@ -112,19 +112,15 @@ class Steps:
             # Of edges from one event the certain one is kept, which comes first.
             if cause is not None:
                 edge = Edge(cause, rule, kind if certain else _CANDIDATE)
-                found.setdefault((cause.id or -id(cause), rule), edge)
+                found.setdefault((cause.identity, rule), edge)
             if kind in _ANY_TIME or (kind is _PUSHED and not certain):
                 holder = self._numbered(number)
                 last = None if holder is None else holder.last
-                if last is not None and not (cause is not None and _is_one(last, cause)):
+                if last is not None and (cause is None or last.identity != cause.identity):
                     if cause is not None:
                         rule = MEANWHILE
-                    found.setdefault((last.id or -id(last), rule), Edge(last, rule, _CANDIDATE))
+                    found.setdefault((last.identity, rule), Edge(last, rule, _CANDIDATE))
         return [*found.values()]
-
-
-def _is_one(one: Reference, other: Reference) -> bool:
-    return one is other or (one.id is not None and one.id == other.id)
 
 
 def _found_alone(names: Names) -> Names:

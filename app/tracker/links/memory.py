@@ -222,7 +222,7 @@ def are_of_one_message(one: NamedEvent, other: NamedEvent) -> bool:
     """Tell whether two events are certainly of one message."""
     # Of a delivery whose publish was not seen nobody knows whether it is the same message.
     a, b = one.message or one.reference, other.message or other.reference
-    return a is b or (_id(a) is not None and _id(a) == _id(b))  # restored, it is not one object
+    return _mark(a) == _mark(b)
 
 
 def first_published(meant: list[NamedEvent], known: list[NamedEvent]) -> Reference | None:
@@ -246,8 +246,4 @@ def first_published(meant: list[NamedEvent], known: list[NamedEvent]) -> Referen
 
 
 def _mark(message: Reference | int) -> int:
-    return _id(message) or -id(message)
-
-
-def _id(message: Reference | int) -> int | None:
-    return message if isinstance(message, int) else message.id
+    return message if isinstance(message, int) else message.identity
