@@ -62,6 +62,8 @@ MEANWHILE = "meanwhile"
 was handed over again: until then it may have done so. It goes by the policy, and is found anew.
 """
 
+WITHOUT_RULE = (*ACTS.values(), MEANWHILE)
+"""All that stands for a rule's name where none of links is meant."""
 LINKED = (EdgeKind.parent, EdgeKind.reply, EdgeKind.forward)
 """The kinds of what messages name."""
 BY_BROKER = frozenset(ACTS) - {EdgeKind.candidate}

@@ -25,7 +25,7 @@ from app.tracker.quiet import Quiet
 from app.tracker.records import Channel, Deliver, Publish, Record
 from app.tracker.step import Steps
 from app.tracker.tracker import encode_state, read_state
-from model.words import ACTS, MEANWHILE, EdgeKind, Way
+from model.words import ACTS, MEANWHILE, WITHOUT_RULE, EdgeKind, Way
 
 _ACTS = {name: kind for kind, name in ACTS.items()}
 
@@ -54,7 +54,7 @@ class StoredLink(msgspec.Struct, frozen=True):
     @property
     def is_act(self) -> bool:
         """Tell whether it comes from no rule of links: messages are equal, or the broker acted."""
-        return self.rule in _ACTS or self.rule == MEANWHILE
+        return self.rule in WITHOUT_RULE
 
 
 class StoredEvent(msgspec.Struct, frozen=True):

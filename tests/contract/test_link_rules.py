@@ -20,7 +20,7 @@ from app.tracker import Bounds, Policy, Tracker
 from app.tracker.events import StampedEvent
 from app.tracker.links import BUILT_IN, Origin, Rule, TraceRule, of_all
 from app.tracker.links.rules import MOST_RULES
-from model.words import ACTS, IS_FOUND_BY, MEANWHILE
+from model.words import IS_FOUND_BY, WITHOUT_RULE
 from tests.contract.killing import kill_restamp
 from tests.contract.naming import BOTH, BY_BODY, BY_HEADER, NamingHistory, rules_of
 
@@ -174,7 +174,7 @@ async def links(store: Store, trace_id: int) -> dict[str, list[tuple[Any, ...]]]
         "ids": select(its.id, its.ids).where(its.trace_id == trace_id).order_by(its.id),
         "keys": own.union(of_publishes).order_by("event_id", "key"),
         "edges": select(edges.effect_id, edges.cause_id, edges.rule, edges.kind)
-        .where(edges.trace_id == trace_id, edges.rule.not_in([*ACTS.values(), MEANWHILE]))
+        .where(edges.trace_id == trace_id, edges.rule.not_in(WITHOUT_RULE))
         .order_by(edges.effect_id, edges.cause_id, edges.rule),
         "stamps": select(its.id, its.lamport, its.clock)
         .where(its.trace_id == trace_id)

@@ -11,7 +11,7 @@ from app.tracker.events import Edge
 from app.tracker.links import (
     Rules,
 )
-from model.words import ACTS, MEANWHILE
+from model.words import WITHOUT_RULE
 from tests.properties.test_linker import runs
 from tests.unit.test_linker import stamped
 from tests.unit.test_rules_taken_up import ALL, NONE, OTHERS
@@ -32,7 +32,7 @@ def said(events: list[StampedEvent]) -> list[object]:
 
 
 def links_of(event: StampedEvent) -> list[Edge]:
-    return [edge for edge in event.edges if edge.rule not in (*ACTS.values(), MEANWHILE)]
+    return [edge for edge in event.edges if edge.rule not in WITHOUT_RULE]
 
 
 @pytest.mark.parametrize("window", [0, 3])

@@ -54,7 +54,7 @@ from app.tracker.restamp import (
     StoredLink,
     StoredMessage,
 )
-from model.words import ACTS, MEANWHILE
+from model.words import WITHOUT_RULE
 
 # How many ids one statement goes through: PostgreSQL's have to end within a minute.
 SPAN = 50_000
@@ -69,7 +69,7 @@ _OF_MESSAGE = ("routing_keys", "properties", "payload", "payload_bytes")
 _new = tables.restamped.c
 _ways = tables.restamped_ways.c
 # What messages say nothing of stays as it is where they are read again.
-_KEPT = [SPANS_RULE, *ACTS.values(), MEANWHILE]
+_KEPT = [SPANS_RULE, *WITHOUT_RULE]
 _SET = (
     "UPDATE events SET participant = new.participant + :offset, seq = new.seq,"
     " lamport = new.lamport, height = new.height, clock = new.clock, quiet = new.quiet"
@@ -88,7 +88,7 @@ _MOVED_EDGES = (
     " WHERE trace_id = :trace AND effect_id BETWEEN :first AND :last AND cause_id >= :stored"
     " AND rule"
 )
-_BY_BROKER: BindParameter[str] = bindparam("acts", [*ACTS.values(), MEANWHILE], expanding=True)
+_BY_BROKER: BindParameter[str] = bindparam("acts", WITHOUT_RULE, expanding=True)
 _BY_RULES: BindParameter[str] = bindparam("kept", _KEPT, expanding=True)
 _ACTS_MOVED = tuple(
     text(f"{each} IN :acts").bindparams(_BY_BROKER) for each in (_GONE, _MOVED_EDGES)

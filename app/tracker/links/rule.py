@@ -10,7 +10,7 @@ import msgspec
 
 from app.tracker.links.expressions import Expression, ExpressionError, Source
 from app.tracker.links.takes import TAKES
-from model.words import ACTS, MEANWHILE, LinkKind
+from model.words import WITHOUT_RULE, LinkKind
 
 # The name of the links that OpenTelemetry's spans tell of; no rule reads them from messages.
 SPANS_RULE = "opentelemetry"
@@ -161,7 +161,7 @@ def _check_texts(rule: Rule) -> None:
         raise RuleError(f"{rule.name[:80]!r} is no name of a rule")
     if rule.name == SPANS_RULE:
         raise _wrong(rule.name, "name", "is that of the links that spans tell of")
-    if rule.name in (*ACTS.values(), MEANWHILE):
+    if rule.name in WITHOUT_RULE:
         raise _wrong(rule.name, "name", "is that of something that the broker does")
     if rule.space and not _NAME(rule.space):
         raise _wrong(rule.name, "space", "letters, digits, '.', '_' and '-', 64 at most")
