@@ -509,15 +509,12 @@ class Matcher:
 
     def _take(self, key: Key, deliver: Deliver) -> PendingCopy:
         """Take the oldest copy, which is there, as what is handed over next."""
-        copy = self._copies.take(key)
-        assert copy is not None  # noqa: S101
-        self._left(copy)
+        copy = self._take_dead(key)
         queue = self._queues.get(copy.queue)
         if queue is not None:
             queue.at_delivery = queue.newest
             if copy.recorded_at > queue.handed and "priority" not in deliver.properties:
                 queue.handed = copy.recorded_at
-        self._holding = _Holding(copy.cause, copy.number)
         return copy
 
     def _drop_gone(self, key: Key, deliver: Deliver, now: int) -> None:

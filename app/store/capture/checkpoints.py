@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeAlias
 
 from sqlalchemy import Select, and_, func, or_, select
@@ -101,7 +101,7 @@ def _shared_references() -> References:
     return reference
 
 
-async def _rows(connection: AsyncConnection, query: Select[Any]) -> AsyncIterator[Sequence[Any]]:
+async def _rows(connection: AsyncConnection, query: Select[Any]) -> AsyncIterator[Any]:
     result = await connection.stream(query)
     async for chunk in result.partitions(CHUNK):
         for row in chunk:
@@ -229,9 +229,10 @@ async def _named(
     its, channels, message = tables.events.c, tables.channels.c, tables.events.alias("message").c
     query = (
         select(
-            *(its.id, its.ids, its.type, its.cause_id, its.queue, message.clock, message.lamport),
-            *(its.participant, its.channel, channels.connection, its.height),
-            *(its.clock, its.lamport),
+            *(its.id, its.ids, its.type, its.cause_id, its.queue, its.participant, its.channel),
+            *(its.height, its.clock, its.lamport, channels.connection),
+            message.clock.label("message_clock"),
+            message.lamport.label("message_lamport"),
         )
         .select_from(tables.events)
         .join(
@@ -248,37 +249,25 @@ async def _named(
     newest_first = []
     connections: dict[str, str] = {}
     async for row in _rows(connection, query):
-        (
-            event_id,
-            ids,
-            type_,
-            cause,
-            queue,
-            cause_clock,
-            cause_lamport,
-            *who,
-            height,
-            clock,
-            lamport,
-        ) = row
-        participant, channel_key, name = who
-        this = reference(event_id, clock, lamport)
-        message_: Reference | int | None = this
-        if type_ == EventType.received:
-            message_ = (
-                cause if cause_clock is None else reference(cause, cause_clock, cause_lamport)
-            )
+        this = reference(row.id, row.clock, row.lamport)
+        is_delivery = row.type == EventType.received
+        of: Reference | int | None = this
+        if is_delivery:
+            of = row.cause_id
+            if row.message_clock is not None:
+                of = reference(row.cause_id, row.message_clock, row.message_lamport)
+        ids = row.ids
         newest_first.append(
             NamedEvent(
                 keys=tuple(ids[at : at + KEY_BYTES] for at in range(0, len(ids), KEY_BYTES)),
-                is_delivery=type_ == EventType.received,
-                participant=participant,
-                channel_key=channel_key,
-                connection=connections.setdefault(name, name),
-                height=height,
+                is_delivery=is_delivery,
+                participant=row.participant,
+                channel_key=row.channel,
+                connection=connections.setdefault(row.connection, row.connection),
+                height=row.height,
                 reference=this,
-                message=message_,
-                queue=queue,
+                message=of,
+                queue=row.queue,
             )
         )
     oldest_first = newest_first[::-1]
