@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from sqlalchemy import URL, ColumnElement, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.errors import BadRequestError, OutageError, SettingsError
 from app.store.database import postgres, sqlite
@@ -119,7 +119,11 @@ class Database:
         """
         if self._running:
             await asyncio.wait(self._running, timeout=self._patience)
-        engines = [self._writer, *(readers.engine for readers in self._readers.values())]
+        await self._dispose(*(readers.engine for readers in self._readers.values()))
+        # Of two SQLite connections that close at once, each leaves the log to the other.
+        await self._dispose(self._writer)
+
+    async def _dispose(self, *engines: AsyncEngine) -> None:
         closing = [asyncio.create_task(engine.dispose()) for engine in engines]
         closed, _ = await asyncio.wait(closing, timeout=self._patience)
         for each in closed:
