@@ -150,12 +150,10 @@ class Settings(BaseSettings):
         "machine's name and `ITC_PORT`.",
     )
     trusted_proxies: Names = Field(
-        default=(),
-        description="Addresses of reverse proxies whose `X-Forwarded-For` is believed.",
+        default=(), description="Addresses of reverse proxies whose `X-Forwarded-For` is believed."
     )
     cors_origins: Names = Field(
-        default=(),
-        description="Other origins whose pages may call this API, comma separated.",
+        default=(), description="Other origins whose pages may call this API, comma separated."
     )
     loopback_users: Names = Field(
         default=("guest",),

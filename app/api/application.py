@@ -15,13 +15,7 @@ from app.api.dashboard import Dashboard
 from app.api.layers.bodies import BoundedBody, HeadLikeGet, larger_bodies
 from app.api.layers.metrics import HttpMetrics, MeasuredRequests
 from app.api.layers.paths import PathSegments
-from app.api.layers.security import (
-    Refusing,
-    SecurityHeaders,
-    loopback_host,
-    one_host,
-    same_origin,
-)
+from app.api.layers.security import Refusing, SecurityHeaders, loopback_host, one_host, same_origin
 from app.api.parameters import single_parameters
 from app.api.routes import (
     archive,

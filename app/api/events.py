@@ -95,8 +95,7 @@ class EventWalk(msgspec.Struct, frozen=True):
     items: Events
     truncated: bool
     next: Annotated[
-        int | None,
-        "Where it is truncated: `after` for more effects, `before` for more causes.",
+        int | None, "Where it is truncated: `after` for more effects, `before` for more causes."
     ]
 
 

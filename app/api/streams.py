@@ -47,9 +47,7 @@ class EventStream(Response):
     media_type = "text/event-stream"
 
     def __init__(
-        self,
-        frames: AsyncGenerator[bytes, None],
-        closed: Callable[[], None] = lambda: None,
+        self, frames: AsyncGenerator[bytes, None], closed: Callable[[], None] = lambda: None
     ) -> None:
         """``closed`` is called once, however the stream ends."""
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})

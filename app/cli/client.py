@@ -15,8 +15,7 @@ import typer
 from app.cli.exits import EXIT_OF_STATUS, CommandError, Exit
 
 Url = Annotated[
-    str | None,
-    typer.Option("--url", envvar="ITC_URL", help="The service.", show_envvar=True),
+    str | None, typer.Option("--url", envvar="ITC_URL", help="The service.", show_envvar=True)
 ]
 User = Annotated[
     str | None,
@@ -45,10 +44,7 @@ class ServiceClient:
     """Asks the service; every failure is a `CommandError` with the exit code for it."""
 
     def __init__(
-        self,
-        url: str,
-        auth: tuple[str, str] | None,
-        transport: httpx.BaseTransport | None = None,
+        self, url: str, auth: tuple[str, str] | None, transport: httpx.BaseTransport | None = None
     ) -> None:
         self._http = httpx.Client(
             base_url=url, auth=auth, timeout=_TIMEOUT, transport=transport, trust_env=False

@@ -184,7 +184,5 @@ causes = _walk(
     "causes", "before", "What happened before an event, and may have led to it; the nearest first."
 )
 effects = _walk(
-    "effects",
-    "after",
-    "What happened after an event, and it may have led to; the nearest first.",
+    "effects", "after", "What happened after an event, and it may have led to; the nearest first."
 )

@@ -46,8 +46,7 @@ Input = Annotated[
 ]
 _LINKS = "links (messages, and what they name as their cause)"
 Along = Annotated[
-    str,
-    typer.Option(help=f"What leads on: {_LINKS}, conversation (shared keys too) or any."),
+    str, typer.Option(help=f"What leads on: {_LINKS}, conversation (shared keys too) or any.")
 ]
 Joined = Annotated[
     str, typer.Option(help=f"What belongs together: {_LINKS}, or conversation (shared keys too).")

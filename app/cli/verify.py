@@ -19,14 +19,7 @@ from app.cli.exits import CommandError, Exit
 from app.cli.following import followed, submit
 from app.cli.options import Json, Listed, Output, Requirements, say_caveats
 from app.cli.output import as_json, complain, printable, say
-from app.cli.verifying import (
-    VERDICTS,
-    faults,
-    parsed,
-    public_key,
-    sentence_of,
-    signature_faults,
-)
+from app.cli.verifying import VERDICTS, faults, parsed, public_key, sentence_of, signature_faults
 from model.answers import Verdict
 from model.evidence import COLUMNS, SIGNATURE
 from model.exports import MANIFEST, manifest_of
@@ -38,8 +31,7 @@ _LONGEST_LINE = 1 << 26
 
 File = Annotated[Path, typer.Argument(help="The file; its manifest is beside it.")]
 Key = Annotated[
-    str | None,
-    typer.Option(help="The public key that it must be signed with: a file, or base64."),
+    str | None, typer.Option(help="The public key that it must be signed with: a file, or base64.")
 ]
 Events = Annotated[list[int], typer.Argument(metavar="EVENT…", min=1, help="Events' ids.")]
 Chosen = Annotated[

@@ -17,15 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 from itc import ClockError, Stamp, unpack
 from model.answers import Verdict, touched_sentence
 from model.doubtful import MOST_DOUBTFUL
-from model.evidence import (
-    ALGORITHM,
-    BY,
-    COLUMNS,
-    FIELDS,
-    PLACE,
-    SIGNATURE,
-    signed_bytes,
-)
+from model.evidence import ALGORITHM, BY, COLUMNS, FIELDS, PLACE, SIGNATURE, signed_bytes
 from model.words import BY_BROKER, LINKED, EventType
 
 Json: TypeAlias = Mapping[str, Any]
@@ -116,14 +108,7 @@ def sentence_of(counts: Mapping[str, int], *, complete: bool, sound: bool) -> st
     """The service's sentence where it counts so many events of each verdict."""
     events, caused, may_have = sum(counts.values()), counts["caused"], counts["may_have"]
     return touched_sentence(
-        1,
-        events,
-        caused,
-        may_have,
-        counts["unknown"],
-        cut=False,
-        complete=complete,
-        sound=sound,
+        1, events, caused, may_have, counts["unknown"], cut=False, complete=complete, sound=sound
     )
 
 

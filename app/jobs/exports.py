@@ -71,11 +71,7 @@ class Exports(ManifestedFiles[tuple[int, int]]):
     formats = tuple(FORMATS.values())
 
     def __init__(
-        self,
-        folder: Path,
-        archives: Path,
-        quota: Quota,
-        apart: Callable[[], Sequence[str]] = tuple,
+        self, folder: Path, archives: Path, quota: Quota, apart: Callable[[], Sequence[str]] = tuple
     ) -> None:
         """Exports in ``folder``; chains are looked for in the folder ``archives`` too.
 
@@ -90,13 +86,7 @@ class Exports(ManifestedFiles[tuple[int, int]]):
         return None if file.endswith(MANIFEST) else format_of(file)
 
     def request(
-        self,
-        vhost: str,
-        from_id: int,
-        to_id: int,
-        file: str,
-        owner: str,
-        via: Via = Via.any,
+        self, vhost: str, from_id: int, to_id: int, file: str, owner: str, via: Via = Via.any
     ) -> JobRequest:
         """The job that makes an export of the chain along ``via``.
 

@@ -354,12 +354,7 @@ class JobManager:
             await self._store.note_progress(job_id, progress)
 
     async def _end(
-        self,
-        live: _Live,
-        state: JobState,
-        *,
-        result: Json | None = None,
-        error: str | None = None,
+        self, live: _Live, state: JobState, *, result: Json | None = None, error: str | None = None
     ) -> None:
         """Store the end, waiting while the database is away, and show it."""
         job = await self._stored_end(live.job, state, result, error)

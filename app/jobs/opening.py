@@ -35,10 +35,7 @@ class Folders(NamedTuple):
 
 
 def open_folders(
-    settings: Settings,
-    apart: Callable[[], Sequence[str]] = tuple,
-    *,
-    quota: Quota | None = None,
+    settings: Settings, apart: Callable[[], Sequence[str]] = tuple, *, quota: Quota | None = None
 ) -> Folders:
     """The folders; ``apart`` names the services that keep their exports in another."""
     quota = quota or Quota(settings.exports_max_bytes)
@@ -70,9 +67,6 @@ def open_jobs(
         secret=secret.get_secret_value() if secret else None,
     )
     restamps = RestampProcess(
-        msgspec.json.encode(settings.portable()),
-        paused,
-        archives,
-        link_rules=link_rules,
+        msgspec.json.encode(settings.portable()), paused, archives, link_rules=link_rules
     )
     return JobManager(store, spark, others={RESTAMP: restamps}, start_spark=settings.spark_at_boot)

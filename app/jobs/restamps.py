@@ -94,13 +94,7 @@ class RestampProcess:
 
 
 def restamp_request(
-    vhost: str,
-    trace_id: int,
-    policy: str,
-    quiet: Sequence[str],
-    owner: str,
-    *,
-    links: bool = False,
+    vhost: str, trace_id: int, policy: str, quiet: Sequence[str], owner: str, *, links: bool = False
 ) -> JobRequest:
     """The job that restamps a virtual host's trace by these rules.
 

@@ -51,11 +51,7 @@ class Store:
     """The store by subject, on SQLite or PostgreSQL: ``store.traces.find(vhost)``."""
 
     def __init__(
-        self,
-        database: Database,
-        name: str,
-        bounds: StorageBounds,
-        service: str | None = None,
+        self, database: Database, name: str, bounds: StorageBounds, service: str | None = None
     ) -> None:
         """Use `Store.open`."""
         self.name = name  # tells this database from every other

@@ -98,8 +98,7 @@ class ChainPart(msgspec.Struct, frozen=True):
     heavy: Annotated[dict[int, int], INNER] = {}
     steps: Annotated[list[PathStep], "What leads from one to another of the events shown."] = []
     count: Annotated[
-        int | None,
-        "How many events the whole chain has; `null` if that takes too long to count.",
+        int | None, "How many events the whole chain has; `null` if that takes too long to count."
     ] = 0
     participants: Annotated[int | None, "Of how many participants; `null` as `count`."] = 0
 
@@ -212,8 +211,7 @@ class Touched(NamedTuple):
     caused: Annotated[int, "To which messages, links and what the broker did lead."]
     may_have: Annotated[int, "Which happened after one of them, and no more is known."]
     unknown: Annotated[
-        int,
-        "Which happened after none of them, and after a delivery whose publish was not seen.",
+        int, "Which happened after none of them, and after a delivery whose publish was not seen."
     ]
     caused_truncated: Annotated[
         bool, "More were caused than could be followed; they are among the others."

@@ -8,13 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from app.stored.assertions import ViolationKind, WatchedEvent, unwatched
-from model.assertions import (
-    After,
-    AtMost,
-    LeadsTo,
-    NeverConcurrent,
-    from_json,
-)
+from model.assertions import After, AtMost, LeadsTo, NeverConcurrent, from_json
 
 What: TypeAlias = LeadsTo | After | NeverConcurrent | AtMost
 

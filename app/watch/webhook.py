@@ -207,11 +207,7 @@ def signed(secret: bytes, event_id: str, at: int, body: bytes) -> Mapping[str, s
     """The headers that sign a body at a time (s): HMAC-SHA256 of id, time and body."""
     said = b".".join((event_id.encode(), str(at).encode(), body))
     mark = base64.b64encode(hmac.digest(secret, said, hashlib.sha256)).decode()
-    return {
-        "webhook-id": event_id,
-        "webhook-timestamp": str(at),
-        "webhook-signature": f"v1,{mark}",
-    }
+    return {"webhook-id": event_id, "webhook-timestamp": str(at), "webhook-signature": f"v1,{mark}"}
 
 
 def secret_in(text: bytes) -> bytes:

@@ -11,14 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from app.api.otlp.fields import (
-    LONGEST_SERVICE,
-    SERVICE_NAME,
-    Bad,
-    ReadingBudget,
-    link,
-    span,
-)
+from app.api.otlp.fields import LONGEST_SERVICE, SERVICE_NAME, Bad, ReadingBudget, link, span
 from app.stored.spans import MOST_LINKS, Refusal, Span
 from model.texts import storable
 

@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from app.api.otlp.fields import (
-    LONGEST_SERVICE,
-    SERVICE_NAME,
-    Bad,
-    ReadingBudget,
-    link,
-    span,
-)
+from app.api.otlp.fields import LONGEST_SERVICE, SERVICE_NAME, Bad, ReadingBudget, link, span
 from app.stored.spans import MOST_LINKS, Refusal, Span, SpanLink
 from model.texts import storable
 

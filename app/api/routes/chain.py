@@ -9,14 +9,7 @@ from pydantic import Field, field_validator
 
 from app.api.answers import Heavy, events_answer
 from app.api.described import answering
-from app.api.events import (
-    CLOCK_ALONE,
-    ChainEnds,
-    Related,
-    TouchedEvents,
-    of_one_trace,
-    related,
-)
+from app.api.events import CLOCK_ALONE, ChainEnds, Related, TouchedEvents, of_one_trace, related
 from app.api.openapi import READING_ONE, example
 from app.api.parameters import VerdictWord, ViaWord, WalkLimit
 from app.api.routes.events import (

@@ -38,11 +38,7 @@ ONE_CHAIN = "/itc_db/undefined/{from}/{to}/{file}"
 From = Annotated[
     int,
     Path(
-        alias="from",
-        ge=1,
-        le=2**63 - 1,
-        description="One event's id.",
-        openapi_examples=example(1),
+        alias="from", ge=1, le=2**63 - 1, description="One event's id.", openapi_examples=example(1)
     ),
 ]
 # The names that `checked_name` lets through, for those who read the OpenAPI document.
@@ -65,7 +61,7 @@ Along = Annotated[
         description="`links`: what messages, and links to what they name as their cause, lead "
         "through from one event to the other. `conversation`: also from what a participant "
         "received in a conversation to what it published in it later. `any`: all that lies "
-        "between them in causal order.",
+        "between them in causal order."
     ),
 ]
 

@@ -53,8 +53,7 @@ class ConversationsQuery(WithHeaders):
 
     vhost: Text | None = Field(None, description="Of this virtual host.")
     via: Literal["links", "conversation"] = Field(
-        "links",
-        description="`conversation`: publishes that share a conversation's key are one.",
+        "links", description="`conversation`: publishes that share a conversation's key are one."
     )
     since: Moment | None = Field(
         None,
@@ -115,10 +114,7 @@ async def list_conversations(
 
 @router.get("/{event_id}", **answering((FoundConversation, Conversation, Certainty), READING_ONE))
 async def get_conversation(
-    event_id: EventId,
-    query: Annotated[ConversationQuery, Query()],
-    user: Reader,
-    parts: Parts,
+    event_id: EventId, query: Annotated[ConversationQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
     """The conversation that an event belongs to: its messages, their fates, and the times."""
     event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)

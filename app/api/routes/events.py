@@ -138,8 +138,7 @@ async def list_fields(user: Reader) -> Response:
 
 
 @router.get(
-    "/itc_db/events/{event_id}",
-    **answering((EventDetail, EventObject, EventLinks), READING_ONE),
+    "/itc_db/events/{event_id}", **answering((EventDetail, EventObject, EventLinks), READING_ONE)
 )
 async def get_event(event_id: EventId, user: Reader, parts: Parts) -> Response:
     """One event with its three clocks and its links."""

@@ -48,8 +48,7 @@ File = Annotated[
 Since = Annotated[Moment | None, Query(description="What began from then on.")]
 Until = Annotated[Moment | None, Query(description="What began before.")]
 AlongWhat = Annotated[
-    Along,
-    Query(description="What belongs together: by messages and links, or by shared keys too."),
+    Along, Query(description="What belongs together: by messages and links, or by shared keys too.")
 ]
 
 

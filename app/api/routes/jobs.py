@@ -32,10 +32,7 @@ JobId = Annotated[
 async def list_jobs(
     user: Reader,
     parts: Parts,
-    state: Annotated[
-        StateWord | None,
-        Query(description="Only those in this state."),
-    ] = None,
+    state: Annotated[StateWord | None, Query(description="Only those in this state.")] = None,
     limit: Annotated[int, Query(ge=1, le=1_000, description="Most in one answer.")] = 100,
 ) -> Response:
     """Jobs of virtual hosts that the user sees, newest first."""

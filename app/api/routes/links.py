@@ -12,13 +12,7 @@ from app.api.parameters import Name
 from app.api.routes.bodies import body_of, json_body
 from app.api.routes.queries import OfVhost
 from app.api.routes.traces import Limit, Vhost, trace_id_of
-from app.api.schemas.links import (
-    EXAMPLE,
-    JsonList,
-    JsonObject,
-    LinkRule,
-    NamedLinkRule,
-)
+from app.api.schemas.links import EXAMPLE, JsonList, JsonObject, LinkRule, NamedLinkRule
 from app.api.services import Parts
 from app.api.signin.auth import Reader, Writer
 from app.errors import BadRequestError
@@ -45,7 +39,7 @@ _MANY = {
                     "items": NamedLinkRule.model_json_schema(),
                     "maxItems": MOST_RULES,
                     "examples": [[EXAMPLE]],
-                },
+                }
             }
         },
     }
@@ -61,12 +55,7 @@ async def list_link_rules(user: Reader, parts: Parts, vhost: OfVhost) -> Respons
     return json_answer(listed(wanted, await rules.held(trace_id)))
 
 
-@router.put(
-    "/links",
-    status_code=204,
-    responses={**WRITING, **WITH_BODY},
-    openapi_extra=_MANY,
-)
+@router.put("/links", status_code=204, responses={**WRITING, **WITH_BODY}, openapi_extra=_MANY)
 async def set_link_rules(user: Writer, parts: Parts, vhost: OfVhost, request: Request) -> None:
     """Have a virtual host have these rules of its own, and no others."""
     trace_id = await trace_id_of(vhost, user, parts)

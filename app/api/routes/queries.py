@@ -78,9 +78,7 @@ def _known(name: str) -> str:
 F = TypeVar("F", bound=Struct)
 Number = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Column = Annotated[
-    str,
-    AfterValidator(_known),
-    WithJsonSchema({"type": "string", "enum": sorted(SHOWN)}),
+    str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": sorted(SHOWN)})
 ]
 
 

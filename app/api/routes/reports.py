@@ -98,8 +98,7 @@ async def check_assertions(
     since: RecordedSince = None,
     until: RecordedUntil = None,
     via: Annotated[
-        Along,
-        Query(description="What holds conversations together: links, or shared keys too."),
+        Along, Query(description="What holds conversations together: links, or shared keys too.")
     ] = "links",
 ) -> Response:
     """Look whether assertions hold, as a job; by default over the last day.

@@ -23,10 +23,7 @@ router = APIRouter(tags=["traces"], prefix="/itc_db/restamp")
 
 @router.put(
     "",
-    **answering(
-        (RestampedTrace, RestampOutcome, OfJob),
-        MAKING | WITH_BODY,
-    ),
+    **answering((RestampedTrace, RestampOutcome, OfJob), MAKING | WITH_BODY),
     openapi_extra=body_of(RestampRequest, required=False),
 )
 async def restamp_trace(asker: Asking, vhost: OfVhost) -> Response:

@@ -27,11 +27,7 @@ router = APIRouter(tags=["traces"])
 ONE_TRACE = "/itc_db/{vhost}/undefined/undefined/undefined"
 
 Vhost = Annotated[
-    Name,
-    Path(
-        description="A virtual host's name, percent-encoded.",
-        openapi_examples=example("/"),
-    ),
+    Name, Path(description="A virtual host's name, percent-encoded.", openapi_examples=example("/"))
 ]
 
 Limit = Annotated[int, Query(ge=1, le=1_000, description="Most in one answer.")]

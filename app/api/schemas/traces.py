@@ -18,8 +18,7 @@ QuietPattern = Annotated[
 ]
 # As with quiet traffic, what is wrong is said by who knows: `app.tracker.taken`.
 TakenPattern = Annotated[
-    str,
-    WithJsonSchema({"type": "string", "pattern": r"^[^\u0000]*$", "maxLength": LONGEST}),
+    str, WithJsonSchema({"type": "string", "pattern": r"^[^\u0000]*$", "maxLength": LONGEST})
 ]
 TakenPatterns = Annotated[
     list[TakenPattern], Field(json_schema_extra={"minItems": 1, "maxItems": MOST_TAKEN})

@@ -35,8 +35,7 @@ class Aliases(Subject):
         insert = self.database.dialect.upsert(tables.aliases)
         await connection.execute(
             insert.on_conflict_do_update(
-                index_elements=[_given.trace_id, _given.key],
-                set_={"alias": insert.excluded.alias},
+                index_elements=[_given.trace_id, _given.key], set_={"alias": insert.excluded.alias}
             ),
             {"trace_id": trace_id, "key": key, "alias": alias},
         )
@@ -114,10 +113,7 @@ class Aliases(Subject):
 
     @writes
     async def _name(
-        self,
-        connection: AsyncConnection,
-        trace_id: int,
-        known: Sequence[tuple[int, Identity]],
+        self, connection: AsyncConnection, trace_id: int, known: Sequence[tuple[int, Identity]]
     ) -> None:
         for number, who in known:
             new = {"key": who.key, "name": who.label(number)}

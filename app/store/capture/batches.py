@@ -65,11 +65,7 @@ class Batches(Subject):
 
     @writes
     async def append(
-        self,
-        connection: AsyncConnection,
-        trace_id: int,
-        batch: Batch,
-        epoch: int | None = None,
+        self, connection: AsyncConnection, trace_id: int, batch: Batch, epoch: int | None = None
     ) -> range:
         """Store a batch, all or nothing; returns its events' ids, set in their references too.
 

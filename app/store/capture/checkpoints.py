@@ -236,8 +236,7 @@ async def _named(
         )
         .select_from(tables.events)
         .join(
-            tables.channels,
-            and_(channels.trace_id == its.trace_id, channels.number == its.channel),
+            tables.channels, and_(channels.trace_id == its.trace_id, channels.number == its.channel)
         )
         .outerjoin(
             message.id.table, and_(message.id == its.cause_id, its.trace_id == message.trace_id)
@@ -289,8 +288,7 @@ async def _led_to(
     query = (
         select(its.cause_id, its.effect_id, its.kind, certain.kind)
         .join(
-            certain.kind.table,
-            and_(certain.effect_id == its.effect_id, certain.rule == its.rule),
+            certain.kind.table, and_(certain.effect_id == its.effect_id, certain.rule == its.rule)
         )
         .where(
             its.trace_id == trace_id,

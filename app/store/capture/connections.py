@@ -165,9 +165,7 @@ async def _close(connection: AsyncConnection, closed: Sequence[ClosedConnection]
     if not closed:
         return
     listed = and_(
-        _table.pid.is_(None),
-        _table.closed_at.is_(None),
-        _table.opened_at <= bindparam("at"),
+        _table.pid.is_(None), _table.closed_at.is_(None), _table.opened_at <= bindparam("at")
     )
     await connection.execute(
         update(tables.connections)

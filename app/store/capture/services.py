@@ -6,17 +6,7 @@ one a trace: a trace's own row may be locked by a batch that is being stored.
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    ColumnElement,
-    and_,
-    delete,
-    insert,
-    not_,
-    or_,
-    select,
-    true,
-    update,
-)
+from sqlalchemy import ColumnElement, and_, delete, insert, not_, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables

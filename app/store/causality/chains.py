@@ -22,14 +22,7 @@ from app.stored.causality import ChainPart, PathStep
 from itc import Relation, compare, packed_height_at
 from model.event import EVERYTHING, Event, Large
 from model.ranges import Dot
-from model.ways import (
-    MOST_REACHED,
-    Frontier,
-    TooFarError,
-    in_turns,
-    lying_between,
-    step_of_part,
-)
+from model.ways import MOST_REACHED, Frontier, TooFarError, in_turns, lying_between, step_of_part
 from model.words import EventType, Via
 
 # The whole chain is counted where no more participants than this may have a part in it.
@@ -179,12 +172,7 @@ async def _counted(connection: AsyncConnection, start: Event, end: Event) -> tup
 
 
 async def _shown(
-    connection: AsyncConnection,
-    start: Event,
-    ids: Sequence[int],
-    large: Large,
-    *,
-    truncated: bool,
+    connection: AsyncConnection, start: Event, ids: Sequence[int], large: Large, *, truncated: bool
 ) -> ChainPart:
     found = await found_by_ids(connection, ids, large)
     shown = set(ids)

@@ -158,11 +158,7 @@ class Conversing(Roots):
             causes = await self._causes(own, page, Via.links, named, page.roots)
             told.append(
                 conversation_of(
-                    events[root],
-                    own.values(),
-                    causes,
-                    publishers=publishers,
-                    truncated=root in cut,
+                    events[root], own.values(), causes, publishers=publishers, truncated=root in cut
                 )
             )
         return told

@@ -116,12 +116,7 @@ class Conversations(Subject):
     ) -> ConversationPage:
         async def work(connection: AsyncConnection) -> tuple[list[int], list[ListedConversation]]:
             ids = await ids_of(
-                connection,
-                self.database.dialect,
-                asked,
-                before=at,
-                limit=size,
-                only=_begins(via),
+                connection, self.database.dialect, asked, before=at, limit=size, only=_begins(via)
             )
             return [*ids], await _evaluated(connection, self.database.dialect, ids, via)
 

@@ -219,10 +219,7 @@ class Postgres:
         return postgresql.insert(table)
 
     async def rows_of(
-        self,
-        connection: AsyncConnection,
-        statements: Sequence[str],
-        parameters: Mapping[str, int],
+        self, connection: AsyncConnection, statements: Sequence[str], parameters: Mapping[str, int]
     ) -> Sequence[Sequence[Any]]:
         """The rows of each statement; it may leave out parameters, which are whole numbers."""
         if not parameters:

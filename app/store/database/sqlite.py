@@ -222,10 +222,7 @@ class Sqlite:
         return sqlite.insert(table)
 
     async def rows_of(
-        self,
-        connection: AsyncConnection,
-        statements: Sequence[str],
-        parameters: Mapping[str, Any],
+        self, connection: AsyncConnection, statements: Sequence[str], parameters: Mapping[str, Any]
     ) -> Sequence[Sequence[Any]]:
         """The rows of each statement; all of them in one trip to the connection's thread.
 

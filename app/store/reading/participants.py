@@ -7,11 +7,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    and_,
-    select,
-)
+from sqlalchemy import ColumnElement, and_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables

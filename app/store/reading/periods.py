@@ -64,12 +64,7 @@ def _overlaps(
 
 
 async def _end(
-    connection: AsyncConnection,
-    trace_id: int,
-    since: int | None,
-    until: int | None,
-    *,
-    last: bool,
+    connection: AsyncConnection, trace_id: int, since: int | None, until: int | None, *, last: bool
 ) -> int | None:
     its = tables.events.c
     query = select(its.id).where(its.trace_id == trace_id)

@@ -298,10 +298,7 @@ async def ids_that_fit(
     indexed = await keys.indexed(connection) if asked.named else {}
     by_index, by_event = lookups(asked, dialect, indexed)
     query = select(tables.events.c.id).where(
-        tables.events.c.id.in_(ids),
-        *conditions(asked, dialect),
-        *by_event,
-        *map(has_key, by_index),
+        tables.events.c.id.in_(ids), *conditions(asked, dialect), *by_event, *map(has_key, by_index)
     )
     return set((await connection.execute(query)).scalars())
 

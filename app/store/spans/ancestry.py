@@ -55,9 +55,7 @@ class AncestryWalk:
         return bool(self.handled or self.waits_for or self.outcome)
 
     def advance(
-        self,
-        spans: Mapping[bytes, Span | None],
-        carriers: Mapping[bytes, Sequence[Carrier]],
+        self, spans: Mapping[bytes, Span | None], carriers: Mapping[bytes, Sequence[Carrier]]
     ) -> None:
         """Go on with what was looked up; None is a span that is not there."""
         self.wants_spans, self.wants_carriers = [], []

@@ -201,11 +201,7 @@ class Spans(Subject):
 
     @writes
     async def _store(
-        self,
-        connection: AsyncConnection,
-        trace_id: int,
-        found: list[Lead],
-        done: ResolutionRound,
+        self, connection: AsyncConnection, trace_id: int, found: list[Lead], done: ResolutionRound
     ) -> None:
         try:
             await lock_trace(connection, trace_id, None)

@@ -59,11 +59,7 @@ class Watching(Subject):
 
     @reads
     async def reached(
-        self,
-        connection: AsyncConnection,
-        trace_id: int,
-        ids: Sequence[int],
-        towards: Direction,
+        self, connection: AsyncConnection, trace_id: int, ids: Sequence[int], towards: Direction
     ) -> dict[int, Reach]:
         """The events that some led to (1), or that led to them (-1), along messages and links.
 
@@ -96,11 +92,7 @@ async def _read(connection: AsyncConnection, rows: Sequence[Any]) -> list[Watche
     types = await _types(connection, rows)
     return [
         WatchedEvent(
-            row.id,
-            row.recorded_at,
-            row.type == EventType.published,
-            types[row.id],
-            row.cause_id,
+            row.id, row.recorded_at, row.type == EventType.published, types[row.id], row.cause_id
         )
         for row in rows
     ]
