@@ -90,242 +90,156 @@ class Settings(BaseSettings):
         extra="ignore",
         hide_input_in_errors=True,
         arbitrary_types_allowed=True,
+        use_attribute_docstrings=True,
     )
 
-    amqp_url: Annotated[SecretUrl, Heading("The five that matter first")] = Field(
-        default=SecretUrl("amqp://guest:guest@127.0.0.1:5672"),
-        description="The broker, with the account that captures. The path is ignored: each trace "
-        "names its virtual host. With `amqps`, `?cafile=` or `capath=` says whom to trust, "
-        "`certfile=` and `keyfile=` who we are. `?heartbeat=` is 10 unless given: a broker that "
-        "falls silent is noticed within twice that.",
+    amqp_url: Annotated[SecretUrl, Heading("The five that matter first")] = SecretUrl(
+        "amqp://guest:guest@127.0.0.1:5672"
     )
-    management_url: SecretUrl = Field(
-        default=SecretUrl("http://127.0.0.1:15672"),
-        description="The broker's management API; without a user in it, that of `ITC_AMQP_URL`. "
-        "With `https`, the variable `SSL_CERT_FILE` names an authority of your own.",
-    )
-    database_url: SecretUrl | None = Field(
-        default=None,
-        description="`sqlite:///file` or `postgresql://user:password@host/database`; "
-        "unset: `itc.db` under `ITC_DATA_DIR`.",
-    )
-    host: str = Field(default="127.0.0.1", description="Address to listen on.")
-    retention_days: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="Age at which events are removed; unset: never."
-    )
+    """The broker, with the account that captures. The path is ignored: each trace names its virtual
+    host. With `amqps`, `?cafile=` or `capath=` says whom to trust, `certfile=` and `keyfile=` who
+    we are. `?heartbeat=` is 10 unless given: a broker that falls silent is noticed within twice
+    that."""
+    management_url: SecretUrl = SecretUrl("http://127.0.0.1:15672")
+    """The broker's management API; without a user in it, that of `ITC_AMQP_URL`. With `https`, the
+    variable `SSL_CERT_FILE` names an authority of your own."""
+    database_url: SecretUrl | None = None
+    """`sqlite:///file` or `postgresql://user:password@host/database`; unset: `itc.db` under
+    `ITC_DATA_DIR`."""
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    retention_days: Annotated[float, Field(gt=0)] | None = None
+    """Age at which events are removed; unset: never."""
 
     data_dir: Annotated[File, Heading("Where things are kept")] = Field(
-        default_factory=_default_data_dir, description="Folder for everything the service writes."
+        default_factory=_default_data_dir
     )
-    export_dir: File | None = Field(
-        default=None, description="Folder of the exports; unset: `exports` under `ITC_DATA_DIR`."
-    )
-    archive_dir: File | None = Field(
-        default=None,
-        description="Folder of the archives, which Spark's executors must see under the same"
-        " path; unset: `archives` under `ITC_DATA_DIR`.",
-    )
-    database_migrate: bool = Field(
-        default=True, description="Bring the database's tables up to date when the service starts."
-    )
-    retention_events: Count | None = Field(
-        default=None, description="Number of newest events that are kept; unset: all."
-    )
-    exports_max_bytes: Bytes = Field(
-        default=107_374_182_400, description="Size of all exports together; beyond it, 507."
-    )
+    """Folder for everything the service writes."""
+    export_dir: File | None = None
+    """Folder of the exports; unset: `exports` under `ITC_DATA_DIR`."""
+    archive_dir: File | None = None
+    """Folder of the archives, which Spark's executors must see under the same path; unset:
+    `archives` under `ITC_DATA_DIR`."""
+    database_migrate: bool = True
+    """Bring the database's tables up to date when the service starts."""
+    retention_events: Count | None = None
+    """Number of newest events that are kept; unset: all."""
+    exports_max_bytes: Bytes = 107_374_182_400
+    """Size of all exports together; beyond it, 507."""
 
-    port: Annotated[int, Heading("The service")] = Field(
-        default=15680, ge=0, le=65535, description="Port to listen on."
-    )
-    auth: Literal["broker", "none"] = Field(
-        default="broker",
-        description="Who has access: the broker's users with their rights, or anybody "
-        "(`none`, on a loopback address only).",
-    )
-    service_name: str | None = Field(
-        default=None,
-        max_length=200,
-        description="What this service is called among several on one PostgreSQL; unset: the "
-        "machine's name and `ITC_PORT`.",
-    )
-    trusted_proxies: Names = Field(
-        default=(), description="Addresses of reverse proxies whose `X-Forwarded-For` is believed."
-    )
-    cors_origins: Names = Field(
-        default=(), description="Other origins whose pages may call this API, comma separated."
-    )
-    loopback_users: Names = Field(
-        default=("guest",),
-        description="Users that may sign in from this machine only. The broker cannot tell, "
-        "because it sees this service's own address.",
-    )
-    auth_cache_seconds: Seconds = Field(
-        default=15, description="How long the broker's answer about a user is cached."
-    )
-    connections: Count | None = Field(
-        default=None,
-        description="Most connections of clients; unset: 4096, or five eighths of the descriptors "
-        "that the process may open where that is less.",
-    )
-    connections_per_address: Count | None = Field(
-        default=None,
-        description="Most connections from one address (IPv6: a network of 64 bits) that is none "
-        "of `ITC_TRUSTED_PROXIES`; unset: half of all.",
-    )
-    metrics_open: bool = Field(
-        default=False, description="Serve `/metrics` without asking for credentials."
-    )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Lowest severity that is logged."
-    )
-    access_log: bool = Field(default=False, description="Log every request.")
-    shutdown_seconds: Seconds = Field(
-        default=20, description="How long a graceful stop may take before the rest is cut off."
-    )
+    port: Annotated[int, Heading("The service")] = Field(default=15680, ge=0, le=65535)
+    """Port to listen on."""
+    auth: Literal["broker", "none"] = "broker"
+    """Who has access: the broker's users with their rights, or anybody (`none`, on a loopback
+    address only)."""
+    service_name: str | None = Field(default=None, max_length=200)
+    """What this service is called among several on one PostgreSQL; unset: the machine's name and
+    `ITC_PORT`."""
+    trusted_proxies: Names = ()
+    """Addresses of reverse proxies whose `X-Forwarded-For` is believed."""
+    cors_origins: Names = ()
+    """Other origins whose pages may call this API, comma separated."""
+    loopback_users: Names = ("guest",)
+    """Users that may sign in from this machine only. The broker cannot tell, because it sees this
+    service's own address."""
+    auth_cache_seconds: Seconds = 15
+    """How long the broker's answer about a user is cached."""
+    connections: Count | None = None
+    """Most connections of clients; unset: 4096, or five eighths of the descriptors that the process
+    may open where that is less."""
+    connections_per_address: Count | None = None
+    """Most connections from one address (IPv6: a network of 64 bits) that is none of
+    `ITC_TRUSTED_PROXIES`; unset: half of all."""
+    metrics_open: bool = False
+    """Serve `/metrics` without asking for credentials."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Lowest severity that is logged."""
+    access_log: bool = False
+    """Log every request."""
+    shutdown_seconds: Seconds = 20
+    """How long a graceful stop may take before the rest is cut off."""
 
-    payload_max_bytes: Annotated[Bytes, Heading("Capture")] = Field(
-        default=65_536,
-        description="How much of a message's body is stored; 0 stores only its digest.",
-    )
-    prefetch: Annotated[int, Field(ge=1, le=65_535)] = Field(
-        default=32_000,
-        description="Most trace messages read ahead of their commit; at least four batches, or the "
-        "broker has to wait for us.",
-    )
-    trace_processes: Annotated[int, Field(ge=0, le=64)] = Field(
-        default=0,
-        description="Processes that traces are spread over, to use more than one core; "
-        "0 runs them within the service.",
-    )
-    shared_places: Names = Field(
-        default=(),
-        description="Networks from which several programs connect under one address, as behind a "
-        "proxy, comma separated: there a client's own name tells them apart. Loopback is one.",
-    )
-    pending_copies: Count = Field(
-        default=200_000,
-        description="Most routed copies of a trace that wait for their delivery; "
-        "beyond that the oldest are forgotten and counted.",
-    )
-    reorder_seconds: Annotated[float, Field(ge=0, le=60)] = Field(
-        default=1,
-        description="On a cluster: how long a delivery waits for a publish that it overtook, and a "
-        "publish for a delivery that it names.",
-    )
+    payload_max_bytes: Annotated[Bytes, Heading("Capture")] = 65_536
+    """How much of a message's body is stored; 0 stores only its digest."""
+    prefetch: Annotated[int, Field(ge=1, le=65_535)] = 32_000
+    """Most trace messages read ahead of their commit; at least four batches, or the broker has to
+    wait for us."""
+    trace_processes: Annotated[int, Field(ge=0, le=64)] = 0
+    """Processes that traces are spread over, to use more than one core; 0 runs them within the
+    service."""
+    shared_places: Names = ()
+    """Networks from which several programs connect under one address, as behind a proxy, comma
+    separated: there a client's own name tells them apart. Loopback is one."""
+    pending_copies: Count = 200_000
+    """Most routed copies of a trace that wait for their delivery; beyond that the oldest are
+    forgotten and counted."""
+    reorder_seconds: Annotated[float, Field(ge=0, le=60)] = 1
+    """On a cluster: how long a delivery waits for a publish that it overtook, and a publish for a
+    delivery that it names."""
 
     trace_queue: Annotated[str, Heading("The trace queue")] = Field(
-        default="itc.trace",
-        min_length=1,
-        max_length=200,
-        description="Name of our queue in each traced virtual host; two services that trace the "
-        "same one need two names. Connections are announced to a queue with `.connections` behind "
-        "this name.",
+        default="itc.trace", min_length=1, max_length=200
     )
-    trace_queue_max_bytes: Count = Field(
-        default=1_073_741_824,
-        description="Size of their bodies at which the broker drops the oldest trace messages of "
-        "our queue.",
-    )
-    trace_queue_max_messages: Count = Field(
-        default=500_000,
-        description="Number at which it does. Beside its body each takes the broker about 1.7 kB, "
-        "and its headers.",
-    )
-    trace_queue_policy: bool = Field(
-        default=False,
-        description="Whether to set a policy of our own for our queue where one for other queues "
-        "would make it drop trace messages. The service's account needs the tag policymaker.",
-    )
+    """Name of our queue in each traced virtual host; two services that trace the same one need two
+    names. Connections are announced to a queue with `.connections` behind this name."""
+    trace_queue_max_bytes: Count = 1_073_741_824
+    """Size of their bodies at which the broker drops the oldest trace messages of our queue."""
+    trace_queue_max_messages: Count = 500_000
+    """Number at which it does. Beside its body each takes the broker about 1.7 kB, and its
+    headers."""
+    trace_queue_policy: bool = False
+    """Whether to set a policy of our own for our queue where one for other queues would make it
+    drop trace messages. The service's account needs the tag policymaker."""
 
-    mark_seconds: Annotated[float, Field(ge=0, le=60), Heading("Losses")] = Field(
-        default=1,
-        description="How often a mark is published in a traced virtual host while there is "
-        "traffic, so that a loss shows; 0 for never.",
-    )
-    audit_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
-        default=5,
-        description="How often the broker's own counters are held against what was traced; 0 for "
-        "never.",
-    )
-    tracing_check_seconds: Seconds = Field(
-        default=15, description="How often to look whether tracing is still switched on."
-    )
+    mark_seconds: Annotated[float, Field(ge=0, le=60), Heading("Losses")] = 1
+    """How often a mark is published in a traced virtual host while there is traffic, so that a loss
+    shows; 0 for never."""
+    audit_seconds: Annotated[float, Field(ge=0, le=3600)] = 5
+    """How often the broker's own counters are held against what was traced; 0 for never."""
+    tracing_check_seconds: Seconds = 15
+    """How often to look whether tracing is still switched on."""
 
-    links: Annotated[bool, Heading("Links")] = Field(
-        default=True,
-        description="Whether a publish comes after what its message names as its cause "
-        "(docs/links.md).",
-    )
-    link_rules: File | None = Field(
-        default=None,
-        description="A JSON file with a list of own rules beside the built-in ones, for all traces "
-        "(docs/links.md).",
-    )
-    indexed_headers: Names = Field(
-        default=(),
-        description="Headers by which events are found at once, separated by commas, beside those "
-        "that rules of links look at.",
-    )
+    links: Annotated[bool, Heading("Links")] = True
+    """Whether a publish comes after what its message names as its cause (docs/links.md)."""
+    link_rules: File | None = None
+    """A JSON file with a list of own rules beside the built-in ones, for all traces
+    (docs/links.md)."""
+    indexed_headers: Names = ()
+    """Headers by which events are found at once, separated by commas, beside those that rules of
+    links look at."""
 
-    otlp: Annotated[bool, Heading("OpenTelemetry")] = Field(
-        default=False,
-        description="Whether spans of OpenTelemetry are taken, at `POST /v1/traces` "
-        "(docs/links.md).",
-    )
-    otlp_users: Names = Field(
-        default=(),
-        description="Users of the broker that may send spans besides administrators, comma "
-        "separated.",
-    )
-    otlp_spans: Count = Field(
-        default=1_000_000, description="Most spans that are kept, the newest."
-    )
-    otlp_export_url: SecretUrl | None = Field(
-        default=None,
-        description="A collector that spans of a period may be sent to, with OTLP over HTTP: "
-        "`http://host:4318`, with a user and a password in it if it asks for them "
-        "(docs/interchange.md).",
-    )
-    otlp_export_headers: SecretStr | None = Field(
-        default=None,
-        description="What each request to it says in headers: `name=value`, comma separated.",
-    )
+    otlp: Annotated[bool, Heading("OpenTelemetry")] = False
+    """Whether spans of OpenTelemetry are taken, at `POST /v1/traces` (docs/links.md)."""
+    otlp_users: Names = ()
+    """Users of the broker that may send spans besides administrators, comma separated."""
+    otlp_spans: Count = 1_000_000
+    """Most spans that are kept, the newest."""
+    otlp_export_url: SecretUrl | None = None
+    """A collector that spans of a period may be sent to, with OTLP over HTTP: `http://host:4318`,
+    with a user and a password in it if it asks for them (docs/interchange.md)."""
+    otlp_export_headers: SecretStr | None = None
+    """What each request to it says in headers: `name=value`, comma separated."""
 
-    webhook_url: Annotated[SecretUrl | None, Heading("Assertions")] = Field(
-        default=None,
-        description="Where violations of assertions are told, `https://host/path`: as CloudEvents, "
-        "by POST (docs/assertions-live.md); unset: nowhere.",
-    )
-    webhook_secret_file: File | None = Field(
-        default=None,
-        description="A file with the secret that signs them; unset: they are not signed.",
-    )
+    webhook_url: Annotated[SecretUrl | None, Heading("Assertions")] = None
+    """Where violations of assertions are told, `https://host/path`: as CloudEvents, by POST
+    (docs/assertions-live.md); unset: nowhere."""
+    webhook_secret_file: File | None = None
+    """A file with the secret that signs them; unset: they are not signed."""
 
-    spark_master: Annotated[str, Heading("Spark and jobs")] = Field(
-        default="local[2]", description="Spark's master: `local[N]` or `spark://host:port`."
-    )
-    spark_remote: SecretUrl | None = Field(
-        default=None, description="A Spark Connect server, `sc://host:port`, instead of a master."
-    )
-    spark_secret: SecretStr | None = Field(
-        default=None,
-        description="The cluster's `spark.authenticate.secret`: a master `spark://…` needs it, "
-        "`local[N]` makes one for each session.",
-    )
-    spark_memory: str = Field(
-        default="1g",
-        pattern=r"^[1-9][0-9]*[kmgt]$",
-        description="Memory of the Spark process, as Java writes it.",
-    )
-    spark_at_boot: bool = Field(
-        default=False, description="Start Spark with the service rather than on first use."
-    )
-    signing_key_file: File | None = Field(
-        default=None,
-        description="A file with an Ed25519 private key (PEM), which signs the manifests of what "
-        "events touched.",
-    )
+    spark_master: Annotated[str, Heading("Spark and jobs")] = "local[2]"
+    """Spark's master: `local[N]` or `spark://host:port`."""
+    spark_remote: SecretUrl | None = None
+    """A Spark Connect server, `sc://host:port`, instead of a master."""
+    spark_secret: SecretStr | None = None
+    """The cluster's `spark.authenticate.secret`: a master `spark://…` needs it, `local[N]` makes
+    one for each session."""
+    spark_memory: str = Field(default="1g", pattern=r"^[1-9][0-9]*[kmgt]$")
+    """Memory of the Spark process, as Java writes it."""
+    spark_at_boot: bool = False
+    """Start Spark with the service rather than on first use."""
+    signing_key_file: File | None = None
+    """A file with an Ed25519 private key (PEM), which signs the manifests of what events
+    touched."""
 
     @field_validator("database_url")
     @classmethod

@@ -134,7 +134,8 @@ def _markdown() -> Iterator[str]:
                 yield from ("", f"## {mark.text}", "", "| variable | default | meaning |")
                 yield "|---|---|---|"
         variable = PREFIX + name.upper()
-        yield f"| `{variable}` | {_shown_default(name)} | {field.description} |"
+        meaning = " ".join((field.description or "").split())
+        yield f"| `{variable}` | {_shown_default(name)} | {meaning} |"
 
 
 def _shown_default(name: str) -> str:
