@@ -27,15 +27,12 @@ class Background:
     _task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin."""
         self._task = asyncio.create_task(self.run(), name=self.task_name)
 
     async def stop(self) -> None:
-        """End, and wait for that."""
         await end(self._task)
 
     async def run(self) -> None:
-        """Do the work; ends only when it is stopped."""
         raise NotImplementedError
 
 
@@ -56,11 +53,9 @@ class Lookout(Background):
         raise NotImplementedError
 
     def arrived(self) -> None:
-        """Look at once: there is something new."""
         self._arrival.set()
 
     async def run(self) -> None:
-        """Look until it is stopped."""
         while True:
             self._arrival.clear()
             goes_on = True

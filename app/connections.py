@@ -101,7 +101,6 @@ class Connections:
             self._metrics.connections.set(len(self))
 
     def cut(self, state: str) -> None:
-        """Count a connection that the service ended, by what it was doing."""
         self._metrics.cut.labels(state).inc()
 
     def _make_room(self, network: str | None = None) -> bool:

@@ -213,7 +213,6 @@ def _without_tables(settings: Settings, found: str) -> Finding:
 
 
 def _services(living: Sequence[Service]) -> Finding:
-    """Several services on one database: whether an export of one is found by all."""
     found = f"{len(living)} on this database: {', '.join(each.name for each in living)}"
     if len({each.exports for each in living}) > 1:
         advice = "an export is only found where it was made: have all share ITC_EXPORT_DIR"
@@ -222,7 +221,6 @@ def _services(living: Sequence[Service]) -> Finding:
 
 
 async def _traces(settings: Settings, management: ManagementApi) -> AsyncIterator[Diagnosis]:
-    """For each trace that should run: the account's rights, and whether tracing is on."""
     try:
         store = await Store.open(settings.database.reveal())
     except ItcError:
@@ -270,7 +268,6 @@ async def _trace(trace: Trace, settings: Settings, management: ManagementApi) ->
 
 
 async def _connections(settings: Settings, management: ManagementApi) -> Finding:
-    """Tell whether the broker announces connections, by which programs are told apart."""
     vhost = await management.event_exchange()
     if vhost is None:
         found = "not announced: programs at a shared address cannot be told apart by name at once"
@@ -290,7 +287,6 @@ def _audit(trace: Trace, ledger: Ledger) -> str:
 
 
 def _participants(trace: Trace, doubts: Sequence[Doubt]) -> Finding:
-    """Tell whether the trace's participants are those who act."""
     if not doubts:
         return f"one for each {trace.policy}, no sign that it does not fit", WELL
     remedies = dict.fromkeys(doubt.remedy for doubt in doubts)
@@ -351,7 +347,6 @@ async def _wrong_queue(
 async def _lack_of_rights(
     vhost: str, user: str, management: ManagementApi, queue: str, exchange: str
 ) -> Finding | None:
-    """Rights that an account lacks for a queue of ours on an exchange, and what gives them."""
     try:
         permissions = await management.permissions(vhost, user)
         missing = missing_rights(permissions, queue, exchange)
@@ -371,7 +366,6 @@ async def _lack_of_rights(
 async def _lack_of_marks(
     trace: Trace, user: str, management: ManagementApi, queue: str
 ) -> Finding | None:
-    """Rights that an account lacks to publish marks, and the command that gives it."""
     permissions = await management.permissions(trace.vhost, user)
     prefix, default = queue_prefix(queue), "amq.default"
     patterns = [permissions.configure, permissions.write, permissions.read]
@@ -400,7 +394,6 @@ def _extended(pattern: str, *names: str) -> str:
 def missing_rights(
     permissions: Permissions, queue: str, exchange: str = TRACE_EXCHANGE
 ) -> list[str]:
-    """Rights that an account needs for a queue of ours on an exchange, and does not have."""
     needed = [
         ("configure", permissions.configure, queue),
         ("write", permissions.write, queue),

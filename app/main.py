@@ -83,7 +83,6 @@ class Closing:
         return max(0.0, self._until - asyncio.get_running_loop().time())
 
     async def end(self) -> None:
-        """Give nothing up: all has ended."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
@@ -100,7 +99,6 @@ class Closing:
 
 @asynccontextmanager
 async def open_services(settings: Settings) -> AsyncIterator[Services]:
-    """Open everything behind the routes; close it in reverse order."""
     service = secrets.token_hex(8)
     async with AsyncExitStack() as stack:
         pipeline = _pipeline(settings)
@@ -170,7 +168,6 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
 
 
 def _pipeline(settings: Settings) -> PipelineSettings:
-    """The settings of pipelines, with the rules of links of the file that holds them."""
     rules = link_rules(settings.link_rules, built_in=settings.links)
     return pipeline_settings(settings, rules)
 
@@ -192,7 +189,6 @@ async def _say_what_there_is(settings: Settings, management: ManagementApi) -> N
 async def open_capture(
     settings: Settings, service: str
 ) -> AsyncIterator[Callable[[Trace, Feed], RunningTrace]]:
-    """Open what a process that only runs traces needs; yields the function that runs one."""
     async with AsyncExitStack() as stack:
         store = await open_store(stack, settings)
         broker = BrokerParts(stack, settings, store.name, service)

@@ -78,7 +78,6 @@ class GuardedProtocol(HttpToolsProtocol):
     _refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept the connection, or refuse it if there are too many."""
         super().connection_made(transport)
         self._since = self.loop.time()
         if not self.connected.admit(self, self.client[0] if self.client else ""):
@@ -112,7 +111,6 @@ class GuardedProtocol(HttpToolsProtocol):
         return ConnectionPhase.body if self._in_body else ConnectionPhase.idle
 
     def look(self) -> None:
-        """End the connection if it has waited too long for the same thing."""
         now, seen = self.loop.time(), (self.state, self._requests)
         if self in self.unread:
             self._look_at_sending(now)
@@ -147,7 +145,6 @@ class GuardedProtocol(HttpToolsProtocol):
     # Receiving
 
     def data_received(self, data: bytes) -> None:
-        """Parse what arrived; refuse what is not a request, or has too large a head."""
         if self._refused:
             return
         self._head_rest += len(data)
@@ -184,7 +181,6 @@ class GuardedProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Hand the request on; its body is still to come."""
         if len(self.pipeline) >= _MOST_PIPELINED:
             self._find_fault("too many requests before the answer to the first")
         super().on_headers_complete()
@@ -257,14 +253,12 @@ class GuardedProtocol(HttpToolsProtocol):
     # Sending
 
     def pause_writing(self) -> None:
-        """Start checking whether the client takes what is sent."""
         super().pause_writing()
         self._unsent, self._taken_at = self._unsent_bytes(), self.loop.time()
         self.unread[self] = None
         self._bound_unread()
 
     def resume_writing(self) -> None:
-        """Stop checking: the client has taken nearly everything."""
         self.unread.pop(self, None)
         super().resume_writing()
 

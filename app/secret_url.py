@@ -60,7 +60,6 @@ class SecretUrl:
 
     @property
     def without_credentials(self) -> str:
-        """Scheme, host, port and path alone."""
         return urlunsplit(self._parts._replace(netloc=self._parts.netloc.rpartition("@")[2]))
 
     def __str__(self) -> str:

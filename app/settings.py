@@ -382,7 +382,6 @@ class Settings(BaseSettings):
 
 
 def _pairs(value: SecretStr | None) -> list[tuple[str, str, str]]:
-    """Names and texts of headers."""
     text = "" if value is None else value.get_secret_value()
     pairs = (part.partition("=") for part in text.split(",") if part.strip())
     return [(name.strip(), sign, said.strip()) for name, sign, said in pairs]

@@ -70,7 +70,6 @@ def describe(kind: Any) -> str:
 
 
 def components(within: Any) -> dict[str, Schema]:
-    """The schemas of the described kinds that a part of a document refers to, by name."""
     found: dict[str, Schema] = {}
     waiting = [within]
     while waiting:

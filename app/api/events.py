@@ -27,7 +27,6 @@ _BRACKETS = str.maketrans("()", "[]", " ")
 
 
 def _type_of(field: ShownField) -> Any:
-    """The type of a field's value in JSON, with what it means."""
     kinds = {"text": str, "words": list[str], "table": dict[str, Any]}
     plain = field.type if field.kind == "text" and field.type is not bytes else None
     kind: Any = plain or kinds.get(field.kind, field.type)
@@ -168,7 +167,6 @@ def large_of(columns: Collection[str] | None, payload: bool) -> Large:
 def event_view(
     event: Event, content: ReadRights, columns: Collection[str] | None = None
 ) -> EventObject:
-    """An event as a reader with these rights sees it, or some columns of it."""
     fields = SHOWN if content.allow(event) else WITHOUT_CONTENT
     return {
         name: field.value(event)
@@ -192,7 +190,6 @@ def event_detail(
 
 
 def _json_tree(text: str) -> Any:
-    """A tree in the paper's notation, as nested arrays."""
     return msgspec.Raw(text.translate(_BRACKETS).encode())
 
 

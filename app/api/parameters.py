@@ -70,7 +70,6 @@ LONGEST_WALK = 1_000
 
 
 def waiting(seconds: float) -> float:
-    """The seconds that a client waits which asks for this many."""
     return min(seconds, WAIT_SECONDS)
 
 

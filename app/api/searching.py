@@ -120,6 +120,5 @@ class Searches:
     def for_walk(
         self, owner: str, limit: int, via: Via, *, is_far: bool = False
     ) -> AbstractAsyncContextManager[None]:
-        """A turn for a walk over this many events, or over many more to find these."""
         quick = limit <= SHORT_WALK and via is not Via.conversation and not is_far
         return self.turn(owner, quick=quick)

@@ -19,7 +19,6 @@ MOST_READERS = 2_000  # of the live tail; each is a task and a connection
 
 
 def described(text: str) -> dict[str, Any]:
-    """The OpenAPI words for an answer of server-sent events."""
     event = {name: {"type": "string"} for name in ("data", "event", "id")}
     item = {"type": "object", "properties": event}
     return {"description": text, "content": {"text/event-stream": {"itemSchema": item}}}

@@ -155,8 +155,6 @@ def _by(step: dict[str, Any]) -> str:
 
 
 def _walk(name: str, cursor: str, meaning: str) -> Command:
-    """A command that walks one way from an event; ``cursor`` says where a page begins."""
-
     def walk(
         client: ServiceClient,
         filters: Filters,

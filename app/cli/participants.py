@@ -29,7 +29,6 @@ def _row(who: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _misses(evidence: dict[str, Any]) -> str:
-    """The causes that the policy keeps from it, by what its messages name."""
     missed, known = evidence["missed"], evidence["known"]
     return f"misses {missed} of {known + missed} causes that its messages name" if missed else ""
 

@@ -194,7 +194,6 @@ def _parquet_rows(content: BinaryIO) -> Iterator[Any]:
 
 
 def _sentence(manifest: dict[str, Any]) -> str:
-    """The sentence that a manifest's counts make, once they are known to be right."""
     counts = {name: manifest[name] for name in VERDICTS}
     return sentence_of(counts, complete=manifest["complete"], sound=manifest["sound"])
 

@@ -185,7 +185,6 @@ class TouchedFiles(ManifestedFiles[int]):
     formats = (FORMATS["jsonl"], FORMATS["parquet"])
 
     def __init__(self, folder: Path, quota: Quota, key_file: Path | None = None) -> None:
-        """``key_file`` holds the key that manifests are signed with."""
         super().__init__(folder, quota)
         self._key_file = key_file
 
@@ -280,7 +279,6 @@ class PeriodFiles(ManifestedFiles[str]):
         )
 
     def list(self) -> list[PeriodFile]:
-        """All files, the one made last first."""
         found = []
         for path in self.folder.glob(f"{PERIOD}-*/*{MANIFEST}"):
             file = path.with_name(path.name.removesuffix(MANIFEST))

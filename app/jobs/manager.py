@@ -125,7 +125,6 @@ class JobManager:
                 await self._give_up(live)
 
     async def stop(self) -> None:
-        """Fail what has not ended, and stop Spark."""
         self._stopping = True
         for live in [*self._queue]:
             self._queue.remove(live.request.owner, live)
@@ -168,7 +167,6 @@ class JobManager:
         return await self._store.move(job.id, JobState.succeeded, result=result)
 
     def doing(self, request: JobRequest) -> Job | None:
-        """The unfinished job for the same request."""
         for live in self._live.values():
             if live.request.key == request.key and not live.has_ended:
                 return live.job
@@ -199,7 +197,6 @@ class JobManager:
         states: Collection[JobState] | None = None,
         limit: int = 100,
     ) -> list[Job]:
-        """The newest jobs, newest first, of some virtual hosts and states or of all."""
         stored = await self._store.list(vhosts, states=states, limit=limit)
         return [self._live[job.id].job if job.id in self._live else job for job in stored]
 
@@ -274,7 +271,6 @@ class JobManager:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _work(self) -> None:
-        """Take jobs one by one for as long as the service runs."""
         if self._start_spark:
             await self._warm()
         while True:
@@ -323,7 +319,6 @@ class JobManager:
             await self._end(live, JobState.failed, error=FAULT)
 
     async def _result(self, live: _Live) -> Json:
-        """The runner's result of a job, as the API shows it."""
         job_id, request = live.job.id, live.request
         queued = time.monotonic() - live.since
         live.show(await self._store.move(job_id, JobState.running))

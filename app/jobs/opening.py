@@ -37,7 +37,6 @@ class Folders(NamedTuple):
 def open_folders(
     settings: Settings, apart: Callable[[], Sequence[str]] = tuple, *, quota: Quota | None = None
 ) -> Folders:
-    """The folders; ``apart`` names the services that keep their exports in another."""
     quota = quota or Quota(settings.exports_max_bytes)
     data = settings.data_dir.absolute()
     return Folders(

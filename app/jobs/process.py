@@ -79,7 +79,6 @@ class _Worker(NamedTuple):
     folder: str
 
     async def remove_folder(self) -> None:
-        """Remove what it left; it must have ended."""
         await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
 
 
@@ -122,7 +121,6 @@ class SparkProcess:
         return worker.child.pid if worker is not None and worker.child.exit_code is None else None
 
     async def start(self) -> None:
-        """Start Spark if it is not running; raises as `run` does."""
         async with self._using:
             await self._ensure_started()
 
@@ -199,7 +197,6 @@ class SparkProcess:
             report(Progress(answer.stage, answer.percent, answer.rows_read, answer.rows_written))
 
     async def _cancel(self, job_id: int) -> None:
-        """Stop the job; if it does not stop, stop the process."""
         try:
             async with asyncio.timeout(CANCEL_SECONDS):
                 await self._send({"do": "cancel", "id": job_id})

@@ -65,7 +65,6 @@ class Documents:
         return self.folder / folder_of(vhost) / name
 
     def newest_first(self, pattern: str, vhost: str | None = None) -> Iterator[Path]:
-        """Documents of a virtual host, or of all, by their names."""
         found = []
         for path in self.folder.glob(f"{'*' if vhost is None else folder_of(vhost)}/{pattern}"):
             with contextlib.suppress(FileNotFoundError):  # removed just now
@@ -79,7 +78,6 @@ class Documents:
                 yield msgspec.json.decode(path.read_bytes())
 
     def forget_old(self, vhost: str) -> None:
-        """Remove the oldest of a virtual host where there are too many."""
         for path in [*self.newest_first(self.listed, vhost)][KEPT:]:
             for each in (path, *map(path.with_suffix, self.beside)):
                 each.unlink(missing_ok=True)
@@ -119,7 +117,6 @@ class Reports(Documents):
         raise NotFoundError("no such report")
 
     def newest(self) -> list[Json]:
-        """The facts of each report, without its lists, the one made last first."""
         return [*self.read(self.newest_first("*.facts"))]
 
 

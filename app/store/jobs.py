@@ -28,7 +28,6 @@ class Jobs(Subject):
     """The jobs, including those that have ended."""
 
     def __init__(self, database: Database, service: str | None = None) -> None:
-        """Have new jobs be of ``service``."""
         super().__init__(database)
         self._service = service
 
@@ -36,7 +35,6 @@ class Jobs(Subject):
     async def create(
         self, connection: AsyncConnection, kind: str, vhost: str, request: Json
     ) -> Job:
-        """A new job, queued."""
         row = {
             "kind": kind,
             "state": JobState.queued,

@@ -53,7 +53,6 @@ class Store:
     def __init__(
         self, database: Database, name: str, bounds: StorageBounds, service: str | None = None
     ) -> None:
-        """Use `Store.open`."""
         self.name = name  # tells this database from every other
         self._database = database
         self.traces = Traces(database)
@@ -130,7 +129,6 @@ class Store:
         return self._database.dialect.is_alone
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._database.close()
 
     def give_up(self) -> None:
@@ -145,7 +143,6 @@ class Store:
         return await self._database.at_once(work)
 
     async def size(self) -> int:
-        """The bytes that the database takes; raises `OutageError`."""
         return await self._database.read(self._database.dialect.size, Lane.probe)
 
     async def ping(self) -> None:

@@ -47,7 +47,6 @@ class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
     type: str | None = None
 
     def lets_through(self, one: Conversation) -> bool:
-        """Tell whether a conversation is asked for."""
         seconds = one.seconds
         numbers = {each.number for each in one.participants}
         names = {each.name for each in one.participants}
@@ -79,7 +78,6 @@ class ListedConversation(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, vhost: str, one: Conversation) -> ListedConversation:
-        """A conversation of a virtual host."""
         return cls(
             conversation=one,
             root=one.root,

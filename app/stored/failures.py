@@ -87,7 +87,6 @@ class FailureFilter(VhostFilter, frozen=True, kw_only=True):
     until: int | None = None
 
     def lets_through(self, failure: Failure) -> bool:
-        """Tell whether a failure of a visible virtual host is asked for."""
         exact = ("kind", "queue", "reason", "type")
         if any(getattr(self, name) not in (None, getattr(failure, name)) for name in exact):
             return False
@@ -186,7 +185,6 @@ def found(newest_first: Sequence[Failure], limit: int, looked_at: int | None) ->
 
 
 def groups_of(newest_first: Sequence[Failure]) -> list[FailureGroup]:
-    """The groups, those with the newest failures first."""
     by_key: dict[tuple[object, ...], list[Failure]] = {}
     for each in newest_first:
         said = exception_type(each.exception)
@@ -231,7 +229,6 @@ def _together(groups: Iterable[FailureGroup]) -> list[FailureGroup]:
 
 
 def over_time(failures: Sequence[Failure]) -> OverTime:
-    """Counts of failures from the first to the last."""
     if not failures:
         return OverTime(60, [])
     times = [each.at for each in failures]

@@ -109,6 +109,5 @@ class ResolutionRound(msgspec.Struct):
     more: bool = False
 
     def add(self, outcomes: Iterable[ResolutionOutcome]) -> None:
-        """Count what became of some."""
         for each in outcomes:
             self.outcomes[each] = self.outcomes.get(each, 0) + 1

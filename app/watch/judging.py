@@ -64,11 +64,9 @@ class Proofs:
 
     @property
     def newest(self) -> SettledPoint:
-        """The last of them."""
         return self._known[-1] if self._known else SettledPoint(0, 0)
 
     def add(self, settled: SettledPoint) -> None:
-        """Note another one."""
         if settled.at > self.newest.at:
             self._known.append(settled)
 
@@ -91,11 +89,9 @@ class _Case(NamedTuple):
         return not any(gap.spanned_by(first, self.proof.event_id + 1) for gap in self.gaps)
 
     def violated(self, event: WatchedEvent, sentence: str, root: int | None = None) -> EventOutcome:
-        """That it does not hold, in a sentence."""
         return EventOutcome(violation=self.new(event, sentence, root))
 
     def new(self, event: WatchedEvent, sentence: str, root: int | None = None) -> NewViolation:
-        """The same, of whichever event it does not hold for."""
         return NewViolation(
             event=event.id,
             last_id=max(self.proof.event_id, self.wait.id),

@@ -29,11 +29,9 @@ class AssertionScope:
 
     @property
     def kind(self) -> ViolationKind:
-        """The name of a violation of it."""
         return _KINDS[type(self.what)]
 
     def picks(self, event: WatchedEvent) -> bool:
-        """Tell whether it is judged by an event."""
         what = self.what
         match what:
             case LeadsTo():

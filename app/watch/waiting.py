@@ -63,7 +63,6 @@ class Line:
 
     @property
     def has_room(self) -> bool:
-        """Tell whether it reads on."""
         return len(self._waiting) < self._most
 
     @property

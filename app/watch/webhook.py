@@ -70,7 +70,6 @@ class WebhookPost:
         )
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._http.aclose()
 
     async def send(self, body: bytes, headers: Mapping[str, str]) -> None:
@@ -125,7 +124,6 @@ class Webhook(Lookout):
         self._clock = clock
 
     async def stop(self) -> None:
-        """End, and close the connections."""
         await super().stop()
         await self._post.close()
 
@@ -198,7 +196,6 @@ def _summary(telling: Telling) -> dict[str, Any]:
 
 
 def violation_facts(violation: Violation) -> dict[str, Any]:
-    """The fields that the webhook is told of a violation."""
     said = shown(violation)
     return {name: said[name] for name in TOLD}
 

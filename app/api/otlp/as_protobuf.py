@@ -25,7 +25,6 @@ def read(body: bytes, work: ReadingBudget) -> Iterator[Span | Refusal]:
 
 
 def answer(refused: int, message: str) -> bytes:
-    """An ExportTraceServiceResponse, with a partial success where there is one."""
     if not refused:
         return b""
     return _field(1, b"\x08" + _varint(refused) + _field(2, message.encode()))

@@ -152,7 +152,6 @@ async def _chain_request(
 
 
 async def _vhost_of(event_id: int, user: User, parts: Services) -> str:
-    """The virtual host of an event that the user may see, stored or archived."""
     try:
         return (await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)).vhost
     except NotFoundError:

@@ -37,7 +37,6 @@ def downloading(what: str) -> dict[str, Any]:
 
 
 def called(pattern: str) -> WithJsonSchema:
-    """The schema of a file's name, for those who read the OpenAPI document."""
     return WithJsonSchema({"type": "string", "pattern": pattern, "minLength": 1, "maxLength": 200})
 
 

@@ -267,7 +267,6 @@ async def doubtful_between(
 
 
 async def to_the_end(event: Event, parts: Services) -> Certainty:
-    """The certainty of an answer about everything after an event."""
     return await spanned(event.trace_id, event.id, _LAST, parts)
 
 

@@ -43,7 +43,6 @@ class FailuresQuery(BaseModel):
     )
 
     def filter_for(self, user: User) -> FailureFilter:
-        """The question for the store: never more than the user may see, or search."""
         asks_content = self.type is not None or self.exception is not None
         vhosts = user.searched(self.vhost) if asks_content else user.vhosts
         return filter_of(FailureFilter, self, vhosts=vhosts)

@@ -192,7 +192,6 @@ class BrokerAuthenticator:
     async def _ask_once(
         self, digest: bytes, authorization: bytes, claimed: str, address: str
     ) -> User:
-        """Ask once for all requests that a page sends at the same time."""
         task = self._asking.get(digest)
         if task is None:
             # What the broker accepted before is no guess, and need not wait for others'.

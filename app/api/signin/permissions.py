@@ -72,7 +72,6 @@ class ReadRights(msgspec.Struct, frozen=True):
         return pattern is not None and pattern.reads_all
 
     def refusal(self, name: str, vhost: str) -> NotAuthorisedError:
-        """Explain why this user does not get what all messages of a virtual host hold."""
         present = dict(self.patterns or ()).get(vhost)
         if self.unknown is not None:
             has = self.unknown

@@ -47,7 +47,6 @@ class Aliases(Subject):
 
     @writes
     async def take_back(self, connection: AsyncConnection, trace_id: int, number: int) -> None:
-        """Have a participant's own name shown again."""
         key = await _key(connection, trace_id, number)
         gone = await connection.execute(
             delete(tables.aliases).where(_given.trace_id == trace_id, _given.key == key)

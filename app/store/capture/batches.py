@@ -105,7 +105,6 @@ class Batches(Subject):
         return ids
 
     async def _store_events(self, connection: AsyncConnection, trace_id: int, batch: Batch) -> None:
-        """Store the events, which have their ids, with what they are found by."""
         dialect, bounds = self.database.dialect, self._bounds
         most = bounds.payload_max_bytes if batch.bodies else 0
         for some in chunks(batch.events, TOGETHER):

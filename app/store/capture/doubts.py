@@ -78,7 +78,6 @@ class Doubts(Subject):
 
     @reads
     async def of_trace(self, connection: AsyncConnection, trace_id: int) -> tuple[Doubt, ...]:
-        """The doubts about a whole trace."""
         doubts, _ = await self._doubts(connection, Question.between(trace_id, 0, MAX_ID))
         return doubts
 
@@ -91,7 +90,6 @@ class Doubts(Subject):
     async def _doubts(
         self, connection: AsyncConnection, asked: Question, *also: str
     ) -> tuple[tuple[Doubt, ...], Sequence[Sequence[Any]]]:
-        """The doubts, and what the other statements find."""
         assumed, clients, late, found, *others = await self.database.dialect.rows_of(
             connection, (*_DOUBTS, *also), asked._asdict()
         )

@@ -145,7 +145,6 @@ async def _lock_trace_of(connection: AsyncConnection, gap_id: int, epoch: int | 
 
 
 async def forget_before(connection: AsyncConnection, trace_id: int, event_id: int) -> None:
-    """Remove gaps that are wholly before an event."""
     await connection.execute(
         delete(tables.gaps).where(
             tables.gaps.c.trace_id == trace_id, tables.gaps.c.before_event_id <= event_id

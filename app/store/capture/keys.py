@@ -39,7 +39,6 @@ _BEQUEATH = (
 
 @functools.cache
 def _forgetting(writing: Writing) -> tuple[TextClause, TextClause]:
-    """Keys that are left to deliveries that stay, and their removal."""
     insert = writing.insert("events.id", "keys.key", ":found_by")
     bequeath = _BEQUEATH.format(insert=insert, in_span=writing.in_span)
     remove = text(f"DELETE FROM keys WHERE {writing.in_span}")  # noqa: S608  our own words
@@ -88,7 +87,6 @@ class IndexStart(NamedTuple):
 
 
 async def indexed(connection: AsyncConnection) -> dict[str, IndexStart]:
-    """The fields whose values are among the keys."""
     return {
         field: IndexStart(0 if first <= max(oldest, FIRST_ID) else first, bool(by_publish))
         for field, first, by_publish, oldest in await connection.execute(_INDEXED)

@@ -59,7 +59,6 @@ class Leases(Subject):
 
     @writes
     async def release(self, connection: AsyncConnection, trace_id: int, holder: str) -> None:
-        """Have nobody hold a trace any more, if ``holder`` did."""
         await connection.execute(
             update(tables.traces)
             .where(_its.id == trace_id, _its.holder == holder)
@@ -70,7 +69,6 @@ class Leases(Subject):
     async def _holder(
         self, connection: AsyncConnection, trace_id: int
     ) -> tuple[str | None, bool | None]:
-        """Find the holder of a trace, and whether that service lives."""
         query = select(_its.holder, self._holder_lives()).where(_its.id == trace_id)
         found = (await connection.execute(query)).one_or_none()
         if found is None:

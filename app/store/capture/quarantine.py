@@ -66,7 +66,6 @@ class Quarantine(Subject):
 
 
 async def forget_until(connection: AsyncConnection, trace_id: int, recorded_at: int) -> None:
-    """Remove messages recorded up to a time, in µs."""
     await connection.execute(
         delete(tables.quarantine).where(
             tables.quarantine.c.trace_id == trace_id, tables.quarantine.c.recorded_at <= recorded_at

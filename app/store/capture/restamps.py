@@ -125,7 +125,6 @@ class Restamps(Subject):
 
     @reads
     async def standing(self, connection: AsyncConnection, trace_id: int) -> TraceExtent:
-        """The extent of the trace, and its checkpoint."""
         first = (
             select(func.min(tables.events.c.id))
             .where(tables.events.c.trace_id == tables.traces.c.id)
@@ -174,7 +173,6 @@ class Restamps(Subject):
     async def channels(
         self, connection: AsyncConnection, trace_id: int, *, after: int
     ) -> list[tuple[int, Channel]]:
-        """The channels of a trace with a greater key, by key."""
         its = tables.channels.c
         query = (
             select(its.number, its.node, its.connection, its.channel, its.user)
@@ -187,7 +185,6 @@ class Restamps(Subject):
     async def incarnations(
         self, connection: AsyncConnection, names: Collection[str]
     ) -> dict[str, list[Incarnation]]:
-        """The known connections of each of these names, the oldest first."""
         found: dict[str, list[Incarnation]] = {name: [] for name in names}
         its = tables.connections.c
         query = select(its.name, its.opened_at, its.user, its.client).order_by(
@@ -201,7 +198,6 @@ class Restamps(Subject):
     async def clocks(
         self, connection: AsyncConnection, trace_id: int, ids: Sequence[int]
     ) -> dict[int, Reference]:
-        """The new clocks of those of these events that have one."""
         query = select(_new.event_id, _new.clock, _new.lamport).where(_new.trace_id == trace_id)
         return {
             event_id: Reference(None, clock, lamport, event_id)
@@ -289,7 +285,6 @@ class Restamps(Subject):
         return edges
 
     async def settle_late(self, trace_id: int) -> int:
-        """Look again which links the new clocks do not have; returns how many."""
         return await Spans(self.database).settle_late(trace_id)
 
     @writes
@@ -316,7 +311,6 @@ _ASIDE: tuple[tuple[Table, Column[Any]], ...] = (
 
 @functools.cache
 def _keys_moved(writing: Writing) -> tuple[TextClause, TextClause]:
-    """The keys of some events give way to those that are put aside."""
     return (
         text(f"DELETE FROM keys WHERE {writing.in_span}"),  # noqa: S608  our own words
         text(
@@ -341,7 +335,6 @@ async def _move_links(
 
 
 def _rows_aside(trace_id: int, stamps: Sequence[NewStamp]) -> Iterator[tuple[Table, list[Row]]]:
-    """Rows of new stamps, and of the keys, links and ways that go with them."""
     stamped = attrgetter("participant", "seq", "lamport", "height", "clock", "quiet")
     yield (
         tables.restamped,

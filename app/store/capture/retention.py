@@ -121,7 +121,6 @@ async def _before_id(
     through: int | None,
     at_most: int | None,
 ) -> int:
-    """The id before which everything is removed."""
     query = select(tables.traces.c.events, tables.traces.c.last_event_id).where(
         tables.traces.c.id == trace_id
     )

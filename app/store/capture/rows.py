@@ -87,7 +87,6 @@ def event_rows(trace_id: int, events: Iterable[StampedEvent], most: int) -> list
 
 
 def channel_rows(trace_id: int, channels: Iterable[ChannelState]) -> list[Row]:
-    """Rows of channels."""
     return [
         (
             trace_id,
@@ -146,7 +145,6 @@ def key_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
 
 
 def roles_of(names: Names) -> dict[Key, int]:
-    """The keys that are stored of a message, and what each is to its event."""
     roles = dict.fromkeys(names.conversations, IS_CONVERSATION)
     for key in names.found_by + names.called:
         roles[key] = roles.get(key, 0) | IS_FOUND_BY

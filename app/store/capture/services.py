@@ -95,7 +95,6 @@ class Services(Subject):
 
     @writes
     async def leave(self, connection: AsyncConnection, service: str) -> None:
-        """Note that a service ends: nobody holds what it held."""
         its = tables.traces.c
         await connection.execute(
             update(tables.traces).where(its.holder == service).values(holder=None)
@@ -114,7 +113,6 @@ class Services(Subject):
 
     @reads
     async def held(self, connection: AsyncConnection) -> list[LeasedTrace]:
-        """Every trace, and who holds it."""
         its = tables.traces.c
         query = select(its.id, its.vhost, its.wanted, its.holder).order_by(its.id)
         return [LeasedTrace(*row) for row in await connection.execute(query)]

@@ -113,7 +113,6 @@ class Traces(Subject):
 
     @reads
     async def find(self, connection: AsyncConnection, vhost: str) -> Trace | None:
-        """A virtual host's trace; None if there never was one."""
         query = select(*_COLUMNS).where(tables.traces.c.vhost == vhost)
         found = (await connection.execute(query)).one_or_none()
         return None if found is None else _trace(found)
@@ -122,7 +121,6 @@ class Traces(Subject):
     async def list(
         self, connection: AsyncConnection, vhosts: Collection[str] | None = None
     ) -> list[Trace]:
-        """The traces of some virtual hosts, or all (None), by name."""
         query = select(*_COLUMNS).order_by(tables.traces.c.vhost)
         if vhosts is not None:
             query = query.where(tables.traces.c.vhost.in_(sorted(vhosts)))

@@ -85,7 +85,6 @@ async def named_by(connection: AsyncConnection, ids: Sequence[int]) -> dict[int,
 async def of_event(
     connection: AsyncConnection, dialect: Dialect, trace_id: int, event_id: int
 ) -> EventLinks:
-    """The causes of an event beside its message, and what it led to beside that."""
     asked = {"trace": trace_id, "id": event_id}
     bounds = {"candidate": int(EdgeKind.candidate), "most": MOST_NAMING + 1}
     found = await dialect.rows_of(connection, _OF_ONE, asked | bounds)
@@ -189,7 +188,6 @@ async def steps_to(
     first: int,
     left_out: int = int(EdgeKind.candidate),
 ) -> list[PathStep]:
-    """The steps that lead to these events."""
     asked = {"ids": ids, "first": first, "candidate": left_out}
     rows = await connection.execute(_CAUSES, asked)
     return [PathStep.along(cause, effect, rule, kind) for effect, cause, rule, kind in rows]
@@ -223,7 +221,6 @@ class ConversationWalk:
         self._more: defaultdict[int, list[tuple[int, bytes, int | None]]] = defaultdict(list)
 
     async def neighbours(self, ids: list[int]) -> dict[int, list[int]]:
-        """The events that they lead to, or that lead to them."""
         self._asked.update(ids)
         found: dict[int, list[int]] = {event_id: [] for event_id in ids}
         if self._evident is not None:

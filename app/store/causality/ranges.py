@@ -88,7 +88,6 @@ async def _marks(
 async def names_of(
     connection: AsyncConnection, trace_id: int, numbers: Collection[int]
 ) -> dict[int, Who]:
-    """Some participants of a trace, by their numbers."""
     its = tables.participants.c
     query = select(its.number, its.name).where(its.trace_id == trace_id)
     rows = await rows_with(connection, query, its.number, numbers)

@@ -56,7 +56,6 @@ class _EffectsAfter(NamedTuple):
     behind: Mapping[int, int]
 
     def verdict_of(self, participant: int, height: int) -> Verdict:
-        """The verdict on an event that is not known to be caused by them."""
         if height >= self.heights.get(participant, _NEVER):
             return Verdict.may_have
         is_behind = height >= self.behind.get(participant, _NEVER)

@@ -89,7 +89,6 @@ class Causality(Subject):
     async def links_of(
         self, connection: AsyncConnection, trace_id: int, event_id: int
     ) -> EventLinks:
-        """The causes that an event names, and the first events that name it."""
         return await links.of_event(connection, self.database.dialect, trace_id, event_id)
 
     async def walk(

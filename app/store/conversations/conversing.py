@@ -135,7 +135,6 @@ class Conversing(Roots):
         return (await self.told(origin, page, via, truncated=following is not None))[0]
 
     async def told_together(self, roots: Sequence[int]) -> list[Conversation]:
-        """The conversations of roots along links, by one walk."""
         evident = links.Evident(self.connection, self.trace_id, self.first, MOST_A_STEP, 1)
         reached, cut = await evident.spread(roots, MOST_EACH - 1)
         events = await self._read(sorted({*roots}.union(*reached.values())))
@@ -164,7 +163,6 @@ class Conversing(Roots):
         return told
 
     async def _read(self, ids: Sequence[int]) -> dict[int, ConversationEvent]:
-        """Events by id, in their order."""
         read: dict[int, ConversationEvent] = {}
         in_body: list[int] = []
         async for event in self._events(ids, frozenset({"properties"})):
@@ -242,7 +240,6 @@ class Conversing(Roots):
     async def _publishers(
         self, events: Mapping[int, ConversationEvent], via: Via
     ) -> dict[int, PublisherRecord]:
-        """Return what each participant of these events published, by the participant's number."""
         participants = {each.participant for each in events.values()}
         return await publishers_of(self.connection, self.trace_id, participants, via)
 

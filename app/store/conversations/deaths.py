@@ -97,7 +97,6 @@ async def died(
 
 
 async def _stories(connection: AsyncConnection, ids: list[int]) -> Mapping[int, list[_StoryPart]]:
-    """The deliveries of some dead letters' messages, by publish, the oldest first."""
     stories: defaultdict[int, list[_StoryPart]] = defaultdict(list)
     if not ids:
         return stories
@@ -110,7 +109,6 @@ async def _stories(connection: AsyncConnection, ids: list[int]) -> Mapping[int, 
 def _news(
     told: ReportedDeaths, letter: _StoryPart, handed_from: Collection[str]
 ) -> Iterator[DeathRecord]:
-    """The deaths that a dead letter is the first to tell of."""
     deaths = letter.deaths
     for place, death in told.news(deaths):
         if not is_put_off(death, handed_from):

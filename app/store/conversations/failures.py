@@ -134,7 +134,6 @@ class Failures(Subject):
 
     @reads
     async def span(self, connection: AsyncConnection, asked: FailureFilter) -> tuple[int, int]:
-        """The ids that a period may have: the first and the last."""
         first, end = await ids_between(connection, asked.since, asked.until)
         return max(1, first or 1), MAX_ID if end is None else max(1, end - 1)
 
@@ -181,7 +180,6 @@ def _query(scope: _FailureScope, before: int | None) -> Select[Any] | None:
 def _list(
     kind: FailureKind, numbers: list[int], scope: _FailureScope, before: int | None
 ) -> Select[Any]:
-    """The newest candidates of one kind in some traces."""
     event_id: ColumnElement[int]
     trace_id, event_id = _PLACES.get(kind, (tables.events.c.trace_id, tables.events.c.id))
     bounds = []
@@ -222,7 +220,6 @@ class _Draft(NamedTuple):
 async def _told(
     connection: AsyncConnection, scope: _FailureScope, candidates: Sequence[Candidate]
 ) -> list[Failure]:
-    """The failures that the candidates tell of, in their order."""
     ids: defaultdict[FailureKind, list[int]] = defaultdict(list)
     for each in candidates:
         ids[each.kind].append(each.id)
@@ -369,7 +366,6 @@ _Names: TypeAlias = Mapping[tuple[int, int], Who]
 async def _names(
     connection: AsyncConnection, drafts: Sequence[_Draft], known: Mapping[int, MessageFacts]
 ) -> _Names:
-    """Those who acted, by trace and number."""
     numbers: defaultdict[int, set[int]] = defaultdict(set)
     for draft in drafts:
         event, message = known[draft.event], known.get(draft.message or 0)

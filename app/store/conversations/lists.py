@@ -198,7 +198,6 @@ class _Listing:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether it has taken long enough."""
         return time.monotonic() > self._ends
 
     def add(self, roots: Sequence[int], evaluated: Iterable[ListedConversation]) -> int | None:
@@ -224,14 +223,12 @@ class _Listing:
 
 
 def _names_roots_alone(asked: EventFilter) -> bool:
-    """Tell whether a filter asks for nothing that only events have."""
     return asked == EventFilter(
         vhosts=asked.vhosts, vhost=asked.vhost, since=asked.since, until=asked.until
     )
 
 
 def _begins(via: Via) -> list[ColumnElement[bool]]:
-    """The conditions on an event that begins a conversation."""
     events, edges = tables.events.c, tables.edges.c
     causes = tables.events.alias("causes").c
     named = exists().where(
@@ -262,7 +259,6 @@ def _begins(via: Via) -> list[ColumnElement[bool]]:
 async def _roots_of(
     connection: AsyncConnection, dialect: Dialect, ids: Sequence[int], via: Via
 ) -> list[int]:
-    """The roots of some events' conversations, the newest first."""
     found: set[int] = set()
     for trace_id, some in (await _by_trace(connection, ids)).items():
         roots = await Roots.of(connection, dialect, trace_id)

@@ -88,7 +88,6 @@ class Roots:
         return ConversationOrigin(min(roots), sorted(roots))
 
     async def keys_of(self, ids: Collection[int]) -> dict[int, set[bytes]]:
-        """The keys that events share with their conversations."""
         keys, found = tables.keys.c, defaultdict[int, set[bytes]](set)
         query = select(keys.event_id, keys.key).where(
             keys.trace_id == self.trace_id, is_conversation(keys.roles)

@@ -30,7 +30,6 @@ async def rows_with(
     column: ColumnElement[Any],
     among: Collection[Any],
 ) -> list[Any]:
-    """The rows of a query in which a column has one of these values."""
     rows: list[Any] = []
     for some in chunks(sorted(among)):
         rows += await connection.execute(query.where(column.in_(some)))

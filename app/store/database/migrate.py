@@ -39,7 +39,6 @@ class SchemaState(msgspec.Struct, frozen=True):
 
     @property
     def is_current(self) -> bool:
-        """Tell whether this program can use the database."""
         return self.found == self.needed and not self.lacking
 
     @property
@@ -153,7 +152,6 @@ def _state(connection: Connection) -> SchemaState:
 
 
 def _lacking(connection: Connection) -> tuple[str, ...]:
-    """The program's columns that the database does not have."""
     there = {
         f"{table}.{column['name']}"
         for (_, table), columns in inspect(connection).get_multi_columns().items()

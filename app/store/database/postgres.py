@@ -137,11 +137,9 @@ class Postgres:
         self._url = url.set(drivername="postgresql+asyncpg", query=query)
 
     def writer(self) -> AsyncEngine:
-        """The engine of the connections that write."""
         return self._engine(WRITERS, idle_in_transaction_session_timeout=str(IDLE_SECONDS * 1000))
 
     def reader(self, connections: int = 1, lane: Lane = Lane.quick) -> AsyncEngine:
-        """The engine of a lane's connections, which only read."""
         del lane  # its server remembers for all of them
         return self._engine(
             connections,
@@ -208,14 +206,12 @@ class Postgres:
         rows: Sequence[tuple[Any, ...]],
         changing: tuple[str, ...],
     ) -> None:
-        """Insert such rows, or set these columns where there is one with the same primary key."""
         if rows:
             columns = tuple(zip(*rows, strict=True))
             types = [column.type.compile(connection.dialect) for column in table.columns]
             await connection.exec_driver_sql(_upsert(table, changing, tuple(types)), columns)
 
     def upsert(self, table: Table) -> Insert:
-        """An INSERT that can be told what to do on conflict."""
         return postgresql.insert(table)
 
     async def rows_of(
@@ -229,11 +225,9 @@ class Postgres:
         ]
 
     def pairs(self, pairs: Sequence[tuple[int, int]]) -> tuple[str, tuple[Any, ...]]:
-        """A table of pairs of whole numbers, as the driver's SQL and its parameters."""
         return "SELECT * FROM unnest($1::BIGINT[], $2::BIGINT[])", tuple(zip(*pairs, strict=True))
 
     async def run_quickly(self, connection: AsyncConnection, work: Coroutine[Any, Any, T]) -> T:
-        """The result of ``work``."""
         return await work
 
     async def limit_time(self, connection: AsyncConnection, seconds: float | None) -> None:
@@ -255,7 +249,6 @@ class Postgres:
         await connection.execute(text(_BREAK_OFF), {"trace": trace_id})
 
     def is_gone(self, service: ColumnElement[str]) -> ColumnElement[bool]:
-        """Tell whether a service has no connection to the server."""
         sessions = table("pg_stat_activity", column("application_name", Text))
         name = sessions.c.application_name
         return ~exists().where(name == literal(f"{_PROGRAM} ") + service)
@@ -275,28 +268,23 @@ class Postgres:
         """Nothing: the server's own vacuum does it."""
 
     def contains_text(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
-        """Tell whether a text contains another, case-sensitively."""
         return func.strpos(column, part) > 0
 
     def contains_bytes(
         self, column: ColumnElement[bytes | None], part: bytes
     ) -> ColumnElement[bool]:
-        """Tell whether bytes contain others."""
         return func.position(literal(part).op("IN")(column)) > 0
 
     def property_text(self, column: ColumnElement[str], *path: str) -> ColumnElement[str | None]:
-        """A value in a JSON object, as text: under a name, or under the name of an object in it."""
         # One NUL in any of the values, and the server refuses to read the whole.
         readable = cast(func.replace(column, r"\u0000", r"\ufffd"), JSON)
         return func.json_extract_path_text(readable, *path)
 
     def elements(self, column: ColumnElement[str]) -> TableValuedAlias:
-        """The texts in a JSON array, as a table with the column ``value``."""
         texts = func.jsonb_array_elements_text(cast(column, JSONB))
         return texts.table_valued("value")
 
     def outage(self, error: BaseException) -> str | None:
-        """The part that is unavailable, in a sentence, if this driver's error says so."""
         if isinstance(error, errors.InvalidCachedStatementError):
             return "the database's tables were changed"
         if isinstance(error, errors.PostgresError):
@@ -310,7 +298,6 @@ class Postgres:
         return None
 
     def misconfigured(self, error: BaseException) -> str | None:
-        """The fault of the address, in a sentence, if this driver's error says so."""
         return _by_state(_SETTINGS, error) if isinstance(error, errors.PostgresError) else None
 
     def misread(self, error: BaseException) -> str | None:
@@ -320,7 +307,6 @@ class Postgres:
         return None
 
     def is_timeout(self, error: BaseException) -> bool:
-        """Tell whether this driver's error comes from `limit_time`."""
         return isinstance(error, errors.QueryCanceledError)
 
 

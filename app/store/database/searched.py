@@ -96,12 +96,10 @@ _IN_ROLES = literal_column(str(int(IS_CONVERSATION)), SmallInteger)
 
 
 def run_of(event_id: int) -> int:
-    """The run that an id is in."""
     return -(event_id >> 16)
 
 
 def run_in_sql(event_id: ColumnElement[int]) -> ColumnElement[int]:
-    """The run that an id in a statement is in."""
     return -event_id.bitwise_rshift(literal_column("16", Integer))
 
 
@@ -150,7 +148,6 @@ def is_of_metadata(name: str | None, kind: str, parents: Mapping[str, str | None
 
 
 def attach(metadata: MetaData) -> None:
-    """Have it made with the tables."""
     for dialect, statements in _STATEMENTS.items():
         for each in statements:
             made: ExecutableDDLElement = DDL(each)  # type: ignore[no-untyped-call]

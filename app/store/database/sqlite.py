@@ -152,7 +152,6 @@ class Sqlite:
         self._url = url.set(drivername="sqlite+aiosqlite")
 
     def writer(self) -> AsyncEngine:
-        """The engine of the one connection that writes."""
         engine = self._writing_engine()
         event.listen(engine.sync_engine, "connect", _set_up_writer)
         return engine
@@ -171,7 +170,6 @@ class Sqlite:
         return engine
 
     def migrator(self) -> AsyncEngine:
-        """The engine of a connection that changes tables."""
         engine = self._writing_engine()
         event.listen(engine.sync_engine, "connect", _set_up_file)
         return engine

@@ -73,7 +73,6 @@ def lookups(
 
 
 def has_key(lookup: Lookup) -> ColumnElement[bool]:
-    """Tell whether an event has a value."""
     indexed = has_row(lookup, tables.events.c.id)
     if lookup.by_publish:
         by_publish = and_(is_as_published(), has_row(lookup, tables.events.c.cause_id))

@@ -40,7 +40,6 @@ class MessageFacts(NamedTuple):
 
     @property
     def type(self) -> str:
-        """Its name for people."""
         return self.type_through(self.exchange, self.routing_keys)
 
     def type_through(self, exchange: str, routing_keys: tuple[str, ...]) -> str:

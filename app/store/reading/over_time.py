@@ -155,7 +155,6 @@ async def _counted(
 
 
 def _place(histogram: Histogram, at: int) -> int:
-    """The bucket that a time is in."""
     place = (at - histogram.buckets[0].at) // histogram.width
     return min(len(histogram.buckets) - 1, max(0, place))
 
@@ -189,6 +188,5 @@ def _spread(sums: list[float], number: int, begin: float, end: float) -> None:
 
 
 async def _are_all(connection: AsyncConnection, numbers: Sequence[int]) -> bool:
-    """Tell whether these are all traces that have events."""
     query = select(func.count()).where(traces.c.events > 0, traces.c.id.not_in(numbers))
     return bool((await connection.execute(query)).scalar_one() == 0)

@@ -64,7 +64,6 @@ class Participants(Subject):
         return found
 
     async def _known(self, connection: AsyncConnection, event: Event) -> dict[int, tuple[str, int]]:
-        """Name and height of all participants that an event knows, by their numbers."""
         height_at = event.stamp.height_at
         asked = {"trace": event.trace_id, "event": event.id}
         [rows] = await self.database.dialect.rows_of(connection, [_BEGUN], asked)

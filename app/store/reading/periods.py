@@ -28,7 +28,6 @@ class Periods(Subject):
     async def of(
         self, connection: AsyncConnection, trace_id: int, since: int | None, until: int | None
     ) -> TracePeriod:
-        """The record of one."""
         since = None if since is None else within(since)
         until = None if until is None else within(until)
         first = await _end(connection, trace_id, since, until, last=False)

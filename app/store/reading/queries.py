@@ -85,7 +85,6 @@ class _Scope(msgspec.Struct, frozen=True):
         return [[before], since]
 
     def _indexed(self, numbers: list[int], leads: Lookup, others: list[Lookup]) -> _Part:
-        """The events that the index has a value of."""
         its = searched_keys.c
         query = (
             select()
@@ -198,8 +197,6 @@ class Events(Subject):
         return await self.database.search(_lane(asked, sort, offset), work)
 
     async def count(self, asked: EventFilter) -> int:
-        """The number of events; raises as `list`."""
-
         async def work(connection: AsyncConnection) -> int:
             scope = await _scope(connection, self.database.dialect, asked)
             return await _count(connection, asked, scope)
@@ -366,7 +363,6 @@ async def _ids(
     limit: int,
     offset: int,
 ) -> Sequence[int]:
-    """Ids in order."""
     shares = [scope.parts(numbers) for numbers in _shares(scope.traces)]
     if not shares:
         return []

@@ -51,7 +51,6 @@ class AncestryWalk:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether there is nothing more to look at."""
         return bool(self.handled or self.waits_for or self.outcome)
 
     def advance(

@@ -398,7 +398,6 @@ async def _still_there(connection: AsyncConnection, trace_id: int, found: list[L
 
 
 async def _note_waiting(connection: AsyncConnection, trace_id: int, found: Iterable[Lead]) -> None:
-    """Note what publishes wait for now."""
     same: list[Lead] = []
     other: list[Lead] = []
     for each in found:

@@ -106,7 +106,6 @@ async def waiting_for(connection: AsyncConnection, arrived: list[bytes]) -> list
 
 
 async def find(connection: AsyncConnection, rows: Sequence[Row]) -> list[Lead]:
-    """Find the leads of the spans that are stored."""
     spans: dict[bytes, Span | None] = {}
     carriers: defaultdict[int, dict[bytes, list[Carrier]]] = defaultdict(dict)
     walks = [(row, AncestryWalk(row.event_id, row.participant, row.context)) for row in rows]
@@ -203,7 +202,6 @@ async def _is_copied(connection: AsyncConnection, row: Row, alike: Sequence[Carr
 
 
 async def _handed(connection: AsyncConnection, row: Row, messages: list[int]) -> list[int]:
-    """Those of some messages that the participant of a publish had been handed before it."""
     asked = {"messages": messages, "participant": row.participant, "before": row.event_id}
     return [*(await connection.execute(_HANDED, asked)).scalars()]
 
@@ -247,7 +245,6 @@ async def _cause(
 
 
 async def _is_elsewhere(connection: AsyncConnection, trace_id: int, context: bytes) -> bool:
-    """Tell whether messages of other traces have a context."""
     query = (
         select(_contexts.event_id)
         .where(_contexts.context == context, _contexts.trace_id != trace_id)

@@ -53,7 +53,6 @@ class Assertions(Subject):
     async def of_traces(
         self, connection: AsyncConnection, trace_ids: Collection[int]
     ) -> Sequence[HeldAssertion]:
-        """Those of some traces, in their order."""
         if not trace_ids:
             return []
         query = _query().where(_its.trace_id.in_(sorted(trace_ids)))
