@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from app.errors import OutageError
@@ -36,6 +37,7 @@ class Background:
         raise NotImplementedError
 
 
+@dataclass(eq=False)
 class Lookout(Background):
     """A task that looks again and again, and at once when something has arrived.
 
@@ -43,10 +45,8 @@ class Lookout(Background):
     """
 
     look_seconds: ClassVar[float]
-    pause_seconds: float
-
-    def __init__(self) -> None:
-        self._arrival = asyncio.Event()
+    pause_seconds: float = field(init=False)
+    _arrival: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     async def look(self) -> bool:
         """Look once; whether there may be more to do at once. Raises `OutageError`."""

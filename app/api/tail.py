@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -89,29 +90,21 @@ class _Reading:
 _Key: TypeAlias = tuple[TailQuery, int, int, str]
 
 
+@dataclass(eq=False)
 class Tail:
     """Reads what is new, or waits for it; keeps up to ``most_bytes`` for the next readers."""
 
-    def __init__(
-        self,
-        events: Events,
-        causality: Causality,
-        searches: Searches,
-        feed: Feed,
-        budget: ByteBudget,
-        most_bytes: int = KEPT_BYTES,
-    ) -> None:
-        self._events = events
-        self._causality = causality
-        self._searches = searches
-        self._feed = feed
-        self._budget = budget
-        self._most_bytes = most_bytes
-        self._batches: OrderedDict[_Key, _Reading] = OrderedDict()
+    events: Events
+    causality: Causality
+    searches: Searches
+    feed: Feed
+    budget: ByteBudget
+    most_bytes: int = KEPT_BYTES
+    _batches: OrderedDict[_Key, _Reading] = field(default_factory=OrderedDict, init=False)
 
     @property
     def newest(self) -> int:
-        return self._feed.latest
+        return self.feed.latest
 
     @property
     def kept_bytes(self) -> int:
@@ -126,7 +119,7 @@ class Tail:
         that seldom matches is not applied to the same events again. ``owner`` is the user whose
         turn it takes; ``follow`` says that this is not a request's first query.
         """
-        newest = self._feed.latest
+        newest = self.feed.latest
         batch = await self._shared(query, event_id, newest, owner, follow)
         if batch.cut or len(batch.ids) == query.limit:
             return batch, batch.ids[-1]
@@ -151,7 +144,7 @@ class Tail:
 
     async def more(self, event_id: int, seconds: float, stopping: asyncio.Event) -> bool:
         """Wait for any event after ``event_id``; False if none came, or the service is stopping."""
-        arrival = asyncio.ensure_future(self._feed.beyond(event_id))
+        arrival = asyncio.ensure_future(self.feed.beyond(event_id))
         end = asyncio.ensure_future(stopping.wait())
         try:
             await asyncio.wait({arrival, end}, timeout=seconds, return_when="FIRST_COMPLETED")
@@ -188,18 +181,18 @@ class Tail:
                 continue
             kept += 1
             held += each.bytes
-            if each.failed or kept > _SHARED or held > self._most_bytes:
+            if each.failed or kept > _SHARED or held > self.most_bytes:
                 del self._batches[key]
 
     async def _read(self, query: TailQuery, event_id: int, owner: str, follow: bool) -> TailBatch:
         large = large_of(query.columns, query.payload)
         asked = query.filter
-        async with self._searches.turn(owner, quick=is_quick(asked), follow=follow):
-            found = await self._events.find(
+        async with self.searches.turn(owner, quick=is_quick(asked), follow=follow):
+            found = await self.events.find(
                 asked, after=event_id, limit=query.limit, large=large, follow=follow
             )
         ids = [row.id for row in found.items]
-        links = await self._causality.named_by(ids) if query.links else None
+        links = await self.causality.named_by(ids) if query.links else None
         heavy = Heavy(found.heavy, query.content, query.columns, large, links)
         if query.frames:
             return await self._as_frames(found, heavy)
@@ -213,7 +206,7 @@ class Tail:
         if later:
             items = items[: next(n for n, row in enumerate(items) if row.id in later)]
         size = sum(found.heavy[event_id] for event_id in together)
-        async with self._budget.hold(size * GROWTH):
+        async with self.budget.hold(size * GROWTH):
             rows = {row.id: row for row in await self._read_large(together, heavy)}
             frames = b"".join(
                 b"id: %d\ndata: %b\n\n" % (row.id, encode_json(heavy.view(rows.get(row.id, row))))
@@ -223,4 +216,4 @@ class Tail:
             return TailBatch([row.id for row in items], frames, nothing_left, cut=bool(later))
 
     async def _read_large(self, ids: list[int], heavy: Heavy) -> list[Event]:
-        return [*await self._events.some(ids, heavy.large)] if ids else []
+        return [*await self.events.some(ids, heavy.large)] if ids else []

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from dataclasses import asdict
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -74,6 +74,7 @@ IDLE_SECONDS = 900.0  # of Spark's process, which takes some hundred megabytes
 HISTORY = 1_000  # ended jobs that are kept
 
 
+@dataclass(eq=False)
 class JobManager:
     """Submits, runs, watches and cancels jobs.
 
@@ -87,40 +88,30 @@ class JobManager:
         start_spark: start Spark with the service rather than on first use.
     """
 
-    def __init__(
-        self,
-        store: Jobs,
-        spark: SparkProcess,
-        *,
-        others: Mapping[str, RestampProcess] | None = None,
-        queue_limit: int = QUEUE,
-        idle_seconds: float = IDLE_SECONDS,
-        history: int = HISTORY,
-        start_spark: bool = False,
-    ) -> None:
-        self._store = store
-        self._spark = spark
-        self._others = others or {}
-        self._idle_seconds = idle_seconds
-        self._history = history
-        self._start_spark = start_spark
-        self._queue: RoundRobin[_Live] = RoundRobin()
-        self._queue_limit = queue_limit
-        self._live: dict[int, _Live] = {}
-        self._submitting = asyncio.Lock()
-        self._arrived = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._stopping = False
+    store: Jobs
+    spark: SparkProcess
+    _: KW_ONLY
+    others: Mapping[str, RestampProcess] = field(default_factory=dict)
+    queue_limit: int = QUEUE
+    idle_seconds: float = IDLE_SECONDS
+    history: int = HISTORY
+    start_spark: bool = False
+    _queue: RoundRobin[_Live] = field(default_factory=RoundRobin, init=False)
+    _live: dict[int, _Live] = field(default_factory=dict, init=False)
+    _submitting: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _arrived: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _task: asyncio.Task[None] | None = field(default=None, init=False)
+    _stopping: bool = field(default=False, init=False)
 
     async def start(self) -> None:
         """Fail what services that are gone left unfinished, and start working."""
-        await self._store.interrupt()
+        await self.store.interrupt()
         self._task = asyncio.create_task(self._work(), name="jobs")
 
     async def tend(self) -> None:
         """Fail what dead services left unfinished; cancel what others were asked to cancel."""
-        await self._store.interrupt()
-        for job_id in await self._store.unwanted():
+        await self.store.interrupt()
+        for job_id in await self.store.unwanted():
             if (live := self._live.get(job_id)) is not None:
                 await self._give_up(live)
 
@@ -133,7 +124,7 @@ class JobManager:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-        await self._spark.stop()
+        await self.spark.stop()
 
     async def submit(self, request: JobRequest) -> Job:
         """Submit a job; returns the unfinished one for the same request if there is one.
@@ -149,7 +140,7 @@ class JobManager:
             if request.is_alone:
                 await self._check_alone(request)
             self._check_room()
-            job = await self._store.create(request.kind, request.vhost, request.shown)
+            job = await self.store.create(request.kind, request.vhost, request.shown)
             live = _Live(request, job)
             self._live[job.id] = live
             self._queue.put(request.owner, live)
@@ -161,10 +152,10 @@ class JobManager:
 
         Raises `OutageError`.
         """
-        job = await self._store.create(request.kind, request.vhost, request.shown)
+        job = await self.store.create(request.kind, request.vhost, request.shown)
         result = request.finished(job.id, result)
-        await self._store.move(job.id, JobState.running)
-        return await self._store.move(job.id, JobState.succeeded, result=result)
+        await self.store.move(job.id, JobState.running)
+        return await self.store.move(job.id, JobState.succeeded, result=result)
 
     def doing(self, request: JobRequest) -> Job | None:
         for live in self._live.values():
@@ -173,14 +164,14 @@ class JobManager:
         return None
 
     def _check_room(self) -> None:
-        if len(self._queue) >= self._queue_limit:
+        if len(self._queue) >= self.queue_limit:
             raise TooManyRequestsError(
-                f"{self._queue_limit} jobs are waiting already; ask again when some have ended"
+                f"{self.queue_limit} jobs are waiting already; ask again when some have ended"
             )
 
     async def _check_alone(self, request: JobRequest) -> None:
         here = [live.job for live in self._live.values()]
-        for job in (*here, *await self._store.list([request.vhost], states=UNFINISHED)):
+        for job in (*here, *await self.store.list([request.vhost], states=UNFINISHED)):
             if job.kind == request.kind and job.vhost == request.vhost:
                 raise ConflictError(
                     f"job {job.id}, a {request.kind} of {request.vhost}, has not ended"
@@ -188,7 +179,7 @@ class JobManager:
 
     async def job(self, job_id: int) -> Job:
         live = self._live.get(job_id)
-        return live.job if live else await self._store.get(job_id)
+        return live.job if live else await self.store.get(job_id)
 
     async def jobs(
         self,
@@ -197,7 +188,7 @@ class JobManager:
         states: Collection[JobState] | None = None,
         limit: int = 100,
     ) -> list[Job]:
-        stored = await self._store.list(vhosts, states=states, limit=limit)
+        stored = await self.store.list(vhosts, states=states, limit=limit)
         return [self._live[job.id].job if job.id in self._live else job for job in stored]
 
     async def wait(self, job_id: int, seconds: float | None = None) -> Job:
@@ -249,7 +240,7 @@ class JobManager:
             live.task.cancel()
 
     async def _cancel_elsewhere(self, job_id: int) -> Job:
-        await self._store.give_up(job_id)
+        await self.store.give_up(job_id)
         job = await self.wait(job_id, CANCEL_SECONDS)
         if job.state not in ENDED:
             raise OutageError(
@@ -262,7 +253,7 @@ class JobManager:
         """A job of another service, as far as that one has stored it."""
         shown = None
         while True:
-            job = await self._store.get(job_id)
+            job = await self.store.get(job_id)
             if job != shown:
                 shown = job
                 yield job
@@ -271,7 +262,7 @@ class JobManager:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _work(self) -> None:
-        if self._start_spark:
+        if self.start_spark:
             await self._warm()
         while True:
             live = await self._next()
@@ -282,7 +273,7 @@ class JobManager:
 
     async def _warm(self) -> None:
         try:
-            await self._spark.start()
+            await self.spark.start()
         except ItcError as error:  # the first job that needs Spark will tell its user
             log.warning("Spark could not be started with the service: %s", error)
 
@@ -291,10 +282,10 @@ class JobManager:
         while (live := self._queue.take()) is None:
             self._arrived.clear()
             try:
-                async with asyncio.timeout(self._idle_seconds):
+                async with asyncio.timeout(self.idle_seconds):
                     await self._arrived.wait()
             except TimeoutError:
-                await self._spark.stop()
+                await self.spark.stop()
                 await self._arrived.wait()
         return live
 
@@ -321,8 +312,8 @@ class JobManager:
     async def _result(self, live: _Live) -> Json:
         job_id, request = live.job.id, live.request
         queued = time.monotonic() - live.since
-        live.show(await self._store.move(job_id, JobState.running))
-        runner = self._others.get(request.kind, self._spark)
+        live.show(await self.store.move(job_id, JobState.running))
+        runner = self.others.get(request.kind, self.spark)
         result = await runner.run(job_id, request.kind, request.work, self._reporter(live))
         result = request.finished(job_id, result)
         seconds = result.get("seconds", {})
@@ -346,7 +337,7 @@ class JobManager:
 
     async def _note(self, job_id: int, progress: Progress) -> None:
         with contextlib.suppress(OutageError):  # the next one will do
-            await self._store.note_progress(job_id, progress)
+            await self.store.note_progress(job_id, progress)
 
     async def _end(
         self, live: _Live, state: JobState, *, result: Json | None = None, error: str | None = None
@@ -356,14 +347,14 @@ class JobManager:
         self._live.pop(job.id, None)
         live.show(job)
         with contextlib.suppress(OutageError):
-            await self._store.forget(self._history)
+            await self.store.forget(self.history)
 
     async def _stored_end(
         self, job: Job, state: JobState, result: Json | None, error: str | None
     ) -> Job:
         for seconds in (*RETRY_SECONDS, None):
             try:
-                return await self._store.move(job.id, state, result=result, error=error)
+                return await self.store.move(job.id, state, result=result, error=error)
             except OutageError as outage:
                 if seconds is None or self._stopping:
                     log.warning("the end of job %d could not be stored: %s", job.id, outage)

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import KW_ONLY, dataclass
 
 import msgspec
 
@@ -31,6 +32,7 @@ MODULE = "app.restamp_process"
 LINE_BYTES = 1 << 20
 
 
+@dataclass(eq=False)
 class RestampProcess:
     """Runs the jobs that restamp.
 
@@ -42,20 +44,12 @@ class RestampProcess:
         command: what to start; tests start something else.
     """
 
-    def __init__(
-        self,
-        settings: bytes,
-        pause: Callable[[str], AbstractAsyncContextManager[int]],
-        archives: Archives,
-        command: Sequence[str] = (sys.executable, "-m", MODULE),
-        *,
-        link_rules: Sequence[Json] = (),
-    ) -> None:
-        self._settings = settings
-        self._pause = pause
-        self._archives = archives
-        self._command = command
-        self._link_rules = [*link_rules]
+    settings: bytes
+    pause: Callable[[str], AbstractAsyncContextManager[int]]
+    archives: Archives
+    command: Sequence[str] = (sys.executable, "-m", MODULE)
+    _: KW_ONLY
+    link_rules: Sequence[Json] = ()
 
     async def run(self, job_id: int, kind: str, work: Json, report: Report) -> Json:
         """Run one job to its end, and return its result; cancelling kills its process.
@@ -63,9 +57,9 @@ class RestampProcess:
         Raises an `ItcError` whose text says why it failed.
         """
         del job_id, kind
-        await asyncio.to_thread(check_not_archived, self._archives, work["vhost"])
+        await asyncio.to_thread(check_not_archived, self.archives, work["vhost"])
         child = await Child.start(
-            self._command, Answer, line_bytes=LINE_BYTES, environment=needed(os.environ)
+            self.command, Answer, line_bytes=LINE_BYTES, environment=needed(os.environ)
         )
         try:
             return await self._attend(child, work, report)
@@ -74,12 +68,12 @@ class RestampProcess:
 
     async def _attend(self, child: Child[Answer], work: Json, report: Report) -> Json:
         began = time.monotonic()
-        order = {**work, "link_rules": self._link_rules} if work.get("links") else work
-        for line in (msgspec.Raw(self._settings), order):
+        order = {**work, "link_rules": self.link_rules} if work.get("links") else work
+        for line in (msgspec.Raw(self.settings), order):
             child.write(line)
         await _until("caught up", child, report, "nothing has changed, so ask again")
         replayed = time.monotonic()
-        async with self._pause(work["vhost"]) as epoch:
+        async with self.pause(work["vhost"]) as epoch:
             try:
                 child.write({"do": "finish", "epoch": epoch})
                 otherwise = "it has either the old stamps or the new"

@@ -13,6 +13,7 @@ import time
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from app.errors import BadRequestError, NotFoundError
@@ -111,24 +112,16 @@ class _Future(NamedTuple):
     has_equals: bool
 
 
+@dataclass(eq=False)
 class Judges:
     """Judges what is due, by what is stored."""
 
-    def __init__(
-        self,
-        reach: Watching,
-        conversations: Conversations,
-        events: Events,
-        gaps: Gaps,
-        doubts: Doubts,
-        timer: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._reach = reach
-        self._conversations = conversations
-        self._events = events
-        self._gaps = gaps
-        self._doubts = doubts
-        self._timer = timer
+    reach: Watching
+    conversations: Conversations
+    events: Events
+    gaps: Gaps
+    doubts: Doubts
+    timer: Callable[[], float] = time.monotonic
 
     async def judge(
         self, trace_id: int, subject: AssertionScope, waits: Sequence[Wait], proofs: Proofs
@@ -137,7 +130,7 @@ class Judges:
 
         Of the first of them alone where each takes long: of one at least.
         """
-        gaps = await self._gaps.between(trace_id, 0, proofs.newest.event_id + 1)
+        gaps = await self.gaps.between(trace_id, 0, proofs.newest.event_id + 1)
         cases = [_Case(subject.kind, wait, proofs.of(wait.due), gaps) for wait in waits]
         what = subject.what
         match what:
@@ -152,10 +145,10 @@ class Judges:
             case AtMost():
                 return await self._counted(trace_id, what, cases)
             case NeverConcurrent():
-                until = self._timer() + MOST_SECONDS
+                until = self.timer() + MOST_SECONDS
                 outcomes = [await self._compared(trace_id, what, cases[0])] if cases else []
                 for case in cases[1:]:
-                    if self._timer() >= until:
+                    if self.timer() >= until:
                         break
                     outcomes.append(await self._compared(trace_id, what, case))
                 return outcomes
@@ -163,12 +156,12 @@ class Judges:
     async def _reached(
         self, trace_id: int, cases: Sequence[_Case], towards: Literal[1, -1]
     ) -> Mapping[int, Reach]:
-        return await self._reach.reached(trace_id, [case.wait.id for case in cases], towards)
+        return await self.reach.reached(trace_id, [case.wait.id for case in cases], towards)
 
     async def _with_doubtful(self, trace_id: int, cases: list[_Case], first: int) -> list[_Case]:
         """Cases with what may be missing from an event on because it led to doubtful deliveries."""
         last = max((case.proof.event_id for case in cases), default=first)
-        found = (await self._doubts.doubtful(trace_id, first, max(first, last))).gaps()
+        found = (await self.doubts.doubtful(trace_id, first, max(first, last))).gaps()
         return [case._replace(gaps=[*case.gaps, *found]) for case in cases] if found else cases
 
     async def _counted(self, trace_id: int, what: AtMost, cases: list[_Case]) -> list[EventOutcome]:
@@ -186,7 +179,7 @@ class Judges:
                 found.is_whole,
                 found.has_equals,
             )
-            for cause, found in (await self._reach.reached(trace_id, sorted(causes), 1)).items()
+            for cause, found in (await self.reach.reached(trace_id, sorted(causes), 1)).items()
         }
         outcomes = []
         oldest = min((*causes, *(case.wait.id for case in cases)), default=0)
@@ -199,7 +192,7 @@ class Judges:
         """Judge whether a publish is in an order with its rivals of the conversation before it."""
         event_id = case.wait.id
         try:
-            found = await self._conversations.of_event(
+            found = await self.conversations.of_event(
                 event_id, Via.links, limit=MOST_MESSAGES, after=None
             )
         except (NotFoundError, BadRequestError):  # removed meanwhile, or it takes too long
@@ -217,7 +210,7 @@ class Judges:
             for each, name in types.items()
             if each < event_id and _are_rivals(what, types[event_id], name)
         ]
-        events = await self._events.some([event_id, *rivals], _CLOCK_ALONE)
+        events = await self.events.some([event_id, *rivals], _CLOCK_ALONE)
         stamps = {each.id: each.stamp for each in events}
         own = stamps.pop(event_id, None)
         if own is None or found.next is not None:
@@ -230,9 +223,9 @@ class Judges:
         if not apart:
             return HELD
         # A participant that is finer than its program takes what is in order for concurrent.
-        if (await self._doubts.between(trace_id, apart[0], event_id)).doubts:
+        if (await self.doubts.between(trace_id, apart[0], event_id)).doubts:
             return UNKNOWN
-        doubtful = await self._doubts.doubtful(trace_id, apart[0], event_id)
+        doubtful = await self.doubts.doubtful(trace_id, apart[0], event_id)
         certain = [each for each in apart if not doubtful.behind(each, event_id, own.packed)]
         if not certain:
             return UNKNOWN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from app.stored.assertions import HeldAssertion, JudgingStep, NewViolation, WebhookState
@@ -44,28 +45,20 @@ class WatchedAssertion:
         self.line = Line(subject.picks, subject.within, held.judged_id)
 
 
+@dataclass(eq=False)
 class WatchedTrace:
     """A trace whose assertions are watched."""
 
-    def __init__(
-        self,
-        trace_id: int,
-        assertions: Assertions,
-        events: Watching,
-        judge: Judge,
-        delivery: WebhookState,
-        timer: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._id = trace_id
-        self._assertions = assertions
-        self._events = events
-        self._judge = judge
-        self._delivery = delivery
-        self._watched: dict[str, WatchedAssertion] = {}
-        self._unread: set[str] = set()
-        self._proofs = Proofs()
-        self._timer = timer
-        self._last: str | None = None  # the assertion whose events were judged last
+    trace_id: int
+    assertions: Assertions
+    events: Watching
+    judge: Judge
+    delivery: WebhookState
+    timer: Callable[[], float] = time.monotonic
+    _watched: dict[str, WatchedAssertion] = field(default_factory=dict, init=False)
+    _unread: set[str] = field(default_factory=set, init=False)
+    _proofs: Proofs = field(default_factory=Proofs, init=False)
+    _last: str | None = field(default=None, init=False)
 
     @property
     def next_due(self) -> int | None:
@@ -101,12 +94,12 @@ class WatchedTrace:
         """
         self._proofs.add(settled)
         more = await self._read()
-        found, until = 0, self._timer() + MOST_SECONDS
+        found, until = 0, self.timer() + MOST_SECONDS
         for each in self._in_turn():
             violations, goes_on = await self._judge_due(each, until)
             found += violations
             more |= goes_on
-            if self._timer() >= until:
+            if self.timer() >= until:
                 return found, True
         return found, more
 
@@ -128,7 +121,7 @@ class WatchedTrace:
             if not places:
                 return False
             after = min(places)
-            page = await self._events.page(self._id, after, READ_TOGETHER)
+            page = await self.events.page(self.trace_id, after, READ_TOGETHER)
             for each in self._watched.values():
                 each.line.see(after, page.events, page.through)
             if len(page.events) < READ_TOGETHER:
@@ -144,11 +137,11 @@ class WatchedTrace:
                 if one.line.judged_with(0) >= one.stored_id + STORE_EVERY:
                     await self._store(one, [], [])
                 return found, False
-            outcomes = await self._judge(self._id, one.subject, due, self._proofs)
+            outcomes = await self.judge(self.trace_id, one.subject, due, self._proofs)
             if not await self._store(one, due[: len(outcomes)], outcomes):
                 return found, True
             found += sum(each.violation is not None for each in outcomes)
-            if self._timer() >= until:
+            if self.timer() >= until:
                 break
         return found, True
 
@@ -166,7 +159,7 @@ class WatchedTrace:
             unknown=sum(each.is_unknown for each in outcomes),
             violations=tuple(_violations(outcomes)),
         )
-        if not await self._assertions.judged(self._id, judged, self._delivery):
+        if not await self.assertions.judged(self.trace_id, judged, self.delivery):
             # Somebody else has judged them, or set another one: what is stored is taken up anew.
             self._watched.pop(one.name, None)
             return False

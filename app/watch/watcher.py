@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
 from app.background import Lookout
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class Watcher(Lookout):
     """All traces that run here; what is left when it ends is judged when it starts again.
 
@@ -37,26 +39,15 @@ class Watcher(Lookout):
     look_seconds = 0.5  # for new events, and for what is due
     pause_seconds = 5.0
 
-    def __init__(
-        self,
-        assertions: Assertions,
-        events: Watching,
-        traces: TracesHere,
-        judge: Judge,
-        *,
-        delivery: WebhookState = WebhookState.none,
-        found: Callable[[], None] | None = None,
-        clock: Callable[[], int] = now,
-    ) -> None:
-        super().__init__()
-        self._assertions = assertions
-        self._events = events
-        self._traces = traces
-        self._judge = judge
-        self._delivery = delivery
-        self._found = found
-        self._clock = clock
-        self._watched: dict[int, WatchedTrace] = {}
+    assertions: Assertions
+    events: Watching
+    traces: TracesHere
+    judge: Judge
+    _: KW_ONLY
+    delivery: WebhookState = WebhookState.none
+    found: Callable[[], None] | None = None
+    clock: Callable[[], int] = now
+    _watched: dict[int, WatchedTrace] = field(default_factory=dict, init=False)
 
     async def stop(self) -> None:
         """End, and note how far all is judged."""
@@ -72,9 +63,9 @@ class Watcher(Lookout):
 
         Raises `OutageError`; then nothing is lost. And what one trace fails by, after the others.
         """
-        snapshots = self._traces.snapshots()
+        snapshots = self.traces.snapshots()
         held: defaultdict[int, list[HeldAssertion]] = defaultdict(list)
-        for each in await self._assertions.of_traces(snapshots):
+        for each in await self.assertions.of_traces(snapshots):
             held[each.trace_id].append(each)
         self._watched = {
             trace_id: self._watched.get(trace_id) or self._begun(trace_id) for trace_id in held
@@ -93,16 +84,16 @@ class Watcher(Lookout):
                 failed.append(error)
                 continue
             more |= goes_on
-            if violations and self._found is not None:
-                self._found()
+            if violations and self.found is not None:
+                self.found()
             # It is time to judge, and nobody knows yet whether all is stored until then.
             due = watched.next_due
-            if due is not None and settled.at < due <= self._clock():
-                self._traces.prove(trace_id)
+            if due is not None and settled.at < due <= self.clock():
+                self.traces.prove(trace_id)
         if failed:
             self._watched.clear()
             raise failed[0]
         return more
 
     def _begun(self, trace_id: int) -> WatchedTrace:
-        return WatchedTrace(trace_id, self._assertions, self._events, self._judge, self._delivery)
+        return WatchedTrace(trace_id, self.assertions, self.events, self.judge, self.delivery)

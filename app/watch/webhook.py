@@ -17,6 +17,7 @@ import hashlib
 import hmac
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -92,6 +93,7 @@ class WebhookPost:
             raise OutageError(f"{host} answered with {status}")
 
 
+@dataclass(eq=False)
 class Webhook(Lookout):
     """The task that tells; what it has not told when it ends it tells when it starts again.
 
@@ -103,60 +105,49 @@ class Webhook(Lookout):
     look_seconds = 1.0  # for what is due, when nothing new is said to be there
     pause_seconds = 5.0
 
-    def __init__(
-        self,
-        store: Violations,
-        post: WebhookPost,
-        source: str,
-        *,
-        seconds: float = REQUEST_SECONDS,
-        give_up_seconds: float = GIVE_UP_SECONDS,
-        secret: bytes | None = None,
-        clock: Callable[[], int] = now,
-    ) -> None:
-        super().__init__()
-        self._store = store
-        self._post = post
-        self._source = source
-        self._seconds = seconds
-        self._give_up = int(give_up_seconds * _SECOND)
-        self._secret = secret
-        self._clock = clock
+    store: Violations
+    post: WebhookPost
+    source: str
+    _: KW_ONLY
+    seconds: float = REQUEST_SECONDS
+    give_up_seconds: float = GIVE_UP_SECONDS
+    secret: bytes | None = None
+    clock: Callable[[], int] = now
 
     async def stop(self) -> None:
         await super().stop()
-        await self._post.close()
+        await self.post.close()
 
     async def look(self) -> bool:
         """Tell some of what is due; whether there may be more."""
-        at = self._clock()
-        until = at + int((self._seconds + SLACK_SECONDS) * _SECOND)
-        due = await self._store.claim(at, until, AT_ONCE)
+        at = self.clock()
+        until = at + int((self.seconds + SLACK_SECONDS) * _SECOND)
+        due = await self.store.claim(at, until, AT_ONCE)
         await asyncio.gather(*map(self._tell_of, due))
         return len(due) == AT_ONCE
 
     async def _tell_of(self, telling: Telling) -> None:
-        event = cloud_event(telling, self._source)
+        event = cloud_event(telling, self.source)
         body = msgspec.json.encode(event)
         headers = {"content-type": CONTENT_TYPE, "user-agent": "rabbitmq-itc"}
-        if self._secret is not None:
-            headers |= signed(self._secret, event["id"], self._clock() // _SECOND, body)
+        if self.secret is not None:
+            headers |= signed(self.secret, event["id"], self.clock() // _SECOND, body)
         try:
-            await self._post.send(body, headers)
+            await self.post.send(body, headers)
         except OutageError as error:
             await self._not_taken(telling, str(error))
         else:
-            await self._store.told(telling, at=self._clock())
+            await self.store.told(telling, at=self.clock())
 
     async def _not_taken(self, telling: Telling, error: str) -> None:
-        at, violation = self._clock(), telling.first
+        at, violation = self.clock(), telling.first
         next_at: int | None = at + int(pause(violation.attempts) * _SECOND)
-        if at - violation.found_at >= self._give_up:
+        if at - violation.found_at >= int(self.give_up_seconds * _SECOND):
             next_at = None
             log.error("the webhook is not told of violation %d: %s", violation.id, error)
         elif not violation.attempts:
             log.warning("the webhook is to be told again of violation %d: %s", violation.id, error)
-        await self._store.told(telling, at=at, error=error, next_at=next_at)
+        await self.store.told(telling, at=at, error=error, next_at=next_at)
 
 
 def pause(attempts: int) -> float:

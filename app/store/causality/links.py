@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from sqlalchemy import BigInteger, bindparam, select, text
@@ -31,7 +32,7 @@ PAGE = 64
 # Of the links to one event the first so many are read.
 MOST_NAMING = 100
 _EQUAL = ACTS[EdgeKind.candidate]
-_NO_KIND = -1  # which is left out where nothing is
+NO_KIND = -1  # which is left out where nothing is
 
 # From some ids to their neighbours.
 Neighbours: TypeAlias = Callable[[list[int]], Awaitable[dict[int, list[int]]]]
@@ -115,6 +116,7 @@ async def late_between(connection: AsyncConnection, trace_id: int, a: int, b: in
     return 0 if found is None else int(found.links)
 
 
+@dataclass(eq=False)
 class Evident:
     """Messages, links and what the broker did, in one direction.
 
@@ -122,34 +124,24 @@ class Evident:
     Candidates are ``left_out``, but for whoever asks for all that may be.
     """
 
-    def __init__(
-        self,
-        connection: AsyncConnection,
-        trace_id: int,
-        first: int,
-        most: int,
-        towards: Direction,
-        left_out: EdgeKind | None = EdgeKind.candidate,
-    ) -> None:
-        self._left_out = _NO_KIND if left_out is None else int(left_out)
-        self._connection = connection
-        self._trace_id = trace_id
-        self._first = first
-        self._most = most
-        self._towards = towards
+    connection: AsyncConnection
+    trace_id: int
+    first: int
+    most: int
+    towards: Direction
+    left_out: int = int(EdgeKind.candidate)
 
     async def neighbours(self, ids: list[int]) -> dict[int, list[int]]:
         """The events that they lead to, or that lead to them."""
         found: dict[int, list[int]] = {event_id: [] for event_id in ids}
-        if self._towards == -1:
-            for step in await steps_to(self._connection, ids, self._first, self._left_out):
+        if self.towards == -1:
+            for step in await steps_to(self.connection, ids, self.first, self.left_out):
                 found[step.effect].append(step.cause)
             return found
         # The limit may cut off what a walk would have reached, but only if the answer already holds
         # that many smaller ids.
-        asked = {"trace": self._trace_id, "ids": ids, "most": self._most}
-        asked["candidate"] = self._left_out
-        for cause, event in await self._connection.execute(_LED_ON, asked):
+        asked = {"trace": self.trace_id, "ids": ids, "most": self.most, "candidate": self.left_out}
+        for cause, event in await self.connection.execute(_LED_ON, asked):
             found[cause].append(event)
         return found
 
@@ -165,7 +157,7 @@ class Evident:
             for some in chunks(sorted(level.keys() - known.keys())):
                 found = await self.neighbours([*some])
                 known |= found
-                if sum(map(len, found.values())) >= self._most:
+                if sum(map(len, found.values())) >= self.most:
                     cut.update(start for each in some for start in level[each])
             following: defaultdict[int, set[int]] = defaultdict(set)
             for event_id, owners in level.items():

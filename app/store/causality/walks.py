@@ -139,7 +139,7 @@ async def neighbours_along(
     oldest = select(func.min(tables.events.c.id)).where(tables.events.c.trace_id == trace_id)
     # Retention removes a prefix of ids: smaller ones are no longer stored.
     first = (await connection.execute(oldest)).scalar_one()
-    left_out = None if via is Via.any else EdgeKind.candidate
+    left_out = links.NO_KIND if via is Via.any else int(EdgeKind.candidate)
     evident = links.Evident(connection, trace_id, first, most, towards, left_out)
     if via is Via.links:
         return evident.neighbours

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from sqlalchemy import func, or_, select, text
@@ -42,16 +43,14 @@ class ConversationOrigin(NamedTuple):
     roots: list[int]
 
 
+@dataclass(eq=False)
 class Roots:
     """Ways back within a trace, whose events are stored from ``first`` on."""
 
-    def __init__(
-        self, connection: AsyncConnection, dialect: Dialect, trace_id: int, first: int
-    ) -> None:
-        self.connection = connection
-        self.dialect = dialect
-        self.trace_id = trace_id
-        self.first = first
+    connection: AsyncConnection
+    dialect: Dialect
+    trace_id: int
+    first: int
 
     @classmethod
     async def of(cls, connection: AsyncConnection, dialect: Dialect, trace_id: int) -> Self:
