@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple, TypeAlias, cast
 
-from model.deaths import Death, is_put_off
+from model.deaths import Death, Loss, is_put_off
 from model.described import INNER
 from model.happened import Cause, ConversationEvent
 from model.slack import critical_path, slacks
@@ -20,8 +20,8 @@ from model.sound import listed, share
 from model.times import Duration, Microseconds
 from model.words import BY_BROKER, EdgeKind, EventType, Match, Via
 
-CopyWord: TypeAlias = Literal["handed_over", "waiting", "dead_lettered"]
-FailureWord: TypeAlias = Literal["died", "error_queue", "unroutable", "came_back"]
+CopyWord: TypeAlias = Literal["handed_over", "waiting", "dead_lettered", "gone"]
+FailureWord: TypeAlias = Literal["died", "error_queue", "unroutable", "came_back", "gone"]
 ActWord: TypeAlias = Literal["returned", "rejected", "overflow"]
 HowWord: TypeAlias = Literal[
     "parent", "reply", "forward", "conversation", "any", "returned", "rejected", "overflow"
@@ -161,7 +161,9 @@ class Copy:
     state: CopyWord
     dead_lettered_to: tuple[str, ...]
     deliveries: tuple[Delivery, ...]
-    remark: Annotated[str | None, "What may have become of it, where nobody knows."] = None
+    remark: Annotated[
+        str | None, "What became of it where nobody was handed it, as far as is known."
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +301,7 @@ def conversation_of(
     origins: frozenset[int] = frozenset(),
     spans: Mapping[int, int] | None = None,
     publishers: Mapping[int, PublisherRecord] | None = None,
+    losses: Mapping[int, Mapping[str, Loss]] | None = None,
     truncated: bool = False,
 ) -> Conversation:
     """The conversation that began with ``root``, by its events.
@@ -306,9 +309,10 @@ def conversation_of(
     These are the publishes with all their deliveries, and deliveries whose publish is not stored.
     ``causes`` are those of each event, the one that counts first. ``origins`` are the publishes
     that nothing led to; ``spans`` says how long consumers handled deliveries (µs), where known;
-    ``publishers`` what participants published.
+    ``publishers`` what participants published, ``losses`` which copies are gone, by publish and
+    queue.
     """
-    told = _Told(root, events, causes, via, origins, spans or {})
+    told = _Told(root, events, causes, via, origins, spans or {}, losses or {})
     return told.told(publishers or {}, truncated)
 
 
@@ -321,8 +325,9 @@ class _Told:
         via: Via,
         origins: frozenset[int],
         spans: Mapping[int, int],
+        losses: Mapping[int, Mapping[str, Loss]],
     ) -> None:
-        self.root, self.via, self.spans = root, via, spans
+        self.root, self.via, self.spans, self.losses = root, via, spans, losses
         self.origins = origins | {root.id}
         self.events = {each.id: each for each in sorted(events)}
         self.causes = causes
@@ -447,12 +452,15 @@ class _Told:
     ) -> Copy:
         dead = [each for each in deliveries if each.match is Match.dead_lettered]
         state: CopyWord = "dead_lettered" if dead else "handed_over" if deliveries else "waiting"
+        remark = None if deliveries else _remark(head)
+        if not deliveries and (loss := self.losses.get(head.id, {}).get(queue)) is not None:
+            state, remark = "gone" if loss.is_final else state, loss.remark(head.exchange)
         return Copy(
             queue,
             state,
             tuple(dict.fromkeys(each.queue for each in dead if each.queue)),
             tuple(map(self._delivery, deliveries)),
-            None if deliveries else _remark(head),
+            remark,
         )
 
     def _delivery(self, it: ConversationEvent) -> Delivery:
@@ -508,6 +516,9 @@ class _Told:
         for queue, deliveries in copies.items():
             if sum(each.match is Match.redelivered for each in deliveries) >= OFTEN:
                 return MessageFailure("came_back", queue)
+        for queue, loss in self.losses.get(head.id, {}).items():
+            if loss.is_final and queue in copies and not copies[queue]:
+                return MessageFailure("gone", queue, loss.reason)
         return None
 
     def _counts(self, messages: Sequence[Message]) -> Counts:
@@ -633,6 +644,7 @@ _FAILED = {
     "error_queue": "went to an error queue",
     "unroutable": "could not be routed",
     "came_back": "came back again and again",
+    "gone": "was lost, with nobody having been handed it",
 }
 
 

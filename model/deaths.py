@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from model.texts import storable
+from model.times import Microseconds, iso_time
 
 # So many characters of an exception are kept, of its type and message together.
 LONGEST_EXCEPTION = 300
@@ -39,6 +40,37 @@ def is_put_off(death: Death, handed_from: Collection[str]) -> bool:
     ``handed_from`` others.
     """
     return death.reason == "expired" and death.queue not in handed_from
+
+
+LossWord: TypeAlias = Literal["queue_deleted", "not_there", "left"]
+
+
+class Loss(NamedTuple):
+    """The loss of a copy that is gone from its queue, with nobody having been handed it there.
+
+    It was known ``at`` a time, and may be older. ``left``: how is not known, and it may wait
+    elsewhere.
+    """
+
+    at: Microseconds
+    reason: LossWord
+
+    @property
+    def is_final(self) -> bool:
+        """Tell whether nobody will be handed it any more."""
+        return self.reason != "left"
+
+    def remark(self, exchange: str | None) -> str:
+        """What became of a copy that was published to an exchange."""
+        when = f"by {iso_time(self.at)[:19].replace('T', ' ')} UTC"
+        if self.reason == "not_there":
+            return f"was purged, expired, or pushed out {when}"
+        if self.reason == "left":
+            ways = "it was purged, handed over in a gap, or waits elsewhere as a dead letter"
+            return f"left its queue {when}: {ways}"
+        # The default exchange is traced as if it had a queue of each name.
+        never = "" if exchange else ", or there never was one"
+        return f"was deleted with its queue {when}{never}"
 
 
 class Forward(NamedTuple):

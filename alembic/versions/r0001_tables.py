@@ -178,6 +178,16 @@ def _tables() -> None:
         sqlite_with_rowid=False,
     )
     op.create_table(
+        "lost_copies",
+        sa.Column("trace_id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("event_id", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("queue", sa.Text(), nullable=False),
+        sa.Column("at", sa.BigInteger(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("trace_id", "event_id", "queue", name=op.f("pk_lost_copies")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
         "restamped",
         sa.Column("event_id", BIG_ID, autoincrement=False, nullable=False),
         sa.Column("trace_id", sa.Integer(), nullable=False),

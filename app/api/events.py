@@ -106,6 +106,7 @@ class CopyFate(msgspec.Struct, frozen=True):
     deliveries: Events
     dead_letters: Events
     dead_lettered_to: list[str]
+    remark: Annotated[str | None, "What became of it where it is gone."]
 
 
 class Deliveries(msgspec.Struct, frozen=True):

@@ -287,8 +287,12 @@ class TraceSource:
         )
 
     async def _queue(self, vhost: str) -> QueueInfo | None:
+        return await self.queue(vhost, self._firehose.queue)
+
+    async def queue(self, vhost: str, name: str) -> QueueInfo | None:
+        """A queue; None if there is none of this name. Raises `OutageError`."""
         try:
-            return await self._management.queue(vhost, self._firehose.queue)
+            return await self._management.queue(vhost, name)
         except NotFoundError:
             return None
 

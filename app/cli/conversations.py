@@ -126,7 +126,7 @@ def _tree(found: dict[str, Any]) -> Iterator[str]:
             yield printable(f"{'':11}{pad}  failed: {_failure(message['failure'])}")
         led_to = under.get(message["event"], [])
         for copy in message["copies"]:
-            if copy["state"] == "waiting":
+            if copy["remark"]:
                 yield printable(f"{'':11}{pad}  {copy['queue']}: {copy['remark']}")
             for delivery in copy["deliveries"]:
                 yield _delivery_line(delivery, pad, names)

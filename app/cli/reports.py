@@ -21,7 +21,7 @@ def failures(
     period: TimeRange,
     vhost: Vhost,
     kind: Annotated[
-        str | None, typer.Option(help="died, error_queue, unroutable, came_back or overdue.")
+        str | None, typer.Option(help="died, error_queue, unroutable, came_back, overdue or gone.")
     ] = None,
     queue: Annotated[str | None, typer.Option(help="Failed in this queue.")] = None,
     reason: Annotated[str | None, typer.Option(help="Died for this reason.")] = None,

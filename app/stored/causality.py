@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple, Self
 
 import msgspec
 
+from model.deaths import Loss
 from model.described import INNER
 from model.event import Event
 from model.times import Microseconds
@@ -114,6 +115,7 @@ class CopyState(enum.StrEnum):
     handed_over = "handed_over"
     waiting = "waiting"
     dead_lettered = "dead_lettered"
+    gone = "gone"
 
 
 class QueueFate(msgspec.Struct):
@@ -122,13 +124,24 @@ class QueueFate(msgspec.Struct):
     queue: str
     deliveries: list[Event]
     dead_letters: list[Event]
+    loss: Loss | None = None
+    exchange: str = ""
 
     @property
     def state(self) -> CopyState:
         """The last known state of it."""
         if self.dead_letters:
             return CopyState.dead_lettered
-        return CopyState.handed_over if self.deliveries else CopyState.waiting
+        if self.deliveries:
+            return CopyState.handed_over
+        return CopyState.gone if self.loss and self.loss.is_final else CopyState.waiting
+
+    @property
+    def remark(self) -> str | None:
+        """What became of it where it is gone."""
+        if self.loss is None or self.deliveries or self.dead_letters:
+            return None
+        return self.loss.remark(self.exchange)
 
     @property
     def dead_lettered_to(self) -> list[str]:
@@ -153,12 +166,14 @@ class Fate(msgspec.Struct, frozen=True):
         if not self.queues:
             return "routed to no queue: nobody was given it"
         noun = "queue" if self.routed_queues == 1 else "queues"
-        return f"handed over for {self.handed_over} of {self.routed_queues} {noun}"
+        said = [f"handed over for {self.handed_over} of {self.routed_queues} {noun}"]
+        said += [f"its copy in {each.queue} {each.remark}" for each in self.queues if each.remark]
+        return "; ".join(said)
 
     @property
     def handed_over(self) -> int:
         """The number of the queues' copies handed over, directly or as dead letters."""
-        return sum(fate.state is not CopyState.waiting for fate in self.queues)
+        return sum(bool(fate.deliveries or fate.dead_letters) for fate in self.queues)
 
 
 class HiddenLink(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,6 +33,7 @@ class FailureKind(enum.StrEnum):
     unroutable = "unroutable"
     came_back = "came_back"
     overdue = "overdue"
+    gone = "gone"
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +42,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     event: Annotated[
         int,
         "A dead letter's delivery, the third redelivery, the publish that went nowhere or into an "
-        "error queue; of `overdue` the event that led to nothing.",
+        "error queue, or of which a copy is gone; of `overdue` the event that led to nothing.",
     ]
     message: Annotated[int | None, "The message's publish; `null` if not stored."]
     vhost: str
@@ -50,7 +51,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     reason: Annotated[
         str | None,
         "Of `died`, as the broker says it: `rejected`, `expired`, `maxlen` or `delivery_limit`; of "
-        "`overdue` the assertion that says so.",
+        "`overdue` the assertion that says so; of `gone` `queue_deleted` or `not_there`.",
     ]
     type: Annotated[
         str | None,

@@ -27,6 +27,7 @@ from app.traces.life import Standing
 from app.traces.linkwatch import LinkWatch
 from app.traces.monitor import MARKS_MISSING, Monitor
 from app.traces.pipeline import Ending, Pipeline
+from app.traces.queuewatch import QueueWatch
 from app.traces.recorder import Recorder
 from app.traces.retention import retain
 from app.traces.stamping import Stamper, Stretch
@@ -79,6 +80,7 @@ class Run:
         self._monitor = Monitor(pipeline, recorder, stream, ending)
         self._auditor = Auditor(pipeline, recorder, stream, ending)
         self._links = LinkWatch(pipeline, recorder)
+        self._queues = QueueWatch(pipeline, recorder, ending)
         self._next_retention = time.monotonic()
         self._batch_began = 0.0
         self._is_doubt_noted = False
@@ -113,6 +115,7 @@ class Run:
                 self._monitor.mark(),
                 self._auditor.watch(),
                 self._links.watch(),
+                self._queues.watch(),
                 suspect_standstills(self._pipeline.gaps, self._recorder, self._stream),
             )
         ]
@@ -171,6 +174,7 @@ class Run:
         async with self._pipeline.turn:
             if stamper.is_new:
                 self._links.take_up()
+                self._queues.take_up()
                 self._batch_began = time.monotonic()
             steps = stamper.steps(messages, silent)
             is_through = stamper.stamp(steps)

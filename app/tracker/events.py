@@ -13,6 +13,7 @@ from app.tracker.links.origins import TraceRule
 from app.tracker.links.rule import Rule
 from app.tracker.records import Channel, Record
 from itc import Stamp, unpack
+from model.deaths import LossWord
 from model.words import EdgeKind, Match, Way
 
 
@@ -197,6 +198,18 @@ class PendingCopy(msgspec.Struct, frozen=True, gc=False):
     expires: int = 0
 
 
+class LostCopy(msgspec.Struct, frozen=True, gc=False):
+    """A copy that is gone from its queue, and nobody was handed it there.
+
+    That is known ``at`` a time of the clock (µs).
+    """
+
+    cause: Reference
+    queue: str
+    at: int
+    reason: LossWord
+
+
 class Checkpoint(msgspec.Struct):
     """The changes since the last checkpoint; stored in one transaction with its events.
 
@@ -211,6 +224,7 @@ class Checkpoint(msgspec.Struct):
     participants: list[ParticipantState]
     copies_added: list[PendingCopy]
     copies_removed: list[int]
+    copies_lost: list[LostCopy] = []
     replies: list[tuple[int, str]] = []  # channel's key, and where it gets replies from now on
 
 
@@ -265,7 +279,8 @@ class RestorePoint(msgspec.Struct):
     The rest is for whoever feeds the tracker: the ``window`` and the ``ledger`` that came with the
     last batch, the last event's id (0 before the first) and when it was recorded (before the
     first, when the trace was made); the ``link_rules`` in force, and those that its virtual host
-    is to have as its ``own_rules`` from now on.
+    is to have as its ``own_rules`` from now on. ``lost`` are the copies that are gone, by queue and
+    mark, those of the oldest publishes first.
     """
 
     state: bytes
@@ -281,3 +296,4 @@ class RestorePoint(msgspec.Struct):
     link_rules: tuple[TraceRule, ...] = ()
     own_rules: tuple[Rule, ...] = ()
     kept: list[tuple[bytes, Reference]] = []
+    lost: list[tuple[str, bytes, Reference]] = []

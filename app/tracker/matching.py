@@ -1,6 +1,6 @@
 """Matching: finds the publish that a delivery came from, and what else led to it.
 
-Three memories, each bounded:
+Four memories, each bounded:
 
 - **copies**: what a publish put into queues and nobody was handed yet. A first delivery takes the
   oldest copy of its fingerprint in its queue.
@@ -8,6 +8,8 @@ Three memories, each bounded:
   may come back, as a redelivery or as a dead letter, which whoever held it has led to then. Among
   them are copies that died and were handed to nobody: one death makes several dead letters.
 - **queues**: who published to a queue last, and what it has handed out.
+- **lost**: copies that are gone from their queue. Nobody is handed them there any more, but they
+  may have died, and wait elsewhere as dead letters.
 
 Messages with equal fingerprints in one queue cannot be told apart by anybody. Where one of several
 may be meant, there is no certain cause: all that may be are candidates, and one is the guess, that
@@ -16,8 +18,8 @@ redeliveries the one handed over least often, the newest first: a consumer that 
 a redelivery of what it had not acknowledged, which are its newest.
 
 Copies vanish without a sign: purged, expired, pushed out. So equal ones are candidates until it is
-known that they are gone: their queue has handed out what came in clearly later, or was deleted, or
-their own time was over.
+known that they are gone: their queue has handed out what came in clearly later, or was seen to be
+empty or deleted, or their own time was over.
 
 A **stream** keeps what it hands out, for as many readers as come. The first to be handed a message
 takes its copy, and the handover is remembered by the message's place in the stream: whoever reads
@@ -33,7 +35,14 @@ from typing import Any, TypeAlias
 import msgspec
 
 from app.tracker._memories import KeyedFifo
-from app.tracker.events import Handover, Influence, Matched, PendingCopy, Reference
+from app.tracker.events import (
+    Handover,
+    Influence,
+    LostCopy,
+    Matched,
+    PendingCopy,
+    Reference,
+)
 from app.tracker.fingerprint import (
     BROUGHT_BYTES,
     BYTES,
@@ -50,6 +59,7 @@ from app.tracker.records import Deliver, Publish
 from app.tracker.reorder import Place, handover_of
 from app.tracker.streams import is_from_stream
 from app.tracker.taken import Takes
+from model.deaths import LossWord
 from model.words import EdgeKind, Match
 
 Key: TypeAlias = tuple[str, bytes]  # queue, fingerprint
@@ -77,6 +87,9 @@ MOST_PUSHERS = 64
 
 # The broker may keep as many messages, and hand them out when nobody has published them again.
 MOST_PUBLISHED = 10_000
+
+# So many copies that are gone are remembered, for dead letters that may be of them.
+MOST_LOST = 20_000
 
 # This many participants may have published one of several equal messages, or held it; where there
 # are more, it is said that others may have.
@@ -117,10 +130,10 @@ class _Holding(msgspec.Struct, gc=False):
 class _Queue(msgspec.Struct, gc=False):
     """A queue: the newest copy's number of each participant that published to it.
 
-    ``waiting`` is how many copies are there. All that were recorded clearly before ``handed``, and
-    all with smaller numbers than ``deleted``, are gone. ``newest`` and ``before`` are the last two
-    copies, ``at_delivery`` was the last when something was handed over last. ``is_refilled``: not
-    all that comes in are publishes; ``is_crowded``: not all participants are known.
+    ``waiting`` is how many copies are there. All that were recorded clearly before ``handed`` are
+    gone. ``newest`` and ``before`` are the last two copies, ``at_delivery`` was the last when
+    something was handed over last. ``is_refilled``: not all that comes in are publishes;
+    ``is_crowded``: not all participants are known.
     ``letters_of`` are queues of which dead letters come here.
     """
 
@@ -129,7 +142,6 @@ class _Queue(msgspec.Struct, gc=False):
     before: int = 0
     waiting: int = 0
     handed: int = 0
-    deleted: int = 0
     at_delivery: int = 0
     is_refilled: bool = False
     is_crowded: bool = False
@@ -186,6 +198,9 @@ class Matcher:
         self._equals: dict[Key, _Equals] = {}  # where there are several of a first half
         self._handovers: KeyedFifo[Key, _Holding] = KeyedFifo()
         self._queues: dict[str, _Queue] = {}
+        self._lost: KeyedFifo[Key, _Holding] = KeyedFifo()
+        self._next_lost = 1
+        self._newly_lost: list[LostCopy] = []
         # The last publishes to no queue, or to an exchange that may keep them, by fingerprint: of
         # now, and of before that.
         self._published: dict[bytes, tuple[Reference, ...]] = {}
@@ -223,12 +238,16 @@ class Matcher:
         handovers: list[Handover],
         kept: Sequence[tuple[bytes, Reference]] = (),
         noted: int = 0,
+        lost: Iterable[tuple[str, bytes, Reference]] = (),
     ) -> None:
         """Fill the memories from a checkpoint; all lists oldest first.
 
         ``kept`` are the last publishes that an exchange may have kept, each with its mark, of
-        ``noted`` in all.
+        ``noted`` in all; ``lost`` are copies by queue and mark.
         """
+        for queue, mark, cause in lost:
+            holding = _Holding(cause, has_brought=brings_deaths(mark))
+            self._remember_lost((queue, mark[:BYTES]), holding)
         self._next_copy = self._stored = next_copy
         self._forgot_before = self.copies_dropped > 0
         for copy in copies:
@@ -330,7 +349,7 @@ class Matcher:
         elif (deliver.queue, mark) in (self._handovers if deliver.redelivered else self._copies):
             return False
         for origin in origins(deliver):
-            if any(place in self._handovers for place in origin.places):
+            if any(place in self._handovers or place in self._lost for place in origin.places):
                 return False
             if origin.delivered_before and self._takes.deliveries(origin.queue):
                 return True
@@ -406,7 +425,7 @@ class Matcher:
         for published in (self._published, self._published_before):
             for causes in published.values():
                 yield from causes
-        for holding in self._handovers.values():
+        for holding in (*self._handovers.values(), *self._lost.values()):
             if holding.candidates != 0:
                 yield holding.cause
 
@@ -422,6 +441,10 @@ class Matcher:
                     continue
                 holding.cause, holding.candidates = holding.delivery, 0
             self._hold(key, holding)
+        gone, self._lost = self._lost, KeyedFifo()
+        for key, holding in zip(gone.keys(), gone.values(), strict=True):
+            if not _is_before(holding.cause, event_id):
+                self._remember_lost(key, holding)
         for published in (self._published, self._published_before):
             for mark, causes in [*published.items()]:
                 published[mark] = tuple(each for each in causes if not _is_before(each, event_id))
@@ -432,30 +455,53 @@ class Matcher:
                 if _is_before(copy.cause, event_id):
                     del candidates[number]
 
-    def forget_queue(self, queue: str) -> None:
-        """Note that a queue was deleted, with all that it held until now."""
-        state = self._queues.get(queue)
-        if state is not None:
-            state.deleted = self._next_copy
+    def waiting(self) -> list[PendingCopy]:
+        """The copies that wait to be handed over, oldest first."""
+        return self._copies.values()
+
+    def lose(self, copy: PendingCopy, at: int, reason: LossWord) -> None:
+        """Note that a copy is gone, if it is the oldest of its kind that waits: see `LostCopy`."""
+        key = (copy.queue, copy.fingerprint[:BYTES])
+        if self._copies.first(key) == copy.number:
+            self._lose_first(key, copy, LostCopy(copy.cause, copy.queue, at, reason))
+
+    def _lose_first(self, key: Key, copy: PendingCopy, lost: LostCopy) -> None:
+        self._copies.take(key)
+        self._left(copy)
+        brought = brings_deaths(copy.fingerprint)
+        holding = _Holding(copy.cause, copy.number, has_brought=brought)
+        self._remember_lost((copy.queue, copy.fingerprint[:BYTES]), holding)
+        self._newly_lost.append(lost)
+
+    def _remember_lost(self, key: Key, holding: _Holding) -> None:
+        self._lost.add_under(self._next_lost, _keys_of(key, holding), holding)
+        self._next_lost += 1
+        if len(self._lost) > MOST_LOST:
+            self._lost.take_oldest()
 
     def has_forgotten(self, queue: str) -> bool:
         """Tell whether copies in this queue were forgotten; after a restart, whether any were."""
         return queue in self._forgotten or self._forgot_before
 
-    def changes(self) -> tuple[list[PendingCopy], list[int]]:
-        """Return copies (added, removed) since the last call; what came and went is in neither."""
-        changes = self._copies.since(self._stored), self._removed
-        self._stored, self._removed = self._next_copy, []
+    def changes(self) -> tuple[list[PendingCopy], list[int], list[LostCopy]]:
+        """Return copies (added, removed, lost) since the last call.
+
+        What came and went is in neither of the first two.
+        """
+        changes = self._copies.since(self._stored), self._removed, self._newly_lost
+        self._stored, self._removed, self._newly_lost = self._next_copy, [], []
         return changes
 
     def _kept(self, deliver: Deliver, mark: bytes) -> Matched | None:
         """Match a delivery that no publish has put into its queue: an exchange has kept it.
 
         An exchange may hand out later what went nowhere, or elsewhere (`x-recent-history`, delays).
-        With an id it is that message; without one it may be another that is equal.
+        With an id it is that message; without one it may be another that is equal. Or it was
+        wrongly taken for lost.
         """
         both = self._published_before.get(mark, ()) + self._published.get(mark, ())
-        published = both[-MOST_CANDIDATES:]
+        lost = self._lost.newest((deliver.queue, mark), MOST_CANDIDATES)
+        published = both[-MOST_CANDIDATES:] or tuple(each.cause for each in lost[::-1])
         if not published:
             if self._knows_published or not deliver.exchange or newest_death(deliver) is not None:
                 return None
@@ -528,12 +574,10 @@ class Matcher:
                 return
             is_gone = 0 < copy.expires < now - LONG_EXPIRED
             if queue is not None:
-                is_gone |= copy.number < queue.deleted
                 is_gone |= is_in_order and copy.recorded_at < queue.handed - CLEARLY_LATER
             if not is_gone:
                 return
-            copies.take(key)
-            self._left(copy)
+            self._lose_first(key, copy, LostCopy(copy.cause, copy.queue, 0, "left"))
 
     def _candidates(self, key: Key) -> tuple[list[PendingCopy], int, bool]:
         """Equal copies that wait, each publisher's newest; how many; whether others publish."""
@@ -604,6 +648,8 @@ class Matcher:
             found = self._of_held(place, letter.held, _DEAD_LETTERED, letter.kind)
         elif letter.dead:
             its = letter.dead[0]
+            if candidates == 1:
+                its.death = origin.death.time  # which is not known of a lost one
             self._holding = _Holding(its.cause, its.number, its.candidates)
             cause = None if its.candidates else its.cause
             found = Matched(_DEAD_LETTERED, cause, its.cause, its.influences, its.candidates)
@@ -617,9 +663,10 @@ class Matcher:
             self._holding.candidates = candidates
             found = Matched(_DEAD_LETTERED, None, found.guess, influences, candidates)
         influences, is_doubtful = found.influences, is_doubtful or found.is_doubtful
+        all_known = letter.dead and all(each.influences for each in letter.dead)
         if origin.delivered_before:
             is_doubtful |= not letter.held
-        elif origin.death.reason == MAXLEN and not letter.dead:
+        elif origin.death.reason == MAXLEN and not all_known:
             pushed, is_more = self._pushed_out(origin.queue, taken, is_one=candidates == 1)
             influences, is_doubtful = (*influences, *pushed), is_doubtful or is_more
         holding = self._holding
@@ -660,9 +707,10 @@ class Matcher:
             found: list[_Holding] = []
             is_more = False
             for place in places:
-                if place in self._handovers:
-                    found += self._handovers.newest(place, LOOK_BACK)
-                    is_more |= self._handovers.count(place) > LOOK_BACK
+                for memory in (self._handovers, self._lost):
+                    if place in memory:
+                        found += memory.newest(place, LOOK_BACK)
+                        is_more |= memory.count(place) > LOOK_BACK
             if not found and waiting is None:
                 continue
             if handed is None:
@@ -866,10 +914,7 @@ class Matcher:
 
     def _hold(self, key: Key, holding: _Holding) -> None:
         """Remember a delivery, or a copy that died; the oldest makes room."""
-        keys: tuple[Key, ...] = (key,)
-        if holding.has_brought:
-            keys = (key, (key[0], key[1][:BROUGHT_BYTES]))
-        self._handovers.add_under(self._next_handover, keys, holding)
+        self._handovers.add_under(self._next_handover, _keys_of(key, holding), holding)
         self._next_handover += 1
         if len(self._handovers) > self._most_handovers:
             self._handovers.take_oldest()
@@ -903,6 +948,10 @@ class Matcher:
                 self._forgotten.add(copy.queue)
             else:
                 self._forgot_before = True
+
+
+def _keys_of(key: Key, holding: _Holding) -> tuple[Key, ...]:
+    return (key, (key[0], key[1][:BROUGHT_BYTES])) if holding.has_brought else (key,)
 
 
 def _note(published: dict[bytes, tuple[Reference, ...]], mark: bytes, cause: Reference) -> None:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from app.tracker.events import (
     Checkpoint,
     Matched,
+    PendingCopy,
     RestorePoint,
     StampedEvent,
 )
@@ -39,6 +40,7 @@ from app.tracker.step import Steps
 from app.tracker.suspicion import Suspect, Suspicion
 from app.tracker.taken import ALL, Selection, Takes
 from itc import IdPool, MalformedError
+from model.deaths import LossWord
 from model.words import Match
 
 
@@ -285,6 +287,14 @@ class Tracker:
         self._replies.end(connection)
         return True
 
+    def waiting(self) -> tuple[list[PendingCopy], int]:
+        """The copies that wait to be handed over, oldest first; and the tracker's time now."""
+        return self._matcher.waiting(), self._time.now
+
+    def lose(self, copy: PendingCopy, at: int, reason: LossWord) -> None:
+        """Note that a copy does not wait any more: it is gone (`LostCopy`)."""
+        self._matcher.lose(copy, at, reason)
+
     def suspects(self) -> list[Suspect]:
         """Return newly found pairs of events between which publishes are probably missing."""
         return self._suspicion.take()
@@ -326,9 +336,12 @@ class Tracker:
     def checkpoint(self) -> Checkpoint:
         """Return what changed since the last call, to be stored with the events since then."""
         channels, acted, participants = self._participants.changes()
-        added, removed = self._matcher.changes()
+        added, removed, lost = self._matcher.changes()
+        lost = [each if each.at else replace(each, at=self._time.heard) for each in lost]
         replies = self._replies.changes()
-        return Checkpoint(self._state(), channels, acted, participants, added, removed, replies)
+        return Checkpoint(
+            self._state(), channels, acted, participants, added, removed, lost, replies
+        )
 
     def forget_before(self, event_id: int) -> list[int]:
         """Let go of everything that only events with smaller ids hold; retention removes those.
@@ -381,7 +394,12 @@ class Tracker:
         self.counters = state.totals.counters
         self._matcher.copies_dropped = self.counters.copies_dropped
         self._matcher.restore(
-            state.next_copy, restored.copies, restored.handovers, restored.kept, state.kept
+            state.next_copy,
+            restored.copies,
+            restored.handovers,
+            restored.kept,
+            state.kept,
+            restored.lost,
         )
         try:
             pool = IdPool.load(state.pool)

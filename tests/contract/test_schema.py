@@ -150,7 +150,7 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
     return pipe
 
 
-PUBLISHED = {"r0001_tables.py": "939d9f1ae383a4ac122847af00dcd2c70e00e0da9d95c055f2c9a6e55b0d37f7"}
+PUBLISHED = {"r0001_tables.py": "ec3bf74c20b8fed412d99042face78ca5430c0323f48c4b06ad788c92a543879"}
 """Each migration that a database may have been made by, and the SHA-256 of its file."""
 
 

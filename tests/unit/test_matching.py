@@ -294,11 +294,81 @@ def test_it_is_not_gone_where_priorities_change_the_order(world: World) -> None:
     assert world(handed("bob", "work")).candidates == 2
 
 
-def test_a_copy_is_gone_with_its_queue(world: World) -> None:
+def lose(world: World) -> None:
+    copies, _ = world.tracker.waiting()
+    for copy in copies:
+        world.tracker.lose(copy, 1, "queue_deleted")
+
+
+def test_a_copy_that_is_lost_is_no_candidate_any_more(world: World) -> None:
     world(publish("p1", "work"))
-    world.tracker._matcher.forget_queue("work")
+    lose(world)
     sent = world(publish("p2", "work"))
-    assert world(handed("bob", "work")).cause is sent.reference
+    found = world(handed("bob", "work"))
+    assert (found.cause, found.candidates) == (sent.reference, None)
+
+
+def test_only_the_oldest_of_its_kind_can_be_lost(world: World) -> None:
+    for who in ("p1", "p2"):
+        world(publish(who, "work"))
+    (first, second), _ = world.tracker.waiting()
+    world.tracker.lose(second, 1, "not_there")
+    assert world.tracker.pending_copies == 2
+    world.tracker.lose(first, 1, "not_there")
+    world.tracker.lose(first, 1, "not_there")
+    assert world.tracker.pending_copies == 1
+
+
+def test_a_lost_copy_may_have_died_and_come_as_a_dead_letter(world: World) -> None:
+    sent = world(publish("p1", "work"))
+    lose(world)
+    world(publish("p2", "work"))
+    held = world(handed("bob", "work"))
+    dead = world(letter("audit", "dead", death("work", "expired")))
+    assert (dead.match, dead.cause, dead.candidates) == (DEAD, None, 2)
+    assert is_before(sent, dead)
+    assert is_before(held, dead)
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_lost_copy_that_died_is_its_publishs(world: World, is_alone: bool) -> None:
+    sent = world(publish("p1", "work"))
+    lose(world)
+    if not is_alone:  # a second death in the same queue is another one's
+        world(letter("audit", "dead", death("work", "expired")))
+        world(publish("p2", "work"))
+    dead = world(letter("audit", "dead", death("work", "expired", time=2)))
+    assert dead.match is DEAD
+    assert (dead.cause is sent.reference) is is_alone
+
+
+def test_whoever_may_have_pushed_a_lost_copy_out_leads_to_its_dead_letter(world: World) -> None:
+    world(publish("p1", "work"))
+    pushed = world(publish("p2", "work", body=b"other"))
+    copies, _ = world.tracker.waiting()
+    world.tracker.lose(copies[0], 1, "left")
+    world(handed("bob", "work", body=b"other"))
+    assert is_before(pushed, world(letter("audit", "dead", death("work", "maxlen"))))
+
+
+def test_what_was_wrongly_taken_for_lost_may_be_its_publishs(world: World) -> None:
+    sent = world(publish("p1", "work"))
+    lose(world)
+    world.tracker._matcher._published.clear()  # as of the default exchange
+    found = world(handed("bob", "work"))
+    assert (found.match, found.cause, found.is_doubtful) == (Match.routed, None, True)
+    assert is_before(sent, found)
+
+
+def test_copies_that_are_lost_are_remembered_within_bounds(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.tracker.matching.MOST_LOST", 3)
+    for number in range(5):
+        world(publish("ann", "work", body=b"%d" % number))
+    lose(world)
+    assert len(world.tracker._matcher._lost) == 3
+    assert len(world.tracker.checkpoint().copies_lost) == 5
 
 
 def test_a_copy_is_gone_long_after_its_own_time_was_over(world: World) -> None:

@@ -220,6 +220,7 @@ async def get_deliveries(
             heavy.views(one.deliveries),
             heavy.views(one.dead_letters),
             one.dead_lettered_to,
+            one.remark,
         )
         for one in fate.queues
     ]

@@ -25,7 +25,7 @@ from app.tracker.events import (
 )
 from app.tracker.fingerprint import BYTES, brings_deaths
 from app.tracker.links.names import KEY_BYTES
-from app.tracker.matching import MOST_PUBLISHED
+from app.tracker.matching import MOST_LOST, MOST_PUBLISHED
 from app.tracker.records import Channel
 from app.tracker.tracker import Bounds
 from itc import Stamp, unpack
@@ -84,6 +84,7 @@ class Checkpoints(Subject):
             link_rules=tuple(each.rule for each in await link_rules.held(connection, trace_id)),
             own_rules=tuple(await link_rules.own(connection, trace_id)),
             kept=await _kept(connection, trace_id, last_event_id, references),
+            lost=await _lost(connection, trace_id, references),
         )
 
 
@@ -218,6 +219,24 @@ async def _kept(
     )
     newest_first = [
         (mark[:BYTES], reference(*event)) async for mark, *event in _rows(connection, query)
+    ]
+    return newest_first[::-1]
+
+
+async def _lost(
+    connection: AsyncConnection, trace_id: int, reference: References
+) -> list[tuple[str, bytes, Reference]]:
+    """Copies that are gone, by queue and mark, those of the oldest publishes first."""
+    its, event = tables.lost_copies.c, tables.events.c
+    query = (
+        select(its.queue, event.fingerprint, event.id, event.clock, event.lamport)
+        .join(tables.events, event.id == its.event_id)
+        .where(its.trace_id == trace_id)
+        .order_by(its.event_id.desc(), its.queue)
+        .limit(MOST_LOST)
+    )
+    newest_first = [
+        (queue, mark, reference(*of)) async for queue, mark, *of in _rows(connection, query)
     ]
     return newest_first[::-1]
 

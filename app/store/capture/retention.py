@@ -91,7 +91,9 @@ class Retention(Subject):
         checkpoint: Checkpoint,
         epoch: int | None,
     ) -> None:
-        if checkpoint.participants or checkpoint.copies_added or checkpoint.channels:
+        if any((checkpoint.participants, checkpoint.copies_added, checkpoint.copies_lost)) or (
+            checkpoint.channels
+        ):
             raise ConflictError(
                 "retention takes its turn between batches, not with events on the way"
             )
@@ -103,6 +105,9 @@ class Retention(Subject):
             .values(checkpoint=checkpoint.state, events=tables.traces.c.events - plan.events)
         )
         await remove_copies(connection, trace_id, checkpoint.copies_removed)
+        lost = tables.lost_copies.c
+        its = (lost.trace_id == trace_id, lost.event_id < before_id)
+        await connection.execute(delete(tables.lost_copies).where(*its))
         gone = await connection.execute(delete(tables.events).where(*_prefix(trace_id, before_id)))
         ended = await _remove_participants(connection, trace_id, before_id)
         if (gone.rowcount, ended) != (plan.events, len(plan.participants)):

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from app.stored.spans import context_of
-from app.tracker.events import ChannelState, Edge, PendingCopy, StampedEvent
+from app.tracker.events import ChannelState, Edge, LostCopy, PendingCopy, StampedEvent
 from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.records import Unreadable
 from app.tracker.values import readable
@@ -109,6 +109,11 @@ def copy_rows(trace_id: int, copies: Iterable[PendingCopy]) -> list[Row]:
         (trace_id, copy.number, copy.queue, copy.fingerprint, copy.cause.id, copy.recorded_at)
         for copy in copies
     ]
+
+
+def lost_rows(trace_id: int, copies: Iterable[LostCopy]) -> list[Row]:
+    """Rows of copies that are gone; their causes must have their ids already."""
+    return [(trace_id, each.cause.id, each.queue, each.at, each.reason) for each in copies]
 
 
 def key_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:

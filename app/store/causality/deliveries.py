@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError
 from app.store.database import tables
+from app.store.database.chunks import rows_with
 from app.store.database.subject import Subject, reads
 from app.store.reading.events import AT_ONCE, by_id, by_ids, found_by_ids
 from app.stored.causality import Fate, QueueFate
+from model.deaths import Loss
 from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
 from model.words import EventType, Match
 
@@ -50,8 +52,24 @@ class Deliveries(Subject):
         fates = {queue: QueueFate(queue, [], []) for queue in publish.routed_queues}
         for event in found.items:
             _note(fates, event, died[event.id])
+        losses = await losses_of(connection, publish.trace_id, [event_id])
+        for queue, loss in losses.get(event_id, {}).items():
+            if queue in fates:
+                fates[queue].loss, fates[queue].exchange = loss, publish.exchange
         queues = list(fates.values())
         return Fate(publish, len(publish.routed_queues), queues, found.heavy)
+
+
+async def losses_of(
+    connection: AsyncConnection, trace_id: int, ids: Collection[int]
+) -> dict[int, dict[str, Loss]]:
+    """The losses of publishes' copies, by publish and queue."""
+    its = tables.lost_copies.c
+    query = select(its.event_id, its.queue, its.at, its.reason).where(its.trace_id == trace_id)
+    found: dict[int, dict[str, Loss]] = {}
+    for event_id, queue, *loss in await rows_with(connection, query, its.event_id, ids):
+        found.setdefault(event_id, {})[queue] = Loss(*loss)
+    return found
 
 
 def shares_of(heavy: Mapping[int, int]) -> Iterator[list[int]]:

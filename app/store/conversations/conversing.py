@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, text
 
 from app.store.causality import links
-from app.store.causality.deliveries import shares_of
+from app.store.causality.deliveries import losses_of, shares_of
 from app.store.causality.links import Neighbours
 from app.store.causality.walks import nearest, neighbours_along
 from app.store.conversations.publishers import publishers_of
@@ -122,6 +122,7 @@ class Conversing(Roots):
             origins=page.roots,
             spans=await self._handled(events),
             publishers=await self._publishers(events, via),
+            losses=await losses_of(self.connection, self.trace_id, events),
             truncated=truncated,
         )
         return conversation, others
@@ -146,6 +147,7 @@ class Conversing(Roots):
                 of_message[each.cause].append(each.id)
         named = await self._named(events)
         publishers = await self._publishers(events, Via.links)
+        losses = await losses_of(self.connection, self.trace_id, events)
         told = []
         for root, ids in reached.items():
             if root not in events:  # retention has removed it meanwhile
@@ -157,7 +159,12 @@ class Conversing(Roots):
             causes = await self._causes(own, page, Via.links, named, page.roots)
             told.append(
                 conversation_of(
-                    events[root], own.values(), causes, publishers=publishers, truncated=root in cut
+                    events[root],
+                    own.values(),
+                    causes,
+                    publishers=publishers,
+                    losses=losses,
+                    truncated=root in cut,
                 )
             )
         return told

@@ -60,11 +60,16 @@ _CONDITIONS: dict[FailureKind, str] = {
     # What is not stored any more is shown among violations only.
     FailureKind.overdue: "kind = 'overdue'"
     " AND EXISTS (SELECT 1 FROM events WHERE events.id = violations.event_id)",
+    FailureKind.gone: "reason <> 'left'"
+    " AND EXISTS (SELECT 1 FROM events WHERE events.id = event_id AND NOT events.quiet)"
+    " AND NOT EXISTS (SELECT 1 FROM events WHERE cause_id = event_id"
+    " AND (events.queue = lost_copies.queue OR match = 3))",
 }
 # Where these events are found, where not among the events themselves.
 _PLACES = {
     FailureKind.error_queue: (tables.edges.c.trace_id, tables.edges.c.effect_id),
     FailureKind.overdue: (tables.violations.c.trace_id, tables.violations.c.event_id),
+    FailureKind.gone: (tables.lost_copies.c.trace_id, tables.lost_copies.c.event_id),
 }
 
 _CAME_BACK = text(
@@ -235,6 +240,7 @@ async def _told(
         *_unroutable(ids[FailureKind.unroutable], known),
         *_in_error_queues(forwards, known),
         *await _overdue(connection, ids[FailureKind.overdue], known),
+        *await _gone(connection, ids[FailureKind.gone], known),
     ]
     names = await _names(connection, drafts, known)
     order = {kind: place for place, kind in enumerate(FailureKind)}
@@ -314,6 +320,23 @@ async def _overdue(
                 )
             )
     return drafts
+
+
+async def _gone(
+    connection: AsyncConnection, ids: list[int], known: Mapping[int, MessageFacts]
+) -> list[_Draft]:
+    """The copies of some publishes that nobody will be handed any more."""
+    its = tables.lost_copies.c
+    query = (
+        select(its.event_id, its.queue, its.reason)
+        .where(its.event_id.in_(ids), text(_CONDITIONS[FailureKind.gone]))
+        .order_by(its.event_id, its.queue)
+    )
+    return [
+        _Draft(event=event_id, message=event_id, kind=FailureKind.gone, queue=queue, reason=reason)
+        for event_id, queue, reason in await connection.execute(query)
+        if event_id in known
+    ]
 
 
 class _Failed(NamedTuple):

@@ -399,6 +399,18 @@ copies = Table(
     Column("recorded_at", BigInteger, nullable=False),
 )
 
+# Copies that are gone from their queue, and nobody was handed them there (`LostCopy`).
+lost_copies = Table(
+    "lost_copies",
+    metadata,
+    Column("trace_id", Integer, primary_key=True, autoincrement=False),
+    Column("event_id", BigInteger, primary_key=True, autoincrement=False),  # their publish
+    Column("queue", Text, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Column("reason", Text, nullable=False),  # `LossWord`
+    sqlite_with_rowid=False,
+)
+
 # A span in which trace messages may have been lost, somewhere between two events. If only a part
 # of the broker was untraced, there are events in it.
 gaps = Table(

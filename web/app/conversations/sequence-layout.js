@@ -45,6 +45,8 @@ export function sequenceOf({ messages, names, places }) {
       }
       if (copy.state === "waiting") {
         step(message.event, message.offset, { kind: "stays", queue: copy.queue, note: "waits" });
+      } else if (copy.state === "gone") {
+        step(message.event, message.offset, { kind: "stays", queue: copy.queue, note: "gone" });
       } else if (copy.state === "dead_lettered" && !copy.deliveries.some(({ match }) => match === "dead_lettered")) {
         const to = copy.dead_lettered_to.at(-1);
         const at = last?.offset ?? message.offset;

@@ -43,6 +43,10 @@ export function failureText({ message, failure, by, to }, names) {
       return `${type} reached no queue`;
     case "came_back":
       return `${type} came back to ${queue} again and again${last}`;
+    case "gone": {
+      const remark = message.copies.find((copy) => copy.queue === failure.queue)?.remark;
+      return `${type} in ${queue} ${visible(remark ?? "is gone")}`;
+    }
     case "overdue":
       return `${type} did not lead in time to what it should`;
     default:

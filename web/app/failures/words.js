@@ -10,9 +10,10 @@ export const KINDS = {
   unroutable: ["warn", "Unroutable", "No queue was bound for it"],
   came_back: ["warn", "Came back", "It was handed over again three times or more"],
   overdue: ["warn", "Overdue", "It did not lead in time to what an assertion says"],
+  gone: ["warn", "Gone", "It is not in its queue any more, and nobody was handed it"],
 };
 
-const REASONS = { rejected: "rejected", expired: "expired", maxlen: "queue full", delivery_limit: "delivery limit" };
+const REASONS = { rejected: "rejected", expired: "expired", maxlen: "queue full", delivery_limit: "delivery limit", queue_deleted: "queue deleted", not_there: "purged, expired, or pushed out" };
 
 export const reasonWord = (reason) => REASONS[reason] ?? reason;
 

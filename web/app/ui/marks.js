@@ -49,6 +49,7 @@ const STATES = {
   failed: "bad",
   handed_over: "good",
   dead_lettered: "bad",
+  gone: "bad",
 };
 
 /** `stale`: what is known is not of now, so nothing is said to be well. */

@@ -23,6 +23,7 @@ export function Deliveries({ event }) {
 function Fate({ fate }) {
   return html`<div class="queue-fate">
     <div class="queue-fate-head"><${Value}>${fate.queue}<//><${StateMark} state=${fate.state} /></div>
+    ${fate.remark && html`<p class="small soft">it ${fate.remark}</p>`}
     ${fate.deliveries.map(
       (event) => html`<a class="relative" key=${event.id} href=${hrefHere({ event: String(event.id) })}>
         <span class="number">#${event.id}</span><span></span>

@@ -1,0 +1,150 @@
+"""Copies that are gone with nobody having been handed them: what is said and remembered."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from app.store import Store
+from app.stored.capture import Batch
+from app.stored.causality import CopyState
+from app.stored.failures import FailureFilter, FailureKind
+from app.tracker import Policy, Record, Tracker
+from app.tracker.events import StampedEvent
+from app.tracker.tracker import Bounds
+from model.conversations import MessageFailure, Outcome
+from model.deaths import LossWord
+from model.words import Via
+from tests.contract.failing import ADMIN, BILLING, OTHER, death, handed, letter, message
+from tests.contract.outbox import START
+
+AT = 1_700_000_000_000_000
+WHEN = "by 2023-11-14 22:13:20 UTC"
+
+
+class Trace:
+    """A trace whose copies are lost on request."""
+
+    def __init__(self, store: Store, trace_id: int) -> None:
+        self.store, self.id = store, trace_id
+        self.tracker = Tracker(Policy.channel, Bounds())
+        self.now = START
+        self.events: list[StampedEvent] = []
+
+    async def happens(self, *records: Record) -> list[int]:
+        self.events = []
+        for record in records:
+            self.now += 1
+            self.events += self.tracker.apply(record, self.now)
+        return await self.stored()
+
+    async def stored(self) -> list[int]:
+        batch = Batch(self.events, self.tracker.checkpoint(), b"%d" % self.now)
+        return [*await self.store.batches.append(self.id, batch)]
+
+    async def loses(self, reason: LossWord, queue: str = "orders") -> None:
+        for copy in self.tracker.waiting()[0]:
+            if copy.queue == queue:
+                self.tracker.lose(copy, AT, reason)
+        self.events = []
+        self.now += 1
+        await self.stored()
+
+    async def restored(self) -> Tracker:
+        found = await self.store.checkpoints.restore(self.id, Bounds().handovers)
+        return Tracker(Policy.channel, Bounds(), found)
+
+
+@pytest.fixture
+async def trace(store: Store) -> Trace:
+    return Trace(store, (await store.traces.create("/", Policy.channel)).id)
+
+
+@pytest.mark.parametrize(
+    ("reason", "remark"),
+    [
+        ("queue_deleted", f"was deleted with its queue {WHEN}"),
+        ("not_there", f"was purged, expired, or pushed out {WHEN}"),
+    ],
+)
+async def test_a_lost_copy_does_not_wait_any_more(
+    trace: Trace, reason: LossWord, remark: str
+) -> None:
+    [sent] = await trace.happens(structs.replace(message(1), exchange="shop"))
+    await trace.loses(reason)
+    fate = await trace.store.deliveries.fate_of(sent)
+    [queue] = fate.queues
+    assert (queue.state, queue.remark, fate.handed_over) == (CopyState.gone, remark, 0)
+    assert fate.sentence == f"handed over for 0 of 1 queue; its copy in orders {remark}"
+    found = (await trace.store.conversations.of_event(sent, Via.links)).conversation
+    [told] = found.messages
+    assert (told.failure, found.outcome) == (MessageFailure("gone", "orders", reason), "failed")
+    assert [(each.state, each.remark) for each in told.copies] == [("gone", remark)]
+    assert "1 was lost" in found.sentence
+    [failure] = (await trace.store.failures.find(FailureFilter())).items
+    assert (failure.kind, failure.reason, failure.event) == (FailureKind.gone, reason, sent)
+    assert (failure.queue, failure.publisher is not None) == ("orders", True)
+
+
+async def test_what_the_default_exchange_is_given_may_have_had_no_queue(trace: Trace) -> None:
+    [sent] = await trace.happens(structs.replace(message(1), exchange=""))
+    await trace.loses("queue_deleted")
+    [queue] = (await trace.store.deliveries.fate_of(sent)).queues
+    assert queue.remark == f"was deleted with its queue {WHEN}, or there never was one"
+
+
+async def test_a_copy_that_may_wait_elsewhere_is_no_failure(trace: Trace) -> None:
+    [sent] = await trace.happens(message(1))
+    await trace.loses("left")
+    [queue] = (await trace.store.deliveries.fate_of(sent)).queues
+    assert queue.state is CopyState.waiting
+    assert queue.remark is not None
+    assert queue.remark.startswith(f"left its queue {WHEN}")
+    found = (await trace.store.conversations.of_event(sent, Via.links)).conversation
+    assert found.outcome is Outcome.waiting
+    assert (await trace.store.failures.find(FailureFilter())).items == []
+
+
+@pytest.mark.parametrize("reason", ["queue_deleted", "left"])
+async def test_a_dead_letter_says_more_than_that_its_copy_was_lost(
+    trace: Trace, reason: LossWord
+) -> None:
+    order = message(1)
+    [sent] = await trace.happens(order)
+    await trace.loses(reason)
+    await trace.happens(letter(ADMIN, order, death("orders", "maxlen")))
+    [queue] = (await trace.store.deliveries.fate_of(sent)).queues
+    assert (queue.state, queue.remark) == (CopyState.dead_lettered, None)
+    kinds = [each.kind for each in (await trace.store.failures.find(FailureFilter())).items]
+    assert kinds == [FailureKind.died]
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_lost_copies_are_remembered_over_a_crash(trace: Trace, is_killed: bool) -> None:
+    order, again = message(1), structs.replace(message(1), channel=OTHER)
+    await trace.happens(order)
+    await trace.loses("queue_deleted")
+    second = await trace.restored()
+    records = [again, handed(BILLING, again), letter(ADMIN, order, death("orders", "expired"))]
+    tracker = second if is_killed else trace.tracker
+    found = [event for each in records for event in tracker.apply(each, trace.now + 1)]
+    publish, delivery, dead = found
+    assert delivery.cause is publish.reference  # for certain: the other is gone
+    assert (dead.cause, dead.candidates) == (None, 2)
+    ours = [edge.cause.id for edge in dead.edges if edge.cause.id is not None]
+    assert ours == [1]
+
+
+async def test_retention_forgets_lost_copies(trace: Trace) -> None:
+    await trace.happens(message(1))
+    await trace.loses("not_there")
+    await trace.happens(message(2))
+    retention = trace.store.retention
+    plan = await retention.plan(trace.id, keep_events=1)
+    assert plan is not None
+    trace.tracker.forget_before(plan.before_id)
+    await retention.prune(plan, trace.tracker.checkpoint())
+    assert (await trace.store.failures.find(FailureFilter())).items == []
+    found = await trace.store.checkpoints.restore(trace.id, 10)
+    assert found.lost == []
+    assert len(trace.tracker._matcher._lost) == 0
