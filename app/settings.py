@@ -266,19 +266,12 @@ class Settings(BaseSettings):
             raise ValueError("its host has a name that no host can have") from None
         return _with_absolute_files(value)
 
-    @field_validator("management_url")
+    @field_validator("management_url", "otlp_export_url", "webhook_url")
     @classmethod
-    def _management(cls, value: SecretUrl) -> SecretUrl:
-        if value.parts.scheme not in ("http", "https") or not value.parts.hostname:
-            raise ValueError("expected http://host:port or https://host:port")
-        return value
-
-    @field_validator("otlp_export_url", "webhook_url")
-    @classmethod
-    def _told(cls, value: SecretUrl | None) -> SecretUrl | None:
+    def _web(cls, value: SecretUrl | None) -> SecretUrl | None:
         if value is None or (value.parts.scheme in ("http", "https") and value.parts.hostname):
             return value
-        raise ValueError("expected http://host:port/path or https://host:port/path")
+        raise ValueError("expected http://host:port or https://host:port, perhaps with a path")
 
     @field_validator("otlp_export_headers")
     @classmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -19,49 +18,22 @@ class ByteBudget:
 
     def __init__(self, most: int = ANSWERS_BYTES) -> None:
         self._most = most
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._line = asyncio.Lock()  # of those who wait; only its first looks for room
+        self._freed = asyncio.Event()
         self.held = 0
         self.highest = 0  # since the start
 
     @asynccontextmanager
     async def hold(self, size: int) -> AsyncIterator[None]:
         """Wait until there is room for this many bytes, and hold it."""
-        if self._waiting or not self._fits(size):
-            await self._wait(size)
-        else:
-            self._take(size)
+        async with self._line:
+            while self.held and self.held + size > self._most:
+                self._freed.clear()
+                await self._freed.wait()
+            self.held += size
+            self.highest = max(self.highest, self.held)
         try:
             yield
         finally:
-            self._give_back(size)
-
-    async def _wait(self, size: int) -> None:
-        mine = asyncio.get_running_loop().create_future()
-        self._waiting.append((size, mine))
-        try:
-            await mine
-        except asyncio.CancelledError:
-            if mine.done() and not mine.cancelled():
-                self._give_back(size)
-            else:
-                self._waiting.remove((size, mine))
-                self._admit()
-            raise
-
-    def _fits(self, size: int) -> bool:
-        return not self.held or self.held + size <= self._most
-
-    def _take(self, size: int) -> None:
-        self.held += size
-        self.highest = max(self.highest, self.held)
-
-    def _give_back(self, size: int) -> None:
-        self.held -= size
-        self._admit()
-
-    def _admit(self) -> None:
-        while self._waiting and self._fits(self._waiting[0][0]):
-            size, mine = self._waiting.popleft()
-            if not mine.done():
-                self._take(size)
-                mine.set_result(None)
+            self.held -= size
+            self._freed.set()

@@ -103,14 +103,12 @@ def _document(app: FastAPI) -> dict[str, Any]:
         description="Names in a path are percent-encoded: the virtual host `/` is `%2F`.",
         routes=app.routes,
     )
-    document["components"]["schemas"] |= components(document)
     for path, operations in document["paths"].items():
         for operation in operations.values():
             _correct_answers(operation["responses"])
             if path.startswith(_OPEN_PATHS):
                 operation["security"] = []
-    for name in ("HTTPValidationError", "ValidationError"):
-        document["components"]["schemas"].pop(name, None)
+    document["components"]["schemas"] = components(document)  # the framework's own say nothing
     document["components"]["securitySchemes"] = {
         "basic": {"type": "http", "scheme": "basic", "description": "A user of the broker."},
         "bearer": {"type": "http", "scheme": "bearer", "description": "A token of the broker's."},

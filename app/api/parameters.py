@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 from fastapi import Request
 from pydantic import AfterValidator, Field, GetPydanticSchema
@@ -26,36 +26,27 @@ def unescape(segment: str) -> str:
     return segment.replace("%2F", "/").replace("%25", "%")
 
 
-def word_of(kind: type[Enum]) -> Any:
-    """A member by its name, which is described as a `Literal` of the names is.
-
-    As text, since of an enum FastAPI makes a component of its own.
-    """
+def word_of(kind: type[Enum]) -> GetPydanticSchema:
+    """A member by its name, which is described as a `Literal` of the names is."""
 
     def schema(*_: Any) -> core_schema.CoreSchema:
         names = core_schema.literal_schema(list(kind.__members__))
         return core_schema.no_info_after_validator_function(lambda name: kind[name], names)
 
-    return Annotated[str, GetPydanticSchema(schema)]
+    return GetPydanticSchema(schema)
 
 
-if TYPE_CHECKING:
-    EventTypeWord: TypeAlias = EventType
-    FailureWord: TypeAlias = FailureKind
-    LinkKindWord: TypeAlias = LinkKind
-    MatchWord: TypeAlias = Match
-    OutcomeWord: TypeAlias = Outcome
-    PolicyWord: TypeAlias = Policy
-    SortWord: TypeAlias = Sort
-    StateWord: TypeAlias = JobState
-    VerdictWord: TypeAlias = Verdict
-    ViaWord: TypeAlias = Via
-    ViolationWord: TypeAlias = ViolationKind
-else:
-    EventTypeWord, FailureWord, LinkKindWord = map(word_of, (EventType, FailureKind, LinkKind))
-    MatchWord, OutcomeWord, PolicyWord, SortWord = map(word_of, (Match, Outcome, Policy, Sort))
-    StateWord, VerdictWord, ViaWord = map(word_of, (JobState, Verdict, Via))
-    ViolationWord = word_of(ViolationKind)
+EventTypeWord = Annotated[EventType, word_of(EventType)]
+FailureWord = Annotated[FailureKind, word_of(FailureKind)]
+LinkKindWord = Annotated[LinkKind, word_of(LinkKind)]
+MatchWord = Annotated[Match, word_of(Match)]
+OutcomeWord = Annotated[Outcome, word_of(Outcome)]
+PolicyWord = Annotated[Policy, word_of(Policy)]
+SortWord = Annotated[Sort, word_of(Sort)]
+StateWord = Annotated[JobState, word_of(JobState)]
+VerdictWord = Annotated[Verdict, word_of(Verdict)]
+ViaWord = Annotated[Via, word_of(Via)]
+ViolationWord = Annotated[ViolationKind, word_of(ViolationKind)]
 # NUL: no name on the broker contains it, and PostgreSQL cannot store it.
 WITHOUT_NUL = r"^[^\x00]*$"
 

@@ -22,7 +22,6 @@ from app.api.searching import Searches
 from app.api.signin.permissions import ReadRights
 from app.stored.reading import EventFilter, EventList, is_quick
 from app.traces.feed import Feed
-from model.event import Event
 
 if TYPE_CHECKING:
     from app.store.causality.walks import Causality
@@ -207,13 +206,11 @@ class Tail:
             items = items[: next(n for n, row in enumerate(items) if row.id in later)]
         size = sum(found.heavy[event_id] for event_id in together)
         async with self.budget.hold(size * GROWTH):
-            rows = {row.id: row for row in await self._read_large(together, heavy)}
+            large = await self.events.some(together, heavy.large) if together else ()
+            rows = {row.id: row for row in large}
             frames = b"".join(
                 b"id: %d\ndata: %b\n\n" % (row.id, encode_json(heavy.view(rows.get(row.id, row))))
                 for row in items
             )
             nothing_left = Heavy({}, heavy.content, heavy.columns, heavy.large, heavy.links)
             return TailBatch([row.id for row in items], frames, nothing_left, cut=bool(later))
-
-    async def _read_large(self, ids: list[int], heavy: Heavy) -> list[Event]:
-        return [*await self.events.some(ids, heavy.large)] if ids else []

@@ -7,12 +7,13 @@ from dataclasses import asdict
 from typing import Any
 
 import msgspec
-from sqlalchemy import and_, delete, insert, or_, select, update
+from sqlalchemy import and_, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
 from app.store.capture.services import lives
 from app.store.database import tables
+from app.store.database.chunks import keep_newest
 from app.store.database.engine import Database
 from app.store.database.subject import Subject, reads, writes
 from app.stored.jobs import ENDED, TRANSITIONS, Job, JobState, Json
@@ -155,17 +156,7 @@ class Jobs(Subject):
     async def forget(self, connection: AsyncConnection, keep: int) -> int:
         """Remove ended jobs except the newest `keep`; returns how many were removed."""
         ended = tables.jobs.c.state.in_(sorted(ENDED))
-        newest_to_go = (
-            select(tables.jobs.c.id)
-            .where(ended)
-            .order_by(tables.jobs.c.id.desc())
-            .offset(keep)
-            .limit(1)
-        ).scalar_subquery()
-        gone = await connection.execute(
-            delete(tables.jobs).where(ended, tables.jobs.c.id <= newest_to_go)
-        )
-        return gone.rowcount
+        return await keep_newest(connection, tables.jobs, keep, ended)
 
 
 async def _get(connection: AsyncConnection, job_id: int) -> Job:

@@ -52,9 +52,7 @@ async def list_violations(
     query: Annotated[ViolationsQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
     """List what did not hold, newest first."""
-    if query.vhost is not None:
-        user.must_see(query.vhost, "trace")
-    asked = filter_of(ViolationFilter, query, vhosts=user.vhosts)
+    asked = filter_of(ViolationFilter, query, vhosts=user.listed(query.vhost))
     found = await parts.store.violations.list(asked, before=query.before, limit=query.limit + 1)
     items = [
         each if user.content.cover(each.vhost) else each.without_content()
@@ -70,10 +68,7 @@ async def list_assertions(
     vhost: Annotated[Text | None, Query(description="Of this virtual host.")] = None,
 ) -> Response:
     """List what must hold, by virtual host and in the order of its file, and what came of it."""
-    if vhost is not None:
-        user.must_see(vhost, "trace")
-    vhosts = user.vhosts if vhost is None else {vhost}
-    return json_answer([*await parts.store.assertions.list(vhosts)])
+    return json_answer([*await parts.store.assertions.list(user.listed(vhost))])
 
 
 _EXAMPLE = {"every": "order.new", "leads_to": "invoice", "within": "30s"}

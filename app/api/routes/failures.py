@@ -10,9 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.api.described import answering, json_answer
 from app.api.openapi import READING_ONE
 from app.api.parameters import FailureWord, Text
+from app.api.routes.events import spanned
 from app.api.routes.queries import Moment, Number, filter_of
 from app.api.routes.traces import trace_id_of
-from app.api.services import Parts, Services
+from app.api.services import Parts
 from app.api.signin.auth import Reader, User
 from app.stored.failures import FailureFilter, FailurePage
 from model.described import shown
@@ -60,10 +61,5 @@ async def list_failures(
     readable = found.without_content(user.content.cover)
     if trace_id is None:
         return json_answer(readable)
-    return json_answer(shown(readable) | shown(await _certainty(trace_id, asked, parts)))
-
-
-async def _certainty(trace_id: int, asked: FailureFilter, parts: Services) -> Certainty:
-    first, last = await parts.store.failures.span(asked)
-    gaps = await parts.store.gaps.between(trace_id, first, last)
-    return Certainty(gaps, await parts.store.doubts.between(trace_id, first, last))
+    certainty = await spanned(trace_id, *await parts.store.failures.span(asked), parts)
+    return json_answer(shown(readable) | shown(certainty))

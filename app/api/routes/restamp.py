@@ -11,8 +11,8 @@ from app.api.openapi import WITH_BODY
 from app.api.routes.bodies import body_of, json_body
 from app.api.routes.queries import OfVhost
 from app.api.routes.submitting import MAKING, Asking
+from app.api.routes.traces import trace_of
 from app.api.schemas.traces import RestampRequest
-from app.errors import NotFoundError
 from app.jobs.restamps import check_not_archived, restamp_request
 from app.stored.capture import RestampedTrace, RestampOutcome
 from app.traces.registry import checked_rules
@@ -37,9 +37,7 @@ async def restamp_trace(asker: Asking, vhost: OfVhost) -> Response:
     wish = await json_body(asker.request, RestampRequest) or RestampRequest()
     user.must_see(vhost, "trace")
     checked_rules(wish.participant, wish.quiet)
-    trace = await parts.store.traces.find(vhost)
-    if trace is None:
-        raise NotFoundError("no such trace")
+    trace = await trace_of(vhost, user, parts)
     await parts.traces.check_here(vhost)
     await asyncio.to_thread(check_not_archived, parts.folders.archives, vhost)
     policy = wish.participant or trace.policy

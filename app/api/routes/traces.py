@@ -17,7 +17,7 @@ from app.api.schemas.traces import AliasRequest, TraceRequest
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.errors import BadRequestError, NotFoundError
-from app.stored.capture import Quarantined
+from app.stored.capture import Quarantined, Trace
 from app.stored.reading import EventFilter, Participant
 from app.traces.status import TraceStatus
 from model.event import NOTHING_LARGE
@@ -190,12 +190,16 @@ async def take_alias_back(vhost: Vhost, participant: Number, user: Writer, parts
 
 
 async def trace_id_of(vhost: str, user: User, parts: Services) -> int:
-    """The number of a virtual host's trace; raises `NotFoundError`, as for one not to be seen."""
+    return (await trace_of(vhost, user, parts)).id
+
+
+async def trace_of(vhost: str, user: User, parts: Services) -> Trace:
+    """A virtual host's trace; raises `NotFoundError`, as for one not to be seen."""
     user.must_see(vhost, "trace")
     trace = await parts.store.traces.find(vhost)
     if trace is None:
         raise NotFoundError("no such trace")
-    return trace.id
+    return trace
 
 
 @router.get("/itc_db/quarantine", **answering(list[Quarantined], READING_ONE))
@@ -209,10 +213,7 @@ async def list_quarantine(
     limit: Limit = 100,
 ) -> Response:
     """Trace messages that could not be read, newest first."""
-    if vhost is not None:
-        user.must_see(vhost, "trace")
-    vhosts = user.vhosts if vhost is None else {vhost}
-    found = await parts.store.quarantine.newest(vhosts, before=before, limit=limit)
+    found = await parts.store.quarantine.newest(user.listed(vhost), before=before, limit=limit)
     return json_answer(
         [one if user.content.cover(one.vhost) else one.without_content() for one in found]
     )

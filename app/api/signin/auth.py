@@ -83,6 +83,13 @@ class User(msgspec.Struct, frozen=True):
         if not self.sees(vhost):
             raise NotFoundError(f"no such {what}")
 
+    def listed(self, vhost: str | None) -> frozenset[str] | None:
+        """The virtual hosts of a list of one alone, or of all; raises `NotFoundError`."""
+        if vhost is None:
+            return self.vhosts
+        self.must_see(vhost, "trace")
+        return frozenset({vhost})
+
     def must_read(self, vhost: str) -> None:
         """Raise `NotAuthorisedError` unless the user may read all messages of the virtual host."""
         if not self.content.cover(vhost):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 import msgspec
-from sqlalchemy import Executable, and_, bindparam, delete, func, or_, select, update
+from sqlalchemy import Executable, and_, bindparam, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
-from app.store.database.chunks import chunks, rows_with
+from app.store.database.chunks import chunks, keep_newest, rows_with
 from app.store.database.subject import Subject, reads, writes
 from app.stored.capture import BrokerConnection, ClosedConnection, NewConnection
 
@@ -111,18 +111,8 @@ class Connections(Subject):
     @writes
     async def prune(self, connection: AsyncConnection, keep: int) -> int:
         """Forget closed connections, all but the last ``keep``; returns how many."""
-        last_to_go = (
-            select(_table.id)
-            .where(_table.closed_at.is_not(None))
-            .order_by(_table.id.desc())
-            .offset(keep)
-            .limit(1)
-            .scalar_subquery()
-        )
-        gone = await connection.execute(
-            delete(tables.connections).where(_table.closed_at.is_not(None), _table.id <= last_to_go)
-        )
-        return gone.rowcount
+        is_closed = _table.closed_at.is_not(None)
+        return await keep_newest(connection, tables.connections, keep, is_closed)
 
     async def _open(self, connection: AsyncConnection, opened: Sequence[NewConnection]) -> None:
         # An announcement and a list may tell of one connection, and either is told again.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -45,15 +46,8 @@ class Gaps(Subject):
         Raises `LeaseLostError` if the trace was taken by another since ``epoch``.
         """
         await lock_trace(connection, trace_id, epoch)
-        row = {
-            "trace_id": trace_id,
-            "after_event_id": after_event_id,
-            "since": since,
-            "reason": reason,
-            "suspected": suspected,
-        }
-        made = await connection.execute(insert(tables.gaps).values(row).returning(tables.gaps.c.id))
-        return int(made.scalar_one())
+        begin = {"after_event_id": after_event_id, "since": since, "reason": reason}
+        return await _note(connection, trace_id, **begin, suspected=suspected)
 
     @writes
     async def close(
@@ -156,12 +150,10 @@ async def declare(
     connection: AsyncConnection, trace_id: int, *, after_event_id: int, since: int, reason: str
 ) -> None:
     """Note that from an event on not everything is asked for; it stays open until that is over."""
-    row = {
-        "trace_id": trace_id,
-        "after_event_id": after_event_id,
-        "since": since,
-        "reason": reason,
-        "suspected": False,
-        "declared": True,
-    }
-    await connection.execute(insert(tables.gaps).values(row))
+    begin = {"after_event_id": after_event_id, "since": since, "reason": reason}
+    await _note(connection, trace_id, **begin, suspected=False, declared=True)
+
+
+async def _note(connection: AsyncConnection, trace_id: int, **values: Any) -> int:
+    made = insert(tables.gaps).values(trace_id=trace_id, **values).returning(tables.gaps.c.id)
+    return int((await connection.execute(made)).scalar_one())

@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.capture.rows import quarantine_values
 from app.store.database import tables
+from app.store.database.chunks import keep_newest
 from app.store.database.subject import Subject, reads
 from app.stored.capture import Quarantined
 from app.tracker.records import Unreadable
@@ -23,19 +24,8 @@ async def add(
     if not unreadable:
         return
     await connection.execute(insert(tables.quarantine), quarantine_values(trace_id, unreadable))
-    newest_to_go = (
-        select(tables.quarantine.c.id)
-        .where(tables.quarantine.c.trace_id == trace_id)
-        .order_by(tables.quarantine.c.id.desc())
-        .offset(most)
-        .limit(1)
-        .scalar_subquery()
-    )
-    await connection.execute(
-        delete(tables.quarantine).where(
-            tables.quarantine.c.trace_id == trace_id, tables.quarantine.c.id <= newest_to_go
-        )
-    )
+    of_trace = tables.quarantine.c.trace_id == trace_id
+    await keep_newest(connection, tables.quarantine, most, of_trace)
 
 
 class Quarantine(Subject):

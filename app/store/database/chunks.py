@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Select, Table, TableClause
+from sqlalchemy import ColumnElement, Select, Table, TableClause, delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 T = TypeVar("T")
@@ -34,6 +34,16 @@ async def rows_with(
     for some in chunks(sorted(among)):
         rows += await connection.execute(query.where(column.in_(some)))
     return rows
+
+
+async def keep_newest(
+    connection: AsyncConnection, table: Table, most: int, *of: ColumnElement[bool]
+) -> int:
+    """Remove all rows of some but those with the greatest ids; returns how many."""
+    its = table.c.id
+    newest_to_go = select(its).where(*of).order_by(its.desc()).offset(most).limit(1)
+    gone = await connection.execute(delete(table).where(*of, its <= newest_to_go.scalar_subquery()))
+    return gone.rowcount
 
 
 def inserts(table: TableClause) -> str:
