@@ -19,10 +19,12 @@ from app.store.database.subject import Subject, reads, writes
 from app.stored.jobs import ENDED, TRANSITIONS, Job, JobState, Json
 from model.jobs import Progress
 
+_its = tables.jobs.c
+
 INTERRUPTED = "interrupted: the service ended while the job was unfinished"
 
-_UNFINISHED = tables.jobs.c.state.in_([JobState.queued, JobState.running])
-_COLUMNS = [tables.jobs.c[name] for name in Job.__struct_fields__]
+_UNFINISHED = _its.state.in_([JobState.queued, JobState.running])
+_COLUMNS = [_its[name] for name in Job.__struct_fields__]
 
 
 class Jobs(Subject):
@@ -66,11 +68,11 @@ class Jobs(Subject):
         limit: int = 100,
     ) -> list[Job]:
         """The newest jobs, newest first, of some virtual hosts and states, or of all (None)."""
-        query = select(*_COLUMNS).order_by(tables.jobs.c.id.desc()).limit(limit)
+        query = select(*_COLUMNS).order_by(_its.id.desc()).limit(limit)
         if vhosts is not None:
-            query = query.where(tables.jobs.c.vhost.in_(sorted(vhosts)))
+            query = query.where(_its.vhost.in_(sorted(vhosts)))
         if states is not None:
-            query = query.where(tables.jobs.c.state.in_(sorted(states)))
+            query = query.where(_its.state.in_(sorted(states)))
         return [_job(row) for row in (await connection.execute(query)).all()]
 
     @writes
@@ -100,7 +102,7 @@ class Jobs(Subject):
         sources = sorted(source for source, following in TRANSITIONS.items() if state in following)
         moved = await connection.execute(
             update(tables.jobs)
-            .where(tables.jobs.c.id == job_id, tables.jobs.c.state.in_(sources))
+            .where(_its.id == job_id, _its.state.in_(sources))
             .values(values)
             .returning(*_COLUMNS)
         )
@@ -117,7 +119,7 @@ class Jobs(Subject):
         """Note how far a job has come; False, with nothing noted, unless it is running."""
         noted = await connection.execute(
             update(tables.jobs)
-            .where(tables.jobs.c.id == job_id, tables.jobs.c.state == JobState.running)
+            .where(_its.id == job_id, _its.state == JobState.running)
             .values(asdict(progress))
         )
         return noted.rowcount == 1
@@ -126,7 +128,7 @@ class Jobs(Subject):
     async def interrupt(self, connection: AsyncConnection) -> int:
         """Fail every unfinished job of a service that is gone, or of none. Returns how many."""
         living = select(tables.services.c.id).where(lives(self.database))
-        whose = tables.jobs.c.service
+        whose = _its.service
         theirs = or_(whose.is_(None), whose.not_in(living))
         if self._service is not None:
             theirs = and_(theirs, whose.is_distinct_from(self._service))
@@ -141,26 +143,24 @@ class Jobs(Subject):
     async def give_up(self, connection: AsyncConnection, job_id: int) -> None:
         """Ask the service that has a job to cancel it."""
         await connection.execute(
-            update(tables.jobs).where(tables.jobs.c.id == job_id, _UNFINISHED).values(unwanted=True)
+            update(tables.jobs).where(_its.id == job_id, _UNFINISHED).values(unwanted=True)
         )
 
     @reads
     async def unwanted(self, connection: AsyncConnection) -> Sequence[int]:
         """The unfinished jobs of this service that another was asked to cancel."""
-        query = select(tables.jobs.c.id).where(
-            _UNFINISHED, tables.jobs.c.unwanted, tables.jobs.c.service == self._service
-        )
+        query = select(_its.id).where(_UNFINISHED, _its.unwanted, _its.service == self._service)
         return [*(await connection.execute(query)).scalars()]
 
     @writes
     async def forget(self, connection: AsyncConnection, keep: int) -> int:
         """Remove ended jobs except the newest `keep`; returns how many were removed."""
-        ended = tables.jobs.c.state.in_(sorted(ENDED))
+        ended = _its.state.in_(sorted(ENDED))
         return await keep_newest(connection, tables.jobs, keep, ended)
 
 
 async def _get(connection: AsyncConnection, job_id: int) -> Job:
-    query = select(*_COLUMNS).where(tables.jobs.c.id == job_id)
+    query = select(*_COLUMNS).where(_its.id == job_id)
     found = (await connection.execute(query)).one_or_none()
     if found is None:
         raise NotFoundError(f"no job has the number {job_id}")

@@ -24,6 +24,8 @@ from app.tracker.events import Checkpoint, StampedEvent
 from model.blocks import block_of
 from model.sound import Evidence
 
+_traces = tables.traces.c
+
 # Statements that take long to build are built once. Only in tests has a process several dialects.
 MOST_DIALECTS = 4
 
@@ -78,7 +80,7 @@ class Batches(Subject):
         dialect = self.database.dialect
         # Before anything else: a commit in doubt, which may still be on its way, ends first.
         previous_id, stored = await lock_trace(
-            connection, trace_id, epoch, tables.traces.c.last_event_id, tables.traces.c.batch
+            connection, trace_id, epoch, _traces.last_event_id, _traces.batch
         )
         if stored == batch.token:
             return _dealt(batch.events, previous_id + 1 - len(batch.events))
@@ -92,13 +94,13 @@ class Batches(Subject):
             await link_rules.hold(connection, trace_id, batch.link_rules, ids[0] if ids else None)
         await connection.execute(
             update(tables.traces)
-            .where(tables.traces.c.id == trace_id)
+            .where(_traces.id == trace_id)
             .values(
                 checkpoint=batch.checkpoint.state,
                 window=batch.window,
                 batch=batch.token,
-                ledger=tables.traces.c.ledger if batch.ledger is None else batch.ledger,
-                events=tables.traces.c.events + len(ids),
+                ledger=_traces.ledger if batch.ledger is None else batch.ledger,
+                events=_traces.events + len(ids),
                 last_event_id=ids[-1] if ids else previous_id,
             )
         )

@@ -15,7 +15,9 @@ from app.store.database.subject import Subject, reads, writes
 from model.gaps import Gap
 from spark_jobs.statements import PARAMETERS, Question, spanned_sql
 
-_COLUMNS = [tables.gaps.c[each.name] for each in fields(Gap)]
+_its = tables.gaps.c
+
+_COLUMNS = [_its[each.name] for each in fields(Gap)]
 _BETWEEN = " ".join(
     (
         'SELECT id, after_event_id, before_event_id, since, "until", reason, suspected, declared',
@@ -68,15 +70,13 @@ class Gaps(Subject):
         await _lock_trace_of(connection, gap_id, epoch)
         closed = await connection.execute(
             update(tables.gaps)
-            .where(tables.gaps.c.id == gap_id)
+            .where(_its.id == gap_id)
             .values(
                 {"before_event_id": before_event_id, "until": until}
                 if extend
                 else {
-                    "before_event_id": func.coalesce(
-                        tables.gaps.c.before_event_id, before_event_id
-                    ),
-                    "until": func.coalesce(tables.gaps.c.until, until),
+                    "before_event_id": func.coalesce(_its.before_event_id, before_event_id),
+                    "until": func.coalesce(_its.until, until),
                 }
             )
         )
@@ -89,9 +89,7 @@ class Gaps(Subject):
     ) -> None:
         """Remove a suspected gap: nothing is missing there. Raises `LeaseLostError` as `open`."""
         await _lock_trace_of(connection, gap_id, epoch)
-        await connection.execute(
-            delete(tables.gaps).where(tables.gaps.c.id == gap_id, tables.gaps.c.suspected)
-        )
+        await connection.execute(delete(tables.gaps).where(_its.id == gap_id, _its.suspected))
 
     @reads
     async def newest(
@@ -100,8 +98,8 @@ class Gaps(Subject):
         """The last gaps of a trace, oldest first."""
         query = (
             select(*_COLUMNS)
-            .where(tables.gaps.c.trace_id == trace_id)
-            .order_by(tables.gaps.c.after_event_id.desc(), tables.gaps.c.id.desc())
+            .where(_its.trace_id == trace_id)
+            .order_by(_its.after_event_id.desc(), _its.id.desc())
             .limit(limit)
         )
         return [Gap(*row) for row in reversed((await connection.execute(query)).all())]
@@ -111,12 +109,8 @@ class Gaps(Subject):
         """The gaps that are there by choice and still open, oldest first."""
         query = (
             select(*_COLUMNS)
-            .where(
-                tables.gaps.c.trace_id == trace_id,
-                tables.gaps.c.declared,
-                tables.gaps.c.until.is_(None),
-            )
-            .order_by(tables.gaps.c.id)
+            .where(_its.trace_id == trace_id, _its.declared, _its.until.is_(None))
+            .order_by(_its.id)
         )
         return [Gap(*row) for row in await connection.execute(query)]
 
@@ -132,7 +126,7 @@ class Gaps(Subject):
 
 
 async def _lock_trace_of(connection: AsyncConnection, gap_id: int, epoch: int | None) -> None:
-    whose = select(tables.gaps.c.trace_id).where(tables.gaps.c.id == gap_id)
+    whose = select(_its.trace_id).where(_its.id == gap_id)
     trace_id = (await connection.execute(whose)).scalar_one_or_none()
     if trace_id is not None:
         await lock_trace(connection, trace_id, epoch)
@@ -140,9 +134,7 @@ async def _lock_trace_of(connection: AsyncConnection, gap_id: int, epoch: int | 
 
 async def forget_before(connection: AsyncConnection, trace_id: int, event_id: int) -> None:
     await connection.execute(
-        delete(tables.gaps).where(
-            tables.gaps.c.trace_id == trace_id, tables.gaps.c.before_event_id <= event_id
-        )
+        delete(tables.gaps).where(_its.trace_id == trace_id, _its.before_event_id <= event_id)
     )
 
 
@@ -155,5 +147,5 @@ async def declare(
 
 
 async def _note(connection: AsyncConnection, trace_id: int, **values: Any) -> int:
-    made = insert(tables.gaps).values(trace_id=trace_id, **values).returning(tables.gaps.c.id)
+    made = insert(tables.gaps).values(trace_id=trace_id, **values).returning(_its.id)
     return int((await connection.execute(made)).scalar_one())

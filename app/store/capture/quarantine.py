@@ -14,6 +14,8 @@ from app.store.database.subject import Subject, reads
 from app.stored.capture import Quarantined
 from app.tracker.records import Unreadable
 
+_its = tables.quarantine.c
+
 _SHOWN = ("recorded_at", "reason", "routing_key", "headers", "body", "body_bytes")
 
 
@@ -24,7 +26,7 @@ async def add(
     if not unreadable:
         return
     await connection.execute(insert(tables.quarantine), quarantine_values(trace_id, unreadable))
-    of_trace = tables.quarantine.c.trace_id == trace_id
+    of_trace = _its.trace_id == trace_id
     await keep_newest(connection, tables.quarantine, most, of_trace)
 
 
@@ -41,23 +43,20 @@ class Quarantine(Subject):
         limit: int = 100,
     ) -> list[Quarantined]:
         """The newest messages, newest first; ``before`` an id, for more."""
-        its = tables.quarantine.c
         query = (
-            select(its.id, tables.traces.c.vhost, *(its[name] for name in _SHOWN))
-            .join(tables.traces, tables.traces.c.id == tables.quarantine.c.trace_id)
-            .order_by(tables.quarantine.c.id.desc())
+            select(_its.id, tables.traces.c.vhost, *(_its[name] for name in _SHOWN))
+            .join(tables.traces, tables.traces.c.id == _its.trace_id)
+            .order_by(_its.id.desc())
             .limit(limit)
         )
         if vhosts is not None:
             query = query.where(tables.traces.c.vhost.in_(sorted(vhosts)))
         if before is not None:
-            query = query.where(tables.quarantine.c.id < before)
+            query = query.where(_its.id < before)
         return [Quarantined(*row) for row in (await connection.execute(query)).all()]
 
 
 async def forget_until(connection: AsyncConnection, trace_id: int, recorded_at: int) -> None:
     await connection.execute(
-        delete(tables.quarantine).where(
-            tables.quarantine.c.trace_id == trace_id, tables.quarantine.c.recorded_at <= recorded_at
-        )
+        delete(tables.quarantine).where(_its.trace_id == trace_id, _its.recorded_at <= recorded_at)
     )

@@ -15,20 +15,7 @@ from operator import attrgetter
 from typing import Any
 
 import msgspec
-from sqlalchemy import (
-    BindParameter,
-    Column,
-    Table,
-    TextClause,
-    bindparam,
-    delete,
-    func,
-    insert,
-    select,
-    text,
-    true,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError
@@ -78,8 +65,8 @@ _FROM = (
     " FROM restamped AS new WHERE new.event_id = events.id AND new.trace_id = :trace"
     " AND events.trace_id = :trace AND events.id BETWEEN :first AND :last"
 )
-_MOVED = text(_SET + _FROM)
-_MOVED_WITH_IDS = text(_SET + ", ids = new.ids" + _FROM)
+_MOVED = sa.text(_SET + _FROM)
+_MOVED_WITH_IDS = sa.text(_SET + ", ids = new.ids" + _FROM)
 _GONE = "DELETE FROM edges WHERE trace_id = :trace AND effect_id BETWEEN :first AND :last AND rule"
 # Those from what retention has removed meanwhile are none.
 _MOVED_EDGES = (
@@ -88,15 +75,15 @@ _MOVED_EDGES = (
     " WHERE trace_id = :trace AND effect_id BETWEEN :first AND :last AND cause_id >= :stored"
     " AND rule"
 )
-_BY_BROKER: BindParameter[str] = bindparam("acts", WITHOUT_RULE, expanding=True)
-_BY_RULES: BindParameter[str] = bindparam("kept", _KEPT, expanding=True)
+_BY_BROKER: sa.BindParameter[str] = sa.bindparam("acts", WITHOUT_RULE, expanding=True)
+_BY_RULES: sa.BindParameter[str] = sa.bindparam("kept", _KEPT, expanding=True)
 _ACTS_MOVED = tuple(
-    text(f"{each} IN :acts").bindparams(_BY_BROKER) for each in (_GONE, _MOVED_EDGES)
+    sa.text(f"{each} IN :acts").bindparams(_BY_BROKER) for each in (_GONE, _MOVED_EDGES)
 )
 _LINKS_GONE, _LINKS_MOVED = (
-    text(f"{each} NOT IN :kept").bindparams(_BY_RULES) for each in (_GONE, _MOVED_EDGES)
+    sa.text(f"{each} NOT IN :kept").bindparams(_BY_RULES) for each in (_GONE, _MOVED_EDGES)
 )
-_WAYS_MOVED = text(
+_WAYS_MOVED = sa.text(
     "UPDATE edges SET way = new.way FROM restamped_ways AS new"
     " WHERE new.effect_id = edges.effect_id AND new.cause_id = edges.cause_id"
     " AND new.rule = edges.rule AND new.trace_id = :trace"
@@ -104,7 +91,7 @@ _WAYS_MOVED = text(
 )
 # Links that spans told of since their effects were stamped anew: whether the new clocks have them
 # is to be looked at. What the new stamps have joined is put aside with its way.
-_LATE_SINCE = text(
+_LATE_SINCE = sa.text(
     "INSERT INTO late_edges (trace_id, effect_id, cause_id)"
     " SELECT g.trace_id, g.effect_id, g.cause_id FROM edges AS g"
     " WHERE g.trace_id = :trace AND g.effect_id BETWEEN :first AND :last AND g.rule = :spans"
@@ -126,12 +113,12 @@ class Restamps(Subject):
     @reads
     async def standing(self, connection: AsyncConnection, trace_id: int) -> TraceExtent:
         first = (
-            select(func.min(tables.events.c.id))
+            sa.select(sa.func.min(tables.events.c.id))
             .where(tables.events.c.trace_id == tables.traces.c.id)
             .scalar_subquery()
         )
-        query = select(
-            func.coalesce(first, 0),
+        query = sa.select(
+            sa.func.coalesce(first, 0),
             tables.traces.c.last_event_id,
             tables.traces.c.events,
             tables.traces.c.checkpoint,
@@ -151,7 +138,7 @@ class Restamps(Subject):
         """The next events of a trace, by id; with their ``messages`` where these are read again."""
         its = tables.events.c
         query = (
-            select(*(its[name] for name in _OF_EVENT + (_OF_MESSAGE if messages else ())))
+            sa.select(*(its[name] for name in _OF_EVENT + (_OF_MESSAGE if messages else ())))
             .where(its.trace_id == trace_id, its.id > after)
             .order_by(its.id)
             .limit(limit)
@@ -175,7 +162,7 @@ class Restamps(Subject):
     ) -> list[tuple[int, Channel]]:
         its = tables.channels.c
         query = (
-            select(its.number, its.node, its.connection, its.channel, its.user)
+            sa.select(its.number, its.node, its.connection, its.channel, its.user)
             .where(its.trace_id == trace_id, its.number > after)
             .order_by(its.number)
         )
@@ -187,7 +174,7 @@ class Restamps(Subject):
     ) -> dict[str, list[Incarnation]]:
         found: dict[str, list[Incarnation]] = {name: [] for name in names}
         its = tables.connections.c
-        query = select(its.name, its.opened_at, its.user, its.client).order_by(
+        query = sa.select(its.name, its.opened_at, its.user, its.client).order_by(
             its.opened_at, its.id
         )
         for name, *values in await rows_with(connection, query, its.name, names):
@@ -198,7 +185,7 @@ class Restamps(Subject):
     async def clocks(
         self, connection: AsyncConnection, trace_id: int, ids: Sequence[int]
     ) -> dict[int, Reference]:
-        query = select(_new.event_id, _new.clock, _new.lamport).where(_new.trace_id == trace_id)
+        query = sa.select(_new.event_id, _new.clock, _new.lamport).where(_new.trace_id == trace_id)
         return {
             event_id: Reference(None, clock, lamport, event_id)
             for event_id, clock, lamport in await rows_with(connection, query, _new.event_id, ids)
@@ -212,7 +199,7 @@ class Restamps(Subject):
         first, last = stamps[0].event_id, stamps[-1].event_id
         for table, event_id in _ASIDE:
             await connection.execute(
-                delete(table).where(event_id.between(first, last), table.c.trace_id == trace_id)
+                sa.delete(table).where(event_id.between(first, last), table.c.trace_id == trace_id)
             )
         for table, rows in _rows_aside(trace_id, stamps):
             await self.database.dialect.insert_many(connection, table, rows)
@@ -239,7 +226,7 @@ class Restamps(Subject):
         await lock_trace(connection, trace_id, epoch)
         # Before anything is read: whoever writes to the trace now waits, and then finds it changed.
         changed = await connection.execute(
-            update(tables.traces)
+            sa.update(tables.traces)
             .where(its.id == trace_id, its.last_event_id == standing.last_id)
             .where(
                 its.events == standing.events, its.checkpoint.is_not_distinct_from(standing.state)
@@ -289,19 +276,21 @@ class Restamps(Subject):
 
     @writes
     async def _clear_some(self, connection: AsyncConnection, trace_id: int | None) -> bool:
-        its = true() if trace_id is None else _new.trace_id == trace_id
-        some = select(_new.event_id).where(its).order_by(_new.event_id).limit(SPAN).subquery()
-        last = (await connection.execute(select(func.max(some.c.event_id)))).scalar_one_or_none()
+        its = sa.true() if trace_id is None else _new.trace_id == trace_id
+        some = sa.select(_new.event_id).where(its).order_by(_new.event_id).limit(SPAN).subquery()
+        last = (
+            await connection.execute(sa.select(sa.func.max(some.c.event_id)))
+        ).scalar_one_or_none()
         if last is None:
             return False
         for table, event_id in _ASIDE:
-            of_trace = true() if trace_id is None else table.c.trace_id == trace_id
-            await connection.execute(delete(table).where(of_trace, event_id <= last))
+            of_trace = sa.true() if trace_id is None else table.c.trace_id == trace_id
+            await connection.execute(sa.delete(table).where(of_trace, event_id <= last))
         return True
 
 
 # What is put aside, with the last table that a look for what is left over is about.
-_ASIDE: tuple[tuple[Table, Column[Any]], ...] = (
+_ASIDE: tuple[tuple[sa.Table, sa.Column[Any]], ...] = (
     (tables.restamped_keys, tables.restamped_keys.c.event_id),
     (tables.restamped_edges, tables.restamped_edges.c.effect_id),
     (tables.restamped_ways, _ways.effect_id),
@@ -310,10 +299,10 @@ _ASIDE: tuple[tuple[Table, Column[Any]], ...] = (
 
 
 @functools.cache
-def _keys_moved(writing: Writing) -> tuple[TextClause, TextClause]:
+def _keys_moved(writing: Writing) -> tuple[sa.TextClause, sa.TextClause]:
     return (
-        text(f"DELETE FROM keys WHERE {writing.in_span}"),  # noqa: S608  our own words
-        text(
+        sa.text(f"DELETE FROM keys WHERE {writing.in_span}"),  # noqa: S608  our own words
+        sa.text(
             writing.insert("event_id", "key", "roles") + " FROM restamped_keys"
             " WHERE trace_id = :trace AND event_id BETWEEN :first AND :last"
         ),
@@ -334,7 +323,7 @@ async def _move_links(
     return moved.rowcount
 
 
-def _rows_aside(trace_id: int, stamps: Sequence[NewStamp]) -> Iterator[tuple[Table, list[Row]]]:
+def _rows_aside(trace_id: int, stamps: Sequence[NewStamp]) -> Iterator[tuple[sa.Table, list[Row]]]:
     stamped = attrgetter("participant", "seq", "lamport", "height", "clock", "quiet")
     yield (
         tables.restamped,
@@ -373,7 +362,7 @@ async def _replace_participants(
     connection: AsyncConnection, trace_id: int, new: RestampResult
 ) -> None:
     await connection.execute(
-        delete(tables.participants).where(tables.participants.c.trace_id == trace_id)
+        sa.delete(tables.participants).where(tables.participants.c.trace_id == trace_id)
     )
     if not new.participants:
         return
@@ -387,7 +376,7 @@ async def _replace_participants(
         for each in new.participants
     ]
     await with_aliases(connection, trace_id, values)
-    await connection.execute(insert(tables.participants), values)
+    await connection.execute(sa.insert(tables.participants), values)
 
 
 async def _replace_channels(connection: AsyncConnection, trace_id: int, new: RestampResult) -> None:
@@ -395,20 +384,20 @@ async def _replace_channels(connection: AsyncConnection, trace_id: int, new: Res
     its = tables.channels.c
     nobody = 0
     await connection.execute(
-        update(tables.channels).where(its.trace_id == trace_id).values(participant=nobody)
+        sa.update(tables.channels).where(its.trace_id == trace_id).values(participant=nobody)
     )
     if new.channels:
         await connection.execute(
-            update(tables.channels)
-            .where(its.trace_id == trace_id, its.number == bindparam("of"))
-            .values(participant=bindparam("whose"), last_event_id=bindparam("last")),
+            sa.update(tables.channels)
+            .where(its.trace_id == trace_id, its.number == sa.bindparam("of"))
+            .values(participant=sa.bindparam("whose"), last_event_id=sa.bindparam("last")),
             [
                 {"of": each.key, "whose": each.participant, "last": each.last_event_id}
                 for each in new.channels
             ],
         )
     await connection.execute(
-        delete(tables.channels).where(its.trace_id == trace_id, its.participant == nobody)
+        sa.delete(tables.channels).where(its.trace_id == trace_id, its.participant == nobody)
     )
 
 
@@ -418,7 +407,7 @@ async def _links(
     """The causes that events name, by the event; only those ``that_stay`` if messages are read."""
     its, cause = tables.edges.c, tables.events.c
     query = (
-        select(its.effect_id, its.cause_id, cause.channel, its.rule, its.kind, its.way)
+        sa.select(its.effect_id, its.cause_id, cause.channel, its.rule, its.kind, its.way)
         .join_from(tables.edges, tables.events, cause.id == its.cause_id)
         .where(its.trace_id == trace_id, its.effect_id.between(first, last))
         .order_by(its.effect_id, its.cause_id, its.rule)

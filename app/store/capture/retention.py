@@ -29,6 +29,10 @@ from app.store.reading import times
 from app.stored.capture import PrunePlan
 from app.tracker.events import Checkpoint, ParticipantState
 
+_traces = tables.traces.c
+_who = tables.participants.c
+_events = tables.events.c
+
 
 class Retention(Subject):
     """Removes the oldest events of a trace: first a plan of what to remove, then the removal."""
@@ -53,16 +57,14 @@ class Retention(Subject):
         before_id = await _before_id(
             connection, trace_id, keep_events, older_than, through, at_most
         )
-        going = select(func.count(), func.max(tables.events.c.id)).where(
-            *_prefix(trace_id, before_id)
-        )
+        going = select(func.count(), func.max(_events.id)).where(*_prefix(trace_id, before_id))
         number, last = (await connection.execute(going)).one()
         if not number:
             return None
-        until = select(tables.events.c.recorded_at).where(tables.events.c.id == last)
-        ended = select(
-            *[tables.participants.c[name] for name in ParticipantState.__struct_fields__]
-        ).where(*_ended(trace_id, before_id))
+        until = select(_events.recorded_at).where(_events.id == last)
+        ended = select(*[_who[name] for name in ParticipantState.__struct_fields__]).where(
+            *_ended(trace_id, before_id)
+        )
         return PrunePlan(
             trace_id=trace_id,
             before_id=before_id,
@@ -101,8 +103,8 @@ class Retention(Subject):
         await lock_trace(connection, trace_id, epoch)
         await connection.execute(
             update(tables.traces)
-            .where(tables.traces.c.id == trace_id)
-            .values(checkpoint=checkpoint.state, events=tables.traces.c.events - plan.events)
+            .where(_traces.id == trace_id)
+            .values(checkpoint=checkpoint.state, events=_traces.events - plan.events)
         )
         await remove_copies(connection, trace_id, checkpoint.copies_removed)
         lost = tables.lost_copies.c
@@ -126,20 +128,13 @@ async def _before_id(
     through: int | None,
     at_most: int | None,
 ) -> int:
-    query = select(tables.traces.c.events, tables.traces.c.last_event_id).where(
-        tables.traces.c.id == trace_id
-    )
+    query = select(_traces.events, _traces.last_event_id).where(_traces.id == trace_id)
     found = (await connection.execute(query)).one_or_none()
     if found is None:
         raise NotFoundError(f"no trace has the number {trace_id}")
     stored, last = found
     end: int = last + 1
-    ids = (
-        select(tables.events.c.id)
-        .where(tables.events.c.trace_id == trace_id)
-        .order_by(tables.events.c.id)
-        .limit(1)
-    )
+    ids = select(_events.id).where(_events.trace_id == trace_id).order_by(_events.id).limit(1)
 
     async def first_of(query: Select[int]) -> int:
         found = (await connection.execute(query)).scalar_one_or_none()
@@ -158,7 +153,7 @@ async def _before_id(
         all_may_go = at_most is not None and excess >= at_most
         before_id = end if all_may_go else await first_of(ids.offset(excess))
     if older_than is not None:
-        young = ids.where(tables.events.c.recorded_at >= older_than, tables.events.c.id < end)
+        young = ids.where(_events.recorded_at >= older_than, _events.id < end)
         before_id = max(before_id, await first_of(young))
     return min(before_id, end)
 
@@ -174,9 +169,7 @@ async def _remove_participants(connection: AsyncConnection, trace_id: int, befor
             tables.channels.c.trace_id == trace_id,
             or_(
                 tables.channels.c.last_event_id < before_id,
-                tables.channels.c.participant.in_(
-                    select(tables.participants.c.number).where(*ended)
-                ),
+                tables.channels.c.participant.in_(select(_who.number).where(*ended)),
             ),
         )
     )
@@ -188,31 +181,22 @@ async def _remove_participants(connection: AsyncConnection, trace_id: int, befor
 async def note_first_events(connection: AsyncConnection, trace_id: int, before_id: int) -> None:
     """Note the first events that participants still have, if theirs were before an id."""
     first = (
-        select(tables.events.c.id)
-        .where(
-            tables.events.c.trace_id == tables.participants.c.trace_id,
-            tables.events.c.participant == tables.participants.c.number,
-        )
-        .order_by(tables.events.c.height)
+        select(_events.id)
+        .where(_events.trace_id == _who.trace_id, _events.participant == _who.number)
+        .order_by(_events.height)
         .limit(1)
         .scalar_subquery()
     )
     await connection.execute(
         update(tables.participants)
-        .where(
-            tables.participants.c.trace_id == trace_id,
-            tables.participants.c.first_event_id < before_id,
-        )
+        .where(_who.trace_id == trace_id, _who.first_event_id < before_id)
         .values(first_event_id=first)
     )
 
 
 def _prefix(trace_id: int, before_id: int) -> tuple[ColumnElement[bool], ...]:
-    return tables.events.c.trace_id == trace_id, tables.events.c.id < before_id
+    return _events.trace_id == trace_id, _events.id < before_id
 
 
 def _ended(trace_id: int, before_id: int) -> tuple[ColumnElement[bool], ...]:
-    return (
-        tables.participants.c.trace_id == trace_id,
-        tables.participants.c.last_event_id < before_id,
-    )
+    return (_who.trace_id == trace_id, _who.last_event_id < before_id)

@@ -16,9 +16,11 @@ from app.store.database.subject import Subject, reads, writes
 from app.stored.capture import Trace
 from app.tracker.taken import ALL, Selection
 
+_its = tables.traces.c
+
 
 def _number_of(table: Table) -> ColumnElement[int]:
-    of_trace = select(func.count()).select_from(table).where(table.c.trace_id == tables.traces.c.id)
+    of_trace = select(func.count()).select_from(table).where(table.c.trace_id == _its.id)
     return of_trace.scalar_subquery()
 
 
@@ -28,8 +30,7 @@ _COUNTED = {
 }
 _RULES = ("policy", "quiet", "events", "id", "last_event_id", "taken")
 _COLUMNS: list[ColumnElement[Any]] = [
-    _COUNTED[name] if name in _COUNTED else tables.traces.c[name]
-    for name in Trace.__struct_fields__
+    _COUNTED[name] if name in _COUNTED else _its[name] for name in Trace.__struct_fields__
 ]
 
 
@@ -80,11 +81,9 @@ class Traces(Subject):
         await connection.execute(
             self.database.dialect.upsert(tables.traces).on_conflict_do_nothing(), row
         )
-        its_own = tables.traces.c.vhost == vhost
+        its_own = _its.vhost == vhost
         stored, stored_quiet, events, trace_id, last_event_id, before = (
-            await connection.execute(
-                select(*(tables.traces.c[name] for name in _RULES)).where(its_own)
-            )
+            await connection.execute(select(*(_its[name] for name in _RULES)).where(its_own))
         ).one()
         if policy != stored and events:
             raise ConflictError(
@@ -113,7 +112,7 @@ class Traces(Subject):
 
     @reads
     async def find(self, connection: AsyncConnection, vhost: str) -> Trace | None:
-        query = select(*_COLUMNS).where(tables.traces.c.vhost == vhost)
+        query = select(*_COLUMNS).where(_its.vhost == vhost)
         found = (await connection.execute(query)).one_or_none()
         return None if found is None else _trace(found)
 
@@ -121,16 +120,16 @@ class Traces(Subject):
     async def list(
         self, connection: AsyncConnection, vhosts: Collection[str] | None = None
     ) -> list[Trace]:
-        query = select(*_COLUMNS).order_by(tables.traces.c.vhost)
+        query = select(*_COLUMNS).order_by(_its.vhost)
         if vhosts is not None:
-            query = query.where(tables.traces.c.vhost.in_(sorted(vhosts)))
+            query = query.where(_its.vhost.in_(sorted(vhosts)))
         return [_trace(row) for row in (await connection.execute(query)).all()]
 
     @writes
     async def set_wanted(self, connection: AsyncConnection, trace_id: int, wanted: bool) -> None:
         """Say whether a trace should run when the service starts; raises `NotFoundError`."""
         changed = await connection.execute(
-            update(tables.traces).where(tables.traces.c.id == trace_id).values(wanted=wanted)
+            update(tables.traces).where(_its.id == trace_id).values(wanted=wanted)
         )
         if changed.rowcount == 0:
             raise NotFoundError(f"no trace has the number {trace_id}")

@@ -8,27 +8,8 @@ import socket
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
+import sqlalchemy as sa
 from asyncpg import exceptions as errors
-from sqlalchemy import (
-    URL,
-    BigInteger,
-    ColumnElement,
-    Table,
-    TableClause,
-    TableValuedAlias,
-    Text,
-    TextClause,
-    bindparam,
-    cast,
-    column,
-    event,
-    exists,
-    func,
-    literal,
-    select,
-    table,
-    text,
-)
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import JSON, JSONB, Insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -95,7 +76,7 @@ WHERE traces.id = :trace AND other.usename = current_user AND other.pid <> pg_ba
 
 
 # From some events along messages and links, each event once. PostgreSQL takes one recursive term.
-_LED_TO = text(
+_LED_TO = sa.text(
     "WITH RECURSIVE reached(id) AS ("
     "SELECT id FROM events WHERE id IN :ids"
     " UNION SELECT following.id FROM reached CROSS JOIN LATERAL ("
@@ -104,15 +85,15 @@ _LED_TO = text(
     " WHERE edges.trace_id = :trace AND edges.cause_id = reached.id AND edges.kind <> :candidate"
     " AND NOT EXISTS (SELECT 1 FROM events WHERE id = edges.effect_id AND quiet)"
     ") AS following) SELECT id FROM reached LIMIT :most"
-).bindparams(bindparam("ids", expanding=True), candidate=int(EdgeKind.candidate))
+).bindparams(sa.bindparam("ids", expanding=True), candidate=int(EdgeKind.candidate))
 
 
 @functools.cache
-def _with_numbers(statement: str) -> TextClause:
+def _with_numbers(statement: str) -> sa.TextClause:
     """A statement of our own with its parameters, which are numbers as large as ids."""
-    made = text(statement)
+    made = sa.text(statement)
     names = {*re.findall(r"(?<!:):(\w+)", statement)}
-    return made.bindparams(*(bindparam(name, type_=BigInteger) for name in names))
+    return made.bindparams(*(sa.bindparam(name, type_=sa.BigInteger) for name in names))
 
 
 class Postgres:
@@ -125,7 +106,7 @@ class Postgres:
     led_to = _LED_TO
     keys = Writing(with_runs=False)
 
-    def __init__(self, url: URL, service: str | None = None) -> None:
+    def __init__(self, url: sa.URL, service: str | None = None) -> None:
         """Accepts libpq's ``sslmode`` too, since Spark's driver needs it in the same address.
 
         The server shows ``service`` with each connection.
@@ -159,7 +140,7 @@ class Postgres:
 
     async def lock_tables(self, connection: AsyncConnection) -> None:
         """Keep others from changing tables until this transaction ends."""
-        await connection.execute(func.pg_advisory_xact_lock(ADVISORY_LOCK).select())
+        await connection.execute(sa.func.pg_advisory_xact_lock(ADVISORY_LOCK).select())
 
     def _engine(self, connections: int, **server_settings: str) -> AsyncEngine:
         engine = create_async_engine(
@@ -183,11 +164,11 @@ class Postgres:
             pool_pre_ping=True,  # connections from before the server's restart are dead
             hide_parameters=True,
         )
-        event.listen(engine.sync_engine, "connect", _watch)
+        sa.event.listen(engine.sync_engine, "connect", _watch)
         return engine
 
     async def insert_many(
-        self, connection: AsyncConnection, table: TableClause, rows: Sequence[tuple[Any, ...]]
+        self, connection: AsyncConnection, table: sa.TableClause, rows: Sequence[tuple[Any, ...]]
     ) -> None:
         """Insert rows with a value for each of the table's columns, in their order.
 
@@ -202,7 +183,7 @@ class Postgres:
     async def upsert_many(
         self,
         connection: AsyncConnection,
-        table: Table,
+        table: sa.Table,
         rows: Sequence[tuple[Any, ...]],
         changing: tuple[str, ...],
     ) -> None:
@@ -211,7 +192,7 @@ class Postgres:
             types = [column.type.compile(connection.dialect) for column in table.columns]
             await connection.exec_driver_sql(_upsert(table, changing, tuple(types)), columns)
 
-    def upsert(self, table: Table) -> Insert:
+    def upsert(self, table: sa.Table) -> Insert:
         return postgresql.insert(table)
 
     async def rows_of(
@@ -233,55 +214,57 @@ class Postgres:
     async def limit_time(self, connection: AsyncConnection, seconds: float | None) -> None:
         """Interrupt each statement of this transaction after this time."""
         if seconds is not None:
-            limit = literal(str(round(seconds * 1000)))
-            await connection.execute(func.set_config("statement_timeout", limit, True).select())
+            limit = sa.literal(str(round(seconds * 1000)))
+            await connection.execute(sa.func.set_config("statement_timeout", limit, True).select())
 
     async def limit_waiting(self, connection: AsyncConnection, seconds: float) -> None:
         """Have each statement of this transaction wait no longer for somebody's lock."""
-        limit = literal(str(round(seconds * 1000)))
-        await connection.execute(func.set_config("lock_timeout", limit, True).select())
+        limit = sa.literal(str(round(seconds * 1000)))
+        await connection.execute(sa.func.set_config("lock_timeout", limit, True).select())
 
     async def break_off(self, connection: AsyncConnection, trace_id: int) -> None:
         """End the connection of whoever has a trace's row locked.
 
         The server may believe in a client that is stopped or cut off for any length of time.
         """
-        await connection.execute(text(_BREAK_OFF), {"trace": trace_id})
+        await connection.execute(sa.text(_BREAK_OFF), {"trace": trace_id})
 
-    def is_gone(self, service: ColumnElement[str]) -> ColumnElement[bool]:
-        sessions = table("pg_stat_activity", column("application_name", Text))
+    def is_gone(self, service: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+        sessions = sa.table("pg_stat_activity", sa.column("application_name", sa.Text))
         name = sessions.c.application_name
-        return ~exists().where(name == literal(f"{_PROGRAM} ") + service)
+        return ~sa.exists().where(name == sa.literal(f"{_PROGRAM} ") + service)
 
-    def now(self, clock: Callable[[], int]) -> ColumnElement[int]:
+    def now(self, clock: Callable[[], int]) -> sa.ColumnElement[int]:
         """The server's time, µs: several services use it."""
         del clock
-        seconds = func.extract("epoch", func.clock_timestamp())
-        return cast(seconds * 1_000_000, BigInteger)
+        seconds = sa.func.extract("epoch", sa.func.clock_timestamp())
+        return sa.cast(seconds * 1_000_000, sa.BigInteger)
 
     async def size(self, connection: AsyncConnection) -> int:
         """Bytes that the database takes, what its vacuum has not given back among them."""
-        size = select(func.pg_database_size(func.current_database()))
+        size = sa.select(sa.func.pg_database_size(sa.func.current_database()))
         return int((await connection.execute(size)).scalar_one())
 
     async def reclaim(self, connection: AsyncConnection) -> None:
         """Nothing: the server's own vacuum does it."""
 
-    def contains_text(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
-        return func.strpos(column, part) > 0
+    def contains_text(self, column: sa.ColumnElement[str], part: str) -> sa.ColumnElement[bool]:
+        return sa.func.strpos(column, part) > 0
 
     def contains_bytes(
-        self, column: ColumnElement[bytes | None], part: bytes
-    ) -> ColumnElement[bool]:
-        return func.position(literal(part).op("IN")(column)) > 0
+        self, column: sa.ColumnElement[bytes | None], part: bytes
+    ) -> sa.ColumnElement[bool]:
+        return sa.func.position(sa.literal(part).op("IN")(column)) > 0
 
-    def property_text(self, column: ColumnElement[str], *path: str) -> ColumnElement[str | None]:
+    def property_text(
+        self, column: sa.ColumnElement[str], *path: str
+    ) -> sa.ColumnElement[str | None]:
         # One NUL in any of the values, and the server refuses to read the whole.
-        readable = cast(func.replace(column, r"\u0000", r"\ufffd"), JSON)
-        return func.json_extract_path_text(readable, *path)
+        readable = sa.cast(sa.func.replace(column, r"\u0000", r"\ufffd"), JSON)
+        return sa.func.json_extract_path_text(readable, *path)
 
-    def elements(self, column: ColumnElement[str]) -> TableValuedAlias:
-        texts = func.jsonb_array_elements_text(cast(column, JSONB))
+    def elements(self, column: sa.ColumnElement[str]) -> sa.TableValuedAlias:
+        texts = sa.func.jsonb_array_elements_text(sa.cast(column, JSONB))
         return texts.table_valued("value")
 
     def outage(self, error: BaseException) -> str | None:
@@ -326,7 +309,7 @@ def _watch(connection: Any, _: object) -> None:
 
 
 @functools.cache
-def _upsert(table: Table, changing: tuple[str, ...], types: tuple[str, ...]) -> str:
+def _upsert(table: sa.Table, changing: tuple[str, ...], types: tuple[str, ...]) -> str:
     arrays = ", ".join(f"${place}::{each}[]" for place, each in enumerate(types, 1))
     return f"{inserts(table)} SELECT * FROM unnest({arrays}){upserts(table, changing)}"  # noqa: S608  our own names
 

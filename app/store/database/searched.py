@@ -19,40 +19,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import (
-    DDL,
-    BigInteger,
-    ColumnElement,
-    ExecutableDDLElement,
-    Integer,
-    LargeBinary,
-    MetaData,
-    SmallInteger,
-    column,
-    event,
-    literal_column,
-    table,
-)
+import sqlalchemy as sa
 
 from model.words import IS_CONVERSATION
 
-keys = table(
+keys = sa.table(
     "keys",
-    column("trace_id", Integer),
-    column("event_id", BigInteger),
-    column("key", LargeBinary),
-    column("roles", SmallInteger),
+    sa.column("trace_id", sa.Integer),
+    sa.column("event_id", sa.BigInteger),
+    sa.column("key", sa.LargeBinary),
+    sa.column("roles", sa.SmallInteger),
 )
 """Keys by which events are found, or belong together (`model.words.IS_CONVERSATION` …)."""
 
-searched_keys = table(
+searched_keys = sa.table(
     "searched_keys",
-    column("run", BigInteger),
-    column("turn", BigInteger),
-    column("trace_id", Integer),
-    column("event_id", BigInteger),
-    column("key", LargeBinary),
-    column("roles", SmallInteger),
+    sa.column("run", sa.BigInteger),
+    sa.column("turn", sa.BigInteger),
+    sa.column("trace_id", sa.Integer),
+    sa.column("event_id", sa.BigInteger),
+    sa.column("key", sa.LargeBinary),
+    sa.column("roles", sa.SmallInteger),
 )
 """The keys, each with its run: 0 for the first 65,536 ids, -1 for the next.
 
@@ -92,27 +79,27 @@ _STATEMENTS: Mapping[str, Sequence[str]] = {
     ),
 }
 
-_IN_ROLES = literal_column(str(int(IS_CONVERSATION)), SmallInteger)
+_IN_ROLES = sa.literal_column(str(int(IS_CONVERSATION)), sa.SmallInteger)
 
 
 def run_of(event_id: int) -> int:
     return -(event_id >> 16)
 
 
-def run_in_sql(event_id: ColumnElement[int]) -> ColumnElement[int]:
-    return -event_id.bitwise_rshift(literal_column("16", Integer))
+def run_in_sql(event_id: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
+    return -event_id.bitwise_rshift(sa.literal_column("16", sa.Integer))
 
 
-def is_conversation(roles: ColumnElement[int]) -> ColumnElement[bool]:
+def is_conversation(roles: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
     """Tell whether keys that are looked up by event are of conversations.
 
     SQLite takes its index by event for no condition but the index's own, word for word: a parameter
     in it, and it goes through all of the trace.
     """
-    return roles.bitwise_and(_IN_ROLES) != literal_column("0", SmallInteger)
+    return roles.bitwise_and(_IN_ROLES) != sa.literal_column("0", sa.SmallInteger)
 
 
-def is_searched_conversation(roles: ColumnElement[int]) -> ColumnElement[bool]:
+def is_searched_conversation(roles: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
     """Tell whether keys that are looked up by key are of conversations.
 
     In other words than `is_conversation`, so that SQLite does not look them up by event.
@@ -147,8 +134,8 @@ def is_of_metadata(name: str | None, kind: str, parents: Mapping[str, str | None
     return name not in ("keys", "runs")
 
 
-def attach(metadata: MetaData) -> None:
+def attach(metadata: sa.MetaData) -> None:
     for dialect, statements in _STATEMENTS.items():
         for each in statements:
-            made: ExecutableDDLElement = DDL(each)  # type: ignore[no-untyped-call]
-            event.listen(metadata, "after_create", made.execute_if(dialect=dialect))
+            made: sa.ExecutableDDLElement = sa.DDL(each)  # type: ignore[no-untyped-call]
+            sa.event.listen(metadata, "after_create", made.execute_if(dialect=dialect))

@@ -12,24 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from sqlalchemy import (
-    URL,
-    ColumnElement,
-    Connection,
-    Table,
-    TableClause,
-    TableValuedAlias,
-    Text,
-    bindparam,
-    case,
-    cast,
-    event,
-    false,
-    func,
-    literal,
-    select,
-    text,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import Insert
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -121,7 +104,7 @@ _OUTAGES = {
 
 
 # From some events along messages and links, each event once. SQLite has no lateral joins.
-_LED_TO = text(
+_LED_TO = sa.text(
     "WITH RECURSIVE reached(id) AS ("
     "SELECT id FROM events WHERE id IN :ids"
     " UNION SELECT events.id FROM reached CROSS JOIN events"
@@ -130,7 +113,7 @@ _LED_TO = text(
     " WHERE edges.trace_id = :trace AND edges.cause_id = reached.id AND edges.kind <> :candidate"
     " AND NOT EXISTS (SELECT 1 FROM events WHERE id = edges.effect_id AND quiet)"
     ") SELECT id FROM reached LIMIT :most"
-).bindparams(bindparam("ids", expanding=True), candidate=int(EdgeKind.candidate))
+).bindparams(sa.bindparam("ids", expanding=True), candidate=int(EdgeKind.candidate))
 
 
 class Sqlite:
@@ -143,7 +126,7 @@ class Sqlite:
     led_to = _LED_TO
     keys = Writing(with_runs=True)
 
-    def __init__(self, url: URL, service: str | None = None) -> None:
+    def __init__(self, url: sa.URL, service: str | None = None) -> None:
         """Refuses a database in memory: readers and the writer have separate connections."""
         if url.host or url.username:
             raise SettingsError("ITC_DATABASE_URL: a file has no host, sqlite:///path/to/file")
@@ -153,25 +136,21 @@ class Sqlite:
 
     def writer(self) -> AsyncEngine:
         engine = self._writing_engine()
-        event.listen(engine.sync_engine, "connect", _set_up_writer)
+        # `_begin_to_write` does the waiting.
+        sa.event.listen(engine.sync_engine, "connect", partial(_set, pragmas=[_waiting(0)]))
         return engine
 
     def reader(self, connections: int = 1, lane: Lane = Lane.quick) -> AsyncEngine:
         """The engine of a lane's connections, which only read."""
         engine = self._engine(connections)
-        kept = CACHED.get(lane, CACHED_ELSE)
-
-        def set_up(connection: Any, entry: ConnectionPoolEntry) -> None:
-            _set_up_reader(connection, entry)
-            _set(connection, [f"cache_size=-{kept}"])
-
-        event.listen(engine.sync_engine, "connect", set_up)
-        event.listen(engine.sync_engine, "begin", _begin)
+        cached = CACHED.get(lane, CACHED_ELSE)
+        sa.event.listen(engine.sync_engine, "connect", partial(_set_up_reader, cached=cached))
+        sa.event.listen(engine.sync_engine, "begin", _begin)
         return engine
 
     def migrator(self) -> AsyncEngine:
         engine = self._writing_engine()
-        event.listen(engine.sync_engine, "connect", _set_up_file)
+        sa.event.listen(engine.sync_engine, "connect", _set_up_file)
         return engine
 
     async def lock_tables(self, connection: AsyncConnection) -> None:
@@ -179,7 +158,7 @@ class Sqlite:
 
     def _writing_engine(self) -> AsyncEngine:
         engine = self._engine(1)
-        event.listen(engine.sync_engine, "begin", _begin_to_write)
+        sa.event.listen(engine.sync_engine, "begin", _begin_to_write)
         return engine
 
     def _engine(self, connections: int) -> AsyncEngine:
@@ -196,11 +175,11 @@ class Sqlite:
             pool_timeout=POOL_SECONDS,
             hide_parameters=True,
         )
-        event.listen(engine.sync_engine, "connect", _set_up)
+        sa.event.listen(engine.sync_engine, "connect", partial(_set, pragmas=_OF_CONNECTION))
         return engine
 
     async def insert_many(
-        self, connection: AsyncConnection, table: TableClause, rows: Sequence[tuple[Any, ...]]
+        self, connection: AsyncConnection, table: sa.TableClause, rows: Sequence[tuple[Any, ...]]
     ) -> None:
         """Insert rows with a value for each of the table's columns, in their order."""
         await _insert(connection, table, rows)
@@ -208,14 +187,14 @@ class Sqlite:
     async def upsert_many(
         self,
         connection: AsyncConnection,
-        table: Table,
+        table: sa.Table,
         rows: Sequence[tuple[Any, ...]],
         changing: tuple[str, ...],
     ) -> None:
         """Insert such rows, or set these columns where there is one with the same primary key."""
         await _insert(connection, table, rows, upserts(table, changing))
 
-    def upsert(self, table: Table) -> Insert:
+    def upsert(self, table: sa.Table) -> Insert:
         """An INSERT that can be told what to do on conflict."""
         return sqlite.insert(table)
 
@@ -250,13 +229,13 @@ class Sqlite:
     async def break_off(self, connection: AsyncConnection, trace_id: int) -> None:
         """Nothing: a process that is killed leaves no transaction open."""
 
-    def is_gone(self, service: ColumnElement[str]) -> ColumnElement[bool]:
+    def is_gone(self, service: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
         """Not known here; there is one service at a time."""
-        return false()
+        return sa.false()
 
-    def now(self, clock: Callable[[], int]) -> ColumnElement[int]:
+    def now(self, clock: Callable[[], int]) -> sa.ColumnElement[int]:
         """The time by our clock, µs: nobody else uses the file."""
-        return literal(clock())
+        return sa.literal(clock())
 
     async def size(self, connection: AsyncConnection) -> int:
         """Bytes that tables and indexes take; free pages do not count."""
@@ -281,29 +260,31 @@ class Sqlite:
             steps = (_waiting(BUSY_SECONDS), f"incremental_vacuum({pages})", _waiting(0))
             await driver.executescript("; ".join(f"PRAGMA {step}" for step in steps))
 
-    def contains_text(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
+    def contains_text(self, column: sa.ColumnElement[str], part: str) -> sa.ColumnElement[bool]:
         """Tell whether a text contains another, case-sensitively (LIKE would ignore case)."""
-        return func.instr(column, part) > 0
+        return sa.func.instr(column, part) > 0
 
     def contains_bytes(
-        self, column: ColumnElement[bytes | None], part: bytes
-    ) -> ColumnElement[bool]:
+        self, column: sa.ColumnElement[bytes | None], part: bytes
+    ) -> sa.ColumnElement[bool]:
         """Tell whether bytes contain others."""
-        return func.instr(column, part) > 0
+        return sa.func.instr(column, part) > 0
 
-    def property_text(self, column: ColumnElement[str], *path: str) -> ColumnElement[str | None]:
+    def property_text(
+        self, column: sa.ColumnElement[str], *path: str
+    ) -> sa.ColumnElement[str | None]:
         """A value in a JSON object, as text: under a name, or under the name of an object in it."""
         # By a bound name: no path in SQLite's notation can hold every name.
         where = "$" if len(path) == 1 else f"$.{path[0]}"
-        entries = func.json_each(column, where).table_valued("key", "value", "type")
-        words = {each: literal(each) for each in ("true", "false")}
-        value = case(words, value=entries.c.type, else_=cast(entries.c.value, Text))
-        found = select(value).where(entries.c.key == path[-1]).limit(1)
+        entries = sa.func.json_each(column, where).table_valued("key", "value", "type")
+        words = {each: sa.literal(each) for each in ("true", "false")}
+        value = sa.case(words, value=entries.c.type, else_=sa.cast(entries.c.value, sa.Text))
+        found = sa.select(value).where(entries.c.key == path[-1]).limit(1)
         return found.correlate_except(entries).scalar_subquery()
 
-    def elements(self, column: ColumnElement[str]) -> TableValuedAlias:
+    def elements(self, column: sa.ColumnElement[str]) -> sa.TableValuedAlias:
         """The texts in a JSON array, as a table with the column ``value``."""
-        return func.json_each(column).table_valued("value")
+        return sa.func.json_each(column).table_valued("value")
 
     def outage(self, error: BaseException) -> str | None:
         """The part that is unavailable, in a sentence, if this driver's error says so."""
@@ -335,52 +316,44 @@ class _Deadline:
         return self.at is not None and time.monotonic() > self.at
 
 
-def _set_up(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
-    _set(connection, _OF_CONNECTION)
-
-
 def _set_up_file(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
     # SQLite waits its turn for everything except the switch to WAL, which fails at once if another
     # connection is making it at the same moment.
     until = time.monotonic() + BUSY_SECONDS
     while True:
         try:
-            return _set(connection, _OF_FILE)
+            return _set(connection, entry, _OF_FILE)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                 raise
             time.sleep(0.01)
 
 
-def _set(connection: DBAPIConnection, pragmas: Iterable[str]) -> None:
+def _set(connection: DBAPIConnection, _: ConnectionPoolEntry, pragmas: Iterable[str]) -> None:
     cursor = connection.cursor()
     for pragma in pragmas:
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
 
 
-def _set_up_writer(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
-    _set(connection, [_waiting(0)])  # `_begin_to_write` does the waiting
-
-
 def _waiting(seconds: float) -> str:
     return f"busy_timeout={seconds * 1000:.0f}"
 
 
-def _set_up_reader(connection: Any, entry: ConnectionPoolEntry) -> None:
+def _set_up_reader(connection: Any, entry: ConnectionPoolEntry, cached: int) -> None:
     deadline = entry.info["deadline"] = _Deadline()
     connection.run_async(
         lambda driver: driver.set_progress_handler(deadline.is_over, INSTRUCTIONS_BETWEEN_LOOKS)
     )
     connection.create_function("regexp", 2, regex.found, deterministic=True)
-    _set(connection, ["query_only=ON"])
+    _set(connection, entry, ["query_only=ON", f"cache_size=-{cached}"])
 
 
-def _begin(connection: Connection) -> None:
+def _begin(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN")
 
 
-def _begin_to_write(connection: Connection) -> None:
+def _begin_to_write(connection: sa.Connection) -> None:
     adapted: Any = connection.connection.dbapi_connection
     adapted.run_async(_take_turn)
 
@@ -402,7 +375,7 @@ async def _take_turn(driver: Any) -> None:
 
 async def _insert(
     connection: AsyncConnection,
-    table: TableClause,
+    table: sa.TableClause,
     rows: Sequence[tuple[Any, ...]],
     otherwise: str = "",
 ) -> None:
@@ -420,7 +393,7 @@ async def _insert(
 
 
 @functools.cache
-def _insert_statement(table: TableClause, rows: int, otherwise: str) -> str:
+def _insert_statement(table: sa.TableClause, rows: int, otherwise: str) -> str:
     if table is keys:
         return _insert_keys(rows)
     row = f"({', '.join('?' * len(table.columns))})"

@@ -16,6 +16,9 @@ from app.stored.reading import CONVERSATION, HEADER, EventFilter
 from app.tracker.fingerprint import BYTES
 from app.tracker.links.rules import search_key
 
+_channels = tables.channels.c
+_events = tables.events.c
+
 GREATEST_NUMBER = 2**31 - 1
 
 # Made once: to make it takes as long as the rest of a look-up's conditions.
@@ -73,13 +76,13 @@ def lookups(
 
 
 def has_key(lookup: Lookup) -> ColumnElement[bool]:
-    indexed = has_row(lookup, tables.events.c.id)
+    indexed = has_row(lookup, _events.id)
     if lookup.by_publish:
-        by_publish = and_(is_as_published(), has_row(lookup, tables.events.c.cause_id))
+        by_publish = and_(is_as_published(), has_row(lookup, _events.cause_id))
         indexed = or_(indexed, by_publish)
     if lookup.otherwise is None:
         return indexed
-    before = tables.events.c.id < lookup.first
+    before = _events.id < lookup.first
     return or_(and_(~before, indexed), and_(before, lookup.otherwise))
 
 
@@ -88,14 +91,14 @@ def is_as_published() -> ColumnElement[bool]:
 
     What comes out of a stream may not, is read by itself, and has a mark of two halves.
     """
-    return func.length(tables.events.c.fingerprint) == BYTES
+    return func.length(_events.fingerprint) == BYTES
 
 
 def has_row(lookup: Lookup, event_id: ColumnElement[int]) -> ColumnElement[bool]:
     """Tell whether the index has a value under this id, of an event's trace."""
     its = _held.c
     return exists().where(
-        its.trace_id == tables.events.c.trace_id,
+        its.trace_id == _events.trace_id,
         its.run == run_in_sql(event_id),
         its.event_id == event_id,
         its.key == lookup.key,
@@ -105,52 +108,49 @@ def has_row(lookup: Lookup, event_id: ColumnElement[int]) -> ColumnElement[bool]
 def _property(field: str, value: str, dialect: Dialect) -> ColumnElement[bool]:
     name = field.removeprefix(HEADER)
     path = (name,) if name == field else ("headers", name)
-    return dialect.property_text(tables.events.c.properties, *path) == value
+    return dialect.property_text(_events.properties, *path) == value
 
 
 def _plain(asked: EventFilter) -> Iterator[ColumnElement[bool]]:
     if asked.type is not None:
-        yield tables.events.c.type == int(asked.type)
+        yield _events.type == int(asked.type)
     if asked.match is not None:
-        yield tables.events.c.match == int(asked.match)
+        yield _events.match == int(asked.match)
     if asked.redelivered is not None:
-        yield tables.events.c.redelivered.is_(asked.redelivered)
+        yield _events.redelivered.is_(asked.redelivered)
     if asked.participant is not None:
-        yield tables.events.c.participant == within(asked.participant, GREATEST_NUMBER)
+        yield _events.participant == within(asked.participant, GREATEST_NUMBER)
     if asked.since is not None:
-        yield tables.events.c.recorded_at >= within(asked.since)
+        yield _events.recorded_at >= within(asked.since)
     if asked.until is not None:
-        yield tables.events.c.recorded_at < within(asked.until)
+        yield _events.recorded_at < within(asked.until)
 
 
 def _names(asked: EventFilter) -> Iterator[ColumnElement[bool]]:
     if asked.exchange is not None:
-        yield _is(tables.events.c.exchange, asked.exchange, asked.use_regex)
+        yield _is(_events.exchange, asked.exchange, asked.use_regex)
     if asked.queue is not None:
-        yield _is(tables.events.c.queue, asked.queue, asked.use_regex)
+        yield _is(_events.queue, asked.queue, asked.use_regex)
 
 
 def _channel(asked: EventFilter) -> Iterator[ColumnElement[bool]]:
     met = []
     if asked.connection is not None:
-        met.append(_is(tables.channels.c.connection, asked.connection, asked.use_regex))
+        met.append(_is(_channels.connection, asked.connection, asked.use_regex))
     if asked.user is not None:
-        met.append(_is(tables.channels.c.user, asked.user, asked.use_regex))
+        met.append(_is(_channels.user, asked.user, asked.use_regex))
     if asked.channel is not None:
-        met.append(tables.channels.c.channel == within(asked.channel, GREATEST_NUMBER))
+        met.append(_channels.channel == within(asked.channel, GREATEST_NUMBER))
     if met:
-        its_own = and_(
-            tables.channels.c.trace_id == tables.events.c.trace_id,
-            tables.channels.c.number == tables.events.c.channel,
-        )
+        its_own = and_(_channels.trace_id == _events.trace_id, _channels.number == _events.channel)
         yield exists().where(its_own, *met)
 
 
 def _participant_name(asked: EventFilter) -> Iterator[ColumnElement[bool]]:
     if asked.participant_name is not None:
         its_own = and_(
-            tables.participants.c.trace_id == tables.events.c.trace_id,
-            tables.participants.c.number == tables.events.c.participant,
+            tables.participants.c.trace_id == _events.trace_id,
+            tables.participants.c.number == _events.participant,
         )
         name = _is(tables.participants.c.name, asked.participant_name, asked.use_regex)
         yield exists().where(its_own, name)
@@ -158,19 +158,19 @@ def _participant_name(asked: EventFilter) -> Iterator[ColumnElement[bool]]:
 
 def _routing_key(asked: EventFilter, dialect: Dialect) -> Iterator[ColumnElement[bool]]:
     if asked.routing_key is not None:
-        keys = dialect.elements(tables.events.c.routing_keys)
+        keys = dialect.elements(_events.routing_keys)
         yield _any(keys, _is(keys.c.value, asked.routing_key, asked.use_regex))
 
 
 def _anywhere(asked: EventFilter, dialect: Dialect) -> Iterator[ColumnElement[bool]]:
     part = asked.q
     if part:
-        keys = dialect.elements(tables.events.c.routing_keys)
+        keys = dialect.elements(_events.routing_keys)
         yield or_(
-            dialect.contains_text(tables.events.c.exchange, part),
-            dialect.contains_text(tables.events.c.queue, part),
+            dialect.contains_text(_events.exchange, part),
+            dialect.contains_text(_events.queue, part),
             _any(keys, dialect.contains_text(keys.c.value, part)),
-            dialect.contains_bytes(tables.events.c.payload, part.encode()),
+            dialect.contains_bytes(_events.payload, part.encode()),
         )
 
 

@@ -18,6 +18,8 @@ from app.tracker.identity import named
 from model.event import Event
 from model.sound import Evidence
 
+_who = tables.participants.c
+
 SEVERAL = (
     "{} processes act here, at once or one after the other, and nothing tells them apart: "
     "they are one participant"
@@ -88,31 +90,30 @@ class Participants(Subject):
         ``before``: only those whose last event has a smaller id, for the next page.
         """
         first = tables.events.alias("first")
-        its = tables.participants.c
         fields: list[ColumnElement[Any]] = [
             tables.traces.c.vhost,
-            its.number,
-            *(its[name] for name in _IDENTITY),
-            its.published,
-            its.seq - its.published,
-            its.interval,
+            _who.number,
+            *(_who[name] for name in _IDENTITY),
+            _who.published,
+            _who.seq - _who.published,
+            _who.interval,
             # Its events are numbered without holes, and retention removes the first ones.
-            its.seq - first.c.seq + 1,
-            its.lamport,
-            its.first_event_id,
-            its.last_event_id,
-            *(its[name] for name in _EVIDENCE),
+            _who.seq - first.c.seq + 1,
+            _who.lamport,
+            _who.first_event_id,
+            _who.last_event_id,
+            *(_who[name] for name in _EVIDENCE),
         ]
         query = (
             select(*fields)
-            .join(tables.traces, tables.traces.c.id == tables.participants.c.trace_id)
-            .join(first, first.c.id == tables.participants.c.first_event_id)
-            .where(tables.participants.c.trace_id == trace_id)
-            .order_by(tables.participants.c.last_event_id.desc())
+            .join(tables.traces, tables.traces.c.id == _who.trace_id)
+            .join(first, first.c.id == _who.first_event_id)
+            .where(_who.trace_id == trace_id)
+            .order_by(_who.last_event_id.desc())
             .limit(limit)
         )
         if before is not None:
-            query = query.where(tables.participants.c.last_event_id < before)
+            query = query.where(_who.last_event_id < before)
         rows = (await connection.execute(query)).all()
         numbers = [row[1] for row in rows]
         through = await _channels(connection, trace_id, numbers)
@@ -142,20 +143,20 @@ async def _programs(
 ) -> defaultdict[int, set[str]]:
     """The processes behind each participant, by what its connections' clients say."""
     found: defaultdict[int, set[str]] = defaultdict(set)
-    who, acts, known = tables.participants.c, tables.channels.c, tables.connections.c
-    its_own = and_(acts.trace_id == who.trace_id, acts.participant == who.number)
+    acts, known = tables.channels.c, tables.connections.c
+    its_own = and_(acts.trace_id == _who.trace_id, acts.participant == _who.number)
     behind = and_(known.name == acts.connection, known.node == acts.node, known.user == acts.user)
     query = (
         select(
-            *(who.number, who.key, who.user, who.place, who.client, known.process),
+            *(_who.number, _who.key, _who.user, _who.place, _who.client, known.process),
             known.client.label("other"),
         )
         .join(tables.channels, its_own)
         .join(tables.connections, behind)
-        .where(who.trace_id == trace_id, known.process.is_not(None))
+        .where(_who.trace_id == trace_id, known.process.is_not(None))
         .distinct()
     )
-    for row in await rows_with(connection, query, who.number, numbers):
+    for row in await rows_with(connection, query, _who.number, numbers):
         # A connection's name is used again: where clients' names decide, by somebody else.
         is_by_name = row.client and row.key == named(row.client, row.user, row.place)
         if not is_by_name or row.other == row.client:

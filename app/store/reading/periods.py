@@ -16,9 +16,11 @@ from model.gaps import Gap
 from model.times import Microseconds
 from spark_jobs.statements import Question, spanned_sql
 
+_gaps = tables.gaps.c
+
 MOST_GAPS = 100
 
-_COLUMNS = [tables.gaps.c[each.name] for each in fields(Gap)]
+_COLUMNS = [_gaps[each.name] for each in fields(Gap)]
 
 
 class Periods(Subject):
@@ -32,11 +34,11 @@ class Periods(Subject):
         until = None if until is None else within(until)
         first = await _end(connection, trace_id, since, until, last=False)
         last = None if first is None else await _end(connection, trace_id, since, until, last=True)
-        met = [tables.gaps.c.trace_id == trace_id, _overlaps(since, until, first, last)]
+        met = [_gaps.trace_id == trace_id, _overlaps(since, until, first, last)]
         query = (
             select(*_COLUMNS)
             .where(*met)
-            .order_by(tables.gaps.c.after_event_id.desc(), tables.gaps.c.id.desc())
+            .order_by(_gaps.after_event_id.desc(), _gaps.id.desc())
             .limit(MOST_GAPS)
         )
         gaps = [Gap(*row) for row in reversed((await connection.execute(query)).all())]
@@ -52,10 +54,9 @@ def _overlaps(
 
     Both, because a gap's times are the service's, and those of events the broker's.
     """
-    its = tables.gaps.c
-    bounds = [] if until is None else [its.since < until]
+    bounds = [] if until is None else [_gaps.since < until]
     if since is not None:
-        bounds.append(or_(its.until.is_(None), its.until > since))
+        bounds.append(or_(_gaps.until.is_(None), _gaps.until > since))
     by_clock = and_(true(), *bounds)
     if first is None or last is None:
         return by_clock

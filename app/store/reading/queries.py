@@ -36,6 +36,9 @@ from app.store.reading.times import ids_between
 from app.stored.reading import DEEP, EventFilter, EventList, EventPage, Histogram, Sort, is_quick
 from model.event import EVERYTHING, Event, Large
 
+_events = tables.events.c
+_traces = tables.traces.c
+
 # SQLite merges at most 500 lists, and a virtual host may have two. Beyond that, several virtual
 # hosts share a list.
 MOST_LISTS = 200
@@ -79,7 +82,7 @@ class _Scope(msgspec.Struct, frozen=True):
         if leads.otherwise is None:
             return [indexed]
         before = self._looked_through(
-            numbers, tables.events.c.id < leads.first, leads.otherwise, *map(has_key, others)
+            numbers, _events.id < leads.first, leads.otherwise, *map(has_key, others)
         )
         since = [each._replace(query=each.query.where(each.id >= leads.first)) for each in indexed]
         return [[before], since]
@@ -88,7 +91,7 @@ class _Scope(msgspec.Struct, frozen=True):
         its = searched_keys.c
         query = (
             select()
-            .join_from(searched_keys, tables.events, tables.events.c.id == its.event_id)
+            .join_from(searched_keys, tables.events, _events.id == its.event_id)
             .where(_in_traces(its.trace_id, numbers), its.key == leads.key)
             .where(*(bound(its.event_id) for bound in self.bounds))
             .where(*self.conditions, *map(has_key, others))
@@ -97,25 +100,24 @@ class _Scope(msgspec.Struct, frozen=True):
 
     def _indexed_by_publish(self, numbers: list[int], leads: Lookup, others: list[Lookup]) -> _Part:
         """The deliveries of which it has a value by their publishes alone."""
-        its, of_events = searched_keys.c, tables.events.c
+        its = searched_keys.c
         # Not by an index of its trace, which SQLite would take for the narrower one.
-        is_of_trace = of_events.trace_id + 0 == its.trace_id
-        is_its_delivery = (of_events.cause_id == its.event_id) & is_of_trace
+        is_of_trace = _events.trace_id + 0 == its.trace_id
+        is_its_delivery = (_events.cause_id == its.event_id) & is_of_trace
         query = (
             select()
             .join_from(searched_keys, tables.events, is_its_delivery)
             .where(_in_traces(its.trace_id, numbers), its.key == leads.key)
-            .where(*(bound(of_events.id) for bound in self.bounds))
-            .where(~has_row(leads, of_events.id), is_as_published())
+            .where(*(bound(_events.id) for bound in self.bounds))
+            .where(~has_row(leads, _events.id), is_as_published())
             .where(*self.conditions, *map(has_key, others))
         )
-        return _Part(query, of_events.id)
+        return _Part(query, _events.id)
 
     def _looked_through(self, numbers: list[int], *more: ColumnElement[bool]) -> _Part:
-        its = tables.events.c
-        bounds = (bound(its.id) for bound in self.bounds)
-        query = select().select_from(tables.events).where(_in_traces(its.trace_id, numbers))
-        return _Part(query.where(*bounds, *self.conditions, *more), its.id)
+        bounds = (bound(_events.id) for bound in self.bounds)
+        query = select().select_from(tables.events).where(_in_traces(_events.trace_id, numbers))
+        return _Part(query.where(*bounds, *self.conditions, *more), _events.id)
 
 
 class Events(Subject):
@@ -233,7 +235,7 @@ class Events(Subject):
     @reads
     async def last_id(self, connection: AsyncConnection) -> int:
         """The newest event's id across all virtual hosts; 0 before the first."""
-        newest = await connection.execute(select(func.max(tables.traces.c.last_event_id)))
+        newest = await connection.execute(select(func.max(_traces.last_event_id)))
         return int(newest.scalar_one() or 0)
 
 
@@ -248,11 +250,11 @@ def _lane(
 async def _scope(
     connection: AsyncConnection, dialect: Dialect, asked: EventFilter, after: int | None = None
 ) -> _Scope:
-    query = select(tables.traces.c.id, tables.traces.c.events)
+    query = select(_traces.id, _traces.events)
     if asked.visible is not None:
-        query = query.where(tables.traces.c.vhost.in_(sorted(asked.visible)))
+        query = query.where(_traces.vhost.in_(sorted(asked.visible)))
     if after is not None:
-        query = query.where(tables.traces.c.last_event_id > within(after))
+        query = query.where(_traces.last_event_id > within(after))
     found = (await connection.execute(query)).all()
     narrowed = conditions(asked, dialect)
     indexed = await keys.indexed(connection) if asked.named else {}
@@ -294,8 +296,8 @@ async def ids_that_fit(
     """Return those of some ids whose events a filter asks for, whatever their virtual hosts."""
     indexed = await keys.indexed(connection) if asked.named else {}
     by_index, by_event = lookups(asked, dialect, indexed)
-    query = select(tables.events.c.id).where(
-        tables.events.c.id.in_(ids), *conditions(asked, dialect), *by_event, *map(has_key, by_index)
+    query = select(_events.id).where(
+        _events.id.in_(ids), *conditions(asked, dialect), *by_event, *map(has_key, by_index)
     )
     return set((await connection.execute(query)).scalars())
 
@@ -341,11 +343,9 @@ async def _ids_without_holes(
 
     If there are as many ids from the first to the last as there are events, all are theirs.
     """
-    oldest = select(func.min(tables.events.c.id)).where(
-        tables.events.c.trace_id == tables.traces.c.id
-    )
-    query = select(oldest.scalar_subquery(), tables.traces.c.last_event_id).where(
-        tables.traces.c.id.in_(scope.traces), tables.traces.c.events > 0
+    oldest = select(func.min(_events.id)).where(_events.trace_id == _traces.id)
+    query = select(oldest.scalar_subquery(), _traces.last_event_id).where(
+        _traces.id.in_(scope.traces), _traces.events > 0
     )
     found = (await connection.execute(query)).all()
     first, last = min(row[0] for row in found), max(row[1] for row in found)
@@ -388,7 +388,7 @@ def _merged(
     """A query for ids in order, and what they are ordered by."""
     lists = []
     for query, event_id, turn in parts:
-        key = event_id if sort is Sort.id else tables.events.c[sort]
+        key = event_id if sort is Sort.id else _events[sort]
         columns = query.add_columns(event_id.label("id"), key.label("key"))
         if turn is not None and key is event_id:  # so no more is read than the list takes
             columns = columns.order_by(turn if descending else turn.desc())

@@ -12,19 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import (
-    Boolean,
-    Select,
-    bindparam,
-    cast,
-    delete,
-    func,
-    literal,
-    null,
-    select,
-    union_all,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
@@ -103,7 +91,7 @@ class Spans(Subject):
     async def oldest_event(self, connection: AsyncConnection) -> int | None:
         """About when the oldest stored event was recorded (µs), None if there is none."""
         its = tables.blocks.c
-        query = select(its.earliest).order_by(its.number).limit(1)
+        query = sa.select(its.earliest).order_by(its.number).limit(1)
         found: int | None = (await connection.execute(query)).scalar_one_or_none()
         return found
 
@@ -125,7 +113,7 @@ class Spans(Subject):
         alone = True
         if event.cause is not None:
             its = tables.events.c
-            others = select(its.id).where(its.cause_id == message).limit(2)
+            others = sa.select(its.id).where(its.cause_id == message).limit(2)
             alone = len((await connection.execute(others)).all()) == 1
         consumed = (await _consumed(connection, [context])).get(context, [])
         return [*dict.fromkeys(one for one, whose in consumed if alone or whose == event.id)]
@@ -172,7 +160,7 @@ class Spans(Subject):
     async def _known(
         self, connection: AsyncConnection, contexts: Collection[bytes]
     ) -> frozenset[bytes]:
-        query = select(_spans.context)
+        query = sa.select(_spans.context)
         return frozenset(
             row.context for row in await rows_with(connection, query, _spans.context, contexts)
         )
@@ -238,9 +226,9 @@ class Spans(Subject):
         handled = [each.handled for each in found if each.handled is not None]
         if handled:
             await connection.execute(
-                update(tables.spans)
-                .where(_spans.context == bindparam("consumer"), _spans.delivery_id.is_(None))
-                .values(delivery_id=bindparam("delivery")),
+                sa.update(tables.spans)
+                .where(_spans.context == sa.bindparam("consumer"), _spans.delivery_id.is_(None))
+                .values(delivery_id=sa.bindparam("delivery")),
                 [{"consumer": span, "delivery": event} for span, event in sorted(handled)],
             )
         done.add(outcomes)
@@ -250,28 +238,28 @@ class Spans(Subject):
     @writes
     async def _note_seen(self, connection: AsyncConnection, contexts: list[bytes]) -> None:
         await connection.execute(
-            update(tables.spans).where(_spans.context.in_(contexts)).values(is_new=False)
+            sa.update(tables.spans).where(_spans.context.in_(contexts)).values(is_new=False)
         )
 
     @writes
     async def _prune_some(
         self, connection: AsyncConnection, older_than: int | None, keep: int
     ) -> int:
-        newest = select(_spans.ended_at).order_by(_spans.ended_at.desc()).offset(keep).limit(1)
+        newest = sa.select(_spans.ended_at).order_by(_spans.ended_at.desc()).offset(keep).limit(1)
         excess = (await connection.execute(newest)).scalar_one_or_none()
         bounds = [each for each in (older_than, excess and excess + 1) if each is not None]
         if not bounds:
             return 0
         query = (
-            select(_spans.context)
+            sa.select(_spans.context)
             .where(_spans.ended_at < max(bounds))
             .order_by(_spans.ended_at)
             .limit(PRUNED)
         )
         going = [*(await connection.execute(query)).scalars()]
         for some in chunks(going):
-            await connection.execute(delete(tables.span_links).where(_links.context.in_(some)))
-            await connection.execute(delete(tables.spans).where(_spans.context.in_(some)))
+            await connection.execute(sa.delete(tables.span_links).where(_links.context.in_(some)))
+            await connection.execute(sa.delete(tables.spans).where(_spans.context.in_(some)))
         return len(going)
 
     @writes
@@ -281,7 +269,7 @@ class Spans(Subject):
         """(the last of some late links, how many of them stay); None if there were none."""
         effect, cause = after
         query = (
-            select(_late.effect_id, _late.cause_id)
+            sa.select(_late.effect_id, _late.cause_id)
             .where(_late.trace_id == trace_id, _late.effect_id >= effect)
             .where((_late.effect_id > effect) | (_late.cause_id > cause))
             .order_by(_late.effect_id, _late.cause_id)
@@ -294,10 +282,10 @@ class Spans(Subject):
         known = [pair for pair in pairs if pair not in late]
         if known:
             await connection.execute(
-                delete(tables.late_edges).where(
+                sa.delete(tables.late_edges).where(
                     _late.trace_id == trace_id,
-                    _late.effect_id == bindparam("effect"),
-                    _late.cause_id == bindparam("cause"),
+                    _late.effect_id == sa.bindparam("effect"),
+                    _late.cause_id == sa.bindparam("cause"),
                 ),
                 [{"effect": effect, "cause": cause} for effect, cause in known],
             )
@@ -314,7 +302,7 @@ async def handled_by(
     messages: dict[bytes, int] = {}
     copied: set[bytes] = set()
     for some in chunks([*deliveries]):
-        query = select(_contexts.context, _contexts.event_id).where(
+        query = sa.select(_contexts.context, _contexts.event_id).where(
             _contexts.trace_id == trace_id, _contexts.event_id.in_(some)
         )
         for context, event in await connection.execute(query):
@@ -356,35 +344,35 @@ async def _consumed(
     return found
 
 
-def _consumers_of(contexts: Sequence[bytes]) -> Select[Any]:
+def _consumers_of(contexts: Sequence[bytes]) -> sa.Select[Any]:
     """The consumers' spans with one of these contexts as their parent, or with a link to it."""
     columns = (_spans.started_at, _spans.ended_at, _spans.service, _spans.delivery_id)
     is_consumer = _spans.kind == int(SpanKind.consumer)
-    children = select(
+    children = sa.select(
         *columns,
         _spans.is_remote,
         _spans.parent.label("sent"),
-        literal(0).label("linked"),
-        cast(null(), Boolean).label("link_is_remote"),
+        sa.literal(0).label("linked"),
+        sa.cast(sa.null(), sa.Boolean).label("link_is_remote"),
     ).where(_spans.parent.in_(contexts), is_consumer)
     linked = (
-        select(*columns, _spans.is_remote, _links.linked, literal(1), _links.is_remote)
+        sa.select(*columns, _spans.is_remote, _links.linked, sa.literal(1), _links.is_remote)
         .join_from(tables.span_links, tables.spans, _spans.context == _links.context)
         .where(_links.linked.in_(contexts), is_consumer)
     )
-    both = union_all(children, linked).subquery()
+    both = sa.union_all(children, linked).subquery()
     most = MOST_HANDLED * len(contexts)
-    return select(both).order_by(both.c.started_at, both.c.ended_at).limit(most)
+    return sa.select(both).order_by(both.c.started_at, both.c.ended_at).limit(most)
 
 
 async def _still_there(connection: AsyncConnection, trace_id: int, found: list[Lead]) -> list[Lead]:
     """Without what retention has removed since it was read; its row is locked now."""
     ids = [each.row.event_id for each in found]
-    here = select(_contexts.event_id).where(
+    here = sa.select(_contexts.event_id).where(
         _contexts.trace_id == trace_id, _contexts.event_id.in_(ids)
     )
     left = {*(await connection.execute(here)).scalars()}
-    first = select(func.min(tables.events.c.id)).where(tables.events.c.trace_id == trace_id)
+    first = sa.select(sa.func.min(tables.events.c.id)).where(tables.events.c.trace_id == trace_id)
     least = (await connection.execute(first)).scalar_one() or 0
     kept = []
     for each in found:
@@ -402,7 +390,7 @@ async def _note_waiting(connection: AsyncConnection, trace_id: int, found: Itera
     other: list[Lead] = []
     for each in found:
         (same if each.waits_for == each.row.waits_for else other).append(each)
-    its = update(tables.traceparents).where(_contexts.trace_id == trace_id)
+    its = sa.update(tables.traceparents).where(_contexts.trace_id == trace_id)
     if same:
         await connection.execute(
             its.where(_contexts.event_id.in_([each.row.event_id for each in same])).values(
@@ -411,8 +399,8 @@ async def _note_waiting(connection: AsyncConnection, trace_id: int, found: Itera
         )
     if other:
         await connection.execute(
-            its.where(_contexts.event_id == bindparam("of")).values(
-                is_new=False, waits_for=bindparam("span")
+            its.where(_contexts.event_id == sa.bindparam("of")).values(
+                is_new=False, waits_for=sa.bindparam("span")
             ),
             [{"of": each.row.event_id, "span": each.waits_for} for each in other],
         )
