@@ -177,11 +177,14 @@ core_join(PyObject *module, PyObject *const *args, Py_ssize_t count)
     return join_bytes(args[0], args[1]);
 }
 
-/* A stamp's packed event component, made first where it is held as a tree. */
+/* A stamp's packed event component, made first where it is held as a tree; or that itself. */
 static PyObject *
 packed_of(PyObject *stamp)
 {
-    PyObject *data = PyObject_GetAttr(stamp, packed_name);
+    PyObject *data;
+    if (PyBytes_CheckExact(stamp))
+        return Py_NewRef(stamp);
+    data = PyObject_GetAttr(stamp, packed_name);
     if (data == Py_None) {
         Py_DECREF(data);
         data = PyObject_GetAttr(stamp, pack_name);

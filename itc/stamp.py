@@ -180,13 +180,13 @@ def unpack(data: Buffer, interval: str | None = None) -> Stamp:
     return Stamp(owned, unpack_tree(packed))
 
 
-def receive(stamp: Stamp, *others: Stamp) -> tuple[Stamp, int, bytes]:
+def receive(stamp: Stamp, *others: Stamp | bytes) -> tuple[Stamp, int, bytes]:
     """The stamp after an event that follows from the others, its height, and its packed form.
 
     What a participant does for each event, at once: the paper's receive, as `Stamp.join` with what
-    `Stamp.peek` gives of each and then `Stamp.event`; with no others an event alone. The height is
-    that of the stamp's interval, the bytes are what `pack` gives. Raises AnonymousError unless the
-    stamp owns exactly one interval.
+    `Stamp.peek` gives of each and then `Stamp.event`; with no others an event alone. Others may be
+    packed. The height is that of the stamp's interval, the bytes are what `pack` gives. Raises
+    AnonymousError unless the stamp owns exactly one interval.
     """
     if core is not None:
         try:
@@ -196,13 +196,13 @@ def receive(stamp: Stamp, *others: Stamp) -> tuple[Stamp, int, bytes]:
     return _receive(stamp, *others)
 
 
-def _receive(stamp: Stamp, *others: Stamp) -> tuple[Stamp, int, bytes]:
+def _receive(stamp: Stamp, *others: Stamp | bytes) -> tuple[Stamp, int, bytes]:
     interval = stamp.interval
     if interval is None:
         raise AnonymousError("only the owner of exactly one interval receives")
     tree = stamp._event
     for other in others:
-        tree = events.join(tree, other._event)
+        tree = events.join(tree, unpack_tree(other) if isinstance(other, bytes) else other._event)
     tree = events.raise_interval(tree, interval)
     after = Stamp(interval, tree)
     return after, events.height_at(tree, interval), after.packed

@@ -443,8 +443,8 @@ fifo_values(Fifo *fifo, PyObject *unused)
  * app/tracker/links/memory.py does what is rare. */
 
 /* What an event is asked for. */
-enum { KEYS, REFERENCE, WAITING, STAMP, WORDS };
-static const char *const SPELLED[WORDS] = {"keys", "reference", "waiting", "_stamp"};
+enum { KEYS, WORDS };
+static const char *const SPELLED[WORDS] = {"keys"};
 
 typedef struct {
     PyObject *words[WORDS];
@@ -454,23 +454,6 @@ static PyObject *const *
 words_of(Fifo *fifo)
 {
     return ((State *)PyType_GetModuleState(Py_TYPE(fifo)))->words;
-}
-
-/* Leaves the clock of an event to rest that nobody waits for, as `Reference.rest` does. */
-static int
-rest(PyObject *const *words, PyObject *event)
-{
-    PyObject *reference = PyObject_GetAttr(event, words[REFERENCE]), *waiting;
-    int failed = 1, is_awaited;
-    if (reference == NULL)
-        return -1;
-    waiting = PyObject_GetAttr(reference, words[WAITING]);
-    is_awaited = waiting == NULL ? -1 : PyObject_IsTrue(waiting);
-    Py_XDECREF(waiting);
-    if (is_awaited >= 0)
-        failed = !is_awaited && PyObject_SetAttr(reference, words[STAMP], Py_None) < 0;
-    Py_DECREF(reference);
-    return failed ? -1 : 0;
 }
 
 /* Adds an event. Returns 1 if it is left out, as one of its keys has that many already. */
@@ -491,47 +474,24 @@ add_unless_crowded(Fifo *fifo, PyObject *event, long long number, size_t many)
     return most == 0 ? -1 : most > many;
 }
 
-/* Takes one event in: the oldest makes room where there are more than `most`, and the clock of the
- * one that is `recent` older is left to rest. Returns 1 if it is left out. */
-static int
-take_in(Fifo *fifo, PyObject *event, long long number, size_t most, size_t many, long long recent)
-{
-    int is_left_out = add_unless_crowded(fifo, event, number, many), failed;
-    const Entry *entry;
-    PyObject *aged;
-    if (is_left_out != 0)
-        return is_left_out;
-    if (fifo->count > most)
-        Py_DECREF(taken(fifo, fifo->oldest));
-    entry = numbered(fifo, number - recent);
-    if (entry == NULL)
-        return 0;
-    aged = Py_NewRef(entry->value);
-    failed = rest(words_of(fifo), aged) < 0;
-    Py_DECREF(aged);
-    return failed ? -1 : 0;
-}
-
 PyDoc_STRVAR(take_in_doc,
-             "take_in(events, number, most, many, recent): add events in their order, numbered from\n"
-             "there on; the oldest make room where there are more than most, and the clock of what\n"
-             "is recent numbers older is left to rest. Returns how many were added, up to one of a\n"
-             "key that has many already.");
+             "take_in(events, number, most, many): add events in their order, numbered from there\n"
+             "on; the oldest make room where there are more than most. Returns how many were added,\n"
+             "up to one of a key that has many already.");
 
 static PyObject *
 fifo_take_in(Fifo *fifo, PyObject *const *args, Py_ssize_t count)
 {
-    long long number, recent;
+    long long number;
     Py_ssize_t most, many, i;
     int is_left_out = 0;
-    if (count != 5 || !PyList_CheckExact(args[0])) {
-        PyErr_SetString(PyExc_TypeError, "take_in takes a list of events and four numbers");
+    if (count != 4 || !PyList_CheckExact(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "take_in takes a list of events and three numbers");
         return NULL;
     }
     number = PyLong_AsLongLong(args[1]);
     most = PyLong_AsSsize_t(args[2]);
     many = PyLong_AsSsize_t(args[3]);
-    recent = PyLong_AsLongLong(args[4]);
     if (PyErr_Occurred())
         return NULL;
     if (most < 0 || many < 0) {
@@ -540,7 +500,9 @@ fifo_take_in(Fifo *fifo, PyObject *const *args, Py_ssize_t count)
     }
     for (i = 0; i < PyList_GET_SIZE(args[0]); i++) {
         PyObject *event = Py_NewRef(PyList_GET_ITEM(args[0], i));
-        is_left_out = take_in(fifo, event, number + i, (size_t)most, (size_t)many, recent);
+        is_left_out = add_unless_crowded(fifo, event, number + i, (size_t)many);
+        if (is_left_out == 0 && fifo->count > (size_t)most)
+            Py_DECREF(taken(fifo, fifo->oldest));
         Py_DECREF(event);
         if (is_left_out != 0)
             break;

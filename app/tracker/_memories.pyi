@@ -49,11 +49,8 @@ class KeyedFifo(Generic[Key, Value]):
     def values(self) -> list[Value]:
         """Return all values, oldest first."""
 
-    def take_in(
-        self, events: list[Value], number: int, most: int, many: int, recent: int, /
-    ) -> int:
+    def take_in(self, events: list[Value], number: int, most: int, many: int, /) -> int:
         """Add events in their order, numbered from there on; the oldest make room.
 
-        The clock of what is ``recent`` numbers older is left to rest. Returns how many were added,
-        up to one of a key that ``many`` have already.
+        Returns how many were added, up to one of a key that ``many`` have already.
         """

@@ -12,38 +12,25 @@ from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.links.origins import TraceRule
 from app.tracker.links.rule import Rule
 from app.tracker.records import Channel, Record
-from itc import Stamp, unpack
+from itc import Stamp
 from model.deaths import LossWord
 from model.words import EdgeKind, Match, Way
 
 
 class Reference(msgspec.Struct, eq=False, gc=False):
-    """A stored event as others refer to it: its id, its clock, its Lamport time.
+    """A stored event as others refer to it: its clock, packed, its Lamport time, its id.
 
     The id is None until the store has given one: ids are dealt out inside the transaction that
     stores the batch, so that over all virtual hosts id order is commit order and a reader that
     has seen id n never finds a smaller one later. The store fills it in; nobody else does.
-    ``packed`` is the clock as it is stored. ``waiting`` counts the copies that nobody was handed
-    yet. ``names`` are what its message says to whoever is handed it, None where they are to read it
+    ``names`` are what its message says to whoever is handed it, None where they are to read it
     themselves.
-
-    A clock that is likely to be joined is held as a stamp too. Compiled that is hardly more. In
-    Python it is a tree, which shares most of its nodes with those of its time: with 1,000
-    participants 15.6 KB among others of its time, 140 KB alone, 1.2 KB packed, 0.36 ms to unpack.
-    So a clock that is not likely to be joined is left to `rest`, packed alone.
     """
 
-    _stamp: Stamp | None  # None where it rests
     packed: bytes
     lamport: int
     id: int | None = None
-    waiting: int = 0
     names: Names | None = None
-
-    @property
-    def stamp(self) -> Stamp:
-        """The clock as it is at hand, whether or not it still owns something."""
-        return unpack(self.packed) if self._stamp is None else self._stamp
 
     @property
     def identity(self) -> int:
@@ -53,11 +40,7 @@ class Reference(msgspec.Struct, eq=False, gc=False):
     @property
     def clock(self) -> Stamp:
         """The clock that whoever is handed this event's message learns."""
-        return self.stamp.peek()
-
-    def rest(self) -> None:
-        """Hold the clock packed alone from now on."""
-        self._stamp = None
+        return Stamp(None, self.packed)  # compiled, it is joined as it is
 
 
 class Edge(msgspec.Struct, frozen=True, gc=False):

@@ -266,6 +266,8 @@ def dead_in(deliver: Deliver) -> tuple[list[str], str]:
 def has_broker_headers(record: Record) -> bool:
     """Tell whether a message has headers that may be otherwise at its next hand-over."""
     headers = record.properties.get("headers")
+    if not headers:
+        return False
     return isinstance(headers, dict) and not BROKER_HEADERS.isdisjoint(headers)
 
 

@@ -69,13 +69,10 @@ _ROUTED, _REDELIVERED, _DEAD_LETTERED = Match.routed, Match.redelivered, Match.d
 _RETURNED, _REJECTED = EdgeKind.returned, EdgeKind.rejected
 _OVERFLOW, _CANDIDATE = EdgeKind.overflow, EdgeKind.candidate
 _UNMATCHED = Matched(Match.unmatched)
-_NOBODYS = Reference(None, b"", 0)
+_NOBODYS = Reference(b"", 0)
 
 # How far a redelivery looks back among equal messages: enough for any sensible prefetch.
 LOOK_BACK = 64
-
-# Most of what comes back does so before this many others were handed over.
-RECENT_HANDOVERS = 1_000
 
 # How many copies that are too old make room for one publish, beside those that are too many.
 AGED_AT_ONCE = 100
@@ -102,10 +99,6 @@ LONG_EXPIRED = 60_000_000
 
 LONGEST = 12  # digits of a time in ms
 MAXLEN = "maxlen"  # why something died that was pushed out of a queue
-
-# A copy with this many newer ones is in a queue that nobody empties. It may still be handed over,
-# so clocks are packed only from the number on at which trees would take hundreds of megabytes.
-RECENT_COPIES = 20_000
 
 
 class _Holding(msgspec.Struct, gc=False):
@@ -214,6 +207,7 @@ class Matcher:
         self._removed: list[int] = []
         self.copies_dropped = 0
         self._dropped_until = 0  # when the newest of them was recorded
+        self._ages_at = 0  # until then no copy is too old
         self._forgotten: set[str] = set()  # the queues of copies that were dropped
         self._forgot_before = False  # nobody knows any more in which
         # Of streams, where readers come to the same messages: those of which it was not clear
@@ -252,7 +246,6 @@ class Matcher:
         self._forgot_before = self.copies_dropped > 0
         for copy in copies:
             self._wait(copy)
-            copy.cause.waiting += 1
             state = self._queues.get(copy.queue) or self._queue(copy.queue, copy.number)
             state.before, state.newest = state.newest, copy.number
             state.waiting += 1
@@ -282,7 +275,6 @@ class Matcher:
         queues = publish.routed_queues
         if not self._takes.is_all:
             queues = tuple(filter(self._takes.deliveries, queues))
-        cause.waiting += len(queues)
         if publish.exchange or not publish.routed_queues:
             self._note_kept(mark[:BYTES], cause)
         expires = 0 if "expiration" not in publish.properties else _expires(publish, now)
@@ -304,14 +296,8 @@ class Matcher:
                 del pushers[next(iter(pushers))]
                 state.is_crowded = True
             number += 1
-            aged = copies.get(number - RECENT_COPIES)
-            if aged is not None:
-                aged.cause.rest()
         self._next_copy = number
-        oldest = copies.oldest()
-        if oldest is not None and (
-            now - oldest.recorded_at > self._copy_age or len(copies) > self._most_copies
-        ):
+        if now > self._ages_at or len(copies) > self._most_copies:
             self._drop_excess(now, len(queues) + AGED_AT_ONCE)
 
     def places(self, deliver: Deliver, mark: bytes) -> list[Place]:
@@ -386,7 +372,6 @@ class Matcher:
                 or self._unmatched(deliver)
             )
         cause, number = copy.cause, copy.number
-        cause.waiting -= 1
         if number < self._stored:
             self._removed.append(number)
         state = self._queues.get(copy.queue)
@@ -404,7 +389,6 @@ class Matcher:
         """Remember the delivery that was asked about last; the oldest one makes room."""
         holding, handovers, number = self._holding, self._handovers, self._next_handover
         holding.delivery, holding.participant = delivery, participant
-        delivery.rest()  # its clock is rarely asked for
         if holding.candidates == 0 and holding.cause is _NOBODYS:
             holding.cause = delivery
         if holding.has_brought:
@@ -414,9 +398,6 @@ class Matcher:
             self._next_handover = number + 1
         if len(handovers) > self._most_handovers:
             handovers.take_oldest()
-        aged = handovers.get(number + 1 - RECENT_HANDOVERS)
-        if aged is not None and not aged.cause.waiting:
-            aged.cause.rest()
 
     def causes(self) -> Iterator[Reference]:
         """Every publish that a later delivery may come from, some of them several times."""
@@ -921,7 +902,6 @@ class Matcher:
 
     def _left(self, copy: PendingCopy) -> None:
         """Note that a copy was taken."""
-        copy.cause.waiting -= 1
         number = copy.number
         if number < self._stored:
             self._removed.append(number)
@@ -936,9 +916,8 @@ class Matcher:
     def _drop_excess(self, now: int, most: int) -> None:
         for _ in range(most):
             copy = self._copies.oldest()
-            if copy is None:
-                return
-            if len(self._copies) <= self._most_copies and now - copy.recorded_at <= self._copy_age:
+            self._ages_at = self._copy_age + (now if copy is None else copy.recorded_at)
+            if copy is None or (len(self._copies) <= self._most_copies and now <= self._ages_at):
                 return
             self._copies.take_oldest()
             self._left(copy)

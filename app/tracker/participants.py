@@ -79,16 +79,16 @@ class Participant:
             stamp, self.height, packed = receive(self.stamp)
         elif len(joined) == 1:
             only = joined[0]
-            stamp, self.height, packed = receive(self.stamp, only.stamp)
+            stamp, self.height, packed = receive(self.stamp, only.packed)
             if only.lamport > lamport:
                 lamport = only.lamport
         else:
-            stamp, self.height, packed = receive(self.stamp, *[each.stamp for each in joined])
+            stamp, self.height, packed = receive(self.stamp, *[each.packed for each in joined])
             lamport = max(lamport, *[each.lamport for each in joined])
         self.stamp = stamp
         self.seq += 1
         self.lamport = lamport = lamport + 1
-        self.last = reference = Reference(stamp, packed, lamport)
+        self.last = reference = Reference(packed, lamport)
         return reference
 
     @property
@@ -145,7 +145,7 @@ class Participant:
         self.lamport, self.height = state.lamport, state.height
         self.reactions, self.explained = state.reactions, state.explained
         self.known, self.missed, self.hidden = state.known, state.missed, state.hidden
-        self.last = Reference(stamp, pack(stamp), state.lamport, last_event_id)
+        self.last = Reference(pack(stamp), state.lamport, last_event_id)
         return self
 
 

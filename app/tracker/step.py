@@ -87,7 +87,8 @@ class Steps:
                     reference,
                     message,
                     record.queue,
-                    again=again,
+                    0,
+                    again,
                 )
             )
         if type(record) is Publish:

@@ -98,7 +98,7 @@ class TestSideBySide(SideBySide.TestCase):
 
 def event(*keys):
     """An event that others may name."""
-    return NamedEvent(keys, False, 1, 1, "", 1, Reference(Value(), b"", 1), None)
+    return NamedEvent(keys, False, 1, 1, "", 1, Reference(b"", 1), None)
 
 
 @pytest.fixture(params=["compiled", "Python"])
@@ -153,12 +153,12 @@ def test_what_is_under_several_keys_is_taken_by_any_of_them(queue):
         lambda queue: queue.newest(b"a", "1"),
         lambda queue: queue.newest(b"a"),
         lambda queue: queue.newest(1, 1),
-        lambda queue: queue.take_in([event(b"b")], 1, 9, 9),
-        lambda queue: queue.take_in((event(b"b"),), 1, 9, 9, 1),
-        lambda queue: queue.take_in([event(b"b")], "1", 9, 9, 1),
-        lambda queue: queue.take_in([event(b"b")], 1, 2**63, 9, 1),
-        lambda queue: queue.take_in([event(1)], 1, 9, 9, 1),
-        lambda queue: queue.take_in([SimpleNamespace(keys=[b"b"])], 1, 9, 9, 1),
+        lambda queue: queue.take_in([event(b"b")], 1, 9),
+        lambda queue: queue.take_in((event(b"b"),), 1, 9, 9),
+        lambda queue: queue.take_in([event(b"b")], "1", 9, 9),
+        lambda queue: queue.take_in([event(b"b")], 1, 2**63, 9),
+        lambda queue: queue.take_in([event(1)], 1, 9, 9),
+        lambda queue: queue.take_in([SimpleNamespace(keys=[b"b"])], 1, 9, 9),
     ],
 )
 def test_invalid_arguments_are_refused_and_change_nothing(wrong):
@@ -193,10 +193,10 @@ def test_references_are_given_up_with_the_value(queue):
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda queue: queue.take_in([Value()], 1, 9, 9, 1),
-        lambda queue: queue.take_in([event()], 1, 9, 9, 1),
-        lambda queue: queue.take_in([event(b"b")], 1, -1, 9, 1),
-        lambda queue: queue.take_in([event(b"b")], 1, 9, -1, 1),
+        lambda queue: queue.take_in([Value()], 1, 9, 9),
+        lambda queue: queue.take_in([event()], 1, 9, 9),
+        lambda queue: queue.take_in([event(b"b")], 1, -1, 9),
+        lambda queue: queue.take_in([event(b"b")], 1, 9, -1),
     ],
 )
 def test_what_is_no_event_is_refused_and_changes_nothing(wrong):
@@ -210,10 +210,9 @@ def test_what_is_no_event_is_refused_and_changes_nothing(wrong):
 def test_events_are_taken_in_up_to_one_of_a_key_that_many_have():
     queue = memories.KeyedFifo()
     events = [event(b"a", b"b"), event(b"c"), event(b"b", b"d"), event(b"b"), event(b"e")]
-    assert queue.take_in(events, 1, 9, 2, 2) == 3
+    assert queue.take_in(events, 1, 9, 2) == 3
     assert (queue.values(), queue.count(b"b")) == (events[:3], 2)
-    assert [each.reference._stamp is None for each in events] == [True, *[False] * 4]
-    assert queue.take_in(events[4:], 4, 2, 2, 2) == 1
+    assert queue.take_in(events[4:], 4, 2, 2) == 1
     assert (queue.take_oldest(), queue.values()) == (
         events[1],
         [events[2], events[4]][:1] + events[4:],
@@ -260,10 +259,10 @@ def test_nothing_is_leaked():
             queue.keys(), queue.values(), queue.since(90), queue.newest(("q", bytes(16)), 5)
             named = memories.KeyedFifo()
             events = [event(bytes([number % 30]), b"a") for number in range(100)]
-            assert named.take_in(events, 1, 100, 60, 10) == 60
-            assert named.take_in(events[60:], 61, 50, 99, 10) == 40
+            assert named.take_in(events, 1, 100, 60) == 60
+            assert named.take_in(events[60:], 61, 50, 99) == 40
             with suppress(AttributeError):
-                named.take_in([event(b"c"), Value()], 101, 50, 60, 10)
+                named.take_in([event(b"c"), Value()], 101, 50, 60)
         del queue
         gc.collect()
         return tracemalloc.get_traced_memory()[0]

@@ -41,7 +41,7 @@ def test_events_of_a_key_are_the_same_among_few_and_among_many(
                 known = [each for each in known if (each.reference.id or 0) >= step]
                 continue
             (keys, participant), is_delivery = step
-            reference = Reference(None, b"\0\0", event_id, event_id)
+            reference = Reference(b"\0\0", event_id, event_id)
             event = NamedEvent(keys, is_delivery, participant, 1, "", event_id, reference, None)
             remembered.note(event)
             known = [*known, event][-MOST:]
@@ -70,16 +70,14 @@ _Asked: TypeAlias = bytes | None
     st.lists(st.tuples(_event, st.booleans(), _asked), max_size=60),
     st.integers(1, 2 * MOST),
     st.integers(1, MOST),
-    st.integers(1, MOST),
 )
 @settings(deadline=None)
 def test_events_of_a_key_are_the_same_however_many_were_noted_since_somebody_asked(
     steps: list[tuple[tuple[tuple[bytes, ...], int], bool, _Asked]],
     at_once: int,
-    recent: int,
     few: int,
 ) -> None:
-    _ask_now_and_then(steps, at_once, recent, few)
+    _ask_now_and_then(steps, at_once, few)
 
 
 def test_events_of_a_key_are_the_same_in_long_runs() -> None:
@@ -95,23 +93,21 @@ def test_events_of_a_key_are_the_same_in_long_runs() -> None:
             for _ in range(chance.choice((MOST, MOST + 1, 60)))
         ]
         few = chance.choice((FEW, MOST))  # or no key has more
-        at_once, recent = chance.randint(1, 7), chance.randint(1, 9)
-        _ask_now_and_then(steps, at_once, recent, few)
+        at_once = chance.randint(1, 7)
+        _ask_now_and_then(steps, at_once, few)
 
 
 def _ask_now_and_then(
     steps: Sequence[tuple[tuple[tuple[bytes, ...], int], bool, _Asked]],
     at_once: int,
-    recent: int,
     few: int,
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(memory, "LOOK_BACK", few)
         patched.setattr(memory, "AT_ONCE", at_once)
-        patched.setattr(memory, "RECENT", recent)
         remembered, known = LinkMemory(MOST), list[NamedEvent]()
         for event_id, ((keys, participant), is_delivery, asked) in enumerate(steps, 1):
-            reference = Reference(SEED, b"\0\0", event_id, event_id)
+            reference = Reference(b"\0\0", event_id, event_id)
             event = NamedEvent(keys, is_delivery, participant, 1, "", event_id, reference, None)
             remembered.note(event)
             known = [*known, event][-MOST:]
@@ -122,28 +118,6 @@ def _ask_now_and_then(
         _compare(remembered, known, few)
         remembered.forget_before(0)  # which looks at all
         assert remembered.has_forgotten == (len(steps) > MOST)
-        assert [each.reference._stamp is None for each in known] == [
-            *([True] * max(0, len(known) - recent)),
-            *([False] * min(recent, len(known))),
-        ]
-
-
-@pytest.mark.parametrize("is_waited_for", [False, True])
-@pytest.mark.parametrize("is_asked", [False, True])
-def test_clocks_rest_that_are_old_and_not_waited_for(is_asked: bool, is_waited_for: bool) -> None:
-    remembered, references = LinkMemory(5_000), list[Reference]()
-    for number in range(4_000):
-        reference = Reference(SEED, b"\0\0", 1, number, waiting=int(is_waited_for))
-        key = number.to_bytes(16, "big")
-        remembered.note(NamedEvent((key,), False, 1, 1, "", number, reference, None))
-        references.append(reference)
-        if is_asked:
-            (found,) = remembered.newest(key)
-            assert found.reference is reference
-    resting = [reference._stamp is None for reference in references]
-    assert not any(resting[-memory.RECENT :])
-    assert all(resting[: -2 * memory.RECENT]) is not is_waited_for
-    assert any(resting) is not is_waited_for
 
 
 # Which keys an event has, and of which message it is: one of two that are at hand, of two that were
@@ -160,7 +134,7 @@ def test_a_key_is_ambiguous_as_long_as_events_of_several_messages_are_remembered
         patched.setattr(memory, "LOOK_BACK", few)
         patched.setattr(memory, "AT_ONCE", at_once)
         remembered, known = LinkMemory(MOST), list[tuple[tuple[bytes, ...], int]]()
-        at_hand = [Reference(None, b"", 1), Reference(None, b"", 1)]
+        at_hand = [Reference(b"", 1), Reference(b"", 1)]
         for event_id, (keys, told) in enumerate(steps, 1):
             message: Reference | int | None = None
             if told < 2:
@@ -170,10 +144,10 @@ def test_a_key_is_ambiguous_as_long_as_events_of_several_messages_are_remembered
                 )  # as it is stored
             elif told < 6:
                 which = told // 2 + 1
-                message = which + 1 if told % 2 else Reference(None, b"", 1, which + 1)
+                message = which + 1 if told % 2 else Reference(b"", 1, which + 1)
             else:
                 which = 100 + event_id
-            reference = Reference(None, b"", event_id, 100 + event_id)
+            reference = Reference(b"", event_id, 100 + event_id)
             remembered.note(NamedEvent(keys, True, 1, 1, "", event_id, reference, message))
             known = [*known, (keys, which)][-MOST:]
             for key in KEYS:

@@ -95,6 +95,8 @@ def test_broken_bytes_are_left_to_python(broken):
         lambda: core.receive(sound, owner),
         lambda: core.receive(sound, owner, sound),
         lambda: core.receive(owner, sound),
+        lambda: core.receive(sound, broken),
+        lambda: core.receive(sound, broken, sound),
     ):
         with pytest.raises(OverflowError):
             call()
@@ -102,6 +104,7 @@ def test_broken_bytes_are_left_to_python(broken):
         lambda: unpack(broken),
         lambda: receive(owner),
         lambda: receive(sound, owner, sound),
+        lambda: receive(sound, SOUND, broken),
         lambda: sound.join(owner),
         lambda: sound.leq(owner),
     ):
@@ -134,6 +137,8 @@ def test_what_is_deep_is_the_same():
     deep, deeper = Stamp.of_interval(path, 3), Stamp.of_interval(path + other, 2)
     for stamp, others in ((deep, ()), (deep, (deeper,)), (deeper, (deep, deep))):
         assert core.receive(stamp, *others) == _receive(stamp, *others)
+        packed = [pack(each) for each in others]
+        assert core.receive(stamp, *packed) == _receive(stamp, *packed) == receive(stamp, *others)
     assert core.height_at(pack(deep), path + other) == 3
 
 

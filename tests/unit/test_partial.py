@@ -96,7 +96,7 @@ def after(world: World, what: Selection, handed: list[tuple[str, int]]) -> World
     state = world.tracker.checkpoint()
     marks = (bytes([place]) * 16 for place in range(len(handed)))
     handovers = [
-        Handover(queue, mark, Reference(SEED, b"", 1, number), Reference(SEED, b"", 2, number), 1)
+        Handover(queue, mark, Reference(b"", 1, number), Reference(b"", 2, number), 1)
         for mark, (queue, number) in zip(marks, handed, strict=True)
     ]
     made = RestorePoint(state.state, [], [], state.copies_added, handovers)

@@ -121,7 +121,7 @@ def restamped(
             event_id: aside[event_id] for event_id in restamper.wanted(some) if event_id in aside
         }
         for stamp in restamper.stamp(some, known):
-            aside[stamp.event_id] = Reference(None, stamp.clock, stamp.lamport, stamp.event_id)
+            aside[stamp.event_id] = Reference(stamp.clock, stamp.lamport, stamp.event_id)
             new.append(stamp)
     return new, restamper.end(state, first_id)
 
@@ -283,7 +283,7 @@ def read_again(
     for start in range(0, len(rows), 5):
         some = rows[start : start + 5]
         for stamp in restamper.stamp(some, {n: aside[n] for n in restamper.wanted(some)}):
-            aside[stamp.event_id] = Reference(None, stamp.clock, stamp.lamport, stamp.event_id)
+            aside[stamp.event_id] = Reference(stamp.clock, stamp.lamport, stamp.event_id)
             new.append(stamp)
     return new, restamper
 

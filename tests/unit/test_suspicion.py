@@ -111,8 +111,8 @@ def test_a_queue_from_which_much_comes_unmatched_says_nothing() -> None:
 
 def test_after_a_restart_queues_are_known_by_what_they_handed_out_before() -> None:
     suspicion = Suspicion()
-    before = Reference(None, b"", 5, 40)
-    suspicion.restore([Handover("q", b"mark", before, Reference(None, b"", 6, 41), 1)])
+    before = Reference(b"", 5, 40)
+    suspicion.restore([Handover("q", b"mark", before, Reference(b"", 6, 41), 1)])
     delivery = Deliver(CONSUMER, "", ("q",), "q", redelivered=False, properties={}, body=b"")
-    suspicion.unmatched(delivery, Reference(None, b"", 9), 2 * SETTLED, forgotten=False)
+    suspicion.unmatched(delivery, Reference(b"", 9), 2 * SETTLED, forgotten=False)
     assert [suspect.after for suspect in suspicion.take()] == [before]

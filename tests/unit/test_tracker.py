@@ -19,9 +19,8 @@ from app.tracker import (
     RestorePoint,
     StampedEvent,
     Tracker,
-    matching,
 )
-from app.tracker.events import NamedEvent, Reference
+from app.tracker.events import NamedEvent
 from app.tracker.fingerprint import BYTES
 from itc import Relation, compare
 from model.words import EdgeKind, Match
@@ -273,47 +272,6 @@ def test_a_participant_whose_events_are_gone_gives_its_id_to_the_next_above_its_
     assert third.stamp.interval == first[0].stamp.interval
     assert third.height > first[0].height
     assert compare(second[0].stamp, third.stamp) is Relation.concurrent
-
-
-def test_what_was_handed_over_long_ago_takes_little_memory_and_may_still_come_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(matching, "RECENT_HANDOVERS", 20)
-    store, tracker = Store(), Tracker(Policy.channel, Bounds())
-
-    def exchanged(number: int, *queues: str) -> Reference:
-        body = b"%d" % number
-        events = tracker.apply(publish(f"ann{number % 7}", *queues, body=body), number)
-        events += tracker.apply(deliver("bob", "red", body=body), number)
-        store.append(events, tracker.checkpoint())
-        return events[0].reference
-
-    first, elsewhere = exchanged(0, "red"), exchanged(1, "red", "green")
-    recent = [exchanged(2 + more, "red") for more in range(20)][-1]
-    assert first.clock == store.events[0].stamp.peek()
-    assert first.stamp is not first.stamp, "made again each time: it is held packed"
-    assert elsewhere.stamp is elsewhere.stamp, "green has not handed it over yet"
-    assert recent.stamp is recent.stamp
-    (again,) = tracker.apply(deliver("cid", "red", body=b"0", redelivered=True), 9_999)
-    assert (again.match, again.cause) == (Match.redelivered, first)
-    assert compare(store.events[0].stamp, again.stamp) is Relation.before
-
-
-def test_what_waits_far_down_a_long_queue_takes_little_memory_and_is_still_handed_over(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(matching, "RECENT_COPIES", 20)
-    store, tracker = Store(), Tracker(Policy.channel, Bounds())
-    waiting = []
-    for number in range(25):
-        events = tracker.apply(publish("ann", "red", body=b"%d" % number), number)
-        store.append(events, tracker.checkpoint())
-        waiting += [event.reference for event in events]
-    held_packed = [reference.stamp is not reference.stamp for reference in waiting]
-    assert held_packed == [True] * 6 + [False] * 19
-    (received,) = tracker.apply(deliver("bob", "red", body=b"0"), 9_999)
-    assert (received.match, received.cause) == (Match.routed, waiting[0])
-    assert compare(store.events[0].stamp, received.stamp) is Relation.before
 
 
 WINDOW = Bounds(reorder_window=1_000)

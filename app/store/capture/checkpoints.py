@@ -97,7 +97,7 @@ def _shared_references() -> References:
 
     @functools.cache
     def reference(event_id: int, packed: bytes, lamport: int) -> Reference:
-        return Reference(None, packed, lamport, event_id)
+        return Reference(packed, lamport, event_id)
 
     return reference
 
@@ -194,7 +194,7 @@ async def _handovers(
     async for own_id, queue, mark, clock, lamport, who, candidates, match, *of in _rows(
         connection, query
     ):
-        delivery = publish = Reference(None, clock, lamport, own_id)
+        delivery = publish = Reference(clock, lamport, own_id)
         has_brought = False
         if of[0] is not None:
             publish = reference(*of[:3])

@@ -187,7 +187,7 @@ class Restamps(Subject):
     ) -> dict[int, Reference]:
         query = sa.select(_new.event_id, _new.clock, _new.lamport).where(_new.trace_id == trace_id)
         return {
-            event_id: Reference(None, clock, lamport, event_id)
+            event_id: Reference(clock, lamport, event_id)
             for event_id, clock, lamport in await rows_with(connection, query, _new.event_id, ids)
         }
 

@@ -22,8 +22,6 @@ from model.sound import share
 # How many events with equal keys are looked through, the newest: ids repeat where messages are
 # retried, and where they go to many queues.
 LOOK_BACK = 32
-# What is named is named soon, as a rule; older clocks are held packed.
-RECENT = 1_000
 # Events are sorted by their keys this many at a time, which takes half as long for each, or as soon
 # as somebody names one. Whoever does waits for the sorting, so they are no more.
 AT_ONCE = 250
@@ -174,19 +172,16 @@ class LinkMemory:
         noted, events, most = self._noted, self._events, self._most
         if not self._crowds:  # nearly always: the queue does it by itself
             before = len(events)
-            taken = events.take_in(noted, self._next, most, LOOK_BACK, RECENT)
+            taken = events.take_in(noted, self._next, most, LOOK_BACK)
             self._has_forgotten |= before + taken > most
             self._next += taken
             del noted[:taken]
-        add_under, get, number = events.add_under, events.get, self._next
+        add_under, number = events.add_under, self._next
         for event in noted:
             if add_under(number, event.keys, event) > LOOK_BACK:
                 self._crowd(event)
             if len(events) > most:
                 self._forget_oldest()
-            aged = get(number - RECENT)
-            if aged is not None and not aged.reference.waiting:
-                aged.reference.rest()
             number += 1
         noted.clear()
         self._next = number
