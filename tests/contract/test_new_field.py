@@ -26,7 +26,7 @@ LINE = """\
         Display("Entry", "Where the message came in.", usual=True, width=12),
     ]
 """
-TAKEN_BEFORE = "            record.redelivered,\n"
+TAKEN_BEFORE = "            flags[record.redelivered],\n"
 TAKEN = "            record.exchange or None,\n"
 MIGRATION = """
     import sqlalchemy as sa

@@ -110,7 +110,7 @@ class Batches(Subject):
         dialect, bounds = self.database.dialect, self._bounds
         most = bounds.payload_max_bytes if batch.bodies else 0
         for some in chunks(batch.events, TOGETHER):
-            new = rows.event_rows(trace_id, some, most)
+            new = rows.event_rows(dialect, trace_id, some, most)
             await dialect.insert_many(connection, tables.events, new)
         # All at once: sorted, neighbours go into the same pages.
         of_events = [

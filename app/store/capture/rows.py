@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from app.store.database.engine import Dialect
 from app.stored.spans import context_of
 from app.tracker.events import ChannelState, Edge, LostCopy, PendingCopy, StampedEvent
 from app.tracker.links.names import NO_NAMES, Key, Names
@@ -41,13 +42,15 @@ class _Texts(dict[tuple[str, ...] | None, str | None]):
 _TEXTS = _Texts()
 
 
-def event_rows(trace_id: int, events: Iterable[StampedEvent], most: int) -> list[Row]:
+def event_rows(
+    dialect: Dialect, trace_id: int, events: Iterable[StampedEvent], most: int
+) -> list[Row]:
     """Rows of ``events`` in the order of `OF_EVENTS`, with the first ``most`` bytes of each body.
 
     A body that is an AMQP 1.0 value is stored as text. The events' references must have their ids
     already.
     """
-    encode, texts = _encode, _TEXTS
+    encode, texts, flags = _encode, _TEXTS, dialect.flags
     return [
         (
             reference.id,
@@ -55,7 +58,7 @@ def event_rows(trace_id: int, events: Iterable[StampedEvent], most: int) -> list
             +event.match,
             event.cause and event.cause.id,
             event.candidates,
-            event.is_doubtful,
+            flags[event.is_doubtful],
             event.participant,
             event.seq,
             event.lamport,
@@ -64,8 +67,8 @@ def event_rows(trace_id: int, events: Iterable[StampedEvent], most: int) -> list
             record.queue,
             texts[record.routing_keys],
             texts[record.routed_queues],
-            record.redelivered,
-            event.quiet,
+            flags[record.redelivered],
+            flags[event.quiet],
             encode(record.properties).decode(),
             record.body[:most] if most else None,
             len(record.body),

@@ -105,6 +105,7 @@ class Postgres:
 
     led_to = _LED_TO
     keys = Writing(with_runs=False)
+    flags = (False, True)  # what the driver is told of these
 
     def __init__(self, url: sa.URL, service: str | None = None) -> None:
         """Accepts libpq's ``sslmode`` too, since Spark's driver needs it in the same address.

@@ -125,6 +125,7 @@ class Sqlite:
 
     led_to = _LED_TO
     keys = Writing(with_runs=True)
+    flags = (0, 1)  # what the driver is told of false and true: of a bool it asks who adapts it
 
     def __init__(self, url: sa.URL, service: str | None = None) -> None:
         """Refuses a database in memory: readers and the writer have separate connections."""
