@@ -297,13 +297,16 @@ def _links(trace: Trace, evidence: Evidence) -> str:
     """The share of causes that messages name: nothing here is wrong, but worth knowing."""
     if evidence.coverage is None:
         return "no message was published in answer to another yet"
-    if not evidence.explained:
-        found = f"none of {evidence.reactions} publishes that may have a cause names one"
-        return f"{found}: rules of your own may know where it stands"
-    said = [
-        f"{evidence.explained} of {evidence.reactions} publishes that may have a cause name it"
-        f" ({_percent(evidence.coverage)})"
-    ]
+    if evidence.explained:
+        name = f"{evidence.explained} of {evidence.reactions} publishes that may have a cause name"
+        said = [f"{name} it ({_percent(evidence.coverage)})"]
+    else:
+        said = [f"none of {evidence.reactions} publishes that may have a cause names one"]
+        if not evidence.spanned:
+            return f"{said[0]}: rules of your own may know where it stands"
+    if evidence.coverage_by_spans:
+        share = _percent(evidence.coverage_by_spans)
+        said.append(f"of {evidence.spanned} others OpenTelemetry's spans tell it ({share})")
     if evidence.fit is not None:
         causes = evidence.known + evidence.missed
         said.append(

@@ -52,17 +52,28 @@ class PublisherRecord(NamedTuple):
     """A participant's publishes, by what they say of their causes.
 
     ``unnamed`` is the last that names none, or an event before which there may be some; 0 if there
-    is none. Of its ``reactions``, the publishes that may have a cause, ``explained`` name one.
+    is none. Of its ``reactions``, the publishes that may have a cause, ``explained`` name one, and
+    of ``spanned`` spans tell it.
     """
 
     unnamed: int = 0
     reactions: int = 0
     explained: int = 0
+    spanned: int = 0
 
     @property
     def coverage(self) -> float | None:
         """The share of those that may have a cause which name it; None without any."""
         return share(self.explained, self.reactions - self.explained)
+
+    @property
+    def coverage_by_spans(self) -> float | None:
+        """The share of them that spans tell the cause of; None without any."""
+        return share(self.spanned, self.reactions - self.spanned)
+
+    def __str__(self) -> str:
+        spans = f", by spans {self.coverage_by_spans:.0%}" if self.spanned else ""
+        return f"coverage {self.coverage or 0:.0%}{spans}"
 
 
 class Involved(NamedTuple):
@@ -74,6 +85,9 @@ class Involved(NamedTuple):
         float | None,
         "The share of its publishes that may have a cause which name it, between 0 and 1; `null` "
         "without any.",
+    ] = None
+    coverage_by_spans: Annotated[
+        float | None, "The share of them that name none, and of which spans tell it."
     ] = None
 
 
@@ -542,8 +556,9 @@ class _Told:
         names = {each.participant: each.name for each in self.events.values()}
         unknown = PublisherRecord()
         return tuple(
-            Involved(number, name, publishers.get(number, unknown).coverage)
+            Involved(number, name, its.coverage, its.coverage_by_spans)
             for number, name in names.items()
+            for its in [publishers.get(number, unknown)]
         )
 
     def _unnamed(self, publishers: Mapping[int, PublisherRecord]) -> tuple[str, ...]:
@@ -558,7 +573,7 @@ class _Told:
             if each.type is EventType.received:
                 handed.setdefault(each.participant, each)
         return tuple(
-            f"{each.name} (coverage {publishers[number].coverage or 0:.0%})"
+            f"{each.name} ({publishers[number]})"
             for number, each in handed.items()
             if number in publishers and publishers[number].unnamed > each.id
         )

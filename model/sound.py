@@ -47,8 +47,8 @@ class Evidence:
 
     reactions: Annotated[
         int,
-        "Publishes that may have a cause: their participant had received something, or a cause "
-        "that they name was found.",
+        "Publishes that may have a cause: their participant, or another that may be of its "
+        "program, had received something, or a cause is named or told.",
     ] = 0
     explained: Annotated[int, "Those of them that name a cause which was found."] = 0
     known: Annotated[int, "Causes that the publisher's participant had in its past."] = 0
@@ -60,11 +60,19 @@ class Evidence:
     hidden: Annotated[
         int, "Causes that came by no way through the broker: see `/itc_db/hidden`."
     ] = 0
+    spanned: Annotated[
+        int, "Publishes that name no cause which was found, and of which spans tell one."
+    ] = 0
 
     @property
     def coverage(self) -> float | None:
         """`explained` of `reactions`, between 0 and 1; `null` without any."""
         return share(self.explained, self.reactions - self.explained)
+
+    @property
+    def coverage_by_spans(self) -> float | None:
+        """`spanned` of `reactions`, which comes to `coverage`; `null` without any."""
+        return share(self.spanned, self.reactions - self.spanned)
 
     @property
     def fit(self) -> float | None:

@@ -38,6 +38,7 @@ from spark_jobs.period import Period
 from spark_jobs.ranges import Longs
 from spark_jobs.slices import MOST_ROWS, spans
 from spark_jobs.source import read_slices
+from spark_jobs.statements import REACTIONS
 
 Row: TypeAlias = dict[str, Any]
 
@@ -135,12 +136,14 @@ def _unnamed(connection: Connection, trace: int, via: Via) -> pa.Table:
         f" AND k.event_id = e.id AND (k.roles & {IS_CONVERSATION}) <> 0)"
     )
     sql = (
-        "SELECT p.number AS participant, p.reactions, p.explained, max(e.id) AS unnamed"
+        f"SELECT p.number AS participant, {REACTIONS} AS reactions, p.explained, p.spanned,"
+        " max(e.id) AS unnamed"
         f" FROM events AS e JOIN participants AS p ON p.trace_id = {trace}"
-        f" AND p.number = e.participant AND p.reactions > p.explained WHERE e.trace_id = {trace}"
+        f" AND p.number = e.participant AND p.reactions > p.explained + p.spanned"
+        f" WHERE e.trace_id = {trace}"
         f" AND e.type = {int(EventType.published)} AND NOT e.quiet AND NOT EXISTS ({names})"
         f"{shares if via is Via.conversation else ''}"
-        " GROUP BY p.number, p.reactions, p.explained"
+        " GROUP BY p.number, p.reactions, p.explained, p.spanned"
     )
     batches = [batch.cast(_UNNAMED) for batch in connection.query(sql, 65536)]
     return pa.Table.from_batches(batches, schema=_UNNAMED)
@@ -254,7 +257,7 @@ def _shared_before(connection: Connection, trace: int, span: tuple[int, int]) ->
 
 
 _UNNAMED = pa.schema(
-    [(name, pa.int64()) for name in ("participant", "reactions", "explained", "unnamed")]
+    [(name, pa.int64()) for name in ("participant", "reactions", "explained", "spanned", "unnamed")]
 )
 _KEYS = pa.schema([("event_id", pa.int64()), ("key", pa.binary())])
 
@@ -313,7 +316,7 @@ def told(root: int, rows: dict[int, Row], via: Via, *, is_cut: bool = False) -> 
         origins=frozenset(events.keys() - causes.keys()),
         publishers={
             row["participant"]: PublisherRecord(
-                row["unnamed"], row["reactions"] or 0, row["explained"] or 0
+                *(row[name] or 0 for name in PublisherRecord._fields)
             )
             for row in rows.values()
             if row.get("unnamed")

@@ -8,11 +8,20 @@ own, or parameters' names.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import NamedTuple
 
 from model.doubtful import MOST_DOUBTFUL
-from model.sound import LEAST_SHARE, MOST_LATE, MOST_MISSED, MOST_QUIET, Missing
+from model.sound import LEAST_SHARE, MOST_LATE, MOST_MISSED, MOST_QUIET, Evidence, Missing
 from model.words import Way
+
+REACTIONS = "CASE WHEN reactions < explained + spanned THEN explained + spanned ELSE reactions END"
+"""A participant's `Evidence.reactions`: whoever was handed nothing may have its causes elsewhere,
+as spans tell, so there are at least these."""
+EVIDENCE = tuple(
+    REACTIONS if field.name == "reactions" else field.name for field in fields(Evidence)
+)
+"""What each field of a participant's `Evidence` is."""
 
 
 class Question(NamedTuple):

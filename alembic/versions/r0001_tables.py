@@ -549,6 +549,7 @@ def _tables() -> None:
         sa.Column("known", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("missed", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("hidden", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("spanned", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.ForeignKeyConstraint(
             ["trace_id"], ["traces.id"], name=op.f("fk_participants_trace_id_traces")
         ),

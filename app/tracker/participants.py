@@ -8,7 +8,7 @@ registered alone orders nothing.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -44,6 +44,7 @@ class Participant:
         "lamport",
         "last",
         "missed",
+        "neighbours",
         "number",
         "published",
         "reactions",
@@ -65,6 +66,7 @@ class Participant:
         self.height = base
         self.last: Reference | None = None
         self.ground: Stamp | None = None
+        self.neighbours = Neighbours()
 
     def stand_on(self, ground: Stamp) -> None:
         """Level the clock wherever no owner is left whose events it could tell apart."""
@@ -149,6 +151,45 @@ class Participant:
         return self
 
 
+class Neighbours:
+    """The participants of a user at a place: which of them received, as one program may be several.
+
+    Only at a place that several programs share do names tell programs apart, as `way_between` does.
+    """
+
+    __slots__ = ("_hearers", "_is_shared", "_only_hearers")
+
+    def __init__(self, *, is_shared: bool = False) -> None:
+        self._is_shared = is_shared
+        self._hearers: Counter[str | None] = Counter()  # those that received, by clients' names
+        self._only_hearers = 0  # of them, those that published nothing
+
+    def note_heard(self, one: Participant) -> None:
+        """Take note of a participant that has received something."""
+        self._hearers[one.identity.client] += 1
+        self._only_hearers += not one.published
+
+    def note_spoke(self, one: Participant) -> None:
+        """Take note of a participant's first publish."""
+        self._only_hearers -= one.reacts
+
+    def leave(self, one: Participant) -> None:
+        """Forget a participant."""
+        if one.reacts:
+            self._hearers[one.identity.client] -= 1
+            self._hearers += Counter()  # without those of which none is left
+            self._only_hearers -= not one.published
+
+    def may_have_told(self, identity: Identity) -> bool:
+        """Tell whether one that received may be of the program of one that did not."""
+        hearers = self._hearers
+        if not hearers or identity.place is None:
+            return False
+        if not self._is_shared or identity.client is None or self._only_hearers:
+            return True
+        return None in hearers or identity.client in hearers
+
+
 def way_from(owner: Participant, publisher: Participant, places: SharedPlaces) -> Way:
     """The way to what a participant names next from another's event that it has not in its past."""
     halves = not owner.published and not publisher.reacts
@@ -163,6 +204,7 @@ class ParticipantRegistry:
     ) -> None:
         """Have at most ``assumed`` participants for connections of which nothing is known."""
         self._policy = policy
+        self._places = places
         self._identities = Identities(policy, places)
         self._most_assumed = assumed
         self._pool = pool or IdPool()
@@ -173,6 +215,7 @@ class ParticipantRegistry:
         self._by_channel: dict[Channel, tuple[int, Participant]] = {}  # a channel's key and owner
         self._by_connection: defaultdict[str, list[Channel]] = defaultdict(list)
         self._by_key: dict[str, Participant] = {}
+        self._neighbours: dict[tuple[str, str | None], Neighbours] = {}
         self._by_number: dict[int, Participant] = {}
         # What users' clients on a connection are called, as they were introduced.
         self._clients: dict[str, dict[str, str | None]] = {}
@@ -217,6 +260,9 @@ class ParticipantRegistry:
         for state, stamp, last_event_id in participants:
             participant = Participant.restored(state, stamp, last_event_id, self._policy)
             self._by_key[state.key] = by_number[state.number] = participant
+            self._settle(participant)
+            if participant.reacts:
+                participant.neighbours.note_heard(participant)
         for known in channels:
             self._know(known.channel, known.key, by_number[known.participant])
             if known.last_event_id is not None:
@@ -346,6 +392,7 @@ class ParticipantRegistry:
         for participant in gone:
             del self._by_key[participant.identity.key]
             del self._by_number[participant.number]
+            participant.neighbours.leave(participant)
             self._ended.discard(participant.identity.key)
             crowd = _crowd_of(participant.identity)
             self._keys_of[crowd].discard(participant.identity.key)
@@ -355,6 +402,8 @@ class ParticipantRegistry:
             self._pool.give_back(participant.interval, participant.height)
         if gone:
             self._ground = self._pool.ground()
+            left = self._by_key.values()
+            self._neighbours = {(p.identity.user, p.identity.place): p.neighbours for p in left}
         numbers = {p.number for p in gone}
         ended = self._lasts.ended_before(event_id)
         kept = [
@@ -385,10 +434,20 @@ class ParticipantRegistry:
             interval, base = self._pool.take()
             participant = Participant(self.next_participant, identity, interval, base)
             self._by_key[identity.key] = self._by_number[participant.number] = participant
+            self._settle(participant)
             self.next_participant += 1
         key, self.next_channel_key = self.next_channel_key, self.next_channel_key + 1
         self._new_channels.append(ChannelState(key, channel, participant.number))
         return self._know(channel, key, participant)
+
+    def _settle(self, participant: Participant) -> None:
+        """Put a participant among those of its user and place."""
+        user, place = participant.identity.user, participant.identity.place
+        neighbours = self._neighbours.get((user, place))
+        if neighbours is None:
+            is_shared = place is not None and self._places.is_shared(place)
+            neighbours = self._neighbours[user, place] = Neighbours(is_shared=is_shared)
+        participant.neighbours = neighbours
 
     def _know(
         self, channel: Channel, key: int, participant: Participant

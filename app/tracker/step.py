@@ -93,12 +93,20 @@ class Steps:
             )
         if type(record) is Publish:
             participant.published += 1
+            if participant.published == 1:
+                participant.neighbours.note_spoke(participant)
             if edges:
                 ways = [*ways, *[edge.way for edge in edges if edge.kind is not _CANDIDATE]]
             if ways:
                 participant.explain(ways)
-            elif participant.reacts and not quiet:
+            elif not quiet and (
+                participant.reacts
+                or participant.neighbours.may_have_told(participant.identity)
+                or (names.causes and self._linker.wanted(names))
+            ):
                 participant.reactions += 1
+        elif participant.seq - participant.published == 1:
+            participant.neighbours.note_heard(participant)
         return reference, names, edges
 
     def _acts(self, influences: Sequence[Influence]) -> list[Edge]:

@@ -68,7 +68,9 @@ async def test_participants_show_what_their_messages_say(
         "known": 0,
         "missed": 2,
         "hidden": 0,
+        "spanned": 0,
         "coverage": pytest.approx(2 / 3),
+        "coverage_by_spans": 0.0,
         "fit": 0.0,
     }
     assert evidence["customer@10.0.0.5 #1"]["coverage"] is None

@@ -150,7 +150,7 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
     return pipe
 
 
-PUBLISHED = {"r0001_tables.py": "ec3bf74c20b8fed412d99042face78ca5430c0323f48c4b06ad788c92a543879"}
+PUBLISHED = {"r0001_tables.py": "fe06f745d873003181163648e29e59b8e9091b047b61af3a17b4080d0f73b054"}
 """Each migration that a database may have been made by, and the SHA-256 of its file."""
 
 

@@ -23,7 +23,8 @@ from app.stored.spans import (
 )
 from app.traces.restamping import Restamping
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker
-from app.tracker.links import SPANS_RULE
+from app.tracker.links import BUILT_IN, SPANS_RULE, Rules
+from model.sound import Evidence
 from model.words import Via
 
 START = 1_700_000_000_000_000  # µs
@@ -159,6 +160,36 @@ async def test_the_order_of_arrival_does_not_matter(trace: Trace, seed: int) -> 
     assert await trace.edges() == {(2, 3)}
     assert outcomes == {ResolutionOutcome.linked: 1, ResolutionOutcome.first: 1}
     assert (trace.resolved.links, trace.resolved.known) == (1, 1)
+
+
+async def test_what_spans_tell_is_counted_beside_what_messages_name(trace: Trace) -> None:
+    """The relay was handed nothing; what billing publishes next names its cause itself."""
+    named = publish(BILLING, "audit", "named")
+    named.properties["headers"]["causation_id"] = "order"
+    trace.tracker = Tracker(Policy.host, Bounds(), rules=Rules(BUILT_IN))
+    order = msgspec.structs.replace(ORDER, properties={**ORDER.properties, "message_id": "order"})
+    relayed = publish(AUDIT, "nobody", "relayed")
+    await trace.tell(order, deliver(BILLING, order), BILL, named, relayed)
+    assert await trace.store.doubts.evidence(trace.id) == Evidence(2, 1, known=1)
+    more = [span("named", "handling"), span("relayed", "handling")]
+    for each in (SPANS[0], *more, *SPANS[1:]):
+        await trace.store.spans.add([each])
+        await trace.resolve()
+    assert await trace.edges() == {(2, 3), (2, 4), (1, 5)}
+    wanted = Evidence(3, 1, known=1, spanned=2)
+    assert await trace.store.doubts.evidence(trace.id) == wanted
+    assert (wanted.coverage, wanted.coverage_by_spans) == (1 / 3, 2 / 3)
+    await trace.tell(publish(BILLING, "nobody", None))  # which neither tells nor names any
+    wanted = Evidence(4, 1, known=1, spanned=2)
+    assert await trace.store.doubts.evidence(trace.id) == wanted
+    work = Restamping(
+        trace.store.restamps, trace.id, ParticipantRules(Policy.user, ()), print, assumed=9
+    )
+    await work.catch_up()
+    await work.finish()
+    assert await trace.store.doubts.evidence(trace.id) == wanted
+    its = {who.name: who.evidence for who in await trace.store.participants.list(trace.id)}
+    assert its["audit"] == Evidence(1, spanned=1)
 
 
 async def test_a_link_shows_in_walks_and_paths(trace: Trace) -> None:

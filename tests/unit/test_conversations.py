@@ -105,6 +105,16 @@ def test_what_a_consumer_publishes_without_naming_a_cause_may_go_on_what_it_was_
     ]
 
 
+def test_what_spans_tell_is_said_beside_what_messages_name() -> None:
+    events = sent(1, 0, "work"), got(2, 1, 1, "work")
+    publishers = {2: PublisherRecord(3, 4, 1, 2)}
+    found = conversation_of(events[0], events, {}, via=Via.links, publishers=publishers)
+    assert found.sentence.endswith(
+        "billing (coverage 25%, by spans 50%) has published since without naming a cause"
+    )
+    assert [each.coverage_by_spans for each in found.participants] == [None, 0.5]
+
+
 def test_nothing_is_said_to_have_come_of_a_message_that_no_other_names() -> None:
     events = sent(1, 0, "work"), got(2, 1, 1, "work")
     for via, said in (

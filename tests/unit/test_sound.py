@@ -199,9 +199,11 @@ def test_the_better_policy_takes_together_what_this_one_takes_apart(
         (Evidence(4, 3, known=3, missed=1), 0.75, 0.75),
         (Evidence(4, 4, hidden=4), 1.0, None),
         (Evidence(4, 4, known=1, hidden=3), 1.0, 1.0),
+        (Evidence(4, 1, known=1, spanned=3), 0.25, 1.0),
     ],
 )
 def test_coverage_and_fit_are_shares_and_hidden_ways_are_no_fault_of_the_policy(
     evidence: Evidence, coverage: float | None, fit: float | None
 ) -> None:
     assert (evidence.coverage, evidence.fit) == (coverage, fit)
+    assert evidence.coverage_by_spans == (None if coverage is None else evidence.spanned / 4)

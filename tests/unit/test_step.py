@@ -128,3 +128,71 @@ def test_a_channel_s_last_event_is_noted_where_channels_share_a_participant(
     _, names, _ = world.take(world.publish("a"))
     assert names is NO_NAMES
     assert world.participants.changes()[1] == noted
+
+
+def program(address: str, port: int, user: str = "shop") -> Channel:
+    return Channel("rabbit@test", f"{address}:{port} -> 10.0.0.1:5672", 1, user)
+
+
+@pytest.mark.parametrize(
+    ("policy", "hearer", "publisher", "client", "reacts"),
+    [
+        (Policy.connection, ("10.0.0.7", 1), ("10.0.0.7", 2), None, True),
+        (Policy.connection, ("10.0.0.7", 1), ("10.0.0.7", 2, "other"), None, False),
+        (Policy.connection, ("10.0.0.7", 1), ("10.0.0.8", 2), None, False),
+        (Policy.client, ("10.0.0.7", 1), ("10.0.0.8", 2), None, False),
+        (Policy.client, ("127.0.0.1", 1), ("127.0.0.1", 2), None, True),
+        (Policy.client, ("127.0.0.1", 1), ("127.0.0.1", 2), "billing", False),
+        (Policy.connection, ("127.0.0.1", 1), ("127.0.0.1", 2), "orders", True),
+        (Policy.user, ("10.0.0.7", 1), ("10.0.0.7", 2, "other"), None, False),
+    ],
+)
+def test_whoever_never_received_may_have_a_cause_if_another_of_its_program_did(
+    policy: Policy,
+    hearer: tuple[str, int],
+    publisher: tuple[str, int],
+    client: str | None,
+    reacts: bool,
+) -> None:
+    world = World(policy)
+    one, other = program(*hearer), program(*publisher)
+    world.participants.introduce(one, "orders")
+    world.participants.introduce(other, client)
+    world.take(Publish(one, "", ("q",), (), {}, b""))
+    world.take(Deliver(one, "", ("q",), "q", False, {}, b""))
+    world.take(Publish(other, "", ("q",), (), {}, b""))
+    assert world.participants.acting(other)[1].reactions == reacts
+
+
+def test_two_names_of_which_one_only_receives_and_the_other_only_publishes_may_be_one() -> None:
+    world = World(Policy.client)
+    one, other = program("127.0.0.1", 1), program("127.0.0.1", 2)
+    world.participants.introduce(one, "in")
+    world.participants.introduce(other, "out")
+    world.take(Publish(other, "", ("q",), (), {}, b""))
+    world.take(Deliver(one, "", ("q",), "q", False, {}, b""))
+    world.take(Publish(other, "", ("q",), (), {}, b""))
+    world.take(Publish(one, "", ("q",), (), {}, b""))  # so it does not only receive
+    world.take(Publish(other, "", ("q",), (), {}, b""))
+    assert world.participants.acting(other)[1].reactions == 1
+
+
+def test_whoever_names_a_cause_has_one_though_it_is_not_found() -> None:
+    world = World()
+    world.take(world.publish("relay", "b", names="never seen"))
+    world.take(world.publish("relay", "c"))
+    assert (world.who("relay").reactions, world.who("relay").explained) == (1, 0)
+
+
+def test_participants_that_have_gone_told_nobody() -> None:
+    world = World(Policy.connection)
+    one, other = program("10.0.0.7", 1), program("10.0.0.7", 2)
+    world.take(Deliver(one, "", ("q",), "q", False, {}, b""))
+    world.take(Publish(other, "", ("q",), (), {}, b""))
+    for number, channel in enumerate((one, other)):
+        last = world.participants.acting(channel)[1].last
+        assert last is not None
+        last.id = 1 + number
+    assert len(world.participants.retire_before(2)) == 1
+    world.take(Publish(other, "", ("q",), (), {}, b""))
+    assert world.participants.acting(other)[1].reactions == 1

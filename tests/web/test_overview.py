@@ -200,7 +200,7 @@ def test_causes_that_messages_name_are_shown_by_rule_with_what_is_missing_and_th
         "x-causation-id": LinkCount(unseen=2, early=1),
         "forward": LinkCount(found=7, known=5, hidden=2),
     }
-    page = open_page(serve(world))
+    page = open_page(serve(world), hurry=True)
     expect(page.locator(".coverage")).to_have_count(1)  # the others name none
     expect(page.locator(".coverage li")).to_have_text(
         [
@@ -209,6 +209,20 @@ def test_causes_that_messages_name_are_shown_by_rule_with_what_is_missing_and_th
             "forward 7 of 7 found, 2 by a way outside the broker, fit 100 %",
             "x-causation-id 0 of 3 found, 2 never seen, 1 perhaps before the rule held",
         ]
+    )
+    said = {"reactions": 2000, "explained": 412, "coverage": 0.206}
+    said |= {"spanned": 1588, "coverage_by_spans": 0.794}
+
+    def told(traces: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        some = {"/": said}
+        return [
+            each | {"evidence": each["evidence"] | some.get(each["vhost"], {})} for each in traces
+        ]
+
+    change_answers(page, "**/itc_db/traces", told)
+    expect(page.locator("tr:has(.coverage)")).to_contain_text(
+        "Causes: 412 of 2,000 publishes that may have one name it (20.6 %);"
+        " of 1,588 others spans tell it (79.4 %)"
     )
     fit = page.get_by_text("fit 85 %")
     expect(fit).to_have_attribute(

@@ -163,6 +163,10 @@ GAUGES = {
         "evidence.coverage",
         "Publishes that name a cause which was found, of those that may have one.",
     ),
+    "itc_spans_coverage_ratio": (
+        "evidence.coverage_by_spans",
+        "Publishes that name no cause and of which spans tell it, of those that may have one.",
+    ),
     "itc_links_fit_ratio": (
         "evidence.fit",
         "Causes that the policy had in their publisher's past, of those that came by the broker.",

@@ -36,7 +36,7 @@ TOGETHER = 2_000
 # Of a participant that was stored before.
 _CHANGING = (
     *("seq", "published", "lamport", "height", "last_event_id"),
-    *(field.name for field in fields(Evidence)),
+    *(field.name for field in fields(Evidence) if field.name != "spanned"),
 )
 _participant_row = itemgetter(*tables.participants.columns.keys())
 
@@ -245,6 +245,7 @@ async def _store_participants(
             "trace_id": trace_id,
             "first_event_id": first[state.number].reference.id,
             "last_event_id": last[state.number],
+            "spanned": 0,  # which stays where it was counted
         }
         for state in changes.participants
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 from sqlalchemy import BigInteger, bindparam, text
@@ -25,6 +24,7 @@ from model.sound import (
     misfit_of,
 )
 from spark_jobs.statements import (
+    EVIDENCE,
     PARAMETERS,
     Question,
     assumed_sql,
@@ -46,9 +46,7 @@ _QUIET = quiet_sql(PARAMETERS)
 _DOUBTFUL = text(doubtful_sql(PARAMETERS)).bindparams(
     *(bindparam(name, type_=BigInteger) for name in Question._fields)
 )
-_SUMS = ", ".join(
-    f"CAST(coalesce(sum({each.name}), 0) AS BIGINT) AS {each.name}" for each in fields(Evidence)
-)
+_SUMS = ", ".join(f"CAST(coalesce(sum({each}), 0) AS BIGINT)" for each in EVIDENCE)
 # Of the participants that have events.
 _EVIDENCE = f"SELECT {_SUMS} FROM participants WHERE trace_id = :trace"  # noqa: S608  our own words
 

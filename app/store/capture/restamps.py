@@ -28,7 +28,7 @@ from app.store.database import tables
 from app.store.database.chunks import rows_with
 from app.store.database.searched import Writing
 from app.store.database.subject import Subject, reads, writes
-from app.store.spans.imported import Spans
+from app.store.spans.imported import Spans, count_spanned
 from app.stored.capture import ParticipantRules, Progress, TraceExtent
 from app.tracker.events import Reference
 from app.tracker.links import SPANS_RULE
@@ -377,6 +377,7 @@ async def _replace_participants(
     ]
     await with_aliases(connection, trace_id, values)
     await connection.execute(sa.insert(tables.participants), values)
+    await count_spanned(connection, trace_id)
 
 
 async def _replace_channels(connection: AsyncConnection, trace_id: int, new: RestampResult) -> None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqlalchemy import exists, func, select
+from sqlalchemy import exists, func, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
 from app.store.database.searched import is_conversation
 from model.conversations import PublisherRecord
 from model.words import EdgeKind, EventType, Via
+from spark_jobs.statements import REACTIONS
 
 # Of each participant, the newest events that are looked through. If there are more and none of
 # these is a publish that names nothing, one before them may be.
@@ -29,15 +30,15 @@ async def publishers_of(
     Along conversations a publish says where it belongs by its keys as well.
     """
     who = tables.participants.c
-    query = select(who.number, who.reactions, who.explained).where(
+    query = select(who.number, literal_column(REACTIONS), who.explained, who.spanned).where(
         who.trace_id == trace_id, who.number.in_(sorted(set(participants)))
     )
     found = {}
-    for number, reactions, explained in (await connection.execute(query)).all():
+    for number, reactions, explained, spanned in (await connection.execute(query)).all():
         unnamed = 0
-        if reactions > explained:
+        if reactions > explained + spanned:
             unnamed = await _last_unnamed(connection, trace_id, number, via)
-        found[number] = PublisherRecord(unnamed, reactions, explained)
+        found[number] = PublisherRecord(unnamed, reactions, explained, spanned)
     return found
 
 

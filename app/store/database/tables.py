@@ -111,12 +111,13 @@ participants = Table(
     Column("base", BigInteger, nullable=False),
     Column("first_event_id", BigInteger, nullable=False),
     Column("last_event_id", BigInteger, nullable=False),
-    # `model.sound.Evidence`
+    # `model.sound.Evidence`; what spans tell is counted where their links are stored.
     Column("reactions", BigInteger, nullable=False, server_default=text("0")),
     Column("explained", BigInteger, nullable=False, server_default=text("0")),
     Column("known", BigInteger, nullable=False, server_default=text("0")),
     Column("missed", BigInteger, nullable=False, server_default=text("0")),
     Column("hidden", BigInteger, nullable=False, server_default=text("0")),
+    Column("spanned", BigInteger, nullable=False, server_default=text("0")),
     Index(None, "trace_id", "last_event_id"),
 )
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, select
+from sqlalchemy import ColumnElement, and_, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
@@ -17,6 +16,7 @@ from app.stored.reading import Participant, ParticipantChannel, VectorEntry
 from app.tracker.identity import named
 from model.event import Event
 from model.sound import Evidence
+from spark_jobs.statements import EVIDENCE
 
 _who = tables.participants.c
 
@@ -41,7 +41,6 @@ _BEGUN = (
     " WHERE trace_id = :trace AND first_event_id <= :event ORDER BY number"
 )
 
-_EVIDENCE = tuple(field.name for field in fields(Evidence))
 _IDENTITY = ("name", "user", "place", "client", "assumed", "key")
 
 
@@ -102,7 +101,7 @@ class Participants(Subject):
             _who.lamport,
             _who.first_event_id,
             _who.last_event_id,
-            *(_who[name] for name in _EVIDENCE),
+            *map(literal_column, EVIDENCE),
         ]
         query = (
             select(*fields)
@@ -120,7 +119,7 @@ class Participants(Subject):
         programs = await _programs(connection, trace_id, numbers)
         found = []
         for row in rows:
-            its_own, evidence = row[: -len(_EVIDENCE)], Evidence(*row[-len(_EVIDENCE) :])
+            its_own, evidence = row[: -len(EVIDENCE)], Evidence(*row[-len(EVIDENCE) :])
             seen = _seen(through[row.number], programs[row.number])
             found.append(Participant(*[*its_own, evidence, *seen]))
         return found

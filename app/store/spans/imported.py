@@ -201,6 +201,7 @@ class Spans(Subject):
         late = await _unknown_to_clocks(connection, pairs)
         upsert = self.database.dialect.upsert
         if pairs:
+            await count_spanned(connection, trace_id, {effect for effect, _ in pairs})
             await connection.execute(
                 upsert(tables.edges).on_conflict_do_nothing(),
                 [
@@ -363,6 +364,40 @@ def _consumers_of(contexts: Sequence[bytes]) -> sa.Select[Any]:
     both = sa.union_all(children, linked).subquery()
     most = MOST_HANDLED * len(contexts)
     return sa.select(both).order_by(both.c.started_at, both.c.ended_at).limit(most)
+
+
+async def count_spanned(
+    connection: AsyncConnection, trace_id: int, effects: Collection[int] | None = None
+) -> None:
+    """Count publishes for `Evidence.spanned`: new ones before their links are stored.
+
+    Or all whose links are stored, where no participant has any yet.
+    """
+    its, edges, other = tables.events.c, tables.edges, tables.edges.alias()
+    certain = sa.exists().where(
+        other.c.effect_id == its.id,
+        other.c.kind != int(EdgeKind.candidate),
+        *([other.c.rule != SPANS_RULE] if effects is None else []),
+    )
+    query = (
+        sa.select(its.participant, sa.func.count())
+        .where(~certain, ~its.quiet)
+        .group_by(its.participant)
+    )
+    if effects is None:
+        told = sa.select(edges.c.effect_id).where(
+            edges.c.trace_id == trace_id, edges.c.rule == SPANS_RULE
+        )
+        counted = [*await connection.execute(query.where(its.id.in_(told)))]
+    else:
+        counted = await rows_with(connection, query, its.id, effects)
+    whose = tables.participants.c
+    for participant, count in counted:
+        await connection.execute(
+            sa.update(tables.participants)
+            .where(whose.trace_id == trace_id, whose.number == participant)
+            .values(spanned=whose.spanned + count)
+        )
 
 
 async def _still_there(connection: AsyncConnection, trace_id: int, found: list[Lead]) -> list[Lead]:

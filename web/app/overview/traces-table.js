@@ -53,17 +53,25 @@ function Row({ vhost, trace }) {
       (text) => text && html`<tr class="under" key=${text}><td colspan="9" class=${trace.state === "failed" ? "" : "soft"}>
         <span class="small"><${Value}>${text}<//></span></td></tr>`,
     )}
-    ${Object.keys(trace.links).length > 0 &&
-    html`<tr class="under"><td colspan="9" class="soft small"><${Coverage} links=${trace.links} /></td></tr>`}`;
+    ${(Object.keys(trace.links).length > 0 || trace.evidence.spanned > 0) &&
+    html`<tr class="under"><td colspan="9" class="soft small"><${Coverage} ...${trace} /></td></tr>`}`;
 }
 
 const MISSING = { unseen: "never seen", forgotten: "forgotten", ambiguous: "ambiguous", early: "perhaps before the rule held" };
 
+/** Never 100 % where something is missing. */
+const tenths = (share) => `${Math.floor(1000 * share) / 10} %`;
+
+/** Of the publishes that may have a cause, how many name it, and of how many spans tell it. */
+const shares = ({ reactions, explained, spanned, coverage, coverage_by_spans }) =>
+  reactions === 0 ? "" : `${count(explained)} of ${count(reactions)} publishes that may have one name it (${tenths(coverage)})${
+    spanned > 0 ? `; of ${count(spanned)} others spans tell it (${tenths(coverage_by_spans)})` : ""}`;
+
 /** By rule: how many of the causes that messages named were found, and how many were known anyway. */
-function Coverage({ links }) {
+function Coverage({ links, evidence }) {
   const named = ([, counts]) => counts.found + Object.keys(MISSING).reduce((sum, reason) => sum + counts[reason], 0);
   const rules = Object.entries(links).sort((a, b) => named(b) - named(a));
-  return html`Causes that messages name: <ul class="coverage">${rules.map(
+  return html`Causes: ${shares(evidence)} <ul class="coverage">${rules.map(
     ([rule, counts]) => html`<li key=${rule}><${Value}>${rule}<//> ${[
       `${count(counts.found)} of ${count(named([rule, counts]))} found`,
       ...Object.entries(MISSING).map(([reason, words]) => counts[reason] > 0 && `${count(counts[reason])} ${words}`),
@@ -75,4 +83,4 @@ function Coverage({ links }) {
 const FIT = "of the causes that came by the broker were known to who published, without the link. Where it is less than all, participants are finer than programs.";
 
 const Fit = ({ known, missed, fit }) =>
-  html`<span class=${missed > 0 ? "warn-text" : ""} title="${count(known)} of ${count(known + missed)} ${FIT}">fit ${Math.floor(1000 * fit) / 10} %</span>`;
+  html`<span class=${missed > 0 ? "warn-text" : ""} title="${count(known)} of ${count(known + missed)} ${FIT}">fit ${tenths(fit)}</span>`;
