@@ -30,7 +30,9 @@ class Service:
         folder: Path,
         processes: int = 0,
         settings: Mapping[str, str] | None = None,
+        module: str = "app.cli",
     ) -> None:
+        self._module = module
         self.port = free_port()
         self.log = folder / "service.log"
         self.environment = {
@@ -61,7 +63,7 @@ class Service:
         """Start it; `listening` waits for the rest."""
         self._process = Child(
             "the service",
-            [sys.executable, "-m", "app.cli", "serve"],
+            [sys.executable, "-m", self._module, "serve"],
             log=self.log,
             env=self.environment,
             cwd=CHECKOUT,

@@ -70,12 +70,13 @@ def said_of(
     complete: bool,
     sound: bool,
     doubtful: str | None = None,
+    candidates: int | None = None,
 ) -> Statement:
     """Tell whether the earlier of two events had a part in the later.
 
     ``relation`` is that of a to b. ``how`` says how messages and links lead from one to the other,
     and is None if they do not. ``doubtful`` says what of unknown cause may lie between them
-    (`model.doubtful`).
+    (`model.doubtful`); of so many ``candidates`` the later one may be a delivery.
     """
     if relation in ORDERED and how is not None:
         return Statement("caused", _CAUSED[relation].format(a=a, b=b, how=how))
@@ -85,7 +86,15 @@ def said_of(
         return Statement("unknown", _AS_KNOWN.format(a=a, b=b, why=" and ".join(whys)))
     # Nothing causes itself, either.
     answer: Answer = "may have" if relation in ORDERED else "cannot have"
-    return Statement(answer, _SENTENCES[relation].format(a=a, b=b))
+    sentence = _SENTENCES[relation].format(a=a, b=b)
+    return Statement(answer, sentence + equals(max(a, b), candidates, answer))
+
+
+def equals(event: int, candidates: int | None, answer: Answer) -> str:
+    """The end of a sentence where an event may be a delivery of any of several equal messages."""
+    if answer != "may have" or not candidates:
+        return ""
+    return f"; event {event} is a delivery of one of {candidates} equal messages"
 
 
 def not_evident(a: int, b: int, relation: Relation, via: Via) -> str:

@@ -29,6 +29,7 @@ COLUMNS = {
     "height": "int64",
     "clock": "binary",
     "doubtful": "bool",
+    "candidates": "int64",  # of how many equal messages it may be a delivery, null if it is certain
     "by": f"struct<{', '.join(f'{name}: {kind}' for name, kind in BY.items())}>",
 }
 

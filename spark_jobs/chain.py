@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 if __name__ == "__main__":  # spark-submit puts this file's folder on the path, not the package's
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from model.answers import ORDERED, Statement, not_evident, said_of
+from model.answers import ORDERED, Statement, equals, not_evident, said_of
 from model.described import shown, shown_as
 from model.exports import (
     FORMATS,
@@ -197,9 +197,11 @@ def said_of_chain(request: ChainRequest, found: ChainResult) -> Statement:
         complete=not found.gaps,
         sound=not found.soundness.doubts,
         doubtful=found.doubtful,
+        candidates=found.candidates,
     )
     if relation in ORDERED and not found.ranges:
-        return said._replace(sentence=not_evident(*ends, relation, request.via))
+        sentence = not_evident(*ends, relation, request.via)
+        return said._replace(sentence=sentence + equals(max(ends), found.candidates, said.answer))
     return said
 
 

@@ -46,6 +46,7 @@ class ChainResult:
         form: how the chain was found; ``reason`` says why in this way.
         gaps: in which parts of it may be missing.
         doubtful: why events that are concurrent by their clocks may be in an order after all.
+        candidates: of how many equal messages the later one may be; None if that is certain.
         soundness: whether there may be more of it between participants, and what was quiet.
         caused: whether messages and links lead from the earlier event to the later.
         ranges: its events by participant, sorted; empty if there is no chain.
@@ -61,6 +62,7 @@ class ChainResult:
     reason: str
     gaps: Sequence[Gap]
     doubtful: str | None
+    candidates: int | None
     soundness: Soundness
     caused: bool
     ranges: Sequence[Range]
@@ -125,6 +127,7 @@ def find_stored(
         reason=chain.reason,
         gaps=history.gaps(start.trace, start.id, end.id),
         doubtful=_doubtful(history, chain),
+        candidates=end.candidates,
         soundness=soundness_of(history, start.trace, start.id, end.id),
         caused=chain.caused,
         ranges=chain.ranges,

@@ -60,6 +60,7 @@ def find_archived(
         reason=REASON,
         gaps=[gap for gap in gaps.values() if gap.spanned_by(first_id, last_id)],
         doubtful=doubtful,
+        candidates=_candidates(archive, database, last_id),
         soundness=_soundness(archive, history, first_id, last_id, quiet),
         caused=leads(span, Via.links),
         ranges=ranges,
@@ -127,6 +128,13 @@ def _doubtful(
     last = _read(archive, database, ("id", "clock"), last_id, last_id)
     [clock] = [each for batch in last for each in batch.column("clock").to_pylist()]
     return found.behind(first_id, last_id, clock)
+
+
+def _candidates(archive: Archive, database: DatabaseAddress, event_id: int) -> int | None:
+    batches = _read(archive, database, ("id", "candidates"), event_id, event_id)
+    return next(
+        (each for batch in batches for each in batch.column("candidates").to_pylist()), None
+    )
 
 
 def _read(

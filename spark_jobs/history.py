@@ -58,6 +58,7 @@ class ChainEnd:
     height: int
     interval: str
     clock: bytes
+    candidates: int | None = None
 
     @property
     def dot(self) -> Dot:
@@ -83,7 +84,7 @@ class History:
         """One event; raises JobError (not_found) if there is none."""
         rows = self.connection.rows(
             "SELECT e.id, e.trace_id AS trace, t.vhost, e.participant, e.height,"
-            ' p."interval", e.clock FROM events e'
+            ' p."interval", e.clock, e.candidates FROM events e'
             " JOIN traces t ON t.id = e.trace_id"
             " JOIN participants p ON p.trace_id = e.trace_id AND p.number = e.participant"
             f" WHERE e.id = {int(event_id)}"

@@ -49,6 +49,7 @@ ROW_GROUP = 20_000
 
 COLUMNS = (
     *("id", "type", "participant", "interval", "seq", "height", "clock", "doubtful"),
+    "candidates",
     "quiet",  # then nothing lies behind it
 )
 _BY = pa.struct(
@@ -71,6 +72,7 @@ SCHEMA = pa.schema(
         ("height", pa.int64()),
         ("clock", pa.binary()),
         ("doubtful", pa.bool_()),
+        ("candidates", pa.int64()),
         ("by", _BY),
     ]
 )

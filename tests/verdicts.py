@@ -49,6 +49,7 @@ def touched(history: History, event: int, *, sure: bool = True) -> tuple[Json, l
             "verdict": verdict,
             "by": by,
             "doubtful": row["doubtful"] and not row["quiet"],
+            "candidates": row.get("candidates"),
         }
         rows.append({**place(history, row["id"]), **said})
     manifest = {

@@ -222,12 +222,17 @@ def related(
         relation = Relation.before if a.id < b.id else Relation.after
     how = None if steps is None else _through(len(steps) - 1)
     complete, sound = certainty.complete, certainty.sound
-    said = said_of(a.id, b.id, relation, how, complete=complete, sound=sound, doubtful=doubtful)
-    later = max(a, b, key=lambda event: event.id)
-    sentence = said.sentence
-    if said.answer == "may have" and later.candidates:
-        sentence += f"; event {later.id} is a delivery of one of {later.candidates} equal messages"
-    return Related(a.vhost, relation, sentence, said.answer, steps)
+    said = said_of(
+        a.id,
+        b.id,
+        relation,
+        how,
+        complete=complete,
+        sound=sound,
+        doubtful=doubtful,
+        candidates=max(a, b, key=lambda event: event.id).candidates,
+    )
+    return Related(a.vhost, relation, said.sentence, said.answer, steps)
 
 
 def _through(events: int) -> str:

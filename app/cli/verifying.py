@@ -204,6 +204,7 @@ class _Check:
         by = row["by"]
         if by is not None:
             yield from self._of_step(place, by)
+        yield from _of_equals(place, row)
         is_behind = self._is_behind(place, row["doubtful"])
         is_after = any(start.is_at_or_before(place) for start in self._starts)
         if verdict == "caused":
@@ -299,6 +300,20 @@ class _Check:
         ours = sentence_of(self._counts, complete=is_complete, sound=is_sound)
         if self._manifest["sentence"] != ours:
             yield f"the manifest's sentence is not what its file tells: {ours}"
+
+
+def _of_equals(place: RowPlace, row: Json) -> Iterator[str]:
+    """Faults of what a row says of the messages of which it may be a delivery."""
+    candidates, by = row["candidates"], row["by"]
+    if candidates is None:
+        return
+    if type(candidates) is not int or candidates < 2 or row["type"] != EventType.received.name:
+        raise ValueError("it is no delivery of one of several equal messages")
+    if by is not None and by["how"] == "message":
+        yield (
+            f"event {place.id} is said to be caused by a message, and may be any of {candidates}"
+            " equal ones"
+        )
 
 
 def _check_fields(manifest: Json) -> None:

@@ -20,6 +20,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
+from drills.acts.hurried import COUNTED_MS
 from drills.acts.rounds import Round
 from drills.acts.topology import PLUGIN
 from drills.acts.verdict import RoundResult
@@ -39,7 +40,8 @@ async def main(given: argparse.Namespace) -> int:
     ):  # each cut would be told of
         logging.getLogger(library).setLevel(logging.CRITICAL + 1)
     with ExitStack() as stack:
-        broker = stack.enter_context(other or RabbitNode(plugins=(PLUGIN,)))
+        settings = {"collect_statistics_interval": str(COUNTED_MS)}
+        broker = stack.enter_context(other or RabbitNode(plugins=(PLUGIN,), settings=settings))
         server = stack.enter_context(PostgresServer()) if given.postgresql else None
         seed = given.seed
         while total.pairs < given.pairs:
@@ -48,7 +50,15 @@ async def main(given: argparse.Namespace) -> int:
                 url = f"sqlite:///{place / 'itc.db'}"
                 if server is not None:
                     url = each.enter_context(server.fresh_database())
-                round_ = Round(broker, url, place, seed, kills=given.kills, keeps=other is None)
+                round_ = Round(
+                    broker,
+                    url,
+                    place,
+                    seed,
+                    kills=given.kills,
+                    keeps=other is None,
+                    is_hurried=other is None,
+                )
                 outcome = await round_.run()
             print(f"seed {seed}:", *outcome.lines(), sep="\n", flush=True)
             total.add(outcome)

@@ -129,6 +129,15 @@ async def everything(store: Store, vhost: str) -> list[Event]:
     return [event async for event in stored_events(store, vhost)]
 
 
+async def lost_copies(store: Store, vhost: str) -> list[tuple[int, str]]:
+    """The copies that are said to be gone, by publish and queue."""
+    trace = await store.traces.find(vhost)
+    if trace is None:
+        return []
+    restored = await store.checkpoints.restore(trace.id, 1)
+    return [(cause.id or 0, queue) for queue, _, cause in restored.lost]
+
+
 @asynccontextmanager
 async def asking(port: int, seen: Sightings) -> AsyncIterator[Asked]:
     """Ask the service at a port."""

@@ -8,7 +8,7 @@ import signal
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from drills.acts.asking import Sightings, asking, everything
+from drills.acts.asking import Sightings, asking, everything, lost_copies
 from drills.acts.judge import Judge
 from drills.acts.log import Log
 from drills.acts.programs import NAMES, LoggedProgram
@@ -19,6 +19,10 @@ from drills.service import Service
 from tools.servers import Broker
 
 ACTIONS = 300  # of all programs
+# Programs that act one at a time rest so often, until what was purged before is known
+# to be gone.
+RESTS = 0.015
+REST_SECONDS = 10.0
 DELAY_SECONDS = 0.5  # longer than all delays in a row
 
 
@@ -35,6 +39,7 @@ class Round:
         kills: int = 0,
         actions: int = ACTIONS,
         keeps: bool = False,
+        is_hurried: bool = False,
     ) -> None:
         self._broker = broker
         self._database_url = database_url
@@ -43,7 +48,9 @@ class Round:
         self._is_alone = seed % 2 == 1
         self._kills = kills
         self._actions = actions
-        self._service = Service(broker, database_url, folder)
+        self._is_hurried = is_hurried
+        module = "drills.acts.hurried" if is_hurried else "app.cli"
+        self._service = Service(broker, database_url, folder, module=module)
         self.topology: Layout = drawn(self._draw, keeps=keeps)
         # The more there are, the less of what happens is related by what they did before.
         self._programs = self._draw.choice((4, 8, 16, len(NAMES)))
@@ -57,10 +64,14 @@ class Round:
                 await self._service.listening()
                 await self._service.stop_trace(vhost)  # empties the trace queue into the store
                 async with opened(self._database_url) as store:
-                    seen = Sightings(self.log, await everything(store, vhost))
+                    events = await everything(store, vhost)
+                    seen = Sightings(self.log, events)
+                    lost = await lost_copies(store, vhost)
                 truth = Judge(self.topology, self.log)
                 async with asking(self._service.port, seen) as asked:
-                    return await Comparison(self.log, truth, seen, asked).judge(self._draw)
+                    comparison = Comparison(self.log, truth, seen, asked)
+                    comparison.judge_lost(lost, events)
+                    return await comparison.judge(self._draw)
 
     async def _work(self, url: str) -> None:
         names = NAMES[: self._programs]
@@ -78,6 +89,8 @@ class Round:
             if self._is_alone:
                 for _ in range(self._actions):
                     await self._draw.choice(programs).act(self._draw)
+                    if self._is_hurried and self._draw.random() < RESTS:
+                        await asyncio.sleep(REST_SECONDS)
             else:
                 await asyncio.gather(*map(self._live, programs))
             await self._empty(programs)

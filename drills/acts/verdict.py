@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from drills.acts.asking import CANNOT, CAUSED, Asked, Sightings
 from drills.acts.judge import Influence, Judge
 from drills.acts.log import Act, ActKind, Log
+from model.event import Event
+from model.words import EventType, Match
 
 MOST_ASKED = 2_000  # suspicions of a round that are asked for one by one; of more, these at random
 SAMPLE = 200
 EXAMPLES = 3
+ROUTED, UNMATCHED = Match.routed, Match.unmatched
 
 
 @dataclass
@@ -38,6 +42,8 @@ class RoundResult:
     missing: int = 0  # acts that are not stored
     unseen: int = 0
     unexplained: int = 0  # acts that the judge cannot explain, or clocks it does not have
+    lost: int = 0  # copies that are said to be gone
+    mistaken: int = 0  # and were handed over all the same
     examples: list[str] = field(default_factory=list)
 
     @property
@@ -49,13 +55,14 @@ class RoundResult:
             + self.different
             + self.missing
             + self.unexplained
+            + self.mistaken
         )
 
     def add(self, other: RoundResult) -> None:
         """Add another round's."""
         for name in ("events", "pairs", "sure", "possible", "caused", "suspected", "asked"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name in ("different", "missing", "unseen", "unexplained"):
+        for name in ("different", "missing", "unseen", "unexplained", "lost", "mistaken"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.relations += other.relations
         self.answers += other.answers
@@ -85,6 +92,7 @@ class RoundResult:
             f"({self.suspected} suspected, {self.asked} asked for)",
             f"  compared otherwise {self.different}, acts not stored {self.missing}, not explained "
             f"{self.unexplained}, deliveries that nobody saw {self.unseen}",
+            f"  copies said to be gone {self.lost}, handed over all the same {self.mistaken}",
             *(f"  {each}" for each in self.examples),
         ]
 
@@ -109,6 +117,20 @@ class Comparison:
         for step in truth.steps:
             self._into[step.target].append(step)
         self.outcome = RoundResult(events=len(self._numbers))
+
+    def judge_lost(self, lost: Collection[tuple[int, str]], events: Sequence[Event]) -> None:
+        """Judge what is said to be gone: nobody is handed it out of that queue."""
+        bodies = Counter(each.payload for each in events if each.type is EventType.published)
+        handed = {
+            (each.payload, each.queue) for each in events if each.match in (ROUTED, UNMATCHED)
+        }
+        published = {each.id: each.payload for each in events}
+        self.outcome.lost = len(lost)
+        for publish, queue in lost:
+            body = published[publish]
+            if bodies[body] == 1 and (body, queue) in handed:
+                self.outcome.mistaken += 1
+                self.outcome.examples.append(f"mistaken for gone: event {publish} in {queue}")
 
     async def judge(self, draw: random.Random) -> RoundResult:
         """Judge all pairs."""

@@ -77,6 +77,12 @@ CHANGES: dict[str, Callable[[Json, list[Json], random.Random], None]] = {
         by={"cause": 10**9, "how": "link", "rule": "r", "kind": "parent", "late": False}
     ),
     "rubbish for a cause": _set(by=[1]),
+    "one of one": _set(candidates=1),
+    "any of several publishes": _set(candidates=2, type="published"),
+    "a message for certain, and of several": _set(
+        candidates=2,
+        by={"cause": START, "how": "message", "rule": None, "kind": None, "late": False},
+    ),
 }
 
 

@@ -396,10 +396,15 @@ KINDS = {"celery-parent": EdgeKind.parent, "reply": EdgeKind.reply, "b3": EdgeKi
 
 
 def doubtful_history(rng: random.Random, size: int, present: int) -> History:
-    """A linked history in which some deliveries are doubtful, quiet ones among them."""
+    """A linked history in which some deliveries are doubtful, quiet ones among them.
+
+    Others may be of any of several equal messages.
+    """
     history = linked_history(rng, size, present)
     for row in history.rows:
         row["doubtful"] = row["type"] == 1 and rng.random() < 0.1
+        if row["type"] == 1 and row["id"] % 7 == 0:
+            row |= {"cause_id": None, "candidates": 2 + row["id"] % 3}
     return history
 
 

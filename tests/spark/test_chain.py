@@ -385,3 +385,20 @@ def test_its_exit_codes_are_the_command_line_s() -> None:
     }
     assert own == same
     assert (Exit.concurrent, Exit.undecided) == (NO_CHAIN, UNDECIDED)
+
+
+def test_a_chain_to_one_of_several_equal_messages_says_so(export: Exported, tmp_path: Path) -> None:
+    history = random_history(random.Random(3), 60, present=3, churn=0.0)
+    first, last = next(
+        (first, row["id"])
+        for row in history.rows
+        for first in sorted(history.past[row["id"]])
+        if row["cause_id"] is None and first < row["id"] - 1
+    )
+    history.rows[last - 1] |= {"type": 1, "candidates": 2}
+    url = history.write(tmp_path / "equal.db")
+    said = f"event {last} is a delivery of one of 2 equal messages"
+    for via in (Via.any, Via.links):
+        found = export(url, first, last, via=via)
+        assert found.answer == "may have"
+        assert found.sentence.endswith(f"; {said}"), found.sentence

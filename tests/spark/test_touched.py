@@ -97,6 +97,9 @@ def test_every_event_since_has_its_true_verdict_and_evidence(
     assert counts["may_have"] > 2
     assert counts["unknown"] > 2
     assert {word: manifest[word] for word in counts} == counts
+    equal = {row["id"]: row["candidates"] for row in rows if row["candidates"]}
+    assert equal == {i: n for i in expected if (n := history.rows[i - 1].get("candidates"))}
+    assert equal
     steps = [row["by"] for row in rows if row["by"]]
     acts = [step for step in steps if step["how"] in {kind.name for kind in BY_BROKER}]
     assert {(step["rule"], step["kind"]) for step in acts} == {(None, None)}

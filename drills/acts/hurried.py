@@ -1,0 +1,18 @@
+"""The service as it is, but for how soon and how often it asks whether copies still wait.
+
+    python -m drills.acts.hurried serve
+
+The broker is to count every `COUNTED_MS`; quorum queues count every 5 s all the same.
+"""
+
+from __future__ import annotations
+
+from app.cli import main
+from app.traces import queuewatch
+
+COUNTED_MS = 200
+WAITED = 7_000_000  # µs
+
+if __name__ == "__main__":
+    queuewatch.LOOK_SECONDS, queuewatch.WAITED = 0.1, WAITED
+    main()
