@@ -3,7 +3,8 @@
     python -m drills.acts [PAIRS] [--seed N] [--kills N] [--postgresql]
     tools/rabbitmq4 .venv/bin/python -m drills.acts
 
-It goes on until at least this many pairs of events were judged, 200,000 by default. In every second
+It goes on until at least this many pairs of events were judged, 200,000 by default; each round is
+judged once more after its trace was restamped. In every second
 round programs act one at a time, and in the others at once. ``--kills`` is how often the service is
 killed in each round, ``--postgresql`` has it store there. ``--seed`` draws the first round; each
 prints its own, which does it again.
@@ -31,7 +32,7 @@ PAIRS = 200_000
 
 async def main(given: argparse.Namespace) -> int:
     """Run rounds; returns the number of errors."""
-    total = RoundResult()
+    total, anew = RoundResult(), RoundResult()
     other = Broker.from_environment(os.environ)
     for library in (
         "aio_pika",
@@ -58,14 +59,18 @@ async def main(given: argparse.Namespace) -> int:
                     kills=given.kills,
                     keeps=other is None,
                     is_hurried=other is None,
+                    restamps=True,
                 )
-                outcome = await round_.run()
+                outcome, again = await round_.run()
             print(f"seed {seed}:", *outcome.lines(), sep="\n", flush=True)
+            print("restamped:", *again.lines(), sep="\n", flush=True)
             total.add(outcome)
+            anew.add(again)
             seed += 1
-    total.examples = []
-    print("all:", *total.lines(), f"{total.wrong} errors", sep="\n")
-    return total.wrong
+    total.examples = anew.examples = []
+    print("all:", *total.lines(), "restamped:", *anew.lines(), sep="\n")
+    print(f"{total.wrong + anew.wrong} errors")
+    return total.wrong + anew.wrong
 
 
 def arguments() -> argparse.Namespace:

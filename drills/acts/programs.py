@@ -134,7 +134,7 @@ class LoggedProgram:
             await self._part(draw)
             return
         chosen = draw.choices(
-            (self._publish, self._get, self._consume, self._fall_over, self._purge, self._bind),
+            (self._publish, self._get, self._consume, self._fall_over, self.purge, self._bind),
             (45, 40, 6, 5, 4, 2),
         )
         await chosen[0](draw)
@@ -325,7 +325,7 @@ class LoggedProgram:
         await self._disconnect(cut=way == "cut")
         await self._connect()
 
-    async def _purge(self, draw: random.Random) -> None:
+    async def purge(self, draw: random.Random) -> None:
         """Purge a queue, or delete it and declare it again."""
         queue = draw.choice(self._topology.purged)
         is_held = any(held.act.queue == queue for held in self._in_hand)

@@ -40,6 +40,7 @@ class Round:
         actions: int = ACTIONS,
         keeps: bool = False,
         is_hurried: bool = False,
+        restamps: bool = False,
     ) -> None:
         self._broker = broker
         self._database_url = database_url
@@ -49,6 +50,7 @@ class Round:
         self._kills = kills
         self._actions = actions
         self._is_hurried = is_hurried
+        self._restamps = restamps
         module = "drills.acts.hurried" if is_hurried else "app.cli"
         self._service = Service(broker, database_url, folder, module=module)
         self.topology: Layout = drawn(self._draw, keeps=keeps)
@@ -56,22 +58,29 @@ class Round:
         self._programs = self._draw.choice((4, 8, 16, len(NAMES)))
         self.log = Log()
 
-    async def run(self) -> RoundResult:
-        """Do all of it."""
+    async def run(self) -> list[RoundResult]:
+        """Do all of it; returns what was found, and if ``restamps``, what was after that."""
         with self._broker.fresh_vhost("acts") as vhost:
             async with self._service.tracing(vhost):
                 await self._work(self._broker.amqp_url(vhost))
                 await self._service.listening()
                 await self._service.stop_trace(vhost)  # empties the trace queue into the store
-                async with opened(self._database_url) as store:
-                    events = await everything(store, vhost)
-                    seen = Sightings(self.log, events)
-                    lost = await lost_copies(store, vhost)
-                truth = Judge(self.topology, self.log)
-                async with asking(self._service.port, seen) as asked:
-                    comparison = Comparison(self.log, truth, seen, asked)
-                    comparison.judge_lost(lost, events)
-                    return await comparison.judge(self._draw)
+                found = [await self._judged(vhost)]
+                if self._restamps:
+                    await self._service.get("restamp", method="PUT", vhost=vhost)
+                    found.append(await self._judged(vhost))
+                return found
+
+    async def _judged(self, vhost: str) -> RoundResult:
+        async with opened(self._database_url) as store:
+            events = await everything(store, vhost)
+            seen = Sightings(self.log, events)
+            lost = await lost_copies(store, vhost)
+        truth = Judge(self.topology, self.log)
+        async with asking(self._service.port, seen) as asked:
+            comparison = Comparison(self.log, truth, seen, asked)
+            comparison.judge_lost(lost, events)
+            return await comparison.judge(self._draw)
 
     async def _work(self, url: str) -> None:
         names = NAMES[: self._programs]
@@ -90,6 +99,7 @@ class Round:
                 for _ in range(self._actions):
                     await self._draw.choice(programs).act(self._draw)
                     if self._is_hurried and self._draw.random() < RESTS:
+                        await self._draw.choice(programs).purge(self._draw)
                         await asyncio.sleep(REST_SECONDS)
             else:
                 await asyncio.gather(*map(self._live, programs))

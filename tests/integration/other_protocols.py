@@ -1,4 +1,4 @@
-"""Clients of MQTT 5 and AMQP 1.0, of which the tests need one frame or the other.
+"""Clients of MQTT and AMQP 1.0, of which the tests need one frame or the other.
 
 A publisher of each, and a reader of AMQP 1.0. They speak as guest to the virtual host that they are
 given, wait for every answer, and fail on anything unexpected.
@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from app.tracker import values
 
 SECONDS = 20.0
 
-# ---- MQTT 5 (OASIS standard, section 2 and 3) ---------------------------------------------------
+# ---- MQTT 5 and 3.1.1 (OASIS standards, section 2 and 3) -----------------------------------------
 
-_CONNECT, _CONNACK, _PUBLISH, _PUBACK, _DISCONNECT = 0x10, 0x20, 0x30, 0x40, 0xE0
+_CONNECT, _CONNACK, _PUBLISH, _PUBACK, _SUBSCRIBE, _DISCONNECT = 0x10, 0x20, 0x30, 0x40, 0x80, 0xE0
 _USER_PROPERTY = 0x26
 # Those with a number of 4 bytes or of 1, with text, and with bytes.
 _MQTT_PROPERTIES = {
@@ -82,6 +84,44 @@ async def mqtt_publish(
         writer.write(bytes([_DISCONNECT, 0]))
         await writer.drain()
         await reader.read()  # the broker closes once it has read everything
+        writer.close()
+
+
+async def mqtt_retain(port: int, vhost: str, topic: str, body: bytes) -> None:
+    """Publish one message by MQTT 3.1.1, for the broker to keep."""
+    async with _mqtt_3(port, vhost, "keeper") as (reader, writer):
+        packet = _counted(topic) + struct.pack(">H", 1) + body
+        writer.write(bytes([_PUBLISH | 0b011]) + _length(len(packet)) + packet)
+        kind, _ = await _mqtt_packet(reader)
+        assert kind == _PUBACK
+
+
+async def mqtt_take(port: int, vhost: str, topic: str) -> bytes:
+    """Subscribe by MQTT 3.1.1; returns the body of the first message."""
+    async with _mqtt_3(port, vhost, "subscriber") as (reader, writer):
+        packet = struct.pack(">H", 1) + _counted(topic) + b"\1"
+        writer.write(bytes([_SUBSCRIBE | 0b10]) + _length(len(packet)) + packet)
+        while True:
+            kind, content = await _mqtt_packet(reader)
+            if kind == _PUBLISH:
+                return content[2 + len(topic.encode()) + 2 :]
+
+
+@asynccontextmanager
+async def _mqtt_3(
+    port: int, vhost: str, name: str
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    async with asyncio.timeout(SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        hello = _counted("MQTT") + bytes([4, 0xC2]) + struct.pack(">H", 60)
+        hello += _counted(name) + _counted(f"{vhost}:guest") + _counted("guest")
+        writer.write(bytes([_CONNECT]) + _length(len(hello)) + hello)
+        kind, answer = await _mqtt_packet(reader)
+        assert (kind, answer[1]) == (_CONNACK, 0), answer
+        yield reader, writer
+        writer.write(bytes([_DISCONNECT, 0]))
+        await writer.drain()
+        await reader.read()
         writer.close()
 
 

@@ -11,19 +11,22 @@ from tools.servers import Broker
 
 
 @pytest.mark.parametrize(
-    ("seed", "kills"),
+    ("seed", "kills", "restamps"),
     [
-        pytest.param(1, 0, marks=pytest.mark.long(10)),
-        pytest.param(2, 0, marks=pytest.mark.long(10)),
-        pytest.param(3, 1, marks=pytest.mark.long(15)),
+        pytest.param(1, 0, False, marks=pytest.mark.long(10)),
+        pytest.param(2, 0, True, marks=pytest.mark.long(20)),
+        pytest.param(3, 1, False, marks=pytest.mark.long(15)),
     ],
 )
 async def test_nothing_false_is_said_of_what_a_broker_did(
-    rabbit: Broker, tmp_path: Path, seed: int, kills: int
+    rabbit: Broker, tmp_path: Path, seed: int, kills: int, restamps: bool
 ) -> None:
     url = f"sqlite:///{tmp_path / 'itc.db'}"
-    found = await Round(rabbit, url, tmp_path, seed, kills=kills, actions=150).run()
-    assert found.wrong == 0, found.lines()
-    assert found.pairs > 3_000
-    assert found.answers["cannot have"] > 0
-    assert {"rejected", "returned", "dead letter"} <= found.steps.keys()
+    round_ = Round(rabbit, url, tmp_path, seed, kills=kills, actions=150, restamps=restamps)
+    outcomes = await round_.run()
+    assert len(outcomes) == 1 + restamps
+    for found in outcomes:
+        assert found.wrong == 0, found.lines()
+        assert found.pairs > 3_000
+        assert found.answers["cannot have"] > 0
+        assert {"rejected", "returned", "dead letter"} <= found.steps.keys()
