@@ -10,6 +10,7 @@ import enum
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, Literal, NamedTuple, TypeAlias, cast
 
 from model.deaths import Death, Loss, is_put_off
@@ -519,8 +520,10 @@ class _Told:
     def _failure(self, head: ConversationEvent) -> MessageFailure | None:
         copies = self.copies[head.id]
         aside = self.put_aside.get(head.id)
-        if aside is not None and aside.forward is not None:
-            failed_in = aside.forward.queue or next(iter(copies), None)
+        if aside is not None and aside.forward is not None and not self._came_back(aside, head):
+            # Of one that names no message nobody knows where that failed.
+            known = next(iter(copies), None) if aside is not head else None
+            failed_in = aside.forward.queue or known
             return MessageFailure("error_queue", failed_in, None, aside.forward.exception)
         if not copies and head.type is EventType.published:
             return MessageFailure("unroutable")
@@ -534,6 +537,11 @@ class _Told:
             if loss.is_final and queue in copies and not copies[queue]:
                 return MessageFailure("gone", queue, loss.reason)
         return None
+
+    def _came_back(self, aside: ConversationEvent, head: ConversationEvent) -> bool:
+        """Tell whether what was put aside was handed out again where it had been published to."""
+        deliveries = chain.from_iterable(self.copies[aside.id].values())
+        return aside is not head and any(each.queue in head.routed_queues for each in deliveries)
 
     def _counts(self, messages: Sequence[Message]) -> Counts:
         received = [e for e in self.events.values() if e.type is EventType.received]

@@ -1,9 +1,8 @@
-"""Headers of dead letters: how a message died, and why it was put into an error queue.
+"""Headers of dead letters: how a message died.
 
 The broker writes ``x-death`` when it moves a message to a dead letter exchange: one entry for each
 queue and reason, which counts up, the death that was last first. A client that publishes such a
-message again copies it, and before 4.0 the broker goes on counting there. Libraries that put a
-message into an error queue themselves say why in headers of their own.
+message again copies it, and before 4.0 the broker goes on counting there.
 """
 
 from __future__ import annotations
@@ -14,9 +13,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from model.texts import storable
 from model.times import Microseconds, iso_time
-
-# So many characters of an exception are kept, of its type and message together.
-LONGEST_EXCEPTION = 300
 
 # Whoever rejected a message, or let it come back too often, was handed it before.
 HANDED_OVER_BEFORE = frozenset({"rejected", "delivery_limit"})
@@ -71,13 +67,6 @@ class Loss(NamedTuple):
         # The default exchange is traced as if it had a queue of each name.
         never = "" if exchange else ", or there never was one"
         return f"was deleted with its queue {when}{never}"
-
-
-class Forward(NamedTuple):
-    """The reason why a message is in an error queue: the queue that it failed in, the exception."""
-
-    queue: str | None
-    exception: str | None
 
 
 def headers_of(properties: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -141,70 +130,3 @@ class ReportedDeaths:
 
 def _counts(deaths: Sequence[Death]) -> dict[tuple[str, str], int]:
     return {(each.queue, each.reason): each.count for each in deaths}
-
-
-def forward_of(properties: Mapping[str, Any] | None) -> Forward | None:
-    """Find why a message that was published again is in an error queue; None for any other message.
-
-    NServiceBus, MassTransit, Spring AMQP, Rebus and Watermill say it. A copy for the audit,
-    and a message that is put off to be tried again, have none of these headers.
-    """
-    headers = headers_of(properties)
-
-    def text(*names: str) -> str | None:
-        values = (headers.get(name) for name in names)
-        return next((storable(value) for value in values if isinstance(value, str) and value), None)
-
-    if "NServiceBus.FailedQ" in headers:
-        kind = text("NServiceBus.ExceptionInfo.ExceptionType")
-        queue = text("NServiceBus.FailedQ")
-        said = _said(kind, text("NServiceBus.ExceptionInfo.Message"))
-        return Forward(None if queue is None else queue.partition("@")[0], said)
-    # Without a fault the message was one that nobody at the endpoint takes.
-    if not headers.keys().isdisjoint(("MT-Fault-ExceptionType", "MT-Fault-Message", "MT-Reason")):
-        said = _said(text("MT-Fault-ExceptionType"), text("MT-Fault-Message"))
-        return Forward(_last_part(text("MT-Fault-InputAddress")), said)
-    if "x-exception-message" in headers or "x-exception-stacktrace" in headers:
-        trace = text("x-exception-stacktrace")
-        return Forward(None, _of_java(trace, text("x-exception-message")))
-    if "rbs2-error-details" in headers:
-        details = text("rbs2-error-details")
-        return Forward(text("rbs2-source-queue"), _said(None, details))
-    if "reason_poisoned" in headers:
-        return Forward(text("topic_poisoned"), _said(None, text("reason_poisoned")))
-    return None
-
-
-def exception_type(exception: str | None) -> str | None:
-    """The type of an exception as `forward_of` says it; all of it where that has no type."""
-    if exception is None:
-        return None
-    kind, colon, _ = exception.partition(": ")
-    return kind if colon and " " not in kind else exception
-
-
-def _of_java(trace: str | None, message: str | None) -> str | None:
-    """The cause's type and message, as the first line of a stack trace has them.
-
-    Spring's own wrapper is what was thrown; what the listener threw stands behind "Caused by".
-    """
-    if trace is None:
-        return _said(None, message)
-    first, *others = [line.strip() for line in trace.splitlines() if line.strip()] or [""]
-    caused = [line.removeprefix("Caused by: ") for line in others if line.startswith("Caused by: ")]
-    return _said(None, caused[0] if "ListenerExecution" in first and caused else first or message)
-
-
-def _said(kind: str | None, message: str | None) -> str | None:
-    parts = [part for part in (kind, message) if part]
-    if not parts:
-        return None
-    line = ": ".join(parts).strip().partition("\n")[0].rstrip()
-    return line if len(line) <= LONGEST_EXCEPTION else line[: LONGEST_EXCEPTION - 1] + "…"
-
-
-def _last_part(address: str | None) -> str | None:
-    """The queue in an address such as ``rabbitmq://host/vhost/queue?durable=true``."""
-    if address is None:
-        return None
-    return address.partition("?")[0].rstrip("/").rpartition("/")[2] or None

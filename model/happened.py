@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from model.deaths import Death, Forward, deaths_of, forward_of, headers_of
+from model.deaths import Death, deaths_of, headers_of
+from model.error_queues import Forward, forward_of
 from model.event import Event
 from model.message_types import type_of
 from model.texts import storable
@@ -67,7 +68,9 @@ def happened(event: Event) -> ConversationEvent:
         event.redelivered,
         type_of(event.properties, event.exchange, event.routing_keys, event.payload),
         () if is_publish else tuple(deaths_of(event.properties)),
-        forward_of(event.properties) if is_publish else None,
+        forward_of(event.properties, event.exchange, event.routing_keys, event.payload)
+        if is_publish
+        else None,
         expiration if isinstance(expiration, str) else None,
         tuple(keys_in(event.properties)) if is_publish else (),
     )

@@ -24,7 +24,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from model.conversations import Conversation, PublisherRecord, conversation_of
-from model.deaths import deaths_of, forward_of
+from model.deaths import deaths_of
+from model.error_queues import forward_of
 from model.happened import Cause, ConversationEvent, causes_of, keys_in
 from model.jobs import Problem
 from model.message_types import type_of
@@ -359,7 +360,9 @@ def happened_in(row: Row) -> ConversationEvent:
         row["redelivered"],
         type_of(properties, row["exchange"], routing_keys, row["envelope"]),
         () if is_publish else tuple(deaths_of(properties)),
-        forward_of(properties) if is_publish else None,
+        forward_of(properties, row["exchange"], routing_keys, row["envelope"])
+        if is_publish
+        else None,
         expiration if isinstance(expiration, str) else None,
         tuple(keys_in(properties)) if is_publish else (),
     )

@@ -120,14 +120,6 @@ def _tables() -> None:
         postgresql_where=sa.text("way <> 0"),
     )
     op.create_index(
-        "ix_edges_forwarded",
-        "edges",
-        ["trace_id", "effect_id"],
-        unique=False,
-        sqlite_where=sa.text("kind = 2"),
-        postgresql_where=sa.text("kind = 2"),
-    )
-    op.create_index(
         op.f("ix_edges_trace_id_cause_id"), "edges", ["trace_id", "cause_id"], unique=False
     )
     op.create_table(

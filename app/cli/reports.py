@@ -60,7 +60,8 @@ def failures(
 def _failure(one: dict[str, Any]) -> tuple[object, ...]:
     why = one["exception"] or one["reason"] or ""
     who = "" if one["by"] is None else one["by"]["name"]
-    at = (one["event"], one["message"] or "?", one["kind"], one["queue"] or "")
+    message = one["message"] or ("?" if one["candidate"] is None else f"{one['candidate']}?")
+    at = (one["event"], message, one["kind"], one["queue"] or "")
     return (*at, why, one["type"], who, one["at"])
 
 

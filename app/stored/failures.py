@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from app.stored.reading import VhostFilter
-from model.deaths import exception_type
+from model.error_queues import exception_type
 from model.times import Microseconds
 from model.who import Who
 
@@ -44,7 +44,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         "A dead letter's delivery, the third redelivery, the publish that went nowhere or into an "
         "error queue, or of which a copy is gone; of `overdue` the event that led to nothing.",
     ]
-    message: Annotated[int | None, "The message's publish; `null` if not stored."]
+    message: Annotated[int | None, "The message's publish; `null` if not stored, or not known."]
     vhost: str
     kind: FailureKind
     queue: Annotated[str | None, "Where it failed."]
@@ -64,6 +64,11 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         Who | None, "Who was handed it last before; `null` if nobody was, or it is not certain."
     ]
     handed_over: Annotated[int | None, "By which event."]
+    candidate: Annotated[
+        int | None,
+        "Of `error_queue`, where it is not known which message it is: the newest delivery of the "
+        "same body to whoever says so, of the last 64. It may be of another message.",
+    ]
     times: Annotated[int, "How often it died or came back so, up to now."]
     to: Annotated[str | None, "The queue where it went from there."]
     publisher: Annotated[Who | None, "Who published the message."]

@@ -56,6 +56,7 @@ async def test_failures_are_listed_a_page_at_a_time(
         "at": first["items"][0]["at"],
         "by": {"number": 2, "name": "billing@10.0.0.6 #2"},
         "handed_over": ids[7],
+        "candidate": None,
         "times": 1,
         "to": "orders.dead",
         "publisher": {"number": 1, "name": "shop@10.0.0.5 #1"},

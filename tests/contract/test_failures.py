@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -15,6 +16,7 @@ from app.store.conversations.failures import TOGETHER
 from app.stored.assertions import JudgingStep, NewViolation, ViolationKind
 from app.stored.failures import Failure, FailureFilter, FailureKind, FailurePage
 from app.tracker import Policy, Publish, Record
+from model.words import Via
 from tests.contract.failing import (
     ADMIN,
     BILLING,
@@ -67,6 +69,7 @@ async def test_a_rejected_message_names_where_why_and_who(store: Store) -> None:
         at=START + 3_000_000,
         by=failure.by,
         handed_over=ids[2],
+        candidate=None,
         times=1,
         to="orders.dead",
         publisher=failure.publisher,
@@ -249,6 +252,159 @@ async def test_a_forward_to_an_error_queue_is_a_failure_of_who_forwarded_it(
     assert await found(store, exception="System.Error") == []
 
 
+STAMP = "X-Message-Stamp-Symfony\\Component\\Messenger\\Stamp\\"
+DETAILS = '[{"exceptionClass":"Error","exceptionCode":0,"exceptionMessage":"no"},'
+DETAILS += '{"exceptionClass":"RuntimeException","exceptionCode":0,"exceptionMessage":"no stock"}]'
+RASCAL = {"originalQueue": "orders", "originalExchange": "x", "originalRoutingKey": "k"}
+EASY_NET_Q = "EasyNetQ.SystemMessages.Error, EasyNetQ"
+# As `ERRORS`, where nothing names the message: queue and exception that are said.
+ALONE: dict[str, tuple[dict[str, Any], str | None, str | None]] = {
+    "Spring, as it is": (
+        {
+            "x-exception-message": "no stock",
+            "x-original-exchange": "x",
+            "x-original-routingKey": "k",
+        },
+        None,
+        "no stock",
+    ),
+    "rascal": (
+        {"rascal": {**RASCAL, "error": {"message": "no stock", "code": None}}},
+        "orders",
+        "no stock",
+    ),
+    "Symfony": (
+        {
+            f"{STAMP}ErrorDetailsStamp": DETAILS,
+            f"{STAMP}SentToFailureTransportStamp": '[{"originalReceiverName":"async"}]',
+        },
+        None,
+        "RuntimeException: no stock",
+    ),
+    "Sneakers": (
+        {
+            "retry_info": '[{"error":"no stock","num_attempts":5,"failed_at":"2026-01-01",'
+            '"error_class":"ArgumentError","error_message":"no stock"},{"failed_at":"x"}]'
+        },
+        None,
+        "ArgumentError: no stock",
+    ),
+    "Sneakers, rejected": (
+        {"retry_info": '{"error":"reject","num_attempts":1,"failed_at":"2026-01-01"}'},
+        None,
+        "reject",
+    ),
+    "Wolverine": (
+        {"exception-type": "System.Exception", "exception-message": "no", "failed-at": "1"},
+        None,
+        "System.Exception: no",
+    ),
+    "Watermill": (
+        {"reason_poisoned": "no stock", "topic_poisoned": "orders"},
+        "orders",
+        "no stock",
+    ),
+    "NServiceBus": ({"NServiceBus.FailedQ": "orders@host"}, "orders", None),
+    "MassTransit": ({"MT-Reason": "dead-letter"}, None, None),
+}
+# What says something like it, and puts no message into an error queue.
+OTHERS: dict[str, dict[str, Any]] = {
+    "Symfony tries again": {
+        f"{STAMP}ErrorDetailsStamp": DETAILS,
+        f"{STAMP}RedeliveryStamp": '[{"retryCount":1}]',
+    },
+    "rascal tries again": {
+        "rascal": {**RASCAL, "originalQueue": "error", "error": {"message": "no"}}
+    },
+    "rascal forwards": {"rascal": RASCAL},
+    "somebody counts": {"retry_info": "3"},
+    "somebody's own": {"exception-type": "none", "x-original-exchange": "x"},
+    "MassTransit delays": {"MT-Redelivery-Count": 1},
+}
+
+
+@pytest.mark.parametrize("library", [*ALONE])
+async def test_what_says_itself_that_it_failed_is_a_failure_though_nothing_names_the_message(
+    store: Store, library: str
+) -> None:
+    headers, queue, exception = ALONE[library]
+    order, other = message(1, content_type="x"), message(2, content_type="x")
+    error = Publish(BILLING, "", ("error",), ("error",), {"headers": headers}, order.body)
+    nobody = msgspec.structs.replace(error, channel=OTHER)
+    ids = await told(
+        store, order, handed(BILLING, order), other, handed(BILLING, other), error, nobody
+    )
+    unknown, failure = await found(store)
+    assert (failure.kind, failure.event, failure.message) == (
+        FailureKind.error_queue,
+        ids[4],
+        None,
+    )
+    assert (failure.queue, failure.exception, failure.to) == (queue, exception, "error")
+    assert (by(failure), failure.handed_over, failure.publisher) == ("billing", None, None)
+    # It may be that one, which is a different thing from being it.
+    assert (failure.candidate, unknown.candidate) == (ids[1], None)
+    caused = await store.causality.walk(ids[4], -1, via=Via.links)
+    assert [event.id for event in caused.items] == []
+    if "x-original-exchange" in headers or library == "rascal":
+        assert (failure.exchange, failure.routing_key) == ("x", "k")
+
+
+@pytest.mark.parametrize("what", [*OTHERS])
+async def test_what_is_tried_again_or_says_something_alike_is_no_failure(
+    store: Store, what: str
+) -> None:
+    order = message(1, content_type="x")
+    again = Publish(BILLING, "", ("error",), ("error",), {"headers": OTHERS[what]}, order.body)
+    await told(store, order, handed(BILLING, order), again, handed(ADMIN, again, "error"))
+    assert await found(store) == []
+
+
+async def test_an_exception_in_the_body_is_a_failure_and_the_body_in_it_the_candidate(
+    store: Store,
+) -> None:
+    said = {
+        "RoutingKey": "k",
+        "Exchange": "x",
+        "Queue": "orders",
+        "Exception": "System.Exception: no\n",
+    }
+    order = msgspec.structs.replace(message(1, content_type="x"), body=b'{"Id": "1"}')
+    body = msgspec.json.encode({**said, "Message": order.body.decode(), "DateTime": "2026"})
+    error = Publish(
+        BILLING,
+        "ErrorExchange_k",
+        ("k",),
+        ("errors",),
+        {"type": EASY_NET_Q, "delivery_mode": 2},
+        body,
+    )
+    mine = msgspec.structs.replace(error, properties={"type": "Shop.Error"})
+    ids = await told(store, order, handed(BILLING, order), error, mine)
+    [failure] = await found(store)
+    assert (failure.event, failure.queue, failure.exception) == (
+        ids[2],
+        "orders",
+        "System.Exception: no",
+    )
+    assert (failure.candidate, failure.exchange, failure.routing_key) == (ids[1], "x", "k")
+
+
+@pytest.mark.parametrize("between", [failures.MOST_BEFORE - 1, failures.MOST_BEFORE])
+async def test_a_candidate_is_looked_for_among_a_bounded_number_of_deliveries(
+    store: Store, between: int
+) -> None:
+    order = message(0, content_type="x")
+    records: list[Record] = [order, handed(BILLING, order)]
+    for number in range(1, 1 + between):
+        records += [message(number), handed(BILLING, message(number))]
+    headers = {"x-exception-message": "no stock"}
+    error = Publish(BILLING, "", ("error",), ("error",), {"headers": headers}, order.body)
+    ids = await told(store, *records, error)
+    [failure] = await found(store)
+    assert failure.candidate == (ids[1] if between < failures.MOST_BEFORE else None)
+
+
 def rejected(numbers: Iterable[int]) -> list[Record]:
     records: list[Record] = []
     for number in numbers:
@@ -328,9 +484,10 @@ async def _plan(store: Store, connection: AsyncConnection) -> list[str]:
     """The database's plan for a look-up."""
     query = failures._query(await failures._scope(connection, FailureFilter()), None)
     assert query is not None
-    said = query.compile(connection.sync_engine, compile_kwargs={"literal_binds": True}).string
+    said = query.compile(connection.sync_engine, compile_kwargs={"render_postcompile": True})
+    values = tuple(said.params[name] for name in said.positiontup or ())
     explain = "EXPLAIN QUERY PLAN " if store.is_alone else "EXPLAIN "
-    return [str(row) for row in await connection.exec_driver_sql(explain + said)]
+    return [str(row) for row in await connection.exec_driver_sql(explain + said.string, values)]
 
 
 async def test_every_kind_is_looked_up_by_an_index_of_its_own(store: Store) -> None:
@@ -338,7 +495,11 @@ async def test_every_kind_is_looked_up_by_an_index_of_its_own(store: Store) -> N
     plan = "\n".join(await store._database.read(partial(_plan, store)))
     for index in ("ix_events_died", "ix_events_came_back", "ix_events_unroutable"):
         assert index in plan
-    assert "ix_edges_forwarded" in plan
+    assert (
+        "keys USING PRIMARY KEY (trace_id=? AND run=? AND key=?)"
+        if store.is_alone
+        else "ix_keys_search"
+    ) in plan
 
 
 async def test_what_is_overdue_is_a_failure_of_each_assertion_that_says_so(store: Store) -> None:

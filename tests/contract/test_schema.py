@@ -150,7 +150,7 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
     return pipe
 
 
-PUBLISHED = {"r0001_tables.py": "fe06f745d873003181163648e29e59b8e9091b047b61af3a17b4080d0f73b054"}
+PUBLISHED = {"r0001_tables.py": "7316555c665c6da68f3b5c0b8a4bb16db51f7fd4b4ae9b9604eed0f9027736ed"}
 """Each migration that a database may have been made by, and the SHA-256 of its file."""
 
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.stored.failures import MOST_SPANS, SPANS, Failure, FailureKind, found, over_time
-from model.deaths import LONGEST_EXCEPTION, ReportedDeaths, deaths_of, exception_type, forward_of
+from model.deaths import ReportedDeaths, deaths_of
+from model.error_queues import LONGEST_EXCEPTION, exception_type, forward_of
 
 QUEUES = ("orders", "retry", "dead")
 REASONS = ("rejected", "expired")
@@ -68,6 +69,10 @@ NAMES = (
     "rbs2-error-details",
     "reason_poisoned",
     "topic_poisoned",
+    "rascal",
+    "retry_info",
+    "x-original-exchange",
+    "x-original-routingKey",
     "queue",
 )
 
@@ -77,7 +82,7 @@ def test_whatever_headers_say_is_read_or_left_out(headers: Any) -> None:
     properties = {"headers": headers}
     for death in deaths_of(properties):
         assert isinstance(death.count, int)
-    forward = forward_of(properties)
+    forward = forward_of(properties, "", ("q",), b"{}")
     if forward is not None and forward.exception is not None:
         assert 0 < len(forward.exception) <= LONGEST_EXCEPTION
         assert exception_type(forward.exception) is not None
@@ -96,6 +101,7 @@ def failure(event: int, at: int, queue: str) -> Failure:
         at=at,
         by=None,
         handed_over=None,
+        candidate=None,
         times=1,
         to=None,
         publisher=None,

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from app.tracker import Channel, Publish
 from app.tracker.replies import PREFIX, Replies
-from model.deaths import deaths_of, forward_of
+from model.deaths import deaths_of
+from model.error_queues import forward_of
 from model.happened import keys_in
 from model.message_types import type_of
 from model.texts import storable
@@ -153,8 +154,10 @@ def test_what_conversations_and_failures_tell_of_any_message_is_storable(
     for death in deaths_of(properties):
         for text in (death.queue, death.reason, death.exchange, *death.routing_keys):
             check(text)
-    for text in forward_of(properties) or ():
-        check(text)
+    forward = forward_of(properties, "", ("k",), body)
+    if forward is not None:
+        for text in (forward.queue, forward.exception, *(forward.path or ())):
+            check(text)
 
 
 @given(st.lists(st.tuples(PROPERTIES, BODIES), min_size=1, max_size=4))

@@ -13,7 +13,8 @@ from model.conversations import (
     conversation_of,
     spoken,
 )
-from model.deaths import Death, Forward
+from model.deaths import Death
+from model.error_queues import Forward
 from model.happened import Cause, ConversationEvent, preferred
 from model.words import EventType, Match, Via
 
@@ -184,6 +185,23 @@ def test_a_message_in_an_error_queue_is_the_failure_of_the_one_it_was() -> None:
     assert (second.failure, second.outcome) == (None, Outcome.waiting)
     assert found.outcome is Outcome.failed
     assert "1 went to an error queue" in found.sentence
+
+
+def test_what_was_put_aside_and_comes_back_where_it_failed_is_tried_again() -> None:
+    forward = Forward("work", "Error: no")
+    put_aside = sent(3, 2, "later", forward=forward)
+    events = (sent(1, 0, "work"), got(2, 1, 1, "work"), put_aside)
+    back = got(4, 9, 3, "work", Match.dead_lettered)
+    causes = {3: (Cause(2, "forward", "forward"),)}
+    assert conversation_of(events[0], (*events, back), causes).messages[0].failure is None
+    elsewhere = got(4, 9, 3, "other", Match.dead_lettered)
+    assert conversation_of(events[0], (*events, elsewhere), causes).messages[0].failure
+
+
+def test_where_a_message_failed_that_nothing_names_is_not_known() -> None:
+    events = (sent(3, 2, "error", forward=Forward(None, "Error: no")), got(4, 3, 3, "error"))
+    found = conversation_of(events[0], events, {})
+    assert found.messages[0].failure == MessageFailure("error_queue", None, None, "Error: no")
 
 
 def test_a_copy_that_nobody_got_says_what_may_have_become_of_it() -> None:

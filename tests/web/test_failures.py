@@ -74,6 +74,22 @@ def test_each_leads_to_its_conversation(demo: Served, open_page: OpenPage) -> No
     )
 
 
+def test_what_names_no_message_leads_to_the_one_that_it_may_be(
+    demo: Served, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/failures?vhost=%2F&kind=error_queue", hurry=True)
+
+    def unnamed(answer: dict[str, Any]) -> dict[str, Any]:
+        items = [{**item, "message": None, "candidate": 7} for item in answer["items"]]
+        return answer | {"items": items}
+
+    change_answers(page, "**/itc_db/failures*", unnamed)
+    row = each(page).first
+    expect(row).to_contain_text("of which message: not known; it may be #7")
+    row.get_by_role("link", name="#7").click()
+    expect(page.locator(".drawer h2")).to_have_text("#7")
+
+
 def test_groups_count_them_and_lead_to_their_own(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/failures?vhost=%2F")
     known = of(demo, vhost="/", kind="error_queue", queue="mail.out")

@@ -18,13 +18,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store.causality.ranges import names_of
 from app.store.conversations import deaths
 from app.store.database import tables
+from app.store.database.searched import searched_keys
 from app.store.database.subject import Subject, reads, searches
 from app.store.reading import messages
 from app.store.reading.events import MAX_ID
 from app.store.reading.messages import MessageFacts
 from app.store.reading.times import ids_between
 from app.stored.failures import Failure, FailureFilter, FailureKind, FailurePage, found
-from model.deaths import forward_of
+from app.tracker.links.probes import FAILED
+from model.error_queues import Forward, forward_of
 from model.times import Microseconds
 from model.who import Who
 from model.words import EdgeKind, EventType
@@ -37,6 +39,8 @@ TOGETHER = 200
 # How many redeliveries of a copy are a failure, and up to how many they are counted.
 CAME_BACK = 3
 MOST_TIMES = 1_000
+# How many of a participant's deliveries are looked through for one with the same body.
+MOST_BEFORE = 64
 # SQLite merges at most 500 lists. Beyond that, several virtual hosts share one.
 MOST_LISTS = 400
 
@@ -56,7 +60,8 @@ _CONDITIONS: dict[FailureKind, str] = {
     FailureKind.died: tables.FAILED["died"],
     FailureKind.came_back: f"{tables.FAILED['came_back']} AND {_IS_THE_THIRD}",
     FailureKind.unroutable: tables.FAILED["unroutable"],
-    FailureKind.error_queue: tables.FORWARDED,
+    FailureKind.error_queue: "EXISTS (SELECT 1 FROM events WHERE events.id = event_id"
+    " AND events.type = 0 AND NOT events.quiet)",
     # What is not stored any more is shown among violations only.
     FailureKind.overdue: "kind = 'overdue'"
     " AND EXISTS (SELECT 1 FROM events WHERE events.id = violations.event_id)",
@@ -67,7 +72,7 @@ _CONDITIONS: dict[FailureKind, str] = {
 }
 # Where these events are found, where not among the events themselves.
 _PLACES = {
-    FailureKind.error_queue: (tables.edges.c.trace_id, tables.edges.c.effect_id),
+    FailureKind.error_queue: (searched_keys.c.trace_id, searched_keys.c.event_id),
     FailureKind.overdue: (tables.violations.c.trace_id, tables.violations.c.event_id),
     FailureKind.gone: (tables.lost_copies.c.trace_id, tables.lost_copies.c.event_id),
 }
@@ -193,14 +198,14 @@ def _list(
     if before is not None:
         bounds.append(event_id < before)
     query = select(event_id.label("id"), literal_column(f"'{kind}'").label("kind"))
-    if kind in _PLACES:
-        query = query.distinct()  # one that names several causes, or is overdue twice
+    order: list[ColumnElement[Any]] = [event_id.desc()]
+    if kind is FailureKind.error_queue:
+        bounds.append(searched_keys.c.key == FAILED)
+        order = [searched_keys.c.turn, *order]
+    elif kind in _PLACES:
+        query = query.distinct()  # one that is overdue twice
     its_trace = trace_id == numbers[0] if len(numbers) == 1 else trace_id.in_(numbers)
-    return (
-        query.where(its_trace, text(_CONDITIONS[kind]), *bounds)
-        .order_by(event_id.desc())
-        .limit(TOGETHER)
-    )
+    return query.where(its_trace, text(_CONDITIONS[kind]), *bounds).order_by(*order).limit(TOGETHER)
 
 
 class _Draft(NamedTuple):
@@ -217,6 +222,7 @@ class _Draft(NamedTuple):
     exception: str | None = None
     by: int | None = None
     handed_over: int | None = None
+    candidate: int | None = None
     times: int = 1
     to: str | None = None
     path: tuple[str, tuple[str, ...]] | None = None
@@ -238,7 +244,7 @@ async def _told(
         *await _died(connection, ids[FailureKind.died], known),
         *await _came_back(connection, ids[FailureKind.came_back], known),
         *_unroutable(ids[FailureKind.unroutable], known),
-        *_in_error_queues(forwards, known),
+        *await _in_error_queues(connection, ids[FailureKind.error_queue], forwards, known),
         *await _overdue(connection, ids[FailureKind.overdue], known),
         *await _gone(connection, ids[FailureKind.gone], known),
     ]
@@ -360,27 +366,72 @@ async def _forwards(connection: AsyncConnection, ids: list[int]) -> dict[int, _F
     return found
 
 
-def _in_error_queues(
-    forwards: Mapping[int, _Failed], known: Mapping[int, MessageFacts]
+_UNKNOWN = Forward(None, None)
+
+
+async def _in_error_queues(
+    connection: AsyncConnection,
+    ids: list[int],
+    forwards: Mapping[int, _Failed],
+    known: Mapping[int, MessageFacts],
 ) -> list[_Draft]:
-    """The forwards of messages that failed, which say so in their headers."""
+    """The publishes that say themselves that a message failed, and which one if that is known."""
     drafts = []
-    for event_id, failed in forwards.items():
-        forward = forward_of(known[event_id].properties) if event_id in known else None
-        if forward is not None:
-            drafts.append(
-                _Draft(
-                    event=event_id,
-                    message=failed.message,
-                    kind=FailureKind.error_queue,
-                    queue=forward.queue or failed.queue,
-                    exception=forward.exception,
-                    by=known[event_id].participant,
-                    handed_over=failed.delivery,
-                    to=next(iter(known[event_id].routed_queues), None),
-                )
+    for event in (known[each] for each in ids if each in known):
+        failed = forwards.get(event.id, _Failed(None, None, None))
+        where = event.exchange, event.routing_keys
+        # The body may not be stored, or the headers be too long to be read here.
+        forward = forward_of(event.properties, *where, event.payload) or _UNKNOWN
+        candidate = None
+        if event.id not in forwards:
+            candidate = await _handed_before(connection, event, forward.body)
+        drafts.append(
+            _Draft(
+                event=event.id,
+                message=failed.message,
+                kind=FailureKind.error_queue,
+                queue=forward.queue or failed.queue,
+                exception=forward.exception,
+                by=event.participant,
+                handed_over=failed.delivery,
+                candidate=candidate,
+                to=next(iter(event.routed_queues), None),
+                path=forward.path and (forward.path[0], (forward.path[1],)),
             )
+        )
     return drafts
+
+
+async def _handed_before(
+    connection: AsyncConnection, event: MessageFacts, body: bytes | None
+) -> int | None:
+    """The newest of a participant's last deliveries before an event that has the same body.
+
+    ``body``: the one that is looked for, where it is not the event's own.
+    """
+    its, said = tables.events.c, tables.events.alias().c
+    last = (
+        select(its.id, its.payload, its.payload_bytes, its.payload_sha256)
+        .where(its.trace_id == event.trace_id, its.participant == event.participant)
+        .where(its.height < select(said.height).where(said.id == event.id).scalar_subquery())
+        .where(its.type == int(EventType.received))
+        .order_by(its.height.desc())
+        .limit(MOST_BEFORE)
+        .subquery()
+        .c
+    )
+    query = select(last.id).order_by(last.id.desc()).limit(1)
+    if body is None:
+        digests = last.payload_sha256, said.payload_sha256
+        query = (
+            query.where(said.id == event.id, last.payload_bytes == said.payload_bytes)
+            .where(last.payload == said.payload)
+            .where(digests[0].is_not_distinct_from(digests[1]))
+        )
+    else:
+        query = query.where(last.payload_bytes == len(body), last.payload == body)
+    found: int | None = (await connection.execute(query)).scalar()
+    return found
 
 
 _Names: TypeAlias = Mapping[tuple[int, int], Who]
@@ -428,6 +479,7 @@ def _failure(
         at=Microseconds(event.recorded_at),
         by=who(draft.by),
         handed_over=draft.handed_over,
+        candidate=draft.candidate,
         times=draft.times,
         to=draft.to,
         publisher=None if message is None else who(message.participant),

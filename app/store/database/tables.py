@@ -189,9 +189,6 @@ FAILED = {
 }
 """Which events tell of a failure: an index each, which a query that says just this can use."""
 
-FORWARDED = "kind = 2"
-"""Which links are from a message that was published again (`model.words.EdgeKind`)."""
-
 events = Table(
     "events",
     metadata,
@@ -233,8 +230,6 @@ edges = Table(
     Index(None, "trace_id", "cause_id"),
     # The few that the policy had not in the publisher's past.
     _partial("ix_edges_beside", "way <> 0", "trace_id", "way", "effect_id"),
-    # Among them what programs put into an error queue.
-    _partial("ix_edges_forwarded", FORWARDED, "trace_id", "effect_id"),
     sqlite_with_rowid=False,
 )
 

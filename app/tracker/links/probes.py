@@ -30,8 +30,9 @@ from app.tracker.links.expressions import (
 from app.tracker.links.names import KEY_BYTES, NO_NAMES, Key, Names
 from app.tracker.links.rule import Condition, needs_bodies
 from app.tracker.links.takes import TAKES
-from app.tracker.records import Record
+from app.tracker.records import Publish, Record
 from app.tracker.values import AMQP_1_0, readable
+from model.error_queues import ErrorProfile, forward_of
 
 MOST_KEYS = 64  # of one message, in each field of its names
 MOST_CAUSES = 16  # that one publish can name; each is looked for, and its clock joined
@@ -223,6 +224,30 @@ class Probe:
         find, of_table = self.finders[number]
         raw = find(message)
         return [] if raw is None else values(raw, message.refused, of_table=of_table)
+
+
+FAILED: Key = hasher("failed", 0).digest()
+"""The key under which publishes are found that say themselves that a message failed."""
+
+
+class FailureProbe(Probe):
+    """A probe for what a library says of a message that it puts into an error queue."""
+
+    def __init__(self, profile: ErrorProfile) -> None:
+        headers = tuple(Expression(Source.header, (name,)) for name in profile.says)
+        type_ = Expression(Source.property, ("type",))
+        says = Condition(headers) if headers else Condition((type_,), begins=profile.type)
+        exchange = Expression(Source.property, ("exchange",))
+        super().__init__((exchange,), "failed", (says,), body_begins=profile.body_begins)
+        self.uses.append((FOUND_BY, 0))
+
+    def keys(self, message: ProbedMessage) -> list[Key]:
+        """The key of a publish that says so."""
+        record = message.record
+        if type(record) is not Publish:
+            return []
+        path = record.exchange, record.routing_keys
+        return [] if forward_of(message.properties, *path, record.body) is None else [FAILED]
 
 
 class Plain(NamedTuple):

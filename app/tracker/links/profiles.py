@@ -10,22 +10,16 @@ from typing import Any
 
 from app.tracker.links.rule import Rule
 from app.tracker.links.rules import CONVERSATION, MESSAGE_ID
+from model.error_queues import ERROR_PROFILES
 
 # Whoever publishes a message again because it failed, or as a copy for the audit, says so in one of
 # these. None is passed on to other messages.
 PUBLISHED_AGAIN = (
-    "NServiceBus.FailedQ",
     "NServiceBus.Retries",
     "NServiceBus.ProcessingEnded",
-    "MT-Fault-ExceptionType",
-    "MT-Fault-Message",
     "MT-Fault-Timestamp",
     "MT-Fault-StackTrace",
-    "MT-Reason",
-    "x-exception-message",
-    "x-exception-stacktrace",
-    "rbs2-error-details",
-    "rascal",
+    *(name for profile in ERROR_PROFILES.values() for name in profile.says),
 )
 
 

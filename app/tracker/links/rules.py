@@ -26,6 +26,7 @@ from app.tracker.links.probes import (
     MOST_CAUSES,
     MOST_IDS,
     MOST_KEYS,
+    FailureProbe,
     Fields,
     Group,
     Plain,
@@ -39,6 +40,7 @@ from app.tracker.links.probes import (
 from app.tracker.links.rule import Condition, Rule, RuleError
 from app.tracker.records import Publish, Record
 from app.tracker.values import readable
+from model.error_queues import ERROR_PROFILES
 from model.words import LinkKind
 
 MOST_RULES = 200  # of a trace, the built-in ones among them
@@ -136,6 +138,7 @@ class Rules:
         for name in sorted(self.indexed):
             use = CALLED if self.indexed[name] else FOUND_BY
             self._probe((Expression(Source.header, (name,)),), HEADER + name).uses.append((use, 0))
+        self._probes |= {(name,): FailureProbe(each) for name, each in ERROR_PROFILES.items()}
         probes = self._probes.values()
         for probe in probes:
             probe.uses = list(dict.fromkeys(probe.uses))

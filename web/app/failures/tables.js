@@ -52,7 +52,7 @@ function Item({ item, several }) {
   return html`<tr>
     <td class="tabular" title=${dateTime(item.at)}>${recent(item.at)}</td>
     <td class="name"><a class="failure" href=${conversation(item.vhost, event)} title="Open its conversation">
-      <${Value}>${item.type}<//></a></td>
+      <${Value}>${item.type}<//></a>${item.kind === "error_queue" && item.message == null && html`<${Unnamed} candidate=${item.candidate} />`}</td>
     <td><${KindMark} kind=${item.kind} reason=${item.reason} vhost=${item.vhost} />${times > 1 && html` <span class="soft small">${plural(times, "time")}</span>`}</td>
     <td class="name">${item.queue == null
       ? html`<span class="soft">sent to</span> ${exchangeName(item.exchange)}`
@@ -65,6 +65,10 @@ function Item({ item, several }) {
     <td class="number"><a href=${hrefHere({ event: String(event) })}>#${event}</a></td>
   </tr>`;
 }
+
+/** What says that it failed, and not which message: at best there is one that it may be. */
+const Unnamed = ({ candidate }) => html`<br /><span class="soft small">of which message: not known${candidate &&
+  html`; it may be <a href=${hrefHere({ event: String(candidate) })} title="The newest delivery of the same body to whoever says so">#${candidate}</a>`}</span>`;
 
 /** Who was handed the message last, and by which delivery. */
 function By({ by, handed }) {

@@ -1,0 +1,229 @@
+"""Why a message is in an error queue, as the library says that put it there.
+
+Read in the libraries' sources. Whoever publishes a failed message to be tried again, or a copy for
+the audit, says none of this, and does not say it of what it publishes next.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from model.deaths import headers_of
+from model.texts import storable
+
+# So many characters of an exception are kept, of its type and message together.
+LONGEST_EXCEPTION = 300
+# A header or a body of more bytes is not looked into.
+MOST_TEXT = 262_144
+
+Path: TypeAlias = tuple[str | int, ...]
+"""A way into tables and lists, through texts that are JSON; a number leaves a table as it is."""
+
+
+class Forward(NamedTuple):
+    """The reason why a message is in an error queue.
+
+    The ``queue`` that it failed in, its ``exception``, the exchange and routing key that it had
+    been published to, and its ``body``, where that is not the body of what tells of it.
+    """
+
+    queue: str | None
+    exception: str | None
+    path: tuple[str, str] | None = None
+    body: bytes | None = None
+
+
+def _last_part(address: str) -> str:
+    """The queue in an address such as ``rabbitmq://host/vhost/queue?durable=true``."""
+    return address.partition("?")[0].rstrip("/").rpartition("/")[2]
+
+
+def _of_java(trace: str) -> str:
+    """The cause's type and message, as the first line of a stack trace has them.
+
+    Spring's own wrapper is what was thrown; what the listener threw stands behind "Caused by".
+    """
+    first, *others = [line.strip() for line in trace.splitlines() if line.strip()] or [""]
+    caused = [line.removeprefix("Caused by: ") for line in others if line.startswith("Caused by: ")]
+    return caused[0] if "ListenerExecution" in first and caused else first
+
+
+class ErrorProfile(NamedTuple):
+    """The places in which a library says that a message failed, each in its headers or its body.
+
+    One of ``says`` has to be there, and all of ``also``. ``type``: a body is looked into where the
+    property so begins, and the body with ``body_begins``. ``exception``: what is said of it, put
+    together; ``instead`` where there is nothing. A message that goes to the queue ``retried`` is
+    only tried again.
+    """
+
+    says: tuple[str, ...] = ()
+    also: tuple[Path, ...] = ()
+    type: str = ""
+    body_begins: str = ""
+    queue: Path = ()
+    queue_in: Callable[[str], str] = storable
+    exception: tuple[Path, ...] = ()
+    exception_in: Callable[[str], str] = storable
+    instead: Path = ()
+    path: tuple[Path, Path] | None = None
+    body: Path = ()
+    retried: Path = ()
+
+
+_NSERVICEBUS = "NServiceBus.ExceptionInfo."
+_SYMFONY = "X-Message-Stamp-Symfony\\Component\\Messenger\\Stamp\\"
+_DETAILS = f"{_SYMFONY}ErrorDetailsStamp"
+
+ERROR_PROFILES: dict[str, ErrorProfile] = {
+    "NServiceBus": ErrorProfile(
+        says=("NServiceBus.FailedQ",),
+        queue=("NServiceBus.FailedQ",),
+        queue_in=lambda address: address.partition("@")[0],
+        exception=((f"{_NSERVICEBUS}ExceptionType",), (f"{_NSERVICEBUS}Message",)),
+    ),
+    # Without a fault the message was one that nobody at the endpoint takes.
+    "MassTransit": ErrorProfile(
+        says=("MT-Fault-ExceptionType", "MT-Fault-Message", "MT-Reason"),
+        queue=("MT-Fault-InputAddress",),
+        queue_in=_last_part,
+        exception=(("MT-Fault-ExceptionType",), ("MT-Fault-Message",)),
+    ),
+    # And Spring Cloud Stream.
+    "Spring AMQP": ErrorProfile(
+        says=("x-exception-stacktrace", "x-exception-message"),
+        exception=(("x-exception-stacktrace",),),
+        exception_in=_of_java,
+        instead=("x-exception-message",),
+        path=(("x-original-exchange",), ("x-original-routingKey",)),
+    ),
+    "Rebus": ErrorProfile(
+        says=("rbs2-error-details",),
+        queue=("rbs2-source-queue",),
+        exception=(("rbs2-error-details",),),
+    ),
+    "Wolverine": ErrorProfile(
+        says=("exception-type",),
+        also=(("failed-at",),),
+        exception=(("exception-type",), ("exception-message",)),
+    ),
+    "Watermill": ErrorProfile(
+        says=("reason_poisoned",),
+        queue=("topic_poisoned",),
+        exception=(("reason_poisoned",),),
+    ),
+    "rascal": ErrorProfile(
+        says=("rascal",),
+        also=(("rascal", "error"),),
+        queue=("rascal", "originalQueue"),
+        exception=(("rascal", "error", "message"),),
+        path=(("rascal", "originalExchange"), ("rascal", "originalRoutingKey")),
+        retried=("rascal", "originalQueue"),
+    ),
+    # What is sent to be tried again has `ErrorDetailsStamp` alone. The transport is no queue.
+    "Symfony Messenger": ErrorProfile(
+        says=(f"{_SYMFONY}SentToFailureTransportStamp",),
+        exception=((_DETAILS, -1, "exceptionClass"), (_DETAILS, -1, "exceptionMessage")),
+    ),
+    # Sneakers and its successor Kicks.
+    "Sneakers": ErrorProfile(
+        says=("retry_info",),
+        also=(("retry_info", 0, "failed_at"),),
+        exception=(("retry_info", 0, "error_class"), ("retry_info", 0, "error_message")),
+        instead=("retry_info", 0, "error"),
+    ),
+    "EasyNetQ": ErrorProfile(
+        type="EasyNetQ.SystemMessages.Error",
+        body_begins='{"RoutingKey":',
+        queue=("Queue",),
+        exception=(("Exception",),),
+        path=(("Exchange",), ("RoutingKey",)),
+        body=("Message",),
+    ),
+}
+"""By library, what its messages in error queues say."""
+
+
+def forward_of(
+    properties: Mapping[str, Any] | None,
+    exchange: str,
+    routing_keys: Sequence[str],
+    body: bytes | None,
+) -> Forward | None:
+    """Find why a publish puts a message into an error queue; None for any other one."""
+    headers = headers_of(properties)
+    for profile in ERROR_PROFILES.values():
+        said: object = headers
+        if profile.type:
+            kind = (properties or {}).get("type")
+            if not isinstance(kind, str) or not kind.startswith(profile.type):
+                continue
+            said = _parsed((body or b"").decode("utf-8", "replace"))
+        elif headers.keys().isdisjoint(profile.says):
+            continue
+        if any(_at(said, path) is None for path in profile.also):
+            continue
+        if profile.retried and not exchange and _text(said, profile.retried) in routing_keys:
+            continue
+        return _read(profile, said)
+    return None
+
+
+def _read(profile: ErrorProfile, said: object) -> Forward:
+    queue = _text(said, profile.queue)
+    parts = [_text(said, path) for path in profile.exception]
+    exception = _line([profile.exception_in(part) for part in parts if part])
+    path = None
+    if profile.path is not None:
+        exchange, key = (_text(said, each, empty=True) for each in profile.path)
+        path = None if exchange is None or key is None else (exchange, key)
+    original = _text(said, profile.body) if profile.body else None
+    return Forward(
+        (profile.queue_in(queue) or None) if queue else None,
+        exception or _line([_text(said, profile.instead) or ""]),
+        path,
+        None if original is None else original.encode(),
+    )
+
+
+def exception_type(exception: str | None) -> str | None:
+    """The type of an exception as `forward_of` says it; all of it where that has no type."""
+    if exception is None:
+        return None
+    kind, colon, _ = exception.partition(": ")
+    return kind if colon and " " not in kind else exception
+
+
+def _at(value: object, path: Path) -> object:
+    """What stands at the end of a way; None for nothing."""
+    for step in path:
+        if isinstance(value, str):
+            value = _parsed(value)
+        if isinstance(value, dict):
+            value = value if isinstance(step, int) else value.get(step)
+        elif isinstance(value, list) and isinstance(step, int) and value:
+            value = value[step]
+        else:
+            return None
+    return value
+
+
+def _parsed(text: str) -> object:
+    try:
+        return json.loads(text) if len(text) <= MOST_TEXT else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text(said: object, path: Path, *, empty: bool = False) -> str | None:
+    value = _at(said, path) if path else None
+    return storable(value) if isinstance(value, str) and (value or empty) else None
+
+
+def _line(parts: Sequence[str]) -> str | None:
+    line = ": ".join(part for part in parts if part).strip().partition("\n")[0].rstrip()
+    if not line:
+        return None
+    return line if len(line) <= LONGEST_EXCEPTION else line[: LONGEST_EXCEPTION - 1] + "…"
