@@ -12,6 +12,7 @@ together, and hands them to a function a conversation at a time.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from model.conversations import Conversation, PublisherRecord, conversation_of
-from model.deaths import deaths_of
+from model.deaths import Loss, deaths_of
 from model.error_queues import forward_of
 from model.happened import Cause, ConversationEvent, causes_of, keys_in
 from model.jobs import Problem
@@ -125,6 +126,11 @@ def gathered(
     parts = max(tasks, -(-len(joined.ids) // MOST_ROWS))
     unnamed = spark.createDataFrame(_unnamed(period.history.connection, period.trace, via))
     events = events.join(F.broadcast(unnamed), "participant", "left")
+    losses = _losses(period.history.connection, period.trace, (first, end))
+    lost = spark.createDataFrame(losses)
+    if len(losses) <= BROADCAST_ROWS:
+        lost = F.broadcast(lost)
+    events = events.join(lost, "id", "left")
     together = events.join(roots, "id").repartition(parts, "root")
     return together.sortWithinPartitions("root", "id")
 
@@ -148,6 +154,19 @@ def _unnamed(connection: Connection, trace: int, via: Via) -> pa.Table:
     )
     batches = [batch.cast(_UNNAMED) for batch in connection.query(sql, 65536)]
     return pa.Table.from_batches(batches, schema=_UNNAMED)
+
+
+def _losses(connection: Connection, trace: int, span: tuple[int, int]) -> pa.Table:
+    """The losses of publishes' copies, as JSON: by queue, when and why."""
+    rows = connection.rows(
+        f"SELECT event_id, queue, at, reason FROM lost_copies WHERE trace_id = {trace}"
+        f" AND event_id BETWEEN {span[0]} AND {span[1]} ORDER BY event_id, queue"
+    )
+    found: defaultdict[int, dict[str, tuple[int, str]]] = defaultdict(dict)
+    for row in rows:
+        found[row["event_id"]][row["queue"]] = (row["at"], row["reason"])
+    columns = [[*found], [json.dumps(each) for each in found.values()]]
+    return pa.table([pa.array(c, t) for c, t in zip(columns, _LOSSES.types, strict=True)], _LOSSES)
 
 
 def end_of(period: Period, through: int | None) -> int:
@@ -260,6 +279,7 @@ def _shared_before(connection: Connection, trace: int, span: tuple[int, int]) ->
 _UNNAMED = pa.schema(
     [(name, pa.int64()) for name in ("participant", "reactions", "explained", "spanned", "unnamed")]
 )
+_LOSSES = pa.schema([("id", pa.int64()), ("losses", pa.string())])
 _KEYS = pa.schema([("event_id", pa.int64()), ("key", pa.binary())])
 
 
@@ -321,6 +341,11 @@ def told(root: int, rows: dict[int, Row], via: Via, *, is_cut: bool = False) -> 
             )
             for row in rows.values()
             if row.get("unnamed")
+        },
+        losses={
+            event_id: {queue: Loss(*each) for queue, each in json.loads(row["losses"]).items()}
+            for event_id, row in rows.items()
+            if row.get("losses")
         },
         truncated=is_cut,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -147,6 +148,34 @@ def test_nothing_is_gathered_from_a_time_without_events(
     database = DatabaseAddress.from_url(orders(seed=4, size=20).write(tmp_path / "a.db"))
     with period.opened(database, "/", 5, 6) as opened:
         assert gathered(spark, database, opened, Via.links) is None
+
+
+def test_a_copy_that_is_gone_does_not_wait(spark: SparkSession, tmp_path: Path) -> None:
+    history = History(pasts=False)
+    client = history.join()
+    for _ in range(3):
+        history.publish(client)
+    url = history.write(tmp_path / "a.db")
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        lost = [(1, 2, "work", NOON, "queue_deleted"), (1, 3, "work", NOON, "left")]
+        connection.executemany("INSERT INTO lost_copies VALUES (?, ?, ?, ?, ?)", lost)
+    database = DatabaseAddress.from_url(url)
+    with period.opened(database, "/", NOON, NOON + 1_000_000) as opened:
+        frame = gathered(spark, database, opened, Via.links)
+        assert frame is not None
+        rows = frame.mapInArrow(_states, "root bigint, state string, outcome string").collect()
+    assert sorted((row["root"], row["state"], row["outcome"]) for row in rows) == [
+        (1, "waiting", "waiting"),
+        (2, "gone", "failed"),
+        (3, "waiting", "waiting"),
+    ]
+
+
+def _states(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for one in each(batches, Via.links):
+        [message] = one.conversation.messages
+        row = {"root": one.conversation.root, "state": message.copies[0].state}
+        yield pa.RecordBatch.from_pylist([{**row, "outcome": message.outcome.value}])
 
 
 def test_a_shared_key_alone_says_which_delivery_led_to_a_publish() -> None:
