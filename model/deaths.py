@@ -60,7 +60,7 @@ class Loss(NamedTuple):
         """What became of a copy that was published to an exchange."""
         when = f"by {iso_time(self.at)[:19].replace('T', ' ')} UTC"
         if self.reason == "not_there":
-            return f"was purged, expired, or pushed out {when}"
+            return f"was gone {when}: purged, expired, pushed out, or refused"
         if self.reason == "left":
             ways = "it was purged, handed over in a gap, or waits elsewhere as a dead letter"
             return f"left its queue {when}: {ways}"

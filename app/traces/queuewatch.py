@@ -3,8 +3,8 @@
 The management API is asked sparingly, for some of the queues in turn whose copies have waited long.
 What has waited in a queue that holds nothing any more, or is not there, is gone, unless its
 delivery is on its way to us: so it is given up once all is stored that was traced before the
-answer. The broker's numbers may be some 5 s old, and a publish is traced before it is put into its
-queue; both are far less than the time that a copy has waited by then.
+answer. The broker's numbers are some 5 s old, those of quorum queues up to 9 s (3.10.8), and a
+publish is traced before it is put into its queue; both are far less than a copy has waited by then.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ class QueueWatch:
         names = sorted(waiting)
         turn = [each for each in names if each > self._last] + names
         lost: list[Loss] = []
+        source, vhost = self._pipeline.source, self._pipeline.trace.vhost
         for name in [*dict.fromkeys(turn)][:MOST_QUEUES]:
             self._last = name
-            queue = await self._pipeline.source.queue(self._pipeline.trace.vhost, name)
-            reason = _why_gone(queue)
+            reason = _why_gone(await source.queue(vhost, name))
             if reason is not None:
-                lost += [(copy, now(), self._known(copy, reason)) for copy in waiting[name]]
+                lost += [(copy, now(), reason) for copy in waiting[name]]
         if lost and await self._is_settled(now()):
             self._lost.extend(lost)
 
@@ -80,7 +80,10 @@ class QueueWatch:
         """Give up copies that are known to be gone; no batch may be half stamped."""
         recorder = self._recorder
         for _ in range(min(len(self._lost), MOST_GIVEN_UP)):
-            recorder.tracker.lose(*self._lost.popleft())
+            copy, at, reason = self._lost.popleft()
+            # It may have been handed over in a gap.
+            is_known = not self._pipeline.gaps.has_one_since(copy.recorded_at)
+            recorder.tracker.lose(copy, at, reason if is_known else "left")
             recorder.is_ledger_new = True  # stored with the next batch, or by itself
 
     async def _waiting(self) -> dict[str, list[PendingCopy]]:
@@ -95,10 +98,6 @@ class QueueWatch:
                     found[copy.queue].append(copy)
             await asyncio.sleep(0)
         return found
-
-    def _known(self, copy: PendingCopy, reason: LossWord) -> LossWord:
-        """The reason, as far as it is known: a copy may have been handed over in a gap."""
-        return "left" if self._pipeline.gaps.has_one_since(copy.recorded_at) else reason
 
     async def _is_settled(self, at: int) -> bool:
         """Wait until all that was traced before a time is stored; False if that takes too long."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from app.store import Store, migrate
 from app.stored.capture import Batch
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker, Unreadable
+from model.deaths import LossWord
 
 START = 1_767_323_045_000_000  # 2026-01-02T03:04:05Z
 STEP = 1_000_000
@@ -67,6 +68,12 @@ class Teller:
         self._vhost = vhost
         self._tracker = Tracker(Policy.channel, Bounds())
         self._now = START
+
+    async def lose(self, reason: LossWord) -> None:
+        """Lose all copies that wait."""
+        for copy in self._tracker.waiting()[0]:
+            self._tracker.lose(copy, START, reason)
+        await self.tell([])
 
     async def tell(self, records: Sequence[Record], unreadable: Sequence[Unreadable] = ()) -> range:
         """Stamp and store; gives the ids. Each record is a second after the one before."""

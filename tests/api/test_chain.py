@@ -230,3 +230,18 @@ async def test_a_delivery_that_may_be_of_several_publishes_is_one_of_equal_messa
                 f"event {publisher} happened before event {handed}, and may have influenced it;"
                 f" event {handed} is a delivery of one of 2 equal messages"
             )
+
+
+async def test_what_cannot_have_led_anywhere_says_that_its_copy_is_gone(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    [lost] = await world.tell(publish(SHOP, "lost", "lost"))
+    await world.tellers["/"].lose("queue_deleted")
+    [later] = await world.tell(publish(AUDIT, "later", "later"))
+    for a, b in ((lost, later), (later, lost)):
+        said = (await client.get(f"/itc_db/compare/{a}/{b}")).json()
+        assert said["answer"] == "cannot have"
+        assert (
+            f"; the copy of event {lost} in lost was deleted with its queue by "
+            in (said["sentence"])
+        )

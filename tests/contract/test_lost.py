@@ -64,7 +64,7 @@ async def trace(store: Store) -> Trace:
     ("reason", "remark"),
     [
         ("queue_deleted", f"was deleted with its queue {WHEN}"),
-        ("not_there", f"was purged, expired, or pushed out {WHEN}"),
+        ("not_there", f"was gone {WHEN}: purged, expired, pushed out, or refused"),
     ],
 )
 async def test_a_lost_copy_does_not_wait_any_more(

@@ -81,7 +81,7 @@ async def test_after_a_purge_an_equal_message_has_a_certain_cause(
     await queue.purge()
     found = await gone(service.store, first)
     assert found.remark is not None
-    assert found.remark.startswith("was purged, expired, or pushed out by 20")
+    assert found.remark.startswith("was gone by 20")
     await clients.send(**SAME)
     await (await clients.take()).ack()
     _, second, delivery = await service.stored(vhost, 3)

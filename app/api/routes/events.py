@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
+from msgspec.structs import replace
 
 from app.api.answers import Heavy, encoded_answer, events_answer
 from app.api.described import answering, json_answer
@@ -242,6 +243,9 @@ async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> 
             path = await parts.store.causality.path(min(a, b), max(a, b))
         doubtful = await doubtful_between(one, other, relation, parts)
         found = related(one, other, relation, path, certainty, doubtful)
+        if found.answer == "cannot have":
+            lost = await parts.store.deliveries.lost(min(one, other, key=lambda each: each.id))
+            found = replace(found, sentence=found.sentence + lost)
         return shown(Pair(a, b)) | shown(found) | shown(certainty)
 
     return json_answer(await parts.store.at_once(answer))

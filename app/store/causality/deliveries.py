@@ -59,6 +59,16 @@ class Deliveries(Subject):
         queues = list(fates.values())
         return Fate(publish, len(publish.routed_queues), queues, found.heavy)
 
+    @reads
+    async def lost(self, connection: AsyncConnection, publish: Event) -> str:
+        """The end of a sentence on which copies of a publish nobody will be handed any more."""
+        losses = await losses_of(connection, publish.trace_id, [publish.id])
+        return "".join(
+            f"; the copy of event {publish.id} in {queue} {loss.remark(publish.exchange)}"
+            for queue, loss in losses.get(publish.id, {}).items()
+            if loss.is_final
+        )
+
 
 async def losses_of(
     connection: AsyncConnection, trace_id: int, ids: Collection[int]

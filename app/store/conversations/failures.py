@@ -77,6 +77,12 @@ _PLACES = {
     FailureKind.gone: (tables.lost_copies.c.trace_id, tables.lost_copies.c.event_id),
 }
 
+# And what these say: the event, why, and in which queue, null for the event's own.
+_NOTED = {
+    FailureKind.overdue: (*tables.violations.c["event_id", "assertion"], literal_column("NULL")),
+    FailureKind.gone: tuple(tables.lost_copies.c["event_id", "reason", "queue"]),
+}
+
 _CAME_BACK = text(
     "SELECT third.id, (SELECT count(*) FROM (SELECT 1 FROM events AS each"
     " WHERE each.cause_id = third.cause_id AND each.match = 2 AND each.queue = third.queue"
@@ -245,8 +251,7 @@ async def _told(
         *await _came_back(connection, ids[FailureKind.came_back], known),
         *_unroutable(ids[FailureKind.unroutable], known),
         *await _in_error_queues(connection, ids[FailureKind.error_queue], forwards, known),
-        *await _overdue(connection, ids[FailureKind.overdue], known),
-        *await _gone(connection, ids[FailureKind.gone], known),
+        *[each for kind in _NOTED for each in await _noted(connection, kind, ids[kind], known)],
     ]
     names = await _names(connection, drafts, known)
     order = {kind: place for place, kind in enumerate(FailureKind)}
@@ -306,43 +311,21 @@ def _unroutable(ids: list[int], known: Mapping[int, MessageFacts]) -> list[_Draf
     ]
 
 
-async def _overdue(
-    connection: AsyncConnection, ids: list[int], known: Mapping[int, MessageFacts]
+async def _noted(
+    connection: AsyncConnection,
+    kind: FailureKind,
+    ids: list[int],
+    known: Mapping[int, MessageFacts],
 ) -> list[_Draft]:
-    """The events that did not lead to what an assertion says, once for each of these."""
-    its, drafts = tables.violations.c, []
-    query = select(its.event_id, its.assertion).where(its.event_id.in_(ids), its.kind == "overdue")
-    for event_id, assertion in await connection.execute(query.order_by(its.event_id, its.id)):
+    """The failures that rows of their own tell of: overdue events, and copies that are gone."""
+    columns, drafts = _NOTED[kind], []
+    query = select(*columns).where(columns[0].in_(ids), text(_CONDITIONS[kind]))
+    for event_id, reason, queue in await connection.execute(query.order_by(*columns)):
         event = known.get(event_id)
         if event is not None:
             message = event_id if event.cause is None else event.cause
-            drafts.append(
-                _Draft(
-                    event=event_id,
-                    message=message,
-                    kind=FailureKind.overdue,
-                    queue=event.queue,
-                    reason=assertion,
-                )
-            )
+            drafts.append(_Draft(event_id, message, kind, queue or event.queue, reason))
     return drafts
-
-
-async def _gone(
-    connection: AsyncConnection, ids: list[int], known: Mapping[int, MessageFacts]
-) -> list[_Draft]:
-    """The copies of some publishes that nobody will be handed any more."""
-    its = tables.lost_copies.c
-    query = (
-        select(its.event_id, its.queue, its.reason)
-        .where(its.event_id.in_(ids), text(_CONDITIONS[FailureKind.gone]))
-        .order_by(its.event_id, its.queue)
-    )
-    return [
-        _Draft(event=event_id, message=event_id, kind=FailureKind.gone, queue=queue, reason=reason)
-        for event_id, queue, reason in await connection.execute(query)
-        if event_id in known
-    ]
 
 
 class _Failed(NamedTuple):

@@ -13,7 +13,7 @@ export const KINDS = {
   gone: ["warn", "Gone", "It is not in its queue any more, and nobody was handed it"],
 };
 
-const REASONS = { rejected: "rejected", expired: "expired", maxlen: "queue full", delivery_limit: "delivery limit", queue_deleted: "queue deleted", not_there: "purged, expired, or pushed out" };
+const REASONS = { rejected: "rejected", expired: "expired", maxlen: "queue full", delivery_limit: "delivery limit", queue_deleted: "queue deleted", not_there: "purged, expired, pushed out, or refused" };
 
 export const reasonWord = (reason) => REASONS[reason] ?? reason;
 
