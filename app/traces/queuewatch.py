@@ -3,7 +3,7 @@
 The management API is asked sparingly, for some of the queues in turn whose copies have waited long.
 What has waited in a queue that holds nothing any more, or is not there, is gone, unless its
 delivery is on its way to us: so it is given up once all is stored that was traced before the
-answer. The broker's numbers are some 5 s old, those of quorum queues up to 9 s (3.10.8), and a
+answer. The broker's numbers are up to 5 s old, those of quorum queues 10 s (3.10.8), and a
 publish is traced before it is put into its queue; both are far less than a copy has waited by then.
 """
 

@@ -21,7 +21,6 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from drills.acts.hurried import COUNTED_MS
 from drills.acts.rounds import Round
 from drills.acts.topology import PLUGIN
 from drills.acts.verdict import RoundResult
@@ -41,8 +40,7 @@ async def main(given: argparse.Namespace) -> int:
     ):  # each cut would be told of
         logging.getLogger(library).setLevel(logging.CRITICAL + 1)
     with ExitStack() as stack:
-        settings = {"collect_statistics_interval": str(COUNTED_MS)}
-        broker = stack.enter_context(other or RabbitNode(plugins=(PLUGIN,), settings=settings))
+        broker = stack.enter_context(other or RabbitNode(plugins=(PLUGIN,)))
         server = stack.enter_context(PostgresServer()) if given.postgresql else None
         seed = given.seed
         while total.pairs < given.pairs:

@@ -21,8 +21,8 @@ from tools.servers import Broker
 ACTIONS = 300  # of all programs
 # Programs that act one at a time rest so often, until what was purged before is known
 # to be gone.
-RESTS = 0.02
-REST_SECONDS = 4.0
+RESTS = 0.012
+REST_SECONDS = 14.0
 DELAY_SECONDS = 0.5  # longer than all delays in a row
 
 
