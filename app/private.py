@@ -28,10 +28,8 @@ def keep_private() -> None:
 def tighten(data: Path, others: Iterable[Path], database: str | None) -> Iterator[str]:
     """Remove others' rights to what an earlier run created; yields what is open and not ours.
 
-    Args:
-        data: the data folder.
-        others: folders that the service writes to: ours if they are in ``data``.
-        database: SQLite's file; None for any other database.
+    Other folders that the service writes to are ours if they are in the data folder. ``database``
+    is SQLite's file, None for any other database.
     """
     if data.is_dir():
         yield from _closed(data, _holds_ours_alone(data))

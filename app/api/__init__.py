@@ -1,4 +1,4 @@
-"""The HTTP API: thin routes, the schemas of what they answer, layers around them, signing in.
+"""The HTTP API: thin routes, layers around them, signing in.
 
 The modules beside these packages are shared by several of them. `application` wires everything up.
 """

@@ -17,12 +17,9 @@ from model.words import Via
 
 
 class Slots:
-    """Lets in a number of callers at once, and fewer of each owner; the others wait.
+    """Lets in so many callers at once, and fewer of each owner; the others wait.
 
-    Args:
-        at_once: the most that are in.
-        each: the most that are in for one owner.
-        waiting: the most that wait for one owner; None for any number.
+    For one owner at most ``waiting`` wait, None for any number.
     """
 
     def __init__(self, at_once: int, each: int, waiting: int | None = None) -> None:
@@ -88,13 +85,7 @@ FOLLOWING, FOLLOWING_EACH = 2, 1
 
 
 class Searches:
-    """Gives turns; raises `TooManyRequestsError` where a user has too many waiting.
-
-    Args:
-        at_once: searches at a time.
-        each: searches at a time for one user.
-        waiting: searches that may wait for one user.
-    """
+    """Gives turns as `Slots`, for each user; raises `TooManyRequestsError` where too many wait."""
 
     def __init__(
         self, *, at_once: int = SEARCHES, each: int = EACH, waiting: int = WAITING

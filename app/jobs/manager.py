@@ -78,14 +78,8 @@ HISTORY = 1_000  # ended jobs that are kept
 class JobManager:
     """Submits, runs, watches and cancels jobs.
 
-    Args:
-        store: keeps their records.
-        spark: runs them.
-        others: run those of their kinds, and leave nothing running between them.
-        queue_limit: most jobs that may wait.
-        idle_seconds: how long Spark may be idle before it is stopped.
-        history: how many ended jobs are kept.
-        start_spark: start Spark with the service rather than on first use.
+    ``others`` run those of their kinds, and leave nothing running between them. Spark is stopped
+    once it was idle for ``idle_seconds``; ``history`` ended jobs are kept.
     """
 
     store: Jobs

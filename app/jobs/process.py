@@ -85,14 +85,9 @@ class _Worker(NamedTuple):
 class SparkProcess:
     """Runs jobs in ``spark_jobs.worker``.
 
-    Args:
-        database_url: where the events are; the worker gets it on its stdin, where no list of
-        processes shows it.
-        master: Spark's master.
-        remote: a Spark Connect server instead of a master, or None.
-        memory: heap of the JVM, as Java writes it.
-        secret: the cluster's, or None; it goes by stdin too.
-        command: what to start; tests start something else.
+    The worker gets the database's address and the cluster's secret on its stdin, where no list of
+    processes shows them. ``remote`` is a Spark Connect server instead of a master; ``memory`` the
+    heap of the JVM, as Java writes it. Tests start another ``command``.
     """
 
     def __init__(

@@ -36,12 +36,9 @@ LINE_BYTES = 1 << 20
 class RestampProcess:
     """Runs the jobs that restamp.
 
-    Args:
-        settings: the service's, as one line of JSON, for the process's stdin.
-        pause: has a virtual host's trace pause meanwhile, and says its epoch.
-        archives: what is archived cannot be restamped.
-        link_rules: those of all virtual hosts, for jobs that read messages again.
-        command: what to start; tests start something else.
+    The process gets the service's ``settings``, one line of JSON, on its stdin. ``pause`` has a
+    virtual host's trace pause meanwhile, and says its epoch. Jobs that read messages again get the
+    ``link_rules`` of all virtual hosts. Tests start another ``command``.
     """
 
     settings: bytes

@@ -1,12 +1,29 @@
-"""Request bodies: JSON, whatever the client calls it."""
+"""Request bodies: JSON, whatever the client calls it, and what each may say."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    RootModel,
+    ValidationError,
+    WithJsonSchema,
+)
+from pydantic.config import JsonDict
+
+from app.api.parameters import LinkKindWord, PolicyWord
+from app.stored.reading import LONGEST_ALIAS, check_alias
+from app.tracker.links.rule import MOST_CONDITIONS, MOST_PARTS
+from app.tracker.links.takes import TAKES
+from app.tracker.quiet import MOST
+from app.tracker.taken import LONGEST
+from app.tracker.taken import MOST as MOST_TAKEN
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -31,3 +48,152 @@ async def json_body(request: Request, model: type[M]) -> M | None:
 def body_of(model: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
     content = {"application/json": {"schema": model.model_json_schema()}}
     return {"requestBody": {"required": required, "content": content}}
+
+
+# What it says is for clients to know beforehand; a pattern at fault is named by `Quiet`.
+QuietPattern = Annotated[
+    str, WithJsonSchema({"type": "string", "pattern": r"^(exchange|queue):[^\u0000]{1,300}$"})
+]
+# As with quiet traffic, what is wrong is said by who knows: `app.tracker.taken`.
+TakenPattern = Annotated[
+    str, WithJsonSchema({"type": "string", "pattern": r"^[^\u0000]*$", "maxLength": LONGEST})
+]
+TakenPatterns = Annotated[
+    list[TakenPattern], Field(json_schema_extra={"minItems": 1, "maxItems": MOST_TAKEN})
+]
+
+
+class TraceRequest(BaseModel):
+    """A wish to start a trace."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    participant: PolicyWord | None = Field(
+        default=None, description="Who counts as a participant; `client` for a new trace."
+    )
+    quiet: Annotated[list[QuietPattern], Field(max_length=MOST)] | None = Field(
+        default=None,
+        description="Traffic that joins no clocks, as `exchange:NAME` and `queue:NAME` with `*` "
+        "for any characters; Celery's and kombu's control traffic for a new trace.",
+    )
+    bodies: bool | None = Field(
+        default=None,
+        description="Whether messages' bodies are stored, and read for links; yes for a new trace. "
+        "May be changed while it runs, for what comes from then on.",
+    )
+    exchanges: TakenPatterns | None = Field(
+        default=None,
+        description="The exchanges whose publishes are taken: names, or patterns as topics "
+        'have them (`*` for one word, `#` for any number, parted by dots). `""` is the default '
+        'exchange, `["#"]` all. All too if only `queues` are given; as before without either. '
+        "May be changed while it runs.",
+    )
+    queues: TakenPatterns | None = Field(
+        default=None, description="The queues whose deliveries are taken, in the same way."
+    )
+    later: bool = Field(
+        default=False,
+        description="Whether exchanges and queues may be named that there are not yet.",
+    )
+    reset: bool = Field(
+        default=False,
+        description="Make a checkpoint that cannot be read anew instead, from the stored events. "
+        "A gap says what is lost.",
+    )
+
+
+class RestampRequest(BaseModel):
+    """The rules; one that is left out stays as it is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    participant: PolicyWord | None = Field(default=None, description="Who counts as a participant.")
+    quiet: Annotated[list[QuietPattern], Field(max_length=MOST)] | None = Field(
+        default=None,
+        description="Traffic that joins no clocks, as `exchange:NAME` and `queue:NAME` with `*` "
+        "for any characters; an empty list for none.",
+    )
+    links: bool = Field(
+        default=False,
+        description="Read the messages again, too, by the rules of links that hold now.",
+    )
+
+
+class AliasRequest(BaseModel):
+    """A name for a participant."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"alias": "Orders"}]})
+
+    alias: Annotated[str, AfterValidator(check_alias)] = Field(
+        description=f"At most {LONGEST_ALIAS} characters, none of them a control character."
+    )
+
+
+_PLACE = {"type": "string", "pattern": r"^\$message\.(header|payload|property)#/"}
+_PLACES = {"anyOf": [_PLACE, {"type": "array", "items": _PLACE, "minItems": 1}]}
+_CONDITION = {
+    "type": "object",
+    "properties": {"has": _PLACES, "lacks": _PLACES, "begins": {"type": "string"}},
+    "additionalProperties": False,
+}
+
+# What they say is for clients to know beforehand; what is at fault is named by `Rule.from_json`.
+Places = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                _PLACE,
+                {"type": "array", "items": _PLACE, "minItems": 1, "maxItems": MOST_PARTS},
+            ]
+        }
+    ),
+]
+Conditions = Annotated[
+    Any, WithJsonSchema({"type": "array", "items": _CONDITION, "maxItems": MOST_CONDITIONS})
+]
+Take = Annotated[Any, WithJsonSchema({"type": "string", "enum": sorted(TAKES)})]
+RuleName = Annotated[
+    str, WithJsonSchema({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"})
+]
+
+
+EXAMPLE: JsonDict = {
+    "name": "shipped-for",
+    "kind": "parent",
+    "child": "$message.payload#/caused_by",
+    "parent": "$message.payload#/event/id",
+}
+
+
+class LinkRule(BaseModel):
+    """A rule: the places in a message that names another, and those in the one that is named."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE]})
+
+    name: RuleName = Field(default_factory=str)  # no default to be shown: it is left out
+    kind: LinkKindWord
+    child: Places
+    parent: Places = Field(default_factory=list)
+    where: Conditions = Field(default_factory=list)
+    parent_where: Conditions = Field(default_factory=list)
+    take: Take = Field(default_factory=str)
+    space: RuleName = Field(default_factory=str)
+    same_body: bool = False
+    body_begins: str = ""
+    sure: bool = True
+    alone: bool = False
+
+
+class NamedLinkRule(LinkRule):
+    """A rule among others."""
+
+    name: RuleName
+
+
+class JsonObject(RootModel[dict[str, Any]]):
+    """Any object of JSON, to be read by whoever knows what is wrong with it."""
+
+
+class JsonList(RootModel[list[Any]]):
+    """Any array of JSON, to be read by whoever knows what is wrong with it."""

@@ -9,10 +9,17 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from app.api.described import answering, json_answer
 from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example, put, putting
 from app.api.parameters import Name
-from app.api.routes.bodies import body_of, json_body
+from app.api.routes.bodies import (
+    EXAMPLE,
+    JsonList,
+    JsonObject,
+    LinkRule,
+    NamedLinkRule,
+    body_of,
+    json_body,
+)
 from app.api.routes.queries import OfVhost
 from app.api.routes.traces import Limit, Vhost, trace_id_of
-from app.api.schemas.links import EXAMPLE, JsonList, JsonObject, LinkRule, NamedLinkRule
 from app.api.services import Parts
 from app.api.signin.auth import Reader, Writer
 from app.errors import BadRequestError

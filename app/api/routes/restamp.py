@@ -8,11 +8,10 @@ from fastapi import APIRouter, Response
 
 from app.api.described import answering
 from app.api.openapi import WITH_BODY
-from app.api.routes.bodies import body_of, json_body
+from app.api.routes.bodies import RestampRequest, body_of, json_body
 from app.api.routes.queries import OfVhost
 from app.api.routes.submitting import MAKING, Asking
 from app.api.routes.traces import trace_of
-from app.api.schemas.traces import RestampRequest
 from app.jobs.restamps import check_not_archived, restamp_request
 from app.stored.capture import RestampedTrace, RestampOutcome
 from app.traces.registry import checked_rules

@@ -11,9 +11,8 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from app.api.described import answering, json_answer
 from app.api.openapi import READING, READING_ONE, WITH_BODY, WRITING, example, put, putting
 from app.api.parameters import Name, Text
-from app.api.routes.bodies import body_of, json_body
+from app.api.routes.bodies import AliasRequest, TraceRequest, body_of, json_body
 from app.api.routes.queries import OfVhost
-from app.api.schemas.traces import AliasRequest, TraceRequest
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.errors import BadRequestError, NotFoundError

@@ -1,1 +1,0 @@
-"""Bodies that clients send, as pydantic models."""
