@@ -15,9 +15,10 @@ import signal
 import socket
 import threading
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import uvicorn
+import uvloop
 
 from app import protocol
 from app.api.layers import bodies
@@ -152,18 +153,10 @@ def _signals_to(server: Server, app: FastAPI) -> Generator[None, None, None]:
 def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
     """`serve` on uvloop; the process has to end afterwards, and does so soon in any case."""
     raise_descriptors()
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve(app, settings, listener))
         # All parts have ended. What is left is libraries' own: a connection, for example, that
         # waits for a database that stalls. The loop would wait for that.
         cut_off = threading.Timer(_LEFT_SECONDS, os._exit, [0])
         cut_off.daemon = True
         cut_off.start()
-
-
-def _loop_factory() -> Any:
-    try:
-        import uvloop
-    except ImportError:  # not available on every platform
-        return None
-    return uvloop.new_event_loop

@@ -45,19 +45,15 @@ def assert_(
     asked = {"vhost": vhost, "via": via, **asdict(period)}
     found = report(client, "/itc_db/reports/assertions", content=content_of(file), **asked)
     if junit is not None:
-        _write(junit, junit_of(found, Path(file).name))
+        try:
+            junit.write_bytes(junit_of(found, Path(file).name))
+        except OSError as error:
+            raise CommandError(Exit.failure, f"{junit}: {error.strerror}") from None
     if json:
         as_json(found)
     else:
         _show(client, found, via)
     raise typer.Exit(_EXITS[found["verdict"]])
-
-
-def _write(file: Path, data: bytes) -> None:
-    try:
-        file.write_bytes(data)
-    except OSError as error:
-        raise CommandError(Exit.failure, f"{file}: {error.strerror}") from None
 
 
 def _show(client: ServiceClient, found: dict[str, Any], via: str) -> None:

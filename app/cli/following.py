@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from app.cli.client import ServiceClient
 from app.cli.exits import CommandError, Exit
@@ -71,40 +72,32 @@ def followed(client: ServiceClient, job: dict[str, Any]) -> dict[str, Any]:
 
 def _with_progress(client: ServiceClient, job_id: int) -> dict[str, Any]:
     if not err.is_terminal:
-        return _watch(client, job_id, _LineProgress())
+        shown: list[str] = []
+
+        def say_stage(job: dict[str, Any]) -> None:
+            """One line on stderr for each stage: what a log of a pipe can hold."""
+            stage = job["stage"] or job["state"]
+            if [stage] != shown:
+                shown[:] = [stage]
+                complain(f"job {job['id']}: {stage}, {job['percent']:.0f} %")
+
+        return _watch(client, job_id, say_stage)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"))
     with Progress(*columns, TimeElapsedColumn(), console=err, transient=True) as progress:
-        return _watch(client, job_id, _BarProgress(progress))
+        bar = progress.add_task("waiting", total=100)
 
+        def move(job: dict[str, Any]) -> None:
+            stage = printable(job["stage"] or job["state"])
+            progress.update(bar, completed=job["percent"], description=stage)
 
-class _LineProgress:
-    """One line on stderr for each stage: what a log of a pipe can hold."""
-
-    def __init__(self) -> None:
-        self._stage: str | None = None
-
-    def show(self, job: dict[str, Any]) -> None:
-        stage = job["stage"] or job["state"]
-        if stage != self._stage:
-            self._stage = stage
-            complain(f"job {job['id']}: {stage}, {job['percent']:.0f} %")
-
-
-class _BarProgress:
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._task: TaskID = progress.add_task("waiting", total=100)
-
-    def show(self, job: dict[str, Any]) -> None:
-        stage = printable(job["stage"] or job["state"])
-        self._progress.update(self._task, completed=job["percent"], description=stage)
+        return _watch(client, job_id, move)
 
 
 def _watch(
-    client: ServiceClient, job_id: int, progress: _LineProgress | _BarProgress
+    client: ServiceClient, job_id: int, show: Callable[[dict[str, Any]], None]
 ) -> dict[str, Any]:
     while True:
         job: dict[str, Any] = client.get(f"/itc_db/jobs/{job_id}", wait=_POLL_SECONDS)
-        progress.show(job)
+        show(job)
         if job["state"] in _ENDED:
             return job

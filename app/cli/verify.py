@@ -162,19 +162,14 @@ def _of_file(file: Path, content: BinaryIO, manifest: dict[str, Any]) -> Iterato
 
 
 def _rows(file: Path, content: BinaryIO) -> Iterator[Any]:
-    return _parquet_rows(content) if file.suffix == ".parquet" else _json_rows(content)
-
-
-def _json_rows(content: BinaryIO) -> Iterator[Any]:
+    if file.suffix == ".parquet":
+        yield from _parquet_rows(content)
+        return
     while line := content.readline(_LONGEST_LINE):
-        yield _json_row(line)
-
-
-def _json_row(line: bytes) -> Any:
-    try:
-        return parsed(line) if line.endswith(b"\n") else ValueError("it has no end")
-    except ValueError as error:
-        return error  # is said of the line
+        try:
+            yield parsed(line) if line.endswith(b"\n") else ValueError("it has no end")
+        except ValueError as error:
+            yield error  # is said of the line
 
 
 def _parquet_rows(content: BinaryIO) -> Iterator[Any]:

@@ -133,7 +133,10 @@ class JobManager:
                 return same
             if request.is_alone:
                 await self._check_alone(request)
-            self._check_room()
+            if len(self._queue) >= self.queue_limit:
+                raise TooManyRequestsError(
+                    f"{self.queue_limit} jobs are waiting already; ask again when some have ended"
+                )
             job = await self.store.create(request.kind, request.vhost, request.shown)
             live = _Live(request, job)
             self._live[job.id] = live
@@ -156,12 +159,6 @@ class JobManager:
             if live.request.key == request.key and not live.has_ended:
                 return live.job
         return None
-
-    def _check_room(self) -> None:
-        if len(self._queue) >= self.queue_limit:
-            raise TooManyRequestsError(
-                f"{self.queue_limit} jobs are waiting already; ask again when some have ended"
-            )
 
     async def _check_alone(self, request: JobRequest) -> None:
         here = [live.job for live in self._live.values()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -48,10 +49,6 @@ class Trace(msgspec.Struct, frozen=True):
     taken: Selection = ALL
 
 
-def _token() -> bytes:
-    return os.urandom(16)
-
-
 class Batch(msgspec.Struct, frozen=True):
     """One transaction of a trace.
 
@@ -66,7 +63,7 @@ class Batch(msgspec.Struct, frozen=True):
     checkpoint: Checkpoint
     window: bytes
     unreadable: list[Unreadable] = msgspec.field(default_factory=list)
-    token: bytes = msgspec.field(default_factory=_token)
+    token: bytes = msgspec.field(default_factory=partial(os.urandom, 16))
     ledger: bytes | None = None
     link_rules: tuple[TraceRule, ...] | None = None
     bodies: bool = True

@@ -92,7 +92,8 @@ class Line:
         """The oldest whose time is over, where that is certain; some at a time."""
         found: list[Wait] = []
         for wait in self._waiting:
-            if len(found) == MOST_TOGETHER or not _is_due(wait, settled):
+            is_due = wait.id <= settled.event_id and wait.due <= settled.at
+            if len(found) == MOST_TOGETHER or not is_due:
                 break
             found.append(wait)
         return found
@@ -108,7 +109,3 @@ class Line:
         self.judged_id = self.judged_with(count)
         for _ in range(count):
             self._waiting.popleft()
-
-
-def _is_due(wait: Wait, settled: SettledPoint) -> bool:
-    return wait.id <= settled.event_id and wait.due <= settled.at

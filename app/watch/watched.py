@@ -72,7 +72,7 @@ class WatchedTrace:
         self._watched = {}
         for each in held:
             present = known.get(each.name)
-            if present is None or not _is_same(present, each):
+            if present is None or (present.text, present.stored_id) != (each.text, each.judged_id):
                 present = self._begun(each)
             if present is not None:
                 self._watched[each.name] = present
@@ -173,7 +173,3 @@ def _violations(outcomes: Sequence[EventOutcome]) -> Iterator[NewViolation]:
         if each.violation is not None:
             yield each.violation
             yield from each.others
-
-
-def _is_same(watched: WatchedAssertion, held: HeldAssertion) -> bool:
-    return watched.text == held.text and held.judged_id == watched.stored_id

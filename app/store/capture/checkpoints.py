@@ -69,7 +69,12 @@ class Checkpoints(Subject):
         if found is None:
             raise NotFoundError(f"no trace has the number {trace_id}")
         state, window, ledger, last_event_id, recorded_at = found
-        references = _shared_references()
+        # One reference for each event, as the tracker had it: a publish may have many copies. Their
+        # stamps stay packed: tens of thousands are restored, few are ever joined, and trees that
+        # are unpacked one by one share nothing.
+        references: References = functools.cache(
+            lambda event_id, packed, lamport: Reference(packed, lamport, event_id)
+        )
         return RestorePoint(
             state=state or b"",
             channels=await _channels(connection, trace_id),
@@ -86,20 +91,6 @@ class Checkpoints(Subject):
             kept=await _kept(connection, trace_id, last_event_id, references),
             lost=await _lost(connection, trace_id, references),
         )
-
-
-def _shared_references() -> References:
-    """One reference for each event, as the tracker had it: a publish may have many copies.
-
-    Their stamps stay packed: tens of thousands are restored, few are ever joined, and trees
-    unpacked one by one share nothing.
-    """
-
-    @functools.cache
-    def reference(event_id: int, packed: bytes, lamport: int) -> Reference:
-        return Reference(packed, lamport, event_id)
-
-    return reference
 
 
 async def _rows(connection: AsyncConnection, query: Select[Any]) -> AsyncIterator[Any]:

@@ -239,27 +239,19 @@ class Restamps(Subject):
         )
         if changed.rowcount != 1:
             raise ConflictError("the trace has gone on while its new stamps took their place")
+        stamps = _MOVED if rules.links is None else _MOVED_WITH_IDS
+        statements = [stamps, _WAYS_MOVED, _LATE_SINCE, *_ACTS_MOVED]
+        if rules.links is not None:  # the links last: their number is the answer
+            statements += [*_keys_moved(self.database.dialect.keys), _LINKS_GONE, _LINKS_MOVED]
+        of_trace = {"trace": trace_id, "stored": standing.first_id, "offset": new.offset}
         moved = edges = 0
         for first in (
             range(standing.first_id, standing.last_id + 1, SPAN) if standing.events else ()
         ):
-            span = {"first": first, "last": first + SPAN - 1}
-            done = await connection.execute(
-                _MOVED if rules.links is None else _MOVED_WITH_IDS,
-                {**span, "offset": new.offset, "trace": trace_id},
-            )
-            await connection.execute(_WAYS_MOVED, {**span, "trace": trace_id})
-            await connection.execute(
-                _LATE_SINCE, {**span, "trace": trace_id, "stored": standing.first_id}
-            )
-            moved += done.rowcount
-            for statement in _ACTS_MOVED:
-                await connection.execute(
-                    statement, {**span, "trace": trace_id, "stored": standing.first_id}
-                )
-            if rules.links is not None:
-                writing = self.database.dialect.keys
-                edges += await _move_links(connection, writing, trace_id, span, standing.first_id)
+            span = {"first": first, "last": first + SPAN - 1, **of_trace}
+            done = [(await connection.execute(each, span)).rowcount for each in statements]
+            moved += done[0]
+            edges += 0 if rules.links is None else done[-1]
             report(moved)
         if moved != standing.events:
             raise ConflictError(f"{standing.events - moved} of the events have no new stamp")
@@ -307,20 +299,6 @@ def _keys_moved(writing: Writing) -> tuple[sa.TextClause, sa.TextClause]:
             " WHERE trace_id = :trace AND event_id BETWEEN :first AND :last"
         ),
     )
-
-
-async def _move_links(
-    connection: AsyncConnection,
-    writing: Writing,
-    trace_id: int,
-    span: dict[str, int],
-    first_id: int,
-) -> int:
-    """Replace the keys and links of some events; returns how many links there are now."""
-    for statement in (*_keys_moved(writing), _LINKS_GONE):
-        await connection.execute(statement, {**span, "trace": trace_id})
-    moved = await connection.execute(_LINKS_MOVED, {**span, "trace": trace_id, "stored": first_id})
-    return moved.rowcount
 
 
 def _rows_aside(trace_id: int, stamps: Sequence[NewStamp]) -> Iterator[tuple[sa.Table, list[Row]]]:

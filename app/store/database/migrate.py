@@ -85,7 +85,7 @@ async def migrate(database_url: str) -> SchemaState:
             if before.fault is not None:
                 raise _unfit(before)
             if not before.is_current:
-                await connection.run_sync(_upgrade)
+                await connection.run_sync(lambda on: command.upgrade(migration_config(on), "head"))
     return before
 
 
@@ -165,10 +165,6 @@ def _lacking(connection: Connection) -> tuple[str, ...]:
 def _some(columns: tuple[str, ...]) -> str:
     more = len(columns) - 3
     return ", ".join(columns[:3]) + (f" and {more} more columns" if more > 0 else "")
-
-
-def _upgrade(connection: Connection) -> None:
-    command.upgrade(migration_config(connection), "head")
 
 
 def _unfit(state: SchemaState) -> SettingsError:

@@ -32,7 +32,6 @@ def conditions(asked: EventFilter, dialect: Dialect) -> list[ColumnElement[bool]
     """
     return [
         *_plain(asked),
-        *_names(asked),
         *_channel(asked),
         *_participant_name(asked),
         *_routing_key(asked, dialect),
@@ -125,8 +124,6 @@ def _plain(asked: EventFilter) -> Iterator[ColumnElement[bool]]:
     if asked.until is not None:
         yield _events.recorded_at < within(asked.until)
 
-
-def _names(asked: EventFilter) -> Iterator[ColumnElement[bool]]:
     if asked.exchange is not None:
         yield _is(_events.exchange, asked.exchange, asked.use_regex)
     if asked.queue is not None:
