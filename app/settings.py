@@ -305,16 +305,12 @@ class Settings(BaseSettings):
         return value
 
     @model_validator(mode="after")
-    def _open_only_on_loopback(self) -> Settings:
+    def _is_guarded(self) -> Settings:
         if self.auth == "none" and not is_loopback(self.host):
             raise ValueError(
                 f"ITC_AUTH=none lets anybody in, so ITC_HOST must be a loopback address, "
                 f"not {self.host}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _cluster_has_a_secret(self) -> Settings:
         is_cluster = self.spark_remote is None and self.spark_master.startswith("spark://")
         if is_cluster and not (self.spark_secret and self.spark_secret.get_secret_value()):
             raise ValueError(

@@ -48,13 +48,18 @@ class Dashboard(StaticFiles):
         status_code: int = 200,
     ) -> Response:
         asked, path = Headers(scope=scope), Path(full_path)
+        changed = stat_result.st_mtime_ns, stat_result.st_size
         response: Response = Download(full_path, status_code=status_code, stat_result=stat_result)
         if not _HELD_TO.isdisjoint(asked):
             pass  # a part of the file, or the file as it was: Download's business
         elif path.suffix in _COMPRESSED and takes_gzip(asked.get("accept-encoding", "")):
-            response = _compressed(response, path, stat_result)
-        else:
-            response = _whole(response, path, stat_result)
+            # Other bytes are another representation: they have an ETag of their own.
+            tag = response.headers["etag"].removesuffix('"') + '-gzip"'
+            headers = {"etag": tag, "content-encoding": "gzip"}
+            response = _from_memory(response, _packed(path, *changed), headers)
+        else:  # a slow reader costs no descriptor of the file beside its own
+            headers = {name: response.headers[name] for name in ("etag", "accept-ranges")}
+            response = _from_memory(response, _read(path, *changed), headers)
         response.headers["vary"] = "accept-encoding"
         response.headers["cache-control"] = "no-cache"
         if self.is_not_modified(response.headers, asked):
@@ -75,21 +80,8 @@ def takes_gzip(accepted: str) -> bool:
     return weights.get("gzip", weights.get("x-gzip", weights.get("*", False)))
 
 
-def _whole(plain: Response, path: Path, stat: os.stat_result) -> Response:
-    """The file from memory: a slow reader then costs no descriptor of the file beside its own."""
-    kept = {name: plain.headers[name] for name in ("last-modified", "etag", "accept-ranges")}
-    body = _read(path, stat.st_mtime_ns, stat.st_size)
-    return Response(body, plain.status_code, headers=kept, media_type=plain.media_type)
-
-
-def _compressed(plain: Response, path: Path, stat: os.stat_result) -> Response:
-    """The file compressed, under an ETag of its own: other bytes are another representation."""
-    kept = {
-        "last-modified": plain.headers["last-modified"],
-        "etag": plain.headers["etag"].removesuffix('"') + '-gzip"',
-        "content-encoding": "gzip",
-    }
-    body = _packed(path, stat.st_mtime_ns, stat.st_size)
+def _from_memory(plain: Response, body: bytes, headers: dict[str, str]) -> Response:
+    kept = {"last-modified": plain.headers["last-modified"], **headers}
     return Response(body, plain.status_code, headers=kept, media_type=plain.media_type)
 
 

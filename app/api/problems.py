@@ -81,14 +81,7 @@ STATUS_OF: dict[type[ItcError], tuple[int, str]] = {
 }
 
 # What the framework itself refuses.
-WORD_OF = {
-    400: "bad_request",
-    403: "cross_origin",
-    404: "Object Not Found",
-    405: "method_not_allowed",
-    413: "too_large",
-    415: "unsupported_media_type",
-}
+WORD_OF = dict(STATUS_OF.values()) | {403: "cross_origin", 405: "method_not_allowed"}
 
 REALM = "rabbitmq-itc"
 

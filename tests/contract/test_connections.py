@@ -33,9 +33,15 @@ def closed(of: NewConnection, at: int) -> ClosedConnection:
     )
 
 
+async def ever(store: Store, name: str = NAME) -> list[BrokerConnection]:
+    """All connections that had a name, oldest first."""
+    found = await store.connections.owners([name], 0)
+    return sorted(found, key=lambda each: (each.opened_at, each.id))
+
+
 async def spans(store: Store, name: str = NAME) -> list[tuple[int, int | None]]:
     """When the connections of a name were opened and closed, in seconds."""
-    found = await store.connections.named(name)
+    found = await ever(store, name)
     return [(each.opened_at // S, each.closed_at and each.closed_at // S) for each in found]
 
 
@@ -61,10 +67,10 @@ async def test_a_connection_is_kept_with_all_that_is_known(store: Store) -> None
 async def test_what_comes_again_changes_nothing(store: Store) -> None:
     one, two = opened(5), opened(6, "another")
     await store.connections.add([one, one, two], [closed(one, 7)])
-    before = await store.connections.named(NAME)
+    before = await ever(store)
     await store.connections.add([one, two], [closed(one, 7)])
     await store.connections.add([listed(5)])
-    assert await store.connections.named(NAME) == before
+    assert await ever(store) == before
     assert await spans(store) == [(5, 7)]
     assert await spans(store, "another") == [(6, None)]
 

@@ -157,7 +157,7 @@ async def test_what_is_listed_and_announced_is_one_connection(watched: Watched) 
     watched.watch = watched.new_watch()
     watched.watch.start()
     await watched.is_on()
-    assert len(await watched.store.connections.named(connection.broker_name)) == 1
+    assert len(await watched.store.connections.owners([connection.broker_name], 0)) == 1
     await connection.close()
 
 
@@ -188,7 +188,8 @@ async def test_a_name_that_is_used_again_is_another_connection(watched: Watched)
         await connection.close()
         await watched.known(connection, is_open=False)
     assert names[0] == names[1]
-    found = await watched.store.connections.named(names[0])
+    found = await watched.store.connections.owners([names[0]], 0)
+    found.sort(key=lambda each: (each.opened_at, each.id))
     assert [each.client for each in found] == ["orders", "billing"]
     assert found[0].id != found[1].id
 

@@ -11,7 +11,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    RootModel,
     ValidationError,
     WithJsonSchema,
 )
@@ -189,11 +188,3 @@ class NamedLinkRule(LinkRule):
     """A rule among others."""
 
     name: RuleName
-
-
-class JsonObject(RootModel[dict[str, Any]]):
-    """Any object of JSON, to be read by whoever knows what is wrong with it."""
-
-
-class JsonList(RootModel[list[Any]]):
-    """Any array of JSON, to be read by whoever knows what is wrong with it."""

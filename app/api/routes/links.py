@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import RootModel
 
 from app.api.described import answering, json_answer
 from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example, put, putting
 from app.api.parameters import Name
 from app.api.routes.bodies import (
     EXAMPLE,
-    JsonList,
-    JsonObject,
     LinkRule,
     NamedLinkRule,
     body_of,
@@ -66,7 +65,7 @@ async def list_link_rules(user: Reader, parts: Parts, vhost: OfVhost) -> Respons
 async def set_link_rules(user: Writer, parts: Parts, vhost: OfVhost, request: Request) -> None:
     """Have a virtual host have these rules of its own, and no others."""
     trace_id = await trace_id_of(vhost, user, parts)
-    given = await json_body(request, JsonList)
+    given = await json_body(request, RootModel[list[Any]])
     if given is None:
         raise BadRequestError("the body is a list of rules, [] for none")
     rules = [_rule(each, f"body.{at}: ") for at, each in enumerate(given.root)]
@@ -86,7 +85,7 @@ async def set_link_rule(
 ) -> Response:
     """Set one rule of a virtual host's own; there it stands for any other of its name."""
     trace_id = await trace_id_of(vhost, user, parts)
-    given = await json_body(request, JsonObject)
+    given = await json_body(request, RootModel[dict[str, Any]])
     if given is None:
         raise BadRequestError("the body is a rule: an object with kind, child and parent")
     rule = _rule({"name": name, **given.root})

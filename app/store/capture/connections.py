@@ -95,19 +95,6 @@ class Connections(Subject):
         )
         return [BrokerConnection(*row) for row in (await connection.execute(query)).all()]
 
-    @reads
-    async def named(
-        self, connection: AsyncConnection, name: str, limit: int = 100
-    ) -> list[BrokerConnection]:
-        """The last connections that had this name, oldest first."""
-        query = (
-            select(*_COLUMNS)
-            .where(_table.name == name)
-            .order_by(_table.opened_at.desc(), _table.id.desc())
-            .limit(limit)
-        )
-        return [BrokerConnection(*row) for row in reversed((await connection.execute(query)).all())]
-
     @writes
     async def prune(self, connection: AsyncConnection, keep: int) -> int:
         """Forget closed connections, all but the last ``keep``; returns how many."""
