@@ -11,7 +11,7 @@ import math
 import re
 import shlex
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from platform import python_version
 from typing import TypeAlias
@@ -40,6 +40,7 @@ from app.store.database.engine import parse_url
 from app.stored.capture import Service, Trace
 from app.traces.audit import Ledger
 from app.traces.status import audit_status
+from app.tracker import Tracker, UnreadableCheckpointError
 from app.version import program_version
 from model.sound import Doubt, Evidence
 
@@ -296,14 +297,14 @@ def _participants(trace: Trace, doubts: Sequence[Doubt]) -> Finding:
 def _links(trace: Trace, evidence: Evidence) -> str:
     """The share of causes that messages name: nothing here is wrong, but worth knowing."""
     if evidence.coverage is None:
-        return "no message was published in answer to another yet"
+        return "; ".join(["no message was published in answer to another yet", *_unread(trace)])
     if evidence.explained:
         name = f"{evidence.explained} of {evidence.reactions} publishes that may have a cause name"
         said = [f"{name} it ({_percent(evidence.coverage)})"]
     else:
         said = [f"none of {evidence.reactions} publishes that may have a cause names one"]
         if not evidence.spanned:
-            return f"{said[0]}: rules of your own may know where it stands"
+            said[0] += ": rules of your own may know where it stands"
     if evidence.coverage_by_spans:
         share = _percent(evidence.coverage_by_spans)
         said.append(f"of {evidence.spanned} others OpenTelemetry's spans tell it ({share})")
@@ -318,7 +319,14 @@ def _links(trace: Trace, evidence: Evidence) -> str:
         said.append(
             f"{evidence.hidden} came by ways outside the broker (rabbitmq-itc hidden {vhost})"
         )
-    return "; ".join(said)
+    return "; ".join([*said, *_unread(trace)])
+
+
+def _unread(trace: Trace) -> Iterator[str]:
+    """What rules asked for in vain, by reason; nothing where another check says what is wrong."""
+    with contextlib.suppress(UnreadableCheckpointError):
+        if trace.checkpoint and (unread := Tracker.stored_totals(trace.checkpoint).unread):
+            yield f"not read: {', '.join(f'{why} ({n})' for why, n in sorted(unread.items()))}"
 
 
 def _percent(share: float) -> str:

@@ -103,6 +103,7 @@ async def test_metrics_have_coverage_and_fit(client: httpx.AsyncClient) -> None:
         for sample in metric.samples
         if sample.name.startswith(("itc_links_", "itc_causes_found_total"))
     }
+    assert 'itc_causes_unread_total{reason="body not JSON",vhost="/"} 2.0' in text
     assert found == {
         ("itc_links_coverage_ratio", None): 0.8,
         ("itc_links_fit_ratio", None): pytest.approx(2 / 3),

@@ -115,7 +115,7 @@ async def test_no_name_of_a_message_or_user_is_a_label(metrics: dict[str, Metric
     }
 
     # Rules and assertions are named by whoever made them, and there are few.
-    ours = {"vhost", "type", "state", "rule", "outcome", "way", "assertion", "delivery"}
+    ours = {"vhost", "type", "state", "rule", "outcome", "way", "reason", "assertion", "delivery"}
     assert labels == {*ours, "method", "route", "status", "le", "version"}
 
 

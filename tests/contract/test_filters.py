@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import random
 import re
@@ -97,7 +98,19 @@ def _contains(part: str, told: Told) -> bool:
     record = told.event.record
     queue = record.queue if isinstance(record, Deliver) else ""
     names = (record.exchange, queue, *record.routing_keys)
-    return any(part in name for name in names) or part.encode() in record.body
+    return any(part in name for name in names) or part in _text(record.body)
+
+
+def _text(body: bytes) -> str:
+    """A body as text, in the charset that it is in."""
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return body.decode("utf-16")
+    if body[1:2] == b"\0" or body[:1] == b"\0":
+        return body.decode("utf-16-le" if body[1:2] == b"\0" else "utf-16-be", "replace")
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return body.decode("latin-1")
 
 
 def expected(filter: EventFilter, told: list[Told]) -> list[int]:
@@ -167,6 +180,23 @@ def _named(filter: EventFilter) -> str:
         for name, value in msgspec.structs.asdict(filter).items()
         if value is not None and value is not False
     )
+
+
+@pytest.mark.parametrize("part", ["grüße", "ß", "{", "NaN", "zł", "never there"])
+async def test_text_is_found_in_every_charset(
+    store: Store, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = '{"wish": "grüße", "n": NaN}'
+    charsets = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "latin-1")
+    marked = codecs.BOM_UTF16_BE + "10 zł".encode("utf-16-be")
+    bodies = (*map(text.encode, charsets), marked, b"\0\xff")
+    monkeypatch.setattr("tests.contract.history.BODIES", bodies)
+    trace = await store.traces.create("/", "channel")
+    batch = History(seed=3).batch(60)
+    await store.batches.append(trace.id, batch)
+    told = [Told("/", event) for event in batch.events]
+    assert {each.event.record.body for each in told} == {*bodies}
+    assert sorted(await _ids(store, EventFilter(q=part))) == expected(EventFilter(q=part), told)
 
 
 async def test_every_filter_gives_what_it_says(store: Store, told: list[Told]) -> None:

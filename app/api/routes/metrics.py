@@ -252,6 +252,13 @@ def _of_traces(statuses: Sequence[TraceStatus]) -> Iterable[Metric]:
         ("known", "missed", "hidden"),
         statuses,
     )
+    yield _labelled(
+        Count,
+        "itc_causes_unread",
+        "How often a rule asked for what is not read, as a body in an unknown encoding.",
+        "vhost reason",
+        {(s.vhost, reason): times for s in statuses for reason, times in s.unread.items()},
+    )
 
 
 def _at(status: TraceStatus, path: str) -> float | None:

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 from collections.abc import Iterator, Mapping
 
 import msgspec
-from sqlalchemy import ColumnElement, TableValuedAlias, and_, exists, func, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    LargeBinary,
+    TableValuedAlias,
+    and_,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+)
 
 from app.store.capture.keys import IndexStart
 from app.store.database import regex, tables
@@ -20,6 +32,9 @@ _channels = tables.channels.c
 _events = tables.events.c
 
 GREATEST_NUMBER = 2**31 - 1
+
+# The mark that a body may begin with, or which of its first bytes is 0 if it begins in ASCII.
+_UTF_16 = ((codecs.BOM_UTF16_LE, 2, "utf-16-le"), (codecs.BOM_UTF16_BE, 1, "utf-16-be"))
 
 # Made once: to make it takes as long as the rest of a look-up's conditions.
 _held = searched_keys.alias("held_keys")
@@ -167,8 +182,22 @@ def _anywhere(asked: EventFilter, dialect: Dialect) -> Iterator[ColumnElement[bo
             dialect.contains_text(_events.exchange, part),
             dialect.contains_text(_events.queue, part),
             _any(keys, dialect.contains_text(keys.c.value, part)),
-            dialect.contains_bytes(_events.payload, part.encode()),
+            *_in_body(part, dialect),
         )
+
+
+def _in_body(part: str, dialect: Dialect) -> Iterator[ColumnElement[bool]]:
+    """In UTF-8, Latin-1 or, where the body's first two bytes say so, UTF-16."""
+    payload = _events.payload
+    spellings = {part.encode(errors="surrogatepass")}
+    with contextlib.suppress(UnicodeEncodeError):
+        spellings.add(part.encode("latin-1"))
+    yield from (dialect.contains_bytes(payload, each) for each in sorted(spellings))
+    for mark, nul_at, charset in _UTF_16:
+        spelt = part.encode(charset, "surrogatepass")
+        nul = func.substr(payload, nul_at, 1, type_=LargeBinary) == literal(b"\0", LargeBinary)
+        marked = func.substr(payload, 1, 2, type_=LargeBinary) == literal(mark, LargeBinary)
+        yield and_(or_(marked, nul), dialect.contains_bytes(payload, spelt))
 
 
 def _is(column: ColumnElement[str], name: str, use_regex: bool) -> ColumnElement[bool]:

@@ -53,7 +53,7 @@ function Row({ vhost, trace }) {
       (text) => text && html`<tr class="under" key=${text}><td colspan="9" class=${trace.state === "failed" ? "" : "soft"}>
         <span class="small"><${Value}>${text}<//></span></td></tr>`,
     )}
-    ${(Object.keys(trace.links).length > 0 || trace.evidence.spanned > 0) &&
+    ${(Object.keys(trace.links).length > 0 || Object.keys(trace.unread).length > 0 || trace.evidence.spanned > 0) &&
     html`<tr class="under"><td colspan="9" class="soft small"><${Coverage} ...${trace} /></td></tr>`}`;
 }
 
@@ -68,10 +68,11 @@ const shares = ({ reactions, explained, spanned, coverage, coverage_by_spans }) 
     spanned > 0 ? `; of ${count(spanned)} others spans tell it (${tenths(coverage_by_spans)})` : ""}`;
 
 /** By rule: how many of the causes that messages named were found, and how many were known anyway. */
-function Coverage({ links, evidence }) {
+function Coverage({ links, evidence, unread }) {
   const named = ([, counts]) => counts.found + Object.keys(MISSING).reduce((sum, reason) => sum + counts[reason], 0);
   const rules = Object.entries(links).sort((a, b) => named(b) - named(a));
-  return html`Causes: ${shares(evidence)} <ul class="coverage">${rules.map(
+  const left = Object.entries(unread).map(([reason, times]) => `${reason}: ${count(times)}`).join(", ");
+  return html`Causes: ${shares(evidence)} ${left && `Not read: ${left}.`} <ul class="coverage">${rules.map(
     ([rule, counts]) => html`<li key=${rule}><${Value}>${rule}<//> ${[
       `${count(counts.found)} of ${count(named([rule, counts]))} found`,
       ...Object.entries(MISSING).map(([reason, words]) => counts[reason] > 0 && `${count(counts[reason])} ${words}`),
