@@ -231,6 +231,24 @@ MESSAGES = {
     "rpc elsewhere": message(None, b"2", key="amq.gen-2", correlation_id="17"),
     "jms request": message(None, b"1", reply_to="answers", message_id="ID:1"),
     "jms answer": message(None, b"2", key="answers", correlation_id="ID:1"),
+    # As RabbitMQ's JMS client writes them: `toHeaders` and `setReplyToProperty`.
+    "rabbit jms request": message(
+        {"JMSDeliveryMode": "PERSISTENT", "JMSMessageID": "ID:3", "JMSPriority": 4},
+        b"1",
+        exchange="jms.durable.queues",
+        key="asked",
+        reply_to="jms-temp-queue-1",
+    ),
+    "rabbit jms answer": message(
+        {"JMSMessageID": "ID:4", "JMSCorrelationID": "ID:3"},
+        b"2",
+        exchange="jms.temp.queues",
+        key="jms-temp-queue-1",
+        correlation_id="ID:3",
+    ),
+    "rabbit jms elsewhere": message(
+        {"JMSMessageID": "ID:5", "JMSCorrelationID": "ID:3"}, key="audit", correlation_id="ID:3"
+    ),
     "easynetq request": message(None, b"1", reply_to="easynetq.response.1", correlation_id="c1"),
     "easynetq answer": message(
         None, b"2", exchange="easy_net_q_rpc", key="easynetq.response.1", correlation_id="c1"
@@ -285,6 +303,7 @@ LINKS = {
     ("app first", "shovelled"): {"forward-x-death"},
     ("rpc request", "rpc answer"): {"reply"},
     ("jms request", "jms answer"): {"reply"},
+    ("rabbit jms request", "rabbit jms answer"): {"reply"},
     ("easynetq request", "easynetq answer"): {"reply"},
 }
 
@@ -312,7 +331,12 @@ def test_no_message_names_any_other() -> None:
 def test_every_rule_that_names_a_cause_is_seen_at_work() -> None:
     seen = set().union(*LINKS.values())
     # The first of two that mean the same is the one that is said.
-    same = {"reply-to-message-id", "masstransit-initiator-request", "cloudevents-causation"}
+    same = {
+        "reply-to-message-id",
+        "jms-reply",
+        "masstransit-initiator-request",
+        "cloudevents-causation",
+    }
     assert {rule.name for rule in BUILT_IN if rule.kind.name != "conversation"} - same == seen
 
 

@@ -291,6 +291,15 @@ _PROFILES: dict[str, list[dict[str, Any]]] = {
             "space": "reply",
             "sure": False,
         },
+        {
+            # RabbitMQ's JMS client has a message's id in a header alone.
+            "name": "jms-reply",
+            "kind": "reply",
+            "child": [_property("routing_key"), _property("correlation_id")],
+            "parent": [_property("reply_to"), _header("JMSMessageID")],
+            "space": "reply",
+            "sure": False,
+        },
     ],
     "Watermill": [
         {
