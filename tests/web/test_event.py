@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.web import history
@@ -258,3 +260,22 @@ def test_a_delivery_that_may_be_of_several_publishes_says_of_how_many(
     page.goto(f"{demo.url}/#/events?event={event.id}&live=off")
     drawer = page.get_by_role("complementary")
     expect(drawer.get_by_text("one of 2 equal messages", exact=True)).to_be_visible()
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "negative"])
+def test_a_timestamp_that_was_cut_is_no_time(demo: Served, open_page: OpenPage, unit: str) -> None:
+    seen: list[int] = []
+
+    def sent(told: dict[str, Any]) -> dict[str, Any]:
+        now = int(datetime.fromisoformat(told["recorded_at"]).timestamp() * 1000)
+        cut = (now + 2**31) % 2**32 - 2**31
+        seen[:] = [{"s": now // 1000, "ms": cut, "negative": -5}[unit]]
+        return told | {"properties": {"timestamp": seen[0]}}
+
+    page = open_page(demo)
+    change_answers(page, "**/itc_db/events/17", sent)
+    page.goto(f"{demo.url}/#/events?event=17&live=off")
+    shown = page.locator(".drawer .tree li")
+    expect(shown).to_contain_text("timestamp: ")
+    cut = "" if unit == "s" else " (not usable: milliseconds, cut to 32 bits)"
+    expect(shown).to_have_text(f"timestamp: {seen[0]}{cut}")

@@ -6,16 +6,25 @@ import { href } from "../../core/route.js";
 const MOST_DEPTH = 12;
 const FOUND_BY = ["message_id", "correlation_id"];
 
-export function Properties({ event: { vhost, properties } }) {
+export function Properties({ event: { vhost, properties, recorded_at } }) {
   const entries = Object.entries(properties ?? {}).filter(
     ([, value]) => !(isTable(value) && Object.keys(value).length === 0),
-  );
+  ).map(([name, value]) => [name, name === "timestamp" && isCut(value, recorded_at) ? `${value} (not usable: milliseconds, cut to 32 bits)` : value]);
   return html`<section class="section">
     <h3>Properties</h3>
     ${entries.length
       ? html`<div class="tree"><${Entries} entries=${entries} depth=${0} vhost=${vhost} /></div>`
       : html`<p class="soft">${properties === null ? "Withheld, as the payload is." : "None are set."}</p>`}
   </section>`;
+}
+
+const DAY = 86_400_000; // ms
+
+/** Whether a `timestamp`, seconds since 1970, was milliseconds, of which the broker's trace has 32 bits: near now if made whole. */
+function isCut(value, recordedAt) {
+  const now = Date.parse(recordedAt);
+  return Number.isInteger(value) && Math.abs(1000 * value - now) > DAY
+    && (value < 0 || Math.abs(((now - value + 2 ** 31) % 2 ** 32) - 2 ** 31) < DAY);
 }
 
 const isTable = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
