@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from app.store.capture.rows import event_rows
+from app.store.database.engine import dialect_of
 from app.store.database.tables import OF_EVENTS
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, StampedEvent, Tracker
 from app.tracker.links import BUILT_IN, Rules
@@ -34,9 +35,10 @@ def stamped() -> tuple[StampedEvent, StampedEvent]:
 @pytest.mark.parametrize("most", [KEPT, 3, 0])
 def test_each_value_is_in_the_column_that_is_its_own(most: int) -> None:
     publish, delivery = stamped()
-    names = [field.name for field in OF_EVENTS]
+    names, dialect = [field.name for field in OF_EVENTS], dialect_of("sqlite:///itc.db")
     one, other = (
-        dict(zip(names, row, strict=True)) for row in event_rows(7, (publish, delivery), most)
+        dict(zip(names, row, strict=True))
+        for row in event_rows(dialect, 7, (publish, delivery), most)
     )
     for event, row in ((publish, one), (delivery, other)):
         for name in (
