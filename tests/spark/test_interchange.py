@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 import yaml
+from google.protobuf.json_format import ParseDict
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from pyspark.sql import SparkSession
 
 from app.api.otlp import as_json as reading_json
@@ -148,6 +150,26 @@ def test_a_log_is_read_by_pm4py(make: Made, tmp_path: Path) -> None:
     assert len(log.events) == manifest["events"]
     assert {*pm4py.ocel_get_object_types(log)} >= {"conversation", "message", "key"}
     assert pm4py.discover_ocdfg(log)
+
+
+def test_names_that_mean_something_to_readers_of_json_are_read_back(
+    make: Made, tmp_path: Path
+) -> None:
+    import pm4py
+
+    history = History(pasts=False)
+    shop, billing = history.join(), history.join()
+    odd = {"$ref": "#/nowhere", "__proto__": 1, "constructor": 2, "prototype": 3, "toString": 4}
+    body = json.dumps(odd).encode()
+    event = history.publish(shop, properties=headers(**odd), payload=body)
+    history.receive(billing, event, properties=headers(**odd), payload=body)
+    url = history.write(tmp_path / "odd.db")
+    for name in ("a.ocel.json", "a.otlp.json", "a.asyncapi.json"):
+        assert make(name, url=url, since=NOON, until=NOON + 10**9)["events"] == 2
+    assert len(pm4py.read_ocel2_json(str(tmp_path / "a.ocel.json")).events) == 2
+    for line in (tmp_path / "a.otlp.json").read_text().splitlines():
+        assert ParseDict(json.loads(line), ExportTraceServiceRequest()).resource_spans
+    assert document_faults(json.loads((tmp_path / "a.asyncapi.json").read_text())) == []
 
 
 def spans_in(path: Path) -> list[dict[str, Any]]:
