@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import re
 from collections import Counter
@@ -21,6 +22,7 @@ ROWS = re.findall(
 TWICE_AT_MOST = 20
 
 
+@functools.cache
 def classes() -> Counter[str]:
     """How often each name of a class is given."""
     files = (
