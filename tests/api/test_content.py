@@ -334,6 +334,7 @@ def test_groups_of_failures_are_not_told_apart_by_what_is_withheld() -> None:
             at=Microseconds(event),
             by=Who(1, by),
             handed_over=None,
+            candidate=None,
             times=1,
             to=None,
             publisher=None,

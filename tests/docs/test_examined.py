@@ -16,10 +16,11 @@ from tools.servers import RabbitNode
 # The service, which makes nobody wait: wrong credentials are among what is tried.
 PATIENT = """
 from functools import partial
-from app.api import opening, parameters
+from app.api import parameters
+from app.api.signin import auth
 from app.cli import main
 parameters.WAIT_SECONDS = 0.05
-opening.BrokerAuthenticator = partial(opening.BrokerAuthenticator, failures=10**9)
+auth.BrokerAuthenticator = partial(auth.BrokerAuthenticator, failures=10**9)
 main()
 """
 

@@ -11,6 +11,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    StrictBool,
     ValidationError,
     WithJsonSchema,
 )
@@ -75,7 +76,7 @@ class TraceRequest(BaseModel):
         description="Traffic that joins no clocks, as `exchange:NAME` and `queue:NAME` with `*` "
         "for any characters; Celery's and kombu's control traffic for a new trace.",
     )
-    bodies: bool | None = Field(
+    bodies: StrictBool | None = Field(
         default=None,
         description="Whether messages' bodies are stored, and read for links; yes for a new trace. "
         "May be changed while it runs, for what comes from then on.",
@@ -90,11 +91,11 @@ class TraceRequest(BaseModel):
     queues: TakenPatterns | None = Field(
         default=None, description="The queues whose deliveries are taken, in the same way."
     )
-    later: bool = Field(
+    later: StrictBool = Field(
         default=False,
         description="Whether exchanges and queues may be named that there are not yet.",
     )
-    reset: bool = Field(
+    reset: StrictBool = Field(
         default=False,
         description="Make a checkpoint that cannot be read anew instead, from the stored events. "
         "A gap says what is lost.",
@@ -112,7 +113,7 @@ class RestampRequest(BaseModel):
         description="Traffic that joins no clocks, as `exchange:NAME` and `queue:NAME` with `*` "
         "for any characters; an empty list for none.",
     )
-    links: bool = Field(
+    links: StrictBool = Field(
         default=False,
         description="Read the messages again, too, by the rules of links that hold now.",
     )
