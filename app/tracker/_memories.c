@@ -442,25 +442,16 @@ fifo_values(Fifo *fifo, PyObject *unused)
 /* What links do with the queue, whose values are events then: `LinkMemory` in
  * app/tracker/links/memory.py does what is rare. */
 
-/* What an event is asked for. */
-enum { KEYS, WORDS };
-static const char *const SPELLED[WORDS] = {"keys"};
-
 typedef struct {
-    PyObject *words[WORDS];
+    PyObject *keys; /* the word: what an event is asked for */
 } State;
-
-static PyObject *const *
-words_of(Fifo *fifo)
-{
-    return ((State *)PyType_GetModuleState(Py_TYPE(fifo)))->words;
-}
 
 /* Adds an event. Returns 1 if it is left out, as one of its keys has that many already. */
 static int
 add_unless_crowded(Fifo *fifo, PyObject *event, long long number, size_t many)
 {
-    PyObject *keys = PyObject_GetAttr(event, words_of(fifo)[KEYS]);
+    const State *state = PyType_GetModuleState(Py_TYPE(fifo));
+    PyObject *keys = PyObject_GetAttr(event, state->keys);
     size_t most = 0;
     if (keys == NULL)
         return -1;
@@ -603,10 +594,9 @@ add_types(PyObject *module)
 {
     State *state = PyModule_GetState(module);
     PyObject *type;
-    int failed, i;
-    for (i = 0; i < WORDS; i++)
-        if ((state->words[i] = PyUnicode_InternFromString(SPELLED[i])) == NULL)
-            return -1;
+    int failed;
+    if ((state->keys = PyUnicode_InternFromString("keys")) == NULL)
+        return -1;
     type = PyType_FromModuleAndSpec(module, &fifo_spec, NULL);
     failed = type == NULL || PyModule_AddObjectRef(module, "KeyedFifo", type) < 0;
     Py_XDECREF(type);
@@ -617,9 +607,8 @@ static void
 free_state(void *module)
 {
     State *state = PyModule_GetState(module);
-    int i;
-    for (i = 0; state != NULL && i < WORDS; i++)
-        Py_CLEAR(state->words[i]);
+    if (state != NULL)
+        Py_CLEAR(state->keys);
 }
 
 static PyModuleDef_Slot slots[] = {

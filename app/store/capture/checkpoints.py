@@ -69,9 +69,7 @@ class Checkpoints(Subject):
         if found is None:
             raise NotFoundError(f"no trace has the number {trace_id}")
         state, window, ledger, last_event_id, recorded_at = found
-        # One reference for each event, as the tracker had it: a publish may have many copies. Their
-        # stamps stay packed: tens of thousands are restored, few are ever joined, and trees that
-        # are unpacked one by one share nothing.
+        # One reference for each event, as the tracker had it: a publish may have many copies.
         references: References = functools.cache(
             lambda event_id, packed, lamport: Reference(packed, lamport, event_id)
         )
