@@ -320,7 +320,8 @@ async def _noted(
     """The failures that rows of their own tell of: overdue events, and copies that are gone."""
     columns, drafts = _NOTED[kind], []
     query = select(*columns).where(columns[0].in_(ids), text(_CONDITIONS[kind]))
-    for event_id, reason, queue in await connection.execute(query.order_by(*columns)):
+    # In the order of event and reason; PostgreSQL takes no constant, as a missing queue is, there.
+    for event_id, reason, queue in await connection.execute(query.order_by(*columns[:2])):
         event = known.get(event_id)
         if event is not None:
             message = event_id if event.cause is None else event.cause
