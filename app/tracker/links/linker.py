@@ -244,7 +244,7 @@ class Linker:
             own = [event for event in own if event.is_delivery] or own
             if not own:
                 return self._elsewhere(rule, key, known, publishes, beside)
-        meant = own = _in_hand(own)
+        meant = own
         if own[0].is_delivery and (not is_copied or _are_of_one(own)):
             on_channel = [event for event in own if event.channel_key == channel_key]
             meant = on_channel or [each for each in own if each.connection == connection] or own
@@ -379,19 +379,6 @@ def _newest_of_each(meant: list[NamedEvent], number: int) -> list[NamedEvent]:
     for event in meant:
         newest.setdefault(id(event) if event.participant == number else (event.participant,), event)
     return [*newest.values()][:MOST_CANDIDATES]
-
-
-def _in_hand(own: list[NamedEvent]) -> list[NamedEvent]:
-    """Without deliveries whose copy was given back: the channel was handed it again since."""
-    last: dict[tuple[int, str | None], NamedEvent] = {}
-    kept = []
-    for event in own:
-        where = event.channel_key, event.queue
-        later = last.get(where)
-        if later is None or event.queue is None or not are_of_one_message(later, event):
-            kept.append(event)
-        last[where] = event
-    return kept
 
 
 def _left(meant: list[NamedEvent], own: list[NamedEvent], kind: int) -> list[NamedEvent]:
