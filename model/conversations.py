@@ -31,6 +31,8 @@ HowWord: TypeAlias = Literal[
 OFTEN = 3
 """A copy that was handed over again this many times came back again and again."""
 MOST_KEYS = 5
+MOST_PUBLISHES = 16
+"""Of each participant, its last publishes that are told apart from a conversation's own."""
 _ACTS = frozenset(kind.name for kind in BY_BROKER)
 # What leads to the same message once more.
 _SAME = _ACTS | {EdgeKind.forward.name}
@@ -40,11 +42,14 @@ class Outcome(enum.StrEnum):
     """The outcome of a message, or of all of a conversation, as far as is known.
 
     A conversation is ``open`` where a participant that was handed one of its messages has published
-    since without naming a cause: that may go on what was begun here.
+    since without naming a cause: that may go on what was begun here. It is ``unknown`` where a
+    participant names nothing that came of a message which it was handed, and has published since
+    what is not of the conversation: who waits for several messages may name one of them.
     """
 
     done = "done"
     open = "open"
+    unknown = "unknown"
     waiting = "waiting"
     failed = "failed"
 
@@ -54,13 +59,15 @@ class PublisherRecord(NamedTuple):
 
     ``unnamed`` is the last that names none, or an event before which there may be some; 0 if there
     is none. Of its ``reactions``, the publishes that may have a cause, ``explained`` name one, and
-    of ``spanned`` spans tell it.
+    of ``spanned`` spans tell it. ``newest`` are all its publishes after the event ``since``.
     """
 
     unnamed: int = 0
     reactions: int = 0
     explained: int = 0
     spanned: int = 0
+    newest: tuple[int, ...] = ()
+    since: int = 0
 
     @property
     def coverage(self) -> float | None:
@@ -372,10 +379,11 @@ class _Told:
         messages = tuple(map(self._message, self.heads))
         counts = self._counts(messages)
         unnamed = self._unnamed(publishers)
+        silent = () if unnamed or truncated else self._silent(publishers)
         return Conversation(
             root=self.root.id,
             type=self.root.message_type,
-            outcome=_outcome(messages, is_open=bool(unnamed)),
+            outcome=_outcome(messages, bool(unnamed), is_known=not silent and not truncated),
             sentence=sentence_of(
                 self.root,
                 messages,
@@ -383,6 +391,7 @@ class _Told:
                 self._ended(),
                 via=self.via,
                 unnamed=unnamed,
+                silent=silent,
                 truncated=truncated,
             ),
             began_at=self.root.at,
@@ -507,14 +516,14 @@ class _Told:
         for head in self.heads:
             if head.forward is not None:
                 cause = next((e for e in self.causes.get(head.id, ()) if e.kind == "forward"), None)
-                found[self._message_of(cause) if cause else head.id] = head
+                found[self._message_of(cause.event) if cause else head.id] = head
         return found
 
-    def _message_of(self, cause: Cause) -> int:
+    def _message_of(self, event_id: int) -> int:
         """The message that an event is of."""
-        event = self.events.get(cause.event)
+        event = self.events.get(event_id)
         if event is None or event.cause is None or event.cause not in self.events:
-            return cause.event
+            return event_id
         return event.cause
 
     def _failure(self, head: ConversationEvent) -> MessageFailure | None:
@@ -586,12 +595,39 @@ class _Told:
             if number in publishers and publishers[number].unnamed > each.id
         )
 
+    def _silent(self, publishers: Mapping[int, PublisherRecord]) -> tuple[str, ...]:
+        """Those who name nothing that came of what they were handed, but have published since.
+
+        Not what they gave back, and only publishes that are not of the conversation. Along clocks
+        these are of it.
+        """
+        if self.via is Via.any:
+            return ()
+        led = {each.event for causes in self.causes.values() for each in causes}
+        answered = {
+            (self.events[head].participant, self._message_of(cause))
+            for cause, heads in self.leads_to.items()
+            for head in heads
+        }
+        found: dict[int, str] = {}
+        for each in self.events.values():
+            if each.type is not EventType.received or each.id in led:
+                continue
+            record = publishers.get(each.participant)
+            if record is None or (each.participant, self._message_of(each.id)) in answered:
+                continue
+            if record.since > each.id or any(
+                publish > each.id and publish not in self.events for publish in record.newest
+            ):
+                found.setdefault(each.participant, each.name)
+        return tuple(found.values())
+
     def _children(self) -> dict[int, set[int]]:
         """The messages that each led to directly."""
         children: dict[int, set[int]] = {head.id: set() for head in self.heads}
         for head in self.heads:
             for cause in self.causes.get(head.id, ()):
-                parent = self._message_of(cause)
+                parent = self._message_of(cause.event)
                 if parent in children and parent != head.id:
                     children[parent].add(head.id)
         return children
@@ -608,13 +644,13 @@ class _Told:
         # Of each message: the nearest of each type on the way from the root, itself included.
         nearest: dict[int, dict[str, int]] = {}
         left = Counter(
-            self._message_of(self.causes[head.id][0])
+            self._message_of(self.causes[head.id][0].event)
             for head in self.heads
             if head.id in self.causes
         )
         for head in self.heads:
             causes = self.causes.get(head.id, ())
-            parent = self._message_of(causes[0]) if causes else None
+            parent = self._message_of(causes[0].event) if causes else None
             past = nearest.get(parent, {}) if parent is not None else {}
             if parent is not None:
                 left[parent] -= 1
@@ -655,12 +691,14 @@ def _remark(head: ConversationEvent) -> str:
     return "not handed over: it waits, or was dropped, or expired by its queue's own time"
 
 
-def _outcome(messages: Sequence[Message], *, is_open: bool) -> Outcome:
+def _outcome(messages: Sequence[Message], is_open: bool, *, is_known: bool) -> Outcome:
     found = {each.outcome for each in messages}
     for outcome in (Outcome.failed, Outcome.waiting):
         if outcome in found:
             return outcome
-    return Outcome.open if is_open else Outcome.done
+    if is_open:
+        return Outcome.open
+    return Outcome.done if is_known else Outcome.unknown
 
 
 _FAILED = {
@@ -686,9 +724,10 @@ def sentence_of(
     *,
     via: Via = Via.links,
     unnamed: Sequence[str] = (),
+    silent: Sequence[str] = (),
     truncated: bool = False,
 ) -> str:
-    """A conversation in a sentence; ``unnamed`` are those whose publishes may be of it, too."""
+    """A conversation in a sentence; of ``unnamed`` and ``silent`` publishes may be of it, too."""
     more = counts.messages - 1
     led = f"{more:,} more message{'s' * (more != 1)}"
     if truncated:
@@ -706,6 +745,11 @@ def sentence_of(
         names = listed(unnamed)
         verb = "has" if len(unnamed) == 1 else "have"
         said.append(f"{names} {verb} published since without naming a cause")
+    if silent:
+        said.append(
+            f"{listed(silent)} published for others since, and names nothing that came of a"
+            " message here"
+        )
     return "; ".join(said)
 
 

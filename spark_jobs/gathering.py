@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from model.conversations import Conversation, PublisherRecord, conversation_of
+from model.conversations import MOST_PUBLISHES, Conversation, PublisherRecord, conversation_of
 from model.deaths import Loss, deaths_of
 from model.error_queues import forward_of
 from model.happened import Cause, ConversationEvent, causes_of, keys_in
@@ -124,8 +124,9 @@ def gathered(
     else:  # Spark, which cannot tell how large the events are, would send those instead
         events = events.hint("merge")
     parts = max(tasks, -(-len(joined.ids) // MOST_ROWS))
-    unnamed = spark.createDataFrame(_unnamed(period.history.connection, period.trace, via))
-    events = events.join(F.broadcast(unnamed), "participant", "left")
+    publishers = _publishers(period.history.connection, period.trace, (first, end), via)
+    publishing = spark.createDataFrame(publishers)
+    events = events.join(F.broadcast(publishing), "participant", "left")
     losses = _losses(period.history.connection, period.trace, (first, end))
     lost = spark.createDataFrame(losses)
     if len(losses) <= BROADCAST_ROWS:
@@ -135,8 +136,27 @@ def gathered(
     return together.sortWithinPartitions("root", "id")
 
 
-def _unnamed(connection: Connection, trace: int, via: Via) -> pa.Table:
-    """Each participant's last publish that names no cause, and the rest of `PublisherRecord`."""
+def _publishers(connection: Connection, trace: int, span: tuple[int, int], via: Via) -> pa.Table:
+    """The `PublisherRecord` of each participant, with its newest publishes of the span of ids."""
+    participants, ids = _columns(
+        connection,
+        "SELECT participant, id FROM events"
+        f" WHERE trace_id = {trace} AND id BETWEEN {span[0]} AND {span[1]}"
+        f" AND type = {int(EventType.published)} AND NOT quiet ORDER BY id",
+    )
+    order = np.argsort(participants, kind="stable")
+    numbers, starts = np.unique(participants[order], return_index=True)
+    found: dict[int, Row] = {each["participant"]: each for each in _unnamed(connection, trace, via)}
+    for number, its in zip(numbers.tolist(), np.split(ids[order], starts[1:]), strict=True):
+        newest = its[-MOST_PUBLISHES:]
+        since = int(its[-MOST_PUBLISHES - 1]) if len(its) > MOST_PUBLISHES else 0
+        one = found.setdefault(number, {"participant": number})
+        one |= {"newest": newest.tolist(), "since": since}
+    return pa.Table.from_pylist([*found.values()], schema=_PUBLISHERS)
+
+
+def _unnamed(connection: Connection, trace: int, via: Via) -> Iterator[Row]:
+    """The last publish that names no cause of each participant that has one, and its numbers."""
     names = f"SELECT 1 FROM edges WHERE effect_id = e.id AND kind <> {int(EdgeKind.candidate)}"
     shares = (
         f" AND NOT EXISTS (SELECT 1 FROM keys AS k WHERE k.trace_id = {trace}"
@@ -152,8 +172,8 @@ def _unnamed(connection: Connection, trace: int, via: Via) -> pa.Table:
         f"{shares if via is Via.conversation else ''}"
         " GROUP BY p.number, p.reactions, p.explained, p.spanned"
     )
-    batches = [batch.cast(_UNNAMED) for batch in connection.query(sql, 65536)]
-    return pa.Table.from_batches(batches, schema=_UNNAMED)
+    for batch in connection.query(sql, 65536):
+        yield from batch.to_pylist()
 
 
 def _losses(connection: Connection, trace: int, span: tuple[int, int]) -> pa.Table:
@@ -276,8 +296,9 @@ def _shared_before(connection: Connection, trace: int, span: tuple[int, int]) ->
     return np.unique(shared)
 
 
-_UNNAMED = pa.schema(
-    [(name, pa.int64()) for name in ("participant", "reactions", "explained", "spanned", "unnamed")]
+_PUBLISHERS = pa.schema(
+    {name: pa.int64() for name in ("participant", *PublisherRecord._fields)}
+    | {"newest": pa.list_(pa.int64())}
 )
 _LOSSES = pa.schema([("id", pa.int64()), ("losses", pa.string())])
 _KEYS = pa.schema([("event_id", pa.int64()), ("key", pa.binary())])
@@ -337,10 +358,10 @@ def told(root: int, rows: dict[int, Row], via: Via, *, is_cut: bool = False) -> 
         origins=frozenset(events.keys() - causes.keys()),
         publishers={
             row["participant"]: PublisherRecord(
-                *(row[name] or 0 for name in PublisherRecord._fields)
+                **{name: row[name] for name in PublisherRecord._fields if row[name] is not None}
             )
             for row in rows.values()
-            if row.get("unnamed")
+            if "newest" in row
         },
         losses={
             event_id: {queue: Loss(*each) for queue, each in json.loads(row["losses"]).items()}

@@ -22,6 +22,7 @@ from app.cli.options import (
     say_caveats,
 )
 from app.cli.output import as_json, complain, listed, printable, say
+from model.conversations import Outcome
 
 # What a line of the tree is cut to, and how far it is indented at the most.
 WIDTH, DEEPEST = 80, 12
@@ -63,7 +64,7 @@ def conversations(
     limit: Limit = 50,
     min_seconds: Annotated[float | None, typer.Option(help="Of this duration or longer.")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Of this duration or shorter.")] = None,
-    outcome: Annotated[str | None, typer.Option(help="done, open, waiting or failed.")] = None,
+    outcome: Annotated[str | None, typer.Option(help=f"{', '.join(Outcome)}.")] = None,
     json: Json = False,
 ) -> None:
     """The conversations of a virtual host, those that began last first."""

@@ -16,11 +16,12 @@ from app.store.database import chunks
 from app.stored.conversations import ConversationFilter, FoundConversation
 from app.stored.reading import EventFilter
 from app.tracker.events import StampedEvent
-from model.conversations import Conversation, Message
+from app.tracker.records import Deliver, Publish
+from model.conversations import Conversation, Message, Outcome
 from model.words import EventType, Match, Via
-from tests.contract.history import History
-from tests.contract.links import LinkedHistory
-from tests.contract.test_links import Closure, _id, _relay, _stored
+from tests.contract.history import BEGINNING, History
+from tests.contract.links import LinkedHistory, link, naming
+from tests.contract.test_links import BILLING, SHOP, Closure, _id, _relay, _stored
 
 EVERYTHING = ConversationFilter()
 
@@ -163,6 +164,28 @@ def _check_causes(everywhere: Everywhere, found: FoundConversation, roots: set[i
         assert message.it.id in leads_to
         named = {edge.cause.id for edge in everywhere.events[message.it.id].edges}
         assert message.cause in named or message.how.rule is None
+
+
+async def test_what_waits_for_two_messages_and_names_one_leaves_the_others_end_unknown(
+    store: Store, trace_id: int
+) -> None:
+    history = LinkedHistory(seed=1, channels=1)
+    events: list[StampedEvent] = []
+    for body in (b"a", b"b"):
+        events += history.tracker.apply(Publish(SHOP, "", ("q",), ("q",), {}, body), BEGINNING)
+        record = Deliver(BILLING, "", ("q",), "q", False, {}, body)
+        events += history.tracker.apply(record, BEGINNING)
+    both = history.tracker.apply(Publish(BILLING, "", ("r",), ("r",), {}, b"c"), BEGINNING)
+    events += [naming(each, edges=[link(events[3])]) for each in both]
+    events += history.tracker.apply(Deliver(SHOP, "", ("r",), "r", False, {}, b"c"), BEGINNING)
+    batch = history.batch(0)
+    batch.events.extend(events)
+    await store.batches.append(trace_id, batch)
+    told = [await store.conversations.of_event(each, Via.links) for each in (1, 3)]
+    assert [each.conversation.outcome for each in told] == ["unknown", "done"]
+    unknown = ConversationFilter(outcome=Outcome.unknown)
+    page = await store.conversations.list(EventFilter(), unknown, Via.links)
+    assert [each.root for each in page.items] == [1]
 
 
 async def test_members_do_not_depend_on_which_of_them_is_asked_for(

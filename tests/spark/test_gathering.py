@@ -178,6 +178,29 @@ def _states(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pylist([{**row, "outcome": message.outcome.value}])
 
 
+def test_what_waits_for_two_messages_and_names_one_leaves_the_others_end_unknown(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    history = History(pasts=False)
+    client, worker = history.join(), history.join()
+    messages = [history.publish(client) for _ in range(2)]
+    deliveries = [history.receive(worker, each) for each in messages]
+    both = history.publish(worker, links=[Link(deliveries[1])])
+    history.receive(client, both)
+    database = DatabaseAddress.from_url(history.write(tmp_path / "a.db"))
+    with period.opened(database, "/", NOON, NOON + 1_000_000) as opened:
+        frame = gathered(spark, database, opened, Via.links)
+        assert frame is not None
+        rows = frame.mapInArrow(_outcomes, "root bigint, outcome string").collect()
+    assert sorted((row["root"], row["outcome"]) for row in rows) == [(1, "unknown"), (2, "done")]
+
+
+def _outcomes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for one in each(batches, Via.links):
+        row = {"root": one.conversation.root, "outcome": one.conversation.outcome.value}
+        yield pa.RecordBatch.from_pylist([row])
+
+
 def test_a_shared_key_alone_says_which_delivery_led_to_a_publish() -> None:
     history = History(pasts=False)
     client, worker = history.join(), history.join()

@@ -106,6 +106,42 @@ def test_what_a_consumer_publishes_without_naming_a_cause_may_go_on_what_it_was_
     ]
 
 
+@pytest.mark.parametrize(
+    ("newest", "since", "named", "via", "outcome"),
+    [
+        ((9,), 0, {}, Via.links, Outcome.unknown),
+        ((9,), 0, {}, Via.conversation, Outcome.unknown),
+        ((9, 4), 0, {4: 3}, Via.links, Outcome.done),  # it names what came of the message
+        ((9, 4), 0, {4: 1}, Via.links, Outcome.done),
+        ((2,), 0, {}, Via.links, Outcome.done),  # before it was handed the message
+        ((), 0, {}, Via.links, Outcome.done),
+        ((), 4, {}, Via.links, Outcome.unknown),  # there may be some before what was looked at
+        ((9,), 0, {}, Via.any, Outcome.done),
+    ],
+)
+def test_who_names_only_one_of_several_messages_may_have_gone_on_with_the_others(
+    newest: tuple[int, ...], since: int, named: dict[int, int], via: Via, outcome: Outcome
+) -> None:
+    events = [sent(1, 0, "work"), got(3, 1, 1, "work")]
+    events += [sent(each, 2)._replace(participant=2, routed_queues=("x",)) for each in named]
+    events += [got(each + 1, 3, each, "x")._replace(participant=3) for each in named]
+    causes = {each: (Cause(cause, "r", "parent"),) for each, cause in named.items()}
+    publishers = {2: PublisherRecord(0, 4, 4, newest=newest, since=since)}
+    found = conversation_of(events[0], events, causes, via=via, publishers=publishers)
+    assert found.outcome is outcome
+    said = "billing published for others since, and names nothing that came of a message here"
+    assert found.sentence.endswith(said) is (outcome is Outcome.unknown)
+
+
+def test_what_was_given_back_is_not_gone_on_with() -> None:
+    again = got(4, 2, 1, "work", Match.redelivered)._replace(participant=3)
+    events = sent(1, 0, "work"), got(3, 1, 1, "work"), again
+    causes = {4: (Cause(3, None, "returned"),)}
+    publishers = {2: PublisherRecord(0, 4, 4, newest=(9,))}
+    found = conversation_of(events[0], events, causes, publishers=publishers)
+    assert found.outcome is Outcome.done
+
+
 def test_what_spans_tell_is_said_beside_what_messages_name() -> None:
     events = sent(1, 0, "work"), got(2, 1, 1, "work")
     publishers = {2: PublisherRecord(3, 4, 1, 2)}

@@ -125,7 +125,7 @@ async def get_conversation(
         )
     # What is not handed over, or not shown, may go on to the end.
     one = found.conversation
-    is_open = one.truncated or one.counts.waiting or one.outcome is Outcome.open
+    is_open = one.truncated or one.counts.waiting or one.outcome in (Outcome.open, Outcome.unknown)
     last = _LAST if is_open else found.last
     certainty = await spanned(found.trace_id, found.root, last, parts)
     return json_answer(shown(found) | shown(found.conversation) | shown(certainty))

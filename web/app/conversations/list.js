@@ -20,6 +20,7 @@ const OUTCOMES = [
   ["failed", "Failed"],
   ["waiting", "Waiting"],
   ["open", "Open"],
+  ["unknown", "Unknown"],
   ["done", "Done"],
 ];
 const PERIODS = [

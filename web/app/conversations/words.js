@@ -4,7 +4,7 @@ import { visible } from "../core/format.js";
 import { ACTS } from "../ui/marks.js";
 import { nameOf, took } from "./model.js";
 
-const OUTCOMES = { done: ["good", "done"], open: ["calm", "open"], waiting: ["warn", "waiting"], failed: ["bad", "failed"] };
+const OUTCOMES = { done: ["good", "done"], open: ["calm", "open"], unknown: ["calm", "unknown"], waiting: ["warn", "waiting"], failed: ["bad", "failed"] };
 
 export function Outcome({ outcome }) {
   const [tone, word] = OUTCOMES[outcome] ?? ["calm", outcome];
