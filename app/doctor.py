@@ -12,6 +12,8 @@ import re
 import shlex
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from platform import python_version
 from typing import TypeAlias
@@ -41,6 +43,7 @@ from app.stored.capture import Service, Trace
 from app.traces.audit import Ledger
 from app.traces.status import audit_status
 from app.tracker import Tracker, UnreadableCheckpointError
+from app.tracker.taken import Selection
 from app.version import program_version
 from model.sound import Doubt, Evidence
 
@@ -49,27 +52,45 @@ LEAST_FREE_BYTES = 2**30
 MOST_VHOSTS_TRIED = 5
 
 
+class Grade(StrEnum):
+    """How well a thing is: the service works without what could be better."""
+
+    ok = "ok"
+    better = "could be better"
+    wrong = "wrong"
+
+
 class Diagnosis(msgspec.Struct, frozen=True):
     """One thing that was checked. ``advice`` is empty if all is well."""
 
     subject: str
-    well: bool
+    grade: Grade
     found: str
     advice: str = ""
 
 
 async def examine(settings: Settings) -> AsyncIterator[Diagnosis]:
-    yield Diagnosis("program", True, f"rabbitmq-itc {program_version()}, Python {python_version()}")
-    management = management_api(settings)
+    """Check one thing after the other; an error that several checks meet is said once."""
+    program = f"rabbitmq-itc {program_version()}, Python {python_version()}"
+    yield Diagnosis("program", Grade.ok, program)
+    management, met = management_api(settings), set[str]()
+    checks: list[Check] = [(name, partial(of, settings, management)) for name, of in CHECKS.items()]
+    for folder in dict.fromkeys((settings.data_dir, settings.exports)):
+        checks.append((f"disk of {folder}", partial(asyncio.to_thread, _room, folder)))
     try:
-        for subject, check in CHECKS.items():
-            found = await _guarded(subject, check(settings, management))
-            yield found
-            if check is _store and found.well:
-                async for finding in _traces(settings, management):
-                    yield finding
-        for folder in dict.fromkeys((settings.data_dir, settings.exports)):
-            yield await _guarded(f"disk of {folder}", asyncio.to_thread(_room, folder))
+        while checks:
+            subject, check = checks.pop(0)
+            try:
+                found, advice = await check()
+                if subject == "store" and not advice:
+                    checks[:0] = await _traces(settings, management)
+            except Exception as error:  # noqa: BLE001 - one check that fails stops no other
+                found, advice = _failure(subject, error)
+                if found in met:
+                    continue
+                met.add(found)
+            lack = Grade.better if subject.split()[0] in _OPTIONAL else Grade.wrong
+            yield Diagnosis(subject, lack if advice else Grade.ok, found, advice)
     finally:
         await management.close()
 
@@ -77,7 +98,13 @@ async def examine(settings: Settings) -> AsyncIterator[Diagnosis]:
 Finding: TypeAlias = tuple[str, str]
 """The finding, and advice: `WELL` where there is nothing to do."""
 
+Check: TypeAlias = tuple[str, Callable[[], Awaitable[Finding]]]
+"""A subject, and what finds out about it."""
+
 WELL = ""
+
+# What the service works without, by the subject's first word.
+_OPTIONAL = frozenset({"connections", "participants", "services"})
 
 _AWAY = {
     "amqp": "is RabbitMQ running? Is ITC_AMQP_URL right?",
@@ -105,22 +132,16 @@ def _advice(subject: str, error: ItcError) -> str:
     return _AWAY.get(subject, _BROKER_AWAY)
 
 
-async def _guarded(subject: str, check: Awaitable[Finding]) -> Diagnosis:
-    try:
-        found, advice = await check
-    except ItcError as error:
-        found, advice = str(error), _advice(subject, error)
-    except OSError as error:
-        found = f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}"
-        advice = _UNREADABLE
-    except Exception as error:  # noqa: BLE001 - one check that fails stops no other
-        found = f"it cannot be checked: {type(error).__name__}"
-        advice = "this is an error in rabbitmq-itc: please report it"
-    return _diagnosis(subject, found, advice)
-
-
-def _diagnosis(subject: str, found: str, advice: str) -> Diagnosis:
-    return Diagnosis(subject, not advice, found, advice)
+def _failure(subject: str, error: Exception) -> Finding:
+    if isinstance(error, ItcError):
+        return str(error), _advice(subject, error)
+    if isinstance(error, OSError):
+        return (
+            f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}",
+            _UNREADABLE,
+        )
+    found = f"it cannot be checked: {type(error).__name__}"
+    return found, "this is an error in rabbitmq-itc: please report it"
 
 
 async def _broker(settings: Settings, management: ManagementApi) -> Finding:
@@ -221,29 +242,32 @@ def _services(living: Sequence[Service]) -> Finding:
     return found, WELL
 
 
-async def _traces(settings: Settings, management: ManagementApi) -> AsyncIterator[Diagnosis]:
+async def _traces(settings: Settings, management: ManagementApi) -> list[Check]:
+    """The checks that need the store; none where it is yet to be made."""
+    url = settings.database.reveal()
+    if _file_to_be(settings) is not None or not (await schema_state(url)).is_current:
+        return []
+    store, checks = await Store.open(url), list[Check]()
     try:
-        store = await Store.open(settings.database.reveal())
-    except ItcError:
-        return  # another check has said why
-    try:
-        traces = [trace for trace in await store.traces.list() if trace.wanted]
-        doubts = [await store.doubts.of_trace(trace.id) for trace in traces]
-        evidence = [await store.doubts.evidence(trace.id) for trace in traces]
         services = [each for each in await store.services.all() if each.is_alive]
-    except ItcError:
-        return
+        if len(services) > 1:
+            checks.append(("services", partial(asyncio.to_thread, _services, services)))
+        for trace in await store.traces.list():
+            if not trace.wanted:
+                continue
+            doubts = await store.doubts.of_trace(trace.id)
+            said = await store.doubts.evidence(trace.id)
+            of = {
+                "trace": partial(_trace, trace, settings, management),
+                "participants": partial(asyncio.to_thread, _participants, trace, doubts),
+                "links": partial(asyncio.to_thread, _links, trace, said),
+            }
+            if trace.ledger:  # compared with the broker's counters, once that was done
+                of["audit"] = partial(asyncio.to_thread, _audit, trace.ledger, trace.taken)
+            checks += [(f"{subject} of {trace.vhost}", check) for subject, check in of.items()]
     finally:
         await store.close()
-    if len(services) > 1:
-        yield _diagnosis("services", *_services(services))
-    for trace, its_own, said in zip(traces, doubts, evidence, strict=True):
-        yield await _guarded(f"trace of {trace.vhost}", _trace(trace, settings, management))
-        # Compared with the broker's counters, once that was done.
-        if (ledger := Ledger.load(trace.ledger)) is not None:
-            yield Diagnosis(f"audit of {trace.vhost}", True, _audit(trace, ledger))
-        yield _diagnosis(f"participants of {trace.vhost}", *_participants(trace, its_own))
-        yield Diagnosis(f"links of {trace.vhost}", True, _links(trace, said))
+    return checks
 
 
 def capturing_user(settings: Settings) -> str:
@@ -281,10 +305,12 @@ async def _connections(settings: Settings, management: ManagementApi) -> Finding
     return announced, WELL
 
 
-def _audit(trace: Trace, ledger: Ledger) -> str:
-    found = audit_status(ledger, trace.taken)
+def _audit(stored: bytes, taken: Selection) -> Finding:
+    ledger = Ledger.load(stored)
+    assert ledger is not None  # noqa: S101  only an empty one has none
+    found = audit_status(ledger, taken)
     missing = [f"{found.missing:,} trace messages are missing"] if found.missing else []
-    return "; ".join((found.sentence, *missing, *found.remarks()))
+    return "; ".join((found.sentence, *missing, *found.remarks())), WELL
 
 
 def _participants(trace: Trace, doubts: Sequence[Doubt]) -> Finding:
@@ -294,10 +320,11 @@ def _participants(trace: Trace, doubts: Sequence[Doubt]) -> Finding:
     return "; ".join(doubt.found for doubt in doubts), "; ".join(remedies)
 
 
-def _links(trace: Trace, evidence: Evidence) -> str:
+def _links(trace: Trace, evidence: Evidence) -> Finding:
     """The share of causes that messages name: nothing here is wrong, but worth knowing."""
     if evidence.coverage is None:
-        return "; ".join(["no message was published in answer to another yet", *_unread(trace)])
+        said = ["no message was published in answer to another yet", *_unread(trace)]
+        return "; ".join(said), WELL
     if evidence.explained:
         name = f"{evidence.explained} of {evidence.reactions} publishes that may have a cause name"
         said = [f"{name} it ({_percent(evidence.coverage)})"]
@@ -319,7 +346,7 @@ def _links(trace: Trace, evidence: Evidence) -> str:
         said.append(
             f"{evidence.hidden} came by ways outside the broker (rabbitmq-itc hidden {vhost})"
         )
-    return "; ".join([*said, *_unread(trace)])
+    return "; ".join([*said, *_unread(trace)]), WELL
 
 
 def _unread(trace: Trace) -> Iterator[str]:

@@ -154,7 +154,7 @@ def _shown_default(name: str) -> str:
 def doctor(json: Json = False) -> None:
     """Check everything the service depends on, and say what to do about what is wrong.
 
-    Exits with 0 if all is well, otherwise with 1.
+    Exits with 1 if something is wrong; with 0 if all is ok or could merely be better.
     """
     # What libraries log about it would stand between the findings, which say it better.
     logging.basicConfig(handlers=[logging.NullHandler()])
@@ -164,18 +164,20 @@ def doctor(json: Json = False) -> None:
 
 
 async def _doctor(configuration: Settings, json: bool) -> bool:
-    from app.doctor import examine
+    from app.doctor import Grade, examine
+
+    said = {Grade.ok: "ok   ", Grade.wrong: "WRONG"}
 
     findings = []
     async for finding in examine(configuration):
         findings.append(finding)
         if not json:
             say(
-                f"{'ok   ' if finding.well else 'WRONG'} {printable(finding.subject)}: "
+                f"{said.get(finding.grade, finding.grade)} {printable(finding.subject)}: "
                 f"{printable(finding.found)}"
             )
             if finding.advice:
                 say(f"      → {printable(finding.advice)}")
     if json:
         listed([msgspec.structs.asdict(finding) for finding in findings], json, ())
-    return all(finding.well for finding in findings)
+    return all(finding.grade is not Grade.wrong for finding in findings)

@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from app.broker.management import ManagementApi, Permissions
-from app.doctor import Diagnosis, examine, missing_rights
+from app.doctor import Diagnosis, Grade, examine, missing_rights
 from app.settings import Settings
 from app.store import Store, migrate
 from app.stored.capture import Batch
@@ -76,7 +76,7 @@ async def test_all_is_well(rabbit: Broker, vhost: str, tmp_path: Path) -> None:
     rabbit.api("PUT", "vhosts", vhost, json={"tracing": True})
     found = await findings(settings)
 
-    assert {subject for subject, finding in found.items() if not finding.well} == set()
+    assert {subject for subject, finding in found.items() if finding.grade is not Grade.ok} == set()
     assert found["program"].found.startswith(f"rabbitmq-itc {version('rabbitmq-itc')}, Python 3.")
     assert rabbit.api("GET", "overview")["rabbitmq_version"] in found["broker"].found
     assert {"broker", "account", "amqp", "store", f"trace of {vhost}", "java"} <= set(found)
@@ -90,9 +90,9 @@ async def test_what_a_trace_lacks_is_reported(rabbit: Broker, vhost: str, tmp_pa
     rabbit.permit(rabbit.user, vhost, configure="^other$")
     unable = (await findings(settings))[f"trace of {vhost}"]
 
-    assert not off.well
+    assert off.grade is Grade.wrong
     assert off.found.startswith("tracing is off on ")
-    assert not unable.well
+    assert unable.grade is Grade.wrong
     assert unable.found == "no right to configure itc.trace"
     patterns = r"'^other$|^itc\.trace$' '.*' '.*'"
     assert unable.advice == f"rabbitmqctl set_permissions -p {vhost} {rabbit.user} {patterns}"
@@ -105,7 +105,7 @@ async def test_a_virtual_host_that_is_gone_is_not_taken_for_a_lack_of_rights(
     await trace(settings, "gone for good")
     found = (await findings(settings))["trace of gone for good"]
 
-    assert not found.well
+    assert found.grade is Grade.wrong
     assert "list_vhosts" in found.advice
 
 
@@ -132,7 +132,7 @@ async def test_what_the_audit_may_overlook_is_said(
     await store.batches.append(made.id, Batch([], checkpoint, b"", ledger=ledger))
     await store.close()
     found = (await findings(settings))[f"audit of {vhost}"]
-    assert found.well
+    assert found.grade is Grade.ok
     assert "10 of 12 publishes, 7 of 4 deliveries traced, as of 00:00:01" in found.found
     assert "2 trace messages are missing" in found.found
     assert "1,000 trace messages that have not come yet" in found.found
@@ -150,8 +150,8 @@ async def test_participants_that_do_not_fit_are_named_with_the_policy_that_does(
     await store.close()
     unfit = (await findings(settings))[f"participants of {vhost}"]
 
-    assert (fitting.well, fitting.advice) == (True, "")
-    assert not unfit.well
+    assert (fitting.grade, fitting.advice) == (Grade.ok, "")
+    assert unfit.grade is Grade.better
     assert unfit.found.startswith("participants are channels, and 2 of 4 publishes are by channels")
     assert unfit.advice == f"rabbitmq-itc restamp {vhost} --participant client sees it"
 
@@ -172,17 +172,17 @@ async def test_what_messages_name_and_the_policy_misses_names_the_better_one(
     found = await findings(settings)
     unfit, links = found[f"participants of {vhost}"], found[f"links of {vhost}"]
 
-    assert (silent.well, silent.found) == (
-        True,
+    assert (silent.grade, silent.found) == (
+        Grade.ok,
         "no message was published in answer to another yet",
     )
-    assert not unfit.well
+    assert unfit.grade is Grade.better
     assert (
         "of 2 causes that messages of shop@10.0.0.7 #2 name by causation_id, 2 were not in their"
         in unfit.found
     )
     assert unfit.advice == f"rabbitmq-itc restamp {vhost} --participant client sees it"
-    assert links.well
+    assert links.grade is Grade.ok
     assert links.found == (
         "4 of 4 publishes that may have a cause name it (100 %); of 2 causes that came by the"
         " broker, 0 were in their publisher's past by the policy channel (fit 0 %); 2 came by ways"
@@ -198,10 +198,13 @@ async def test_an_account_signs_in_where_it_may_and_need_not_enter_the_default_v
     rabbit.permit("capturer", vhost)
     there = (await findings(settings))["amqp"]
 
-    assert not nowhere.well
+    assert nowhere.grade is Grade.wrong
     assert "does not let user capturer into the virtual host" in nowhere.found
     assert "rights in any virtual host" in nowhere.advice
-    assert (there.well, there.found) == (True, f"capturer can sign in, at virtual host {vhost}")
+    assert (there.grade, there.found) == (
+        Grade.ok,
+        f"capturer can sign in, at virtual host {vhost}",
+    )
 
 
 async def test_a_wrong_password_is_found_without_showing_it(
@@ -229,7 +232,7 @@ async def test_the_rights_that_count_are_those_of_the_account_that_consumes(
         *("rabbitmqctl", "set_permissions", "-p", vhost, "capturer"),
         *(r"^itc\.trace$", r"^itc\.trace$", r"^itc\.trace$|^amq\.rabbitmq\.trace$"),
     ]
-    assert (found.well, found.found) == (False, "no right to read amq.rabbitmq.trace")
+    assert (found.grade, found.found) == (Grade.wrong, "no right to read amq.rabbitmq.trace")
     assert found.advice.endswith(r" '.*' '.*' '^itc|^amq\.rabbitmq\.trace$'")
 
 
@@ -272,7 +275,7 @@ async def test_a_broker_that_announces_no_connections_is_told_how(
     monkeypatch.setattr(ManagementApi, "event_exchange", nowhere)
     found = (await findings(settings_for(rabbit, tmp_path)))["connections"]
 
-    assert (found.well, found.found.partition(":")[0]) == (False, "not announced")
+    assert (found.grade, found.found.partition(":")[0]) == (Grade.better, "not announced")
     assert found.advice == "rabbitmq-plugins enable rabbitmq_event_exchange"
 
 
@@ -311,11 +314,12 @@ async def test_each_thing_that_is_away_has_its_own_line_and_no_password(tmp_path
             )
         )
 
-    wrong = {subject for subject, finding in found.items() if not finding.well}
-    assert wrong == {"broker", "account", "amqp", "store", "connections"}
+    wrong = {subject for subject, finding in found.items() if finding.grade is Grade.wrong}
+    assert wrong == {"broker", "amqp", "store"}
+    assert not {"account", "connections"} & set(found)  # the broker's line has said why
     for finding in found.values():
         assert "hush" not in finding.found + finding.advice
-        assert bool(finding.advice) is not finding.well
+        assert bool(finding.advice) is (finding.grade is not Grade.ok)
 
 
 async def test_a_store_without_tables_is_told_from_a_good_one(
@@ -325,9 +329,9 @@ async def test_a_store_without_tables_is_told_from_a_good_one(
     fresh = (await findings(settings_for(rabbit, folder)))["store"]
     found = (await findings(settings_for(rabbit, folder, database_migrate=False)))["store"]
 
-    assert (fresh.well, fresh.advice) == (True, "")
+    assert (fresh.grade, fresh.advice) == (Grade.ok, "")
     assert fresh.found.endswith("is not there yet; the service sees to that when it starts")
-    assert (found.well, found.advice) == (False, "run rabbitmq-itc migrate")
+    assert (found.grade, found.advice) == (Grade.wrong, "run rabbitmq-itc migrate")
     assert not folder.exists()
 
 
@@ -379,6 +383,32 @@ async def test_a_check_that_fails_stops_no_other(
     assert "java" in found
 
 
+async def test_whatever_the_store_raises_after_its_version_is_one_finding(
+    tmp_path: Path, nobody: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = away(nobody, tmp_path)
+    await trace(settings, "orders")
+    store = await Store.open(settings.database.reveal())
+    made = await store.traces.find("orders")
+    assert made is not None
+    checkpoint = Checkpoint(b"", [], [], [], [], [])
+    await store.batches.append(made.id, Batch([], checkpoint, b"", ledger=b"no ledger"))
+    await store.close()
+    unread = await findings(settings)
+
+    async def failing(_: object) -> None:
+        raise ValueError("hush")
+
+    monkeypatch.setattr("app.store.store.Store.open", failing)
+    unopened = await findings(settings)
+
+    assert unread["audit of orders"].found.startswith("it cannot be checked: ")
+    assert {"participants of orders", "links of orders", "java"} <= set(unread)
+    assert unopened["store"].grade is Grade.wrong
+    assert unopened["store"].found == "it cannot be checked: ValueError"
+    assert "java" in unopened
+
+
 async def test_a_hint_fits_what_is_wrong(
     rabbit: Broker, tmp_path: Path, nobody: str, capturing: dict[str, str]
 ) -> None:
@@ -386,10 +416,11 @@ async def test_a_hint_fits_what_is_wrong(
     url = rabbit.management_url.replace("://", "://capturer:guessed@")
     wrong = await findings(settings_for(rabbit, tmp_path, **capturing | {"management_url": url}))
 
-    for subject in ("broker", "account", "amqp", "connections"):
+    for subject in ("broker", "amqp"):
         assert gone[subject].advice.startswith("is RabbitMQ running")
-    for subject in ("broker", "account", "connections"):
-        assert wrong[subject].advice.startswith("check the user and password in ITC_MANAGEMENT_URL")
+    for found in (gone, wrong):
+        assert not {"account", "connections"} & set(found)  # the broker's line has said why
+    assert wrong["broker"].advice.startswith("check the user and password in ITC_MANAGEMENT_URL")
 
 
 async def test_nothing_is_logged_between_the_rows(tmp_path: Path, nobody: str) -> None:
