@@ -257,6 +257,11 @@ class Postgres:
     ) -> sa.ColumnElement[bool]:
         return sa.func.position(sa.literal(part).op("IN")(column)) > 0
 
+    def decompressed(
+        self, payload: sa.ColumnElement[bytes | None], properties: sa.ColumnElement[str]
+    ) -> None:
+        """Its server has no function that reads gzip."""
+
     def property_text(
         self, column: sa.ColumnElement[str], *path: str
     ) -> sa.ColumnElement[str | None]:

@@ -25,6 +25,7 @@ from app.store.database.chunks import inserts, upserts
 from app.store.database.lanes import Lane
 from app.store.database.one_trip import all_rows, connected, in_its_thread
 from app.store.database.searched import Writing, keys
+from app.tracker.links.bodies import decompressed
 from model.words import EdgeKind
 
 T = TypeVar("T")
@@ -271,6 +272,15 @@ class Sqlite:
         """Tell whether bytes contain others."""
         return sa.func.instr(column, part) > 0
 
+    def decompressed(
+        self, payload: sa.ColumnElement[bytes | None], properties: sa.ColumnElement[str]
+    ) -> sa.ColumnElement[bytes | None]:
+        """A compressed body as rules read it, within their bounds; else NULL."""
+        first = sa.func.substr(payload, 1, 1, type_=sa.LargeBinary)
+        may_be = first.in_([b"\x1f", b"\x78"])  # of gzip; of deflate with its usual window
+        encoding = self.property_text(properties, "content_encoding")
+        return sa.case((may_be, sa.func.decompressed(payload, encoding)))
+
     def property_text(
         self, column: sa.ColumnElement[str], *path: str
     ) -> sa.ColumnElement[str | None]:
@@ -347,6 +357,7 @@ def _set_up_reader(connection: Any, entry: ConnectionPoolEntry, cached: int) -> 
         lambda driver: driver.set_progress_handler(deadline.is_over, INSTRUCTIONS_BETWEEN_LOOKS)
     )
     connection.create_function("regexp", 2, regex.found, deterministic=True)
+    connection.create_function("decompressed", 2, decompressed, deterministic=True)
     _set(connection, entry, ["query_only=ON", f"cache_size=-{cached}"])
 
 

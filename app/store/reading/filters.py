@@ -187,12 +187,14 @@ def _anywhere(asked: EventFilter, dialect: Dialect) -> Iterator[ColumnElement[bo
 
 
 def _in_body(part: str, dialect: Dialect) -> Iterator[ColumnElement[bool]]:
-    """In UTF-8, Latin-1 or, where the body's first two bytes say so, UTF-16."""
+    """In UTF-8, Latin-1 or, where the body's first two bytes say so, UTF-16; or compressed."""
     payload = _events.payload
     spellings = {part.encode(errors="surrogatepass")}
     with contextlib.suppress(UnicodeEncodeError):
         spellings.add(part.encode("latin-1"))
-    yield from (dialect.contains_bytes(payload, each) for each in sorted(spellings))
+    read = dialect.decompressed(payload, _events.properties)
+    for body in (payload,) if read is None else (payload, read):
+        yield from (dialect.contains_bytes(body, each) for each in sorted(spellings))
     for mark, nul_at, charset in _UTF_16:
         spelt = part.encode(charset, "surrogatepass")
         nul = func.substr(payload, nul_at, 1, type_=LargeBinary) == literal(b"\0", LargeBinary)

@@ -63,6 +63,12 @@ def decoded(body: bytes, encoding: Any, refused: Counter[str]) -> bytes:
     return body
 
 
+def decompressed(body: bytes, encoding: str | None) -> bytes | None:
+    """A compressed body as `decoded`; None if it is not compressed, or cannot be read."""
+    read = decoded(body, encoding, Counter())
+    return None if read is body else read
+
+
 _decode = msgspec.json.Decoder().decode
 _STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _OTHERS = bytes(sorted(set(range(256)) - set(b"[]{}")))
