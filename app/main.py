@@ -159,7 +159,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             subscribers=Subscribers(),
             jobs=jobs,
             folders=folders,
-            readiness=Readiness(database=store.ping, broker=broker.management.vhosts),
+            readiness=Readiness(database=traces.here.check_store, broker=broker.management.vhosts),
             spans=None if spans is None else Intake(store.spans, intake, arrived=spans.arrived),
             resolved=spans,
             link_rules=pipeline.rules_of_all,

@@ -83,6 +83,16 @@ class TracesHere:
         """The status of the traces that run here, by their ids."""
         return {self._ids[vhost]: each.snapshot() for vhost, each in self._running.items()}
 
+    async def check_store(self) -> None:
+        """Return where the store answers and takes what traces have for it; else `OutageError`.
+
+        One whose disk is full answers, as long as nothing is written.
+        """
+        await self._store.ping()
+        for standing in (each.standing for each in self.snapshots().values()):
+            if standing.is_unstored:
+                raise OutageError(standing.waiting_for)
+
     def prove(self, trace_id: int) -> None:
         """Have a trace's snapshot soon say of this moment that all before it is stored.
 

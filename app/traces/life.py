@@ -44,13 +44,15 @@ class IllegalTransitionError(RuntimeError):
 class Standing(msgspec.Struct, frozen=True):
     """A life at one moment. ``restarts`` counts the failures, including the last one.
 
-    A failed trace is ``waiting_for`` its next try.
+    A failed trace is ``waiting_for`` its next try. ``is_unstored`` says that it waits for the store
+    to take a batch.
     """
 
     state: TraceState = TraceState.starting
     waiting_for: str | None = None
     last_error: str | None = None
     restarts: int = 0
+    is_unstored: bool = False
 
 
 # The standing of a trace that is not running.
@@ -85,9 +87,9 @@ class Life:
         """Note that the run has started, or has got over an outage."""
         self._go(self._unless_stopping(TraceState.running), waiting_for=None)
 
-    def waiting(self, reason: str) -> None:
+    def waiting(self, reason: str, *, is_unstored: bool = False) -> None:
         """Note that the run is waiting for an outage to end, and why."""
-        self._go(self._unless_stopping(TraceState.waiting), waiting_for=reason)
+        self._go(self._unless_stopping(TraceState.waiting), reason, is_unstored)
 
     def restarting(self, error: str) -> None:
         """Note that the run failed, and starts again."""
@@ -114,7 +116,9 @@ class Life:
     def _unless_stopping(self, state: TraceState) -> TraceState:
         return self.state if self.state is TraceState.stopping else state
 
-    def _go(self, state: TraceState, waiting_for: str | None) -> None:
+    def _go(self, state: TraceState, waiting_for: str | None, is_unstored: bool = False) -> None:
         if state is not self.state and state not in TRANSITIONS[self.state]:
             raise IllegalTransitionError(f"a trace that is {self.state} cannot be {state}")
-        self.standing = msgspec.structs.replace(self.standing, state=state, waiting_for=waiting_for)
+        self.standing = msgspec.structs.replace(
+            self.standing, state=state, waiting_for=waiting_for, is_unstored=is_unstored
+        )

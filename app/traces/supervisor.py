@@ -97,9 +97,11 @@ class Supervisor:
         self.life.running()
         self._pause_seconds = FIRST_PAUSE_SECONDS
 
-    def waiting(self, reason: str) -> None:
-        """Note that the run itself is waiting for an outage to end."""
-        self.life.waiting(reason)
+    def waiting(self, reason: str, *, is_unstored: bool = False) -> None:
+        """Note that the run is waiting for an outage to end; the log says so once."""
+        if self.life.standing.waiting_for is None:
+            log.warning("trace of %r waits: %s", self._name, reason)
+        self.life.waiting(reason, is_unstored=is_unstored)
 
     async def supervise(self) -> None:
         """Run, and run again; returns when the run has ended."""
@@ -120,9 +122,7 @@ class Supervisor:
                 return
 
     async def _wait_out(self, outage: OutageError) -> None:
-        if self.life.standing.waiting_for is None:
-            log.warning("trace of %r waits: %s", self._name, outage)
-        self.life.waiting(str(outage))
+        self.waiting(str(outage))
         if isinstance(outage, QueueInUseError):  # by one who is just leaving, mostly
             self._pause_seconds = min(self._pause_seconds, IN_USE_SECONDS)
         await self._pause(self._pause_seconds)
@@ -159,7 +159,7 @@ async def patiently(work: Callable[[], Awaitable[T]], supervisor: Supervisor | N
         except OutageError as outage:
             was_away = True
             if supervisor is not None:
-                supervisor.waiting(str(outage))
+                supervisor.waiting(str(outage), is_unstored=True)
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
         else:

@@ -9,6 +9,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from app.errors import OutageError
 from app.store import Store, migrate
 from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
@@ -69,8 +70,11 @@ async def test_a_file_that_may_not_grow_is_waited_for_without_loss(
     await store._database.write(lambda each: each.exec_driver_sql("PRAGMA max_page_count=1"))
     await send_and_receive(rabbit, vhost, 2_000)
     await waiting(service, vhost, "disk is full")
+    with pytest.raises(OutageError, match="disk is full"):  # readiness asks so
+        await service.registry.here.check_store()
     await store._database.write(lambda each: each.exec_driver_sql("PRAGMA max_page_count=1000000"))
     await gone_on(service, vhost, 2_000)
+    await service.registry.here.check_store()
 
 
 @pytest.mark.long(27)

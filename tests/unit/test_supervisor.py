@@ -17,6 +17,7 @@ from app.traces.supervisor import (
     RECOVERED_SECONDS,
     RestartIntensity,
     Supervisor,
+    patiently,
 )
 
 
@@ -259,5 +260,39 @@ async def test_waiting_and_running_again_are_logged_once_each(
 
     assert [record.getMessage() for record in caplog.records] == [
         "trace of '/' waits: the broker is away",
+        "trace of '/' runs again",
+    ]
+
+
+async def test_a_store_that_takes_nothing_while_a_trace_runs_is_logged_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.traces.supervisor.FIRST_PAUSE_SECONDS", 0.0)
+    caplog.set_level("INFO", logger="app.traces.supervisor")
+    life = Life()
+    life.running()
+
+    async def never() -> None:
+        return
+
+    supervisor = Supervisor("/", never, life, clock=Clock())
+    tries = [True, True, False]
+    seen: list[Standing] = []
+
+    async def append() -> int:
+        seen.append(life.standing)
+        if tries.pop(0):
+            raise OutageError("the disk is full")
+        return 7
+
+    assert await patiently(append, supervisor) == 7
+    assert [standing.is_unstored for standing in (*seen, life.standing)] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert [record.getMessage() for record in caplog.records] == [
+        "trace of '/' waits: the disk is full",
         "trace of '/' runs again",
     ]
