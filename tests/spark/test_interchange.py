@@ -161,12 +161,21 @@ def test_names_that_mean_something_to_readers_of_json_are_read_back(
     shop, billing = history.join(), history.join()
     odd = {"$ref": "#/nowhere", "__proto__": 1, "constructor": 2, "prototype": 3, "toString": 4}
     body = json.dumps(odd).encode()
-    event = history.publish(shop, properties=headers(**odd), payload=body)
-    history.receive(billing, event, properties=headers(**odd), payload=body)
+    for each in odd:
+        said = json.dumps({"headers": odd, "type": each, "correlation_id": each})
+        fields = {"properties": said, "payload": body, "exchange": each}
+        fields |= {"routing_keys": json.dumps([each])}
+        event = history.publish(shop, **fields, routed_queues=json.dumps([each]))
+        history.receive(billing, event, **fields, queue=each, shared=[each])
     url = history.write(tmp_path / "odd.db")
     for name in ("a.ocel.json", "a.otlp.json", "a.asyncapi.json"):
-        assert make(name, url=url, since=NOON, until=NOON + 10**9)["events"] == 2
-    assert len(pm4py.read_ocel2_json(str(tmp_path / "a.ocel.json")).events) == 2
+        assert make(name, url=url, since=NOON, until=NOON + 10**9)["events"] == 2 * len(odd)
+    log = pm4py.read_ocel2_json(str(tmp_path / "a.ocel.json"))
+    assert len(log.events) == 2 * len(odd)
+    assert {*odd} <= {
+        *log.objects["ocel:oid"].str.split(":", n=1).str[-1],
+        *log.objects.get("type", ()),
+    }
     for line in (tmp_path / "a.otlp.json").read_text().splitlines():
         assert ParseDict(json.loads(line), ExportTraceServiceRequest()).resource_spans
     assert document_faults(json.loads((tmp_path / "a.asyncapi.json").read_text())) == []
