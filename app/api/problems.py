@@ -202,22 +202,24 @@ def _in_words(source: str, fault: Mapping[str, Any]) -> str:
 def _framework_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101  what it is registered for
     headers = {name.lower(): value for name, value in (error.headers or {}).items()}
-    if error.status_code == 405:
-        headers["allow"] = ", ".join(_methods_at(request))
-    reason = "Not Found" if error.status_code == 404 else error.detail
-    return problem(
-        error.status_code, WORD_OF.get(error.status_code, "bad_request"), reason, headers
-    )
+    status, reason = error.status_code, error.detail
+    if status in (404, 405):  # by the dashboard's files, which take whatever no route does
+        methods = _methods_at(request)
+        if not methods and not request.scope["path"].startswith("/itc_db"):
+            methods = ["GET", "HEAD"] if status == 405 else []  # a file of the dashboard
+        status, reason = (405, "Method Not Allowed") if methods else (404, "Not Found")
+        headers = {"allow": ", ".join(methods)} if methods else {}
+    return problem(status, WORD_OF.get(status, "bad_request"), reason, headers)
 
 
 def _methods_at(request: Request) -> list[str]:
-    """Every method of the path: the router itself names those of the first route alone."""
+    """Every method of an API's path: the router itself names those of the first route alone."""
     methods: set[str] = set()
     for route in request.app.state.api_routes:
         if route.matches(request.scope)[0] is not Match.NONE:
             methods |= route.methods
-    if "GET" in methods or not methods:  # no route of the API: a file of the dashboard
-        methods |= {"GET", "HEAD"}
+    if "GET" in methods:
+        methods.add("HEAD")
     return sorted(methods)
 
 

@@ -159,3 +159,21 @@ def open_files() -> Iterator[str]:
     for descriptor in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):
             yield str(descriptor.readlink())
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "allow"),
+    [
+        ("GET", "/itc_db/restamp", 405, "PUT"),
+        ("HEAD", "/itc_db/restamp", 405, "PUT"),
+        ("PUT", "/itc_db/nothing/of/the/kind", 404, None),
+        ("POST", "/index.html", 405, "GET, HEAD"),
+        ("GET", "/nothing", 404, None),
+    ],
+)
+async def test_a_path_without_a_route_for_a_method_is_told_from_one_that_is_not_there(
+    client: httpx.AsyncClient, method: str, path: str, status: int, allow: str | None
+) -> None:
+    answer = await client.request(method, path)
+
+    assert (answer.status_code, answer.headers.get("allow")) == (status, allow)
