@@ -75,10 +75,9 @@ def _judge(one: Conversation) -> None:
     assert (order.outcome, ship.outcome) == (Outcome.done, Outcome.waiting)
     assert mail.failure == MessageFailure("died", "mail", "rejected")
     assert one.outcome is Outcome.failed
-    again = order.copies[0].deliveries[1]
-    assert again.leads_to == (mail.it.id, ship.it.id)
-    assert again.handled_until == "published"
-    assert {mail.cause, ship.cause} == {again.it.id}
+    # What came of it may have been sent before it was given back: which delivery, is not known.
+    assert [each.leads_to for each in order.copies[0].deliveries] == [(), ()]
+    assert {mail.cause, ship.cause} == {order.it.id}
     assert mail.how is not None
     assert mail.how.rule == "celery-parent"
     assert one.counts[:5] == (3, 4, 1, 1, 1)

@@ -77,7 +77,9 @@ function partBetween({ places, names }, from, to) {
   const at = (place) => (place.delivery ?? place.message).offset;
   const seconds = at(b) - at(a);
   if (!b.delivery) {
-    return { kind: "program", name: nameOf(names, b.message.participant), seconds, event: to };
+    // Where the message is known and the delivery is not, as after a redelivery, a queue's time is in it.
+    const isKnown = a.delivery || a.message.participant === b.message.participant;
+    return { kind: isKnown ? "program" : "led", name: nameOf(names, b.message.participant), seconds, event: to };
   }
   const again = a.delivery ? (b.delivery.match === "dead_lettered" ? "dead" : "again") : "queue";
   return { kind: again, name: b.delivery.queue ?? "", seconds, event: to };

@@ -23,6 +23,7 @@ const PARTS = {
   again: (name) => `until ${name} handed it over again`,
   dead: (name) => `until its dead letter came out of ${name}`,
   program: (name) => `in ${name}, until it published`,
+  led: (name) => `until ${name}, to which it was handed, published`,
 };
 export const partText = ({ kind, name }) => PARTS[kind](visible(name));
 
