@@ -119,7 +119,7 @@ def _read(file: str) -> Any:
         # What cannot be sent: NaN, halves of characters.
         json_.dumps(read, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
-        raise CommandError(Exit.usage, f"{file}: {error}") from error
+        raise CommandError(Exit.usage, f"{file}: expected JSON: {error}") from error
     return read
 
 

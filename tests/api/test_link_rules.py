@@ -234,10 +234,17 @@ async def test_a_shell_sets_shows_and_removes_rules(
     ]:
         refused = await run("links", *words)
         assert (refused.code, said in refused.err) == (2, True), refused.err
-    for text in ("{", '{"name": "x", "kind": NaN}', '{"name": "\\ud800"}', "[" * 100_000):
+    for text in (
+        "{",
+        '{"name": "x", "kind": NaN}',
+        '{"name": "\\ud800"}',
+        "[" * 100_000,
+        "name: x",
+    ):
         one.write_text(text)
         refused = await run("links", "add", "/", one)
         assert (refused.code, refused.err.count("\n")) == (2, 1), refused.err
+        assert ": expected JSON: " in refused.err
     one.write_text(json.dumps({**RULE, "child": "$message.body"}))
     wrong = await run("links", "add", "/", one)
     assert (wrong.code, "rule 'shipped-for': child: " in wrong.err) == (2, True)

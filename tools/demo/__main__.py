@@ -100,7 +100,8 @@ def _show_chain(
     stage: Stage, printer: Printer, recorded: Recorded, outcome: Outcome, *, stays: bool
 ) -> bool:
     first, last = (int(recorded.events[action]["id"]) for action in (outcome.first, outcome.last))
-    printer.step(f"asking for the chain from event {first} to event {last} (waits for Spark)")
+    printer.step(f"asking for the chain from event {first} to event {last}")
+    printer.step("Spark starts for it, which takes up to a minute and a half")
     summary = stage.client.make_chain(first, last, "demo.jsonl")
     if summary.get("location") is None:
         raise ServerError(f"no chain was found: the events are {summary['relation']}")
@@ -112,7 +113,7 @@ def _show_chain(
     printer.line()
     printer.chain(exported, recorded)
     faults = _faults(recorded, outcome, summary, exported)
-    printer.line(_verdict(recorded, exported, summary, faults))
+    printer.line(_verdict(exported, summary, faults))
     printer.line()
     printer.last_word(stage, summary, stays=stays)
     printer.line()
@@ -142,17 +143,14 @@ def _faults(
     return faults
 
 
-def _verdict(
-    recorded: Recorded, exported: list[Event], summary: dict[str, Any], faults: list[str]
-) -> str:
+def _verdict(exported: list[Event], summary: dict[str, Any], faults: list[str]) -> str:
     if faults:
         return "WRONG:" + "".join(f"\n  - {fault}" for fault in faults)
     heartbeats = sum(event["quiet"] for event in exported)
     return (
-        f"Right: of {len(recorded.history)} recorded actions exactly the "
-        f"{len(exported) - heartbeats} expected, of {summary['participants']}\n"
-        f"participants, and {heartbeats} heartbeats that joined nothing; "
-        f"the job took {summary['seconds']['total']:.1f} s."
+        f"Right: the chain has exactly the {len(exported) - heartbeats} events of the orders that "
+        f"belong to it.\nThe file also has {heartbeats} heartbeats, quiet events, which carry no "
+        f"cause; the job took {summary['seconds']['total']:.1f} s."
     )
 
 
