@@ -111,11 +111,11 @@ class _Consumer(msgspec.Struct):
     channel_details: _OfChannel
 
 
-class _Consumed(msgspec.Struct):
+class _QueueConsumers(msgspec.Struct):
     consumer_details: list[_Consumer] = []
 
 
-class _Connected(msgspec.Struct):
+class _ConnectionDetails(msgspec.Struct):
     client_properties: dict[str, Any] = {}
 
 
@@ -124,11 +124,11 @@ class _Whoami(msgspec.Struct):
     tags: list[str] | str  # before 3.9 one string with commas
 
 
-class _Named(msgspec.Struct):
+class _VirtualHost(msgspec.Struct):
     name: str
 
 
-class _Permitted(msgspec.Struct):
+class _Permission(msgspec.Struct):
     vhost: str
     read: str
 
@@ -213,7 +213,7 @@ class ManagementApi:
         return _user(await self._as_user(authorization, "/api/whoami", _Whoami))
 
     async def visible_vhosts(self, authorization: bytes) -> frozenset[str]:
-        vhosts = await self._as_user(authorization, "/api/vhosts?columns=name", list[_Named])
+        vhosts = await self._as_user(authorization, "/api/vhosts?columns=name", list[_VirtualHost])
         return frozenset(vhost.name for vhost in vhosts)
 
     # As the service
@@ -222,7 +222,7 @@ class ManagementApi:
         return _user(await self._get("/api/whoami", _Whoami))
 
     async def vhosts(self) -> frozenset[str]:
-        found = await self._get("/api/vhosts?columns=name", list[_Named])
+        found = await self._get("/api/vhosts?columns=name", list[_VirtualHost])
         return frozenset(vhost.name for vhost in found)
 
     async def version(self) -> str:
@@ -254,12 +254,12 @@ class ManagementApi:
 
     async def consumers(self, vhost: str, name: str) -> dict[str, str | None]:
         """The connections that consume a queue; of ours also the service that each belongs to."""
-        queue = await self._get(_path("queues", vhost, name), _Consumed)
+        queue = await self._get(_path("queues", vhost, name), _QueueConsumers)
         found: dict[str, str | None] = {}
         for consumer in queue.consumer_details:
             connection = consumer.channel_details.connection_name
             with contextlib.suppress(NotFoundError):
-                about = await self._get(_path("connections", connection), _Connected)
+                about = await self._get(_path("connections", connection), _ConnectionDetails)
                 said = about.client_properties.get(SERVICE_PROPERTY)
                 found[connection] = said if isinstance(said, str) else None
         return found
@@ -353,7 +353,7 @@ class ManagementApi:
 
         Raises `NotFoundError` if the broker's own database does not know the user.
         """
-        found = await self._get(_path("users", user, "permissions"), list[_Permitted])
+        found = await self._get(_path("users", user, "permissions"), list[_Permission])
         return frozenset((permitted.vhost, permitted.read) for permitted in found)
 
     async def tracing(self, vhost: str) -> dict[str, bool]:

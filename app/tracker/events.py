@@ -72,7 +72,7 @@ class Influence(msgspec.Struct, frozen=True, gc=False):
     certain: bool
 
 
-class Matched(msgspec.Struct, frozen=True, gc=False):
+class DeliveryOrigin(msgspec.Struct, frozen=True, gc=False):
     """The origin of a delivery, as far as it is known.
 
     ``cause`` is its publish, None where it is not certain which that is. ``guess`` is the one whose
@@ -97,7 +97,7 @@ class StampedEvent(msgspec.Struct, frozen=True, gc=False):
     participant's interval to: with the interval itself it is the event's dot, and an event f is at
     or after this one exactly when ``f.stamp.height_at(interval) >= height``. ``names`` are what the
     message says of causes, ``edges`` what led to it beside its cause. ``candidates`` is how many
-    equal messages it may be, None where it is certain; ``is_doubtful`` as of `Matched`.
+    equal messages it may be, None where it is certain; ``is_doubtful`` as of `DeliveryOrigin`.
     """
 
     record: Record

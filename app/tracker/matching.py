@@ -36,10 +36,10 @@ import msgspec
 
 from app.tracker._memories import KeyedFifo
 from app.tracker.events import (
+    DeliveryOrigin,
     Handover,
     Influence,
     LostCopy,
-    Matched,
     PendingCopy,
     Reference,
 )
@@ -68,7 +68,7 @@ Key: TypeAlias = tuple[str, bytes]  # queue, fingerprint
 _ROUTED, _REDELIVERED, _DEAD_LETTERED = Match.routed, Match.redelivered, Match.dead_lettered
 _RETURNED, _REJECTED = EdgeKind.returned, EdgeKind.rejected
 _OVERFLOW, _CANDIDATE = EdgeKind.overflow, EdgeKind.candidate
-_UNMATCHED = Matched(Match.unmatched)
+_UNMATCHED = DeliveryOrigin(Match.unmatched)
 _NOBODYS = Reference(b"", 0)
 
 # How far a redelivery looks back among equal messages: enough for any sensible prefetch.
@@ -351,7 +351,7 @@ class Matcher:
         queues, exchange = dead_in(deliver)
         return all(map(self._takes.deliveries, queues)) and self._takes.publishes(exchange)
 
-    def cause_of(self, deliver: Deliver, mark: bytes, now: int) -> Matched:
+    def cause_of(self, deliver: Deliver, mark: bytes, now: int) -> DeliveryOrigin:
         """Find what led to a delivery, which is then to be `handed_over`."""
         if len(mark) != BYTES:
             return self._reading(deliver, mark, now)
@@ -383,7 +383,7 @@ class Matcher:
         self._holding = _Holding(cause, number)
         if deliver.redelivered or self.copies_dropped or len(copy.fingerprint) != BYTES:
             return self._looked_into(key, deliver, copy)
-        return Matched(_ROUTED, cause, cause)
+        return DeliveryOrigin(_ROUTED, cause, cause)
 
     def handed_over(self, queue: str, mark: bytes, delivery: Reference, participant: int) -> None:
         """Remember the delivery that was asked about last; the oldest one makes room."""
@@ -473,7 +473,7 @@ class Matcher:
         self._stored, self._removed, self._newly_lost = self._next_copy, [], []
         return changes
 
-    def _kept(self, deliver: Deliver, mark: bytes) -> Matched | None:
+    def _kept(self, deliver: Deliver, mark: bytes) -> DeliveryOrigin | None:
         """Match a delivery that no publish has put into its queue: an exchange has kept it.
 
         An exchange may hand out later what went nowhere, or elsewhere (`x-recent-history`, delays).
@@ -487,24 +487,24 @@ class Matcher:
             if self._knows_published or not deliver.exchange or newest_death(deliver) is not None:
                 return None
             unmatched = self._unmatched(deliver)
-            return Matched(unmatched.match, is_doubtful=True)
+            return DeliveryOrigin(unmatched.match, is_doubtful=True)
         self._refilled(deliver.queue)
         is_one = len(published) == 1 and "message_id" in deliver.properties
         cause = published[-1]
         candidates = None if is_one else len(published) + 1
         self._holding = _Holding(cause, 0, candidates)
         if is_one:
-            return Matched(_ROUTED, cause, cause)
+            return DeliveryOrigin(_ROUTED, cause, cause)
         those = tuple(Influence(_CANDIDATE, each, 0, False) for each in published)
-        return Matched(_ROUTED, None, cause, those, candidates, is_doubtful=True)
+        return DeliveryOrigin(_ROUTED, None, cause, those, candidates, is_doubtful=True)
 
-    def _unmatched(self, deliver: Deliver) -> Matched:
+    def _unmatched(self, deliver: Deliver) -> DeliveryOrigin:
         """Note a delivery that nothing explains; yet it may be given back."""
         self._refilled(deliver.queue)
         self._holding = _Holding(_NOBODYS, candidates=0, death=newest_death(deliver))
         return _UNMATCHED
 
-    def _looked_into(self, key: Key, deliver: Deliver, copy: PendingCopy) -> Matched:
+    def _looked_into(self, key: Key, deliver: Deliver, copy: PendingCopy) -> DeliveryOrigin:
         """Match a first delivery to the only copy of its kind, and to what else it may be."""
         is_doubtful = deliver.redelivered  # it was held by somebody who is not known
         if self.copies_dropped and self._may_be_forgotten(deliver.queue):
@@ -513,14 +513,14 @@ class Matcher:
         self._holding.has_brought = has_brought
         letter = self._letter(deliver, key) if has_brought and self._gets_letters(deliver) else None
         if letter is None:
-            return Matched(_ROUTED, cause, cause, is_doubtful=is_doubtful)
+            return DeliveryOrigin(_ROUTED, cause, cause, is_doubtful=is_doubtful)
         # A dead letter of the message that was published again may be there as well.
         influences, others, is_more = self._may_be(letter)
         self._holding.candidates = others + 1
         influences = (*_each([copy]), *influences)
-        return Matched(_ROUTED, None, cause, influences, others + 1, is_doubtful or is_more)
+        return DeliveryOrigin(_ROUTED, None, cause, influences, others + 1, is_doubtful or is_more)
 
-    def _one_of_equals(self, key: Key, deliver: Deliver, now: int) -> Matched:
+    def _one_of_equals(self, key: Key, deliver: Deliver, now: int) -> DeliveryOrigin:
         """Match a first delivery where several equal copies wait."""
         self._drop_gone(key, deliver, now)
         candidates, count, is_more = self._candidates(key)
@@ -532,7 +532,7 @@ class Matcher:
         is_more |= deliver.redelivered
         if self.copies_dropped and self._may_be_forgotten(deliver.queue):
             is_more = True
-        return Matched(_ROUTED, None, copy.cause, _each(candidates), count, is_more)
+        return DeliveryOrigin(_ROUTED, None, copy.cause, _each(candidates), count, is_more)
 
     def _take(self, key: Key, deliver: Deliver) -> PendingCopy:
         """Take the oldest copy, which is there, as what is handed over next."""
@@ -569,7 +569,7 @@ class Matcher:
         newest = [copy for copy in equals.newest.values() if copies.get(copy.number) is copy]
         return newest, count, equals.is_more
 
-    def _again(self, key: Key, deliver: Deliver) -> Matched | None:
+    def _again(self, key: Key, deliver: Deliver) -> DeliveryOrigin | None:
         """Match a delivery that is flagged as handed over before, if that was seen."""
         death = newest_death(deliver)
         held = [
@@ -591,11 +591,11 @@ class Matcher:
         self._holding.candidates = candidates = candidates + (found.candidates or 1)
         influences = (*_uncertain(found.influences), *influences)
         is_more |= found.is_doubtful
-        return Matched(_REDELIVERED, None, found.guess, influences, candidates, is_more)
+        return DeliveryOrigin(_REDELIVERED, None, found.guess, influences, candidates, is_more)
 
     def _of_held(
         self, key: Key, copies: dict[int, list[_Holding]], match: Match, kind: EdgeKind
-    ) -> Matched:
+    ) -> DeliveryOrigin:
         """Match a delivery to one of some copies that somebody held."""
         is_one = len(copies) == 1
         # The least often handed over; among equals the newest, which is the first here.
@@ -606,11 +606,11 @@ class Matcher:
         influences, is_more = _holders(copies, kind)
         is_more |= self._handovers.count(key) > LOOK_BACK
         if candidates == 0:
-            return Matched(Match.unmatched, None, None, influences, None, is_more)
+            return DeliveryOrigin(Match.unmatched, None, None, influences, None, is_more)
         cause = None if candidates else guess.cause
-        return Matched(match, cause, guess.cause, influences, candidates, is_more)
+        return DeliveryOrigin(match, cause, guess.cause, influences, candidates, is_more)
 
-    def _dead_letter(self, deliver: Deliver, key: Key, now: int) -> Matched | None:
+    def _dead_letter(self, deliver: Deliver, key: Key, now: int) -> DeliveryOrigin | None:
         """Match a dead letter handed over for the first time, if what led to it was seen."""
         letter = self._letter(deliver, key, is_there=True)
         if letter is None:
@@ -633,16 +633,16 @@ class Matcher:
                 its.death = origin.death.time  # which is not known of a lost one
             self._holding = _Holding(its.cause, its.number, its.candidates)
             cause = None if its.candidates else its.cause
-            found = Matched(_DEAD_LETTERED, cause, its.cause, its.influences, its.candidates)
+            found = DeliveryOrigin(_DEAD_LETTERED, cause, its.cause, its.influences, its.candidates)
         elif letter.waiting is not None:
             taken = self._take_dead(letter.waiting)
-            found = Matched(_DEAD_LETTERED, taken.cause, taken.cause)
+            found = DeliveryOrigin(_DEAD_LETTERED, taken.cause, taken.cause)
         else:
             place = (origin.queue, origin.fingerprint)
             found = self._of_held(place, letter.held, _DEAD_LETTERED, letter.kind)
         if candidates > 1:
             self._holding.candidates = candidates
-            found = Matched(_DEAD_LETTERED, None, found.guess, influences, candidates)
+            found = DeliveryOrigin(_DEAD_LETTERED, None, found.guess, influences, candidates)
         influences, is_doubtful = found.influences, is_doubtful or found.is_doubtful
         all_known = letter.dead and all(each.influences for each in letter.dead)
         if origin.delivered_before:
@@ -669,7 +669,7 @@ class Matcher:
                 pushed, is_more = self._pushed_out(death.queue, None, is_one=False)
                 influences, is_doubtful = (*influences, *pushed), is_doubtful or is_more
         holding.death = newest_death(deliver)
-        return Matched(
+        return DeliveryOrigin(
             found.match, found.cause, found.guess, influences, found.candidates, is_doubtful
         )
 
@@ -771,7 +771,7 @@ class Matcher:
         self._holding = _Holding(copy.cause, copy.number)
         return copy
 
-    def _reading(self, deliver: Deliver, mark: bytes, now: int) -> Matched:
+    def _reading(self, deliver: Deliver, mark: bytes, now: int) -> DeliveryOrigin:
         """Match what was read from a stream: from a place read before, or what comes next there."""
         place = (deliver.queue, handover_of(mark))
         # A place that the publish had itself: the queue is another, which hands it out once.
@@ -788,7 +788,7 @@ class Matcher:
             return self._read(keys, deliver)
         return self._dead_letter(deliver, place, now) or self._unmatched(deliver)
 
-    def _read(self, keys: list[Key], deliver: Deliver) -> Matched:
+    def _read(self, keys: list[Key], deliver: Deliver) -> DeliveryOrigin:
         """Match what was read at a place for the first time: one of the copies with these keys."""
         copies = {
             copy.number: copy
@@ -800,7 +800,7 @@ class Matcher:
         oldest = copies[min(copies)]
         self._take((oldest.queue, oldest.fingerprint[:BYTES]), deliver)
         if len(copies) == 1 and unclear is None:
-            return Matched(_ROUTED, oldest.cause, oldest.cause)
+            return DeliveryOrigin(_ROUTED, oldest.cause, oldest.cause)
         candidates = (unclear or {}) | {
             copies[number].participant: copies[number] for number in sorted(copies)
         }
@@ -810,9 +810,9 @@ class Matcher:
         is_more = len(candidates) > MOST_CANDIDATES or len(copies) > MOST_CANDIDATES
         count = self._holding.candidates = max(2, len(copies))
         those = _each([*candidates.values()][-MOST_CANDIDATES:])
-        return Matched(_ROUTED, None, oldest.cause, those, count, is_more)
+        return DeliveryOrigin(_ROUTED, None, oldest.cause, those, count, is_more)
 
-    def _read_again(self, held: list[_Holding], deliver: Deliver, mark: bytes) -> Matched:
+    def _read_again(self, held: list[_Holding], deliver: Deliver, mark: bytes) -> DeliveryOrigin:
         """Match what was read before at the same place, which nobody has to give back."""
         copies = _by_copy(held)
         guess = min(copies.values(), key=len)[0]
@@ -822,13 +822,17 @@ class Matcher:
         match = _DEAD_LETTERED if any(origins(deliver)) else _ROUTED
         self._holding = _Holding(guess.cause, guess.number, candidates)
         if not candidates:
-            return Matched(match, guess.cause, guess.cause) if candidates is None else _UNMATCHED
+            return (
+                DeliveryOrigin(match, guess.cause, guess.cause)
+                if candidates is None
+                else _UNMATCHED
+            )
         unclear = self._unclear.get((deliver.queue, mark[:BYTES]))
         if unclear:
             those = _each(unclear.values())
         else:
             those, _ = _holders(copies, _CANDIDATE, is_one=False)
-        return Matched(match, None, guess.cause, those, candidates)
+        return DeliveryOrigin(match, None, guess.cause, those, candidates)
 
     def _oldest(self, key: Key) -> PendingCopy | None:
         number = self._copies.first(key)

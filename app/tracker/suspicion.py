@@ -43,7 +43,7 @@ class Suspect(NamedTuple):
     delivery: Reference
 
 
-class _Queue(msgspec.Struct):
+class _QueueTally(msgspec.Struct):
     """The last that came out of a queue: matched, and settled."""
 
     at: int
@@ -59,7 +59,7 @@ class Suspicion:
 
     def __init__(self) -> None:
         # Not a dict, which would walk over all that made room to find the oldest.
-        self._queues: OrderedDict[str, _Queue] = OrderedDict()
+        self._queues: OrderedDict[str, _QueueTally] = OrderedDict()
         self._suspects: list[Suspect] = []
         self.since: int | None = 0
 
@@ -70,7 +70,9 @@ class Suspicion:
                 continue
             if self.since is None or (handover.cause.id or 0) <= self.since:
                 continue
-            queue = self._queues.setdefault(handover.queue, _Queue(0, handover.cause, matched=0))
+            queue = self._queues.setdefault(
+                handover.queue, _QueueTally(0, handover.cause, matched=0)
+            )
             queue.cause = handover.cause
             queue.matched += 1
 
@@ -86,7 +88,7 @@ class Suspicion:
         if queue is None:
             if len(self._queues) >= MOST_QUEUES:
                 self._queues.popitem(last=False)
-            self._queues[deliver.queue] = _Queue(now, cause)
+            self._queues[deliver.queue] = _QueueTally(now, cause)
             return
         queue.matched += 1
         if now - queue.at >= SETTLED or queue.settled is None:

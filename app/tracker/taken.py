@@ -73,8 +73,8 @@ class Takes:
     def __init__(self, what: Selection = ALL) -> None:
         self.what = what
         self.is_all = what.is_all
-        self._exchanges = _Verdicts(what.exchanges)
-        self._queues = _Verdicts(what.queues)
+        self._exchanges = _SelectionVerdicts(what.exchanges)
+        self._queues = _SelectionVerdicts(what.queues)
 
     def publishes(self, exchange: str) -> bool:
         """Tell whether what is published to an exchange is taken."""
@@ -85,7 +85,7 @@ class Takes:
         return self._queues[queue]
 
 
-class _Verdicts(dict[str, bool]):
+class _SelectionVerdicts(dict[str, bool]):
     def __init__(self, patterns: Sequence[str] | None) -> None:
         super().__init__()
         self._patterns = [pattern.split(".") for pattern in _or_all(patterns)]

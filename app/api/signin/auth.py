@@ -142,7 +142,7 @@ class BrokerAuthenticator:
         self._loopback_users = frozenset(loopback_users)
         self._clock = clock
         self._key = secrets.token_bytes(32)
-        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self._known: OrderedDict[bytes, _Login] = OrderedDict()
         self._asking: dict[bytes, asyncio.Task[User]] = {}
         self._slots = asyncio.Semaphore(_CONCURRENT_QUESTIONS)
         self._throttle = SignInThrottle(failures, clock)
@@ -266,13 +266,13 @@ class BrokerAuthenticator:
     def _remember(self, digest: bytes, user: User) -> None:
         until = self._clock() + self._cache_seconds
         known = self._known.get(digest)
-        self._known[digest] = _Known(user, until, known.look_again if known else 0.0)
+        self._known[digest] = _Login(user, until, known.look_again if known else 0.0)
         self._known.move_to_end(digest)
         while len(self._known) > self._cache_users:
             self._known.popitem(last=False)
 
 
-class _Known(msgspec.Struct):
+class _Login(msgspec.Struct):
     """The broker's word about some credentials, and until when it is believed."""
 
     user: User

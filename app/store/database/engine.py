@@ -31,7 +31,7 @@ T = TypeVar("T")
 Work: TypeAlias = Callable[[AsyncConnection], Awaitable[T]]
 
 
-class _Shared(NamedTuple):
+class _SharedReader(NamedTuple):
     """A transaction that a task reads in, or a thread, whatever it asks."""
 
     database: Database
@@ -47,7 +47,7 @@ def _reader() -> object:
         return threading.get_ident()
 
 
-_shared: ContextVar[_Shared | None] = ContextVar("_shared", default=None)
+_shared: ContextVar[_SharedReader | None] = ContextVar("_shared", default=None)
 
 
 def parse_url(database_url: str) -> URL:
@@ -160,7 +160,7 @@ class Database:
 
         async def reading(connection: AsyncConnection) -> T:
             # In a context of its own, whose variable ends with it.
-            _shared.set(_Shared(self, _reader(), connection))
+            _shared.set(_SharedReader(self, _reader(), connection))
             return await work()
 
         return await self.read(reading)
