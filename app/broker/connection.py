@@ -105,7 +105,7 @@ class DivertingReader:
         return self._splitter.is_diverting and now - self._passed_at > SIGN_OF_LIFE_SECONDS
 
 
-class _Watched(aiormq.Connection):
+class _HeartbeatConnection(aiormq.Connection):
     """The client library's innermost connection, which takes less silence for death."""
 
     HEARTBEAT_GRACE_MULTIPLIER = MOST_SILENCE  # type: ignore[assignment]  # only multiplied by
@@ -127,7 +127,7 @@ class NamedUnderlay(UnderlayConnection):
         vhost: str = "/",
         **kwargs: Any,
     ) -> AbstractConnection:
-        connection = _Watched(url, **kwargs)
+        connection = _HeartbeatConnection(url, **kwargs)
         connection.vhost = vhost
         async with asyncio.timeout(timeout):
             await connection.connect()

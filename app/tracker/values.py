@@ -56,7 +56,7 @@ def readable(record: Record) -> Record:
 def as_text(body: bytes) -> bytes | None:
     """The value of an AMQP 1.0 body as UTF-8 text, JSON or plain bytes; None if it is none."""
     try:
-        values = _Reader(body).sections()
+        values = _TableReader(body).sections()
         if len(values) == 1 and isinstance(values[0], bytes):
             return values[0]
         if len(values) == 1 and isinstance(values[0], str):
@@ -66,7 +66,7 @@ def as_text(body: bytes) -> bytes | None:
         return None
 
 
-class _Reader:
+class _TableReader:
     """Reads a body's values, `MOST_VALUES` at most, wherever they are.
 
     Not every value takes room: an array of four billion nulls has fifteen bytes.

@@ -29,7 +29,7 @@ BROKER = "rabbitmq"
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
 
 
-class SpanKind(enum.IntEnum):
+class OtlpKind(enum.IntEnum):
     """The numbers of the protocol."""
 
     internal = 1
@@ -52,7 +52,7 @@ class ExportedSpan(NamedTuple):
     parent: bytes | None
     is_remote: bool
     name: str
-    kind: SpanKind
+    kind: OtlpKind
     begin: int
     end: int
     attributes: dict[str, Value]
@@ -121,7 +121,7 @@ class _Spans:
             parent.span_id if parent else None,
             is_remote,
             f"publish {place}",
-            SpanKind.producer,
+            OtlpKind.producer,
             it.at,
             it.at,
             {
@@ -152,7 +152,7 @@ class _Spans:
                 above.span_id if above else None,
                 False,
                 f"wait {queue}",
-                SpanKind.internal,
+                OtlpKind.internal,
                 it.at - max(0, delivery.queued),
                 it.at,
                 {"messaging.destination.name": place, **self._common(it)},
@@ -168,7 +168,7 @@ class _Spans:
             above.span_id if above else None,
             message.unseen and above is not None,
             f"{word} {queue}",
-            SpanKind.consumer,
+            OtlpKind.consumer,
             it.at,
             it.at + (delivery.handled or 0),
             {

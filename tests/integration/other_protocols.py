@@ -175,7 +175,7 @@ def mapped(*pairs: tuple[bytes, bytes]) -> bytes:
 
 def fields(frame: bytes) -> list[Any]:
     """What a frame says, without what follows behind it."""
-    said, _ = values._Reader(frame)._read(0, 0)
+    said, _ = values._TableReader(frame)._read(0, 0)
     return list(said)
 
 
