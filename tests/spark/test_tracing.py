@@ -23,7 +23,7 @@ from spark_jobs.interchange.otlp import as_json, as_protobuf, refused_in
 from spark_jobs.interchange.tracing import (
     Context,
     ExportedSpan,
-    SpanKind,
+    OtlpKind,
     context_in,
     destination,
     spans_of,
@@ -52,7 +52,7 @@ def spans(history: History) -> list[ExportedSpan]:
 
 def test_a_publish_a_queue_and_a_delivery_are_spans_one_under_the_other() -> None:
     sent, waited, got, invoice, _, mailed = spans(order())
-    kinds = [SpanKind.producer, SpanKind.internal, SpanKind.consumer]
+    kinds = [OtlpKind.producer, OtlpKind.internal, OtlpKind.consumer]
     assert [each.kind for each in (sent, waited, got)] == kinds
     assert (sent.service, waited.service, got.service) == ("user1", "rabbitmq", "user2")
     assert (sent.parent, waited.parent) == (None, sent.context.span_id)
@@ -86,10 +86,10 @@ def test_causes_that_are_not_the_parent_are_links() -> None:
     history.publish(worker, links=[Link(one), Link(two)])
     history.publish(worker, links=[Link(one)], properties=headers(traceparent=PARENT))
     by_event = {(e.attributes["itc.event.id"], e.kind): e for e in spans(history)}
-    joined = by_event[5, SpanKind.producer]
-    deliveries = [by_event[each, SpanKind.consumer].context for each in (one, two)]
+    joined = by_event[5, OtlpKind.producer]
+    deliveries = [by_event[each, OtlpKind.consumer].context for each in (one, two)]
     assert (joined.parent, joined.links) == (deliveries[0].span_id, (deliveries[1],))
-    foreign = by_event[6, SpanKind.producer]
+    foreign = by_event[6, OtlpKind.producer]
     assert (foreign.parent, foreign.links) == (bytes.fromhex(SENDER), (deliveries[0],))
 
 
@@ -140,7 +140,7 @@ def test_a_delivery_without_its_publish_is_a_span_alone() -> None:
     history.receive(history.join(), None, properties=headers(traceparent=PARENT))
     [got] = spans(history)
     assert (got.kind, got.parent, got.is_remote) == (
-        SpanKind.consumer,
+        OtlpKind.consumer,
         bytes.fromhex(SENDER),
         True,
     )
