@@ -5,7 +5,7 @@ import { loadParticipants } from "../core/participants.js";
 import { useResource, useRetry } from "../core/resource.js";
 import { href, hrefHere, openEvent, route, vhost } from "../core/route.js";
 import { useTail } from "../core/tail.js";
-import { busiestVhost, traces } from "../core/traces.js";
+import { busiestVhost, reloadTraces, traces } from "../core/traces.js";
 import { useViewed } from "../core/viewed.js";
 import { Caveats } from "../ui/caveats.js";
 import { EventDrawer } from "../ui/event/lazy-drawer.js";
@@ -27,7 +27,7 @@ export default function SpaceTime() {
   const asked = askedIn(route.value.params);
   const chosen = vhost.value ?? busiestVhost();
   const drawer = openEvent.value && html`<${EventDrawer} id=${openEvent.value} key=${openEvent.value} />`;
-  if (!known) return html`<p class="loading" role="status">Loading traces …</p>`;
+  if (!known) return pending({ ...traces.value, reload: () => reloadTraces() }, "traces");
   if (asked) {
     return html`<h1 class="unseen">Space-time</h1>
       <${OfSubset} asked=${asked} key=${JSON.stringify(asked)} />${drawer}`;
