@@ -329,7 +329,7 @@ async def _noted(
     return drafts
 
 
-class _Forward(NamedTuple):
+class _Original(NamedTuple):
     """The first publish and the delivery that a message names which was published again."""
 
     message: int | None
@@ -337,14 +337,14 @@ class _Forward(NamedTuple):
     queue: str | None
 
 
-async def _forwards(connection: AsyncConnection, ids: list[int]) -> dict[int, _Forward]:
+async def _forwards(connection: AsyncConnection, ids: list[int]) -> dict[int, _Original]:
     """The original of each of some messages; of several, the newest."""
     if not ids:
         return {}
     found = {}
     for effect, cause, kind, published, queue in await connection.execute(_FORWARDS, {"ids": ids}):
         is_publish = kind == EventType.published
-        found[effect] = _Forward(
+        found[effect] = _Original(
             cause if is_publish else published, None if is_publish else cause, queue
         )
     return found
@@ -356,13 +356,13 @@ _UNKNOWN = Forward(None, None)
 async def _in_error_queues(
     connection: AsyncConnection,
     ids: list[int],
-    forwards: Mapping[int, _Forward],
+    forwards: Mapping[int, _Original],
     known: Mapping[int, MessageFacts],
 ) -> list[_Draft]:
     """The publishes that say themselves that a message failed, and which one if that is known."""
     drafts = []
     for event in (known[each] for each in ids if each in known):
-        failed = forwards.get(event.id, _Forward(None, None, None))
+        failed = forwards.get(event.id, _Original(None, None, None))
         where = event.exchange, event.routing_keys
         # The body may not be stored, or the headers be too long to be read here.
         forward = forward_of(event.properties, *where, event.payload) or _UNKNOWN
