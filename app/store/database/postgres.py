@@ -258,7 +258,7 @@ class Postgres:
         return sa.func.position(sa.literal(part).op("IN")(column)) > 0
 
     def decompressed(
-        self, payload: sa.ColumnElement[bytes | None], properties: sa.ColumnElement[str]
+        self, payload: sa.ColumnElement[bytes | None], encoding: sa.ColumnElement[str | None]
     ) -> None:
         """Its server has no function that reads gzip."""
 

@@ -273,13 +273,10 @@ class Sqlite:
         return sa.func.instr(column, part) > 0
 
     def decompressed(
-        self, payload: sa.ColumnElement[bytes | None], properties: sa.ColumnElement[str]
+        self, payload: sa.ColumnElement[bytes | None], encoding: sa.ColumnElement[str | None]
     ) -> sa.ColumnElement[bytes | None]:
-        """A compressed body as rules read it, within their bounds; else NULL."""
-        first = sa.func.substr(payload, 1, 1, type_=sa.LargeBinary)
-        may_be = first.in_([b"\x1f", b"\x78"])  # of gzip; of deflate with its usual window
-        encoding = self.property_text(properties, "content_encoding")
-        return sa.case((may_be, sa.func.decompressed(payload, encoding)))
+        """A compressed body as rules read it; NULL where it is not compressed."""
+        return sa.func.decompressed(payload, encoding, type_=sa.LargeBinary)
 
     def property_text(
         self, column: sa.ColumnElement[str], *path: str

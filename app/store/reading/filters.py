@@ -17,6 +17,7 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    true,
 )
 
 from app.store.capture.keys import IndexStart
@@ -26,6 +27,7 @@ from app.store.database.searched import run_in_sql, searched_keys
 from app.store.reading.events import MAX_ID
 from app.stored.reading import CONVERSATION, HEADER, EventFilter
 from app.tracker.fingerprint import BYTES
+from app.tracker.links.bodies import MOST_BYTES
 from app.tracker.links.rules import search_key
 
 _channels = tables.channels.c
@@ -35,6 +37,12 @@ GREATEST_NUMBER = 2**31 - 1
 
 # The mark that a body may begin with, or which of its first bytes is 0 if it begins in ASCII.
 _UTF_16 = ((codecs.BOM_UTF16_LE, 2, "utf-16-le"), (codecs.BOM_UTF16_BE, 1, "utf-16-be"))
+
+# The first byte of gzip, and of deflate with its usual window.
+_MAY_BE_COMPRESSED = and_(
+    func.substr(_events.payload, 1, 1, type_=LargeBinary).in_([b"\x1f", b"\x78"]),
+    func.length(_events.payload) <= MOST_BYTES,
+)
 
 # Made once: to make it takes as long as the rest of a look-up's conditions.
 _held = searched_keys.alias("held_keys")
@@ -175,26 +183,43 @@ def _routing_key(asked: EventFilter, dialect: Dialect) -> Iterator[ColumnElement
 
 
 def _anywhere(asked: EventFilter, dialect: Dialect) -> Iterator[ColumnElement[bool]]:
-    part = asked.q
-    if part:
-        keys = dialect.elements(_events.routing_keys)
-        yield or_(
-            dialect.contains_text(_events.exchange, part),
-            dialect.contains_text(_events.queue, part),
-            _any(keys, dialect.contains_text(keys.c.value, part)),
-            *_in_body(part, dialect),
-        )
+    if asked.q:
+        read = dialect.decompressed(_events.payload, encoding_of(dialect))
+        found = true() if read is None else _spelt(read, asked.q, dialect)
+        yield or_(in_plain(asked.q, dialect), and_(_MAY_BE_COMPRESSED, found))
+
+
+def in_plain(part: str, dialect: Dialect) -> ColumnElement[bool]:
+    """Tell whether a part of the text is in an event's names, or in a body as it is."""
+    keys = dialect.elements(_events.routing_keys)
+    return or_(
+        dialect.contains_text(_events.exchange, part),
+        dialect.contains_text(_events.queue, part),
+        _any(keys, dialect.contains_text(keys.c.value, part)),
+        *_in_body(part, dialect),
+    )
+
+
+def encoding_of(dialect: Dialect) -> ColumnElement[str | None]:
+    return dialect.property_text(_events.properties, "content_encoding")
+
+
+def spellings(part: str) -> list[bytes]:
+    """A text in UTF-8 and, if it can be, in Latin-1."""
+    found = {part.encode(errors="surrogatepass")}
+    with contextlib.suppress(UnicodeEncodeError):
+        found.add(part.encode("latin-1"))
+    return sorted(found)
+
+
+def _spelt(body: ColumnElement[bytes | None], part: str, dialect: Dialect) -> ColumnElement[bool]:
+    return or_(*(dialect.contains_bytes(body, each) for each in spellings(part)))
 
 
 def _in_body(part: str, dialect: Dialect) -> Iterator[ColumnElement[bool]]:
-    """In UTF-8, Latin-1 or, where the body's first two bytes say so, UTF-16; or compressed."""
+    """In UTF-8, Latin-1 or, where the body's first two bytes say so, UTF-16."""
     payload = _events.payload
-    spellings = {part.encode(errors="surrogatepass")}
-    with contextlib.suppress(UnicodeEncodeError):
-        spellings.add(part.encode("latin-1"))
-    read = dialect.decompressed(payload, _events.properties)
-    for body in (payload,) if read is None else (payload, read):
-        yield from (dialect.contains_bytes(body, each) for each in sorted(spellings))
+    yield _spelt(payload, part, dialect)
     for mark, nul_at, charset in _UTF_16:
         spelt = part.encode(charset, "surrogatepass")
         nul = func.substr(payload, nul_at, 1, type_=LargeBinary) == literal(b"\0", LargeBinary)

@@ -70,6 +70,7 @@ class _HistogramScope(Protocol):
     @property
     def bounds(self) -> list[Callable[[ColumnElement[int]], ColumnElement[bool]]]: ...
     def parts(self, numbers: list[int]) -> Sequence[Sequence[_HistogramPart]]: ...
+    async def settle(self, connection: AsyncConnection) -> None: ...
 
 
 async def histogram(
@@ -141,6 +142,7 @@ async def _counted(
     place = (events.c.recorded_at - begin) // length
     is_unmatched = events.c.match == literal_column(str(int(Match.unmatched)))
     sums = [[0, 0, 0] for _ in range(number)]
+    await scope.settle(connection)
     for part in itertools.chain.from_iterable(scope.parts(scope.traces)):
         grouped = part.query.add_columns(place, events.c.type, is_unmatched, func.count())
         found = await connection.execute(grouped.group_by(place, events.c.type, is_unmatched))

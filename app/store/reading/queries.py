@@ -12,9 +12,21 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, func, select, union_all
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    Select,
+    case,
+    func,
+    literal,
+    or_,
+    select,
+    union_all,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.errors import BadRequestError
 from app.store.capture import keys
 from app.store.database import tables
 from app.store.database.engine import Dialect
@@ -26,14 +38,18 @@ from app.store.reading.events import all_by_ids, by_id, by_ids, found_by_ids
 from app.store.reading.filters import (
     Lookup,
     conditions,
+    encoding_of,
     has_key,
     has_row,
+    in_plain,
     is_as_published,
     lookups,
+    spellings,
     within,
 )
 from app.store.reading.times import ids_between
 from app.stored.reading import DEEP, EventFilter, EventList, EventPage, Histogram, Sort, is_quick
+from app.tracker.links.bodies import decompressed
 from model.event import EVERYTHING, Event, Large
 
 _events = tables.events.c
@@ -42,6 +58,10 @@ _traces = tables.traces.c
 # SQLite merges at most 500 lists, and a virtual host may have two. Beyond that, several virtual
 # hosts share a list.
 MOST_LISTS = 200
+
+# Compressed bodies that are read for one question: 25 µs for each.
+MOST_COMPRESSED = 200_000
+READ_AT_ONCE = 200
 
 
 class _Part(NamedTuple):
@@ -53,6 +73,37 @@ class _Part(NamedTuple):
     query: Select[Any]
     id: ColumnElement[int]
     turn: ColumnElement[int] | None = None
+
+
+class _CompressedText(msgspec.Struct, frozen=True):
+    """A text where a database cannot read what is compressed: events that may be are read here."""
+
+    part: str
+    in_plain: ColumnElement[bool]
+    encoding: ColumnElement[str | None]
+
+    async def among(self, connection: AsyncConnection, ids: Sequence[int]) -> list[int]:
+        """Those of some ids that have it, in their order."""
+        held: set[int] = set()
+        for begin in range(0, len(ids), READ_AT_ONCE):
+            some = ids[begin : begin + READ_AT_ONCE]
+            body = case((self.in_plain, None), else_=_events.payload)
+            query = select(_events.id, body, self.encoding).where(_events.id.in_(some))
+            for event_id, payload, encoding in await connection.execute(query):
+                if payload is None or self._is_in(decompressed(payload, encoding)):
+                    held.add(event_id)
+        return [each for each in ids if each in held]
+
+    def _is_in(self, body: bytes | None) -> bool:
+        return body is not None and any(each in body for each in spellings(self.part))
+
+    def check(self, read: int) -> None:
+        """Raise `BadRequestError` if more had to be read than one question may have read."""
+        if read > MOST_COMPRESSED:
+            raise BadRequestError(
+                f"more than {MOST_COMPRESSED:,} compressed messages would have to be read to find "
+                "this: narrow it down by vhost, since, until or after"
+            )
 
 
 class _Scope(msgspec.Struct, frozen=True):
@@ -67,6 +118,7 @@ class _Scope(msgspec.Struct, frozen=True):
     conditions: list[ColumnElement[bool]]
     lookups: list[Lookup]
     bounds: list[Callable[[ColumnElement[int]], ColumnElement[bool]]]
+    text: _CompressedText | None
 
     def parts(self, numbers: list[int]) -> list[list[_Part]]:
         """The events of some of the traces: parts to be merged, after those with lesser ids.
@@ -86,6 +138,18 @@ class _Scope(msgspec.Struct, frozen=True):
         )
         since = [each._replace(query=each.query.where(each.id >= leads.first)) for each in indexed]
         return [[before], since]
+
+    async def settle(self, connection: AsyncConnection) -> None:
+        """Read what is compressed, so that the conditions are met by what is asked for alone."""
+        if self.text is None:
+            return
+        ids: list[int] = []
+        for part in itertools.chain.from_iterable(self.parts(self.traces)):
+            query = part.query.add_columns(part.id).where(self.text.in_plain.is_not(True))
+            ids += (await connection.execute(query.limit(MOST_COMPRESSED + 1))).scalars()
+        self.text.check(len(ids))
+        held = literal(await self.text.among(connection, ids), ARRAY(BigInteger))
+        self.conditions.append(or_(self.text.in_plain, _events.id == func.any(held)))
 
     def _indexed(self, numbers: list[int], leads: Lookup, others: list[Lookup]) -> _Part:
         its = searched_keys.c
@@ -265,12 +329,24 @@ async def _scope(
         None if asked.until is None else within(asked.until),
     )
     scope = _Scope(
-        [row[0] for row in found], sum(row[1] for row in found), narrowed + by_event, by_index, []
+        [row[0] for row in found],
+        sum(row[1] for row in found),
+        narrowed + by_event,
+        by_index,
+        [],
+        _compressed_text(asked, dialect),
     )
     if first is not None and end is not None:
         scope.bounds.append(lambda event_id: event_id >= first)
         scope.bounds.append(lambda event_id: event_id < end)
     return scope
+
+
+def _compressed_text(asked: EventFilter, dialect: Dialect) -> _CompressedText | None:
+    encoding = encoding_of(dialect)
+    if not asked.q or dialect.decompressed(_events.payload, encoding) is not None:
+        return None
+    return _CompressedText(asked.q, in_plain(asked.q, dialect), encoding)
 
 
 async def ids_of(
@@ -299,12 +375,15 @@ async def ids_that_fit(
     query = select(_events.id).where(
         _events.id.in_(ids), *conditions(asked, dialect), *by_event, *map(has_key, by_index)
     )
-    return set((await connection.execute(query)).scalars())
+    found = [*(await connection.execute(query)).scalars()]
+    text = _compressed_text(asked, dialect)
+    return set(found if text is None else await text.among(connection, found))
 
 
 async def _count(connection: AsyncConnection, asked: EventFilter, scope: _Scope) -> int:
     if asked.names_traces_alone or not scope.traces:
         return scope.total  # kept with each trace
+    await scope.settle(connection)
     counted = 0
     for part in itertools.chain.from_iterable(scope.parts(scope.traces)):
         counted += (await connection.execute(part.query.add_columns(func.count()))).scalar_one()
@@ -356,6 +435,28 @@ async def _ids_without_holes(
 
 
 async def _ids(
+    connection: AsyncConnection,
+    scope: _Scope,
+    sort: Sort,
+    descending: bool,
+    limit: int,
+    offset: int,
+) -> Sequence[int]:
+    """Ids in order; those that only may be meant are read in portions, each twice the last one."""
+    if scope.text is None:
+        return await _listed(connection, scope, sort, descending, limit, offset)
+    found: list[int] = []
+    passed, size, end = 0, limit + offset, limit + offset
+    while True:
+        ids = await _listed(connection, scope, sort, descending, size, passed)
+        found += await scope.text.among(connection, ids)
+        if len(found) >= end or len(ids) < size:
+            return found[offset:end]
+        passed, size = passed + size, 2 * size
+        scope.text.check(passed - len(found))
+
+
+async def _listed(
     connection: AsyncConnection,
     scope: _Scope,
     sort: Sort,
