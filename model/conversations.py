@@ -746,8 +746,9 @@ def sentence_of(
         verb = "has" if len(unnamed) == 1 else "have"
         said.append(f"{names} {verb} published since without naming a cause")
     if silent:
+        verb = "names" if len(silent) == 1 else "name"
         said.append(
-            f"{listed(silent)} published for others since, and names nothing that came of a"
+            f"{listed(silent)} published for others since, and {verb} nothing that came of a"
             " message here"
         )
     return "; ".join(said)

@@ -11,6 +11,7 @@ from model.conversations import (
     Outcome,
     PublisherRecord,
     conversation_of,
+    sentence_of,
     spoken,
 )
 from model.deaths import Death
@@ -131,6 +132,8 @@ def test_who_names_only_one_of_several_messages_may_have_gone_on_with_the_others
     assert found.outcome is outcome
     said = "billing published for others since, and names nothing that came of a message here"
     assert found.sentence.endswith(said) is (outcome is Outcome.unknown)
+    both = sentence_of(events[0], (), found.counts, 1, silent=("billing", "mail"))
+    assert "billing and mail published for others since, and name nothing" in both
 
 
 def test_what_was_given_back_is_not_gone_on_with() -> None:

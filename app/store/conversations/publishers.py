@@ -7,11 +7,9 @@ who name nothing that is the first or so, and whoever names everything is known 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from sqlalchemy import exists, func, literal_column, select
+from sqlalchemy import ColumnElement, Select, and_, exists, literal_column, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
-from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from app.store.database import tables
 from app.store.database.searched import is_conversation
@@ -38,67 +36,48 @@ async def publishers_of(
     found = {}
     for number, reactions, explained, spanned in (await connection.execute(query)).all():
         record = PublisherRecord(0, reactions, explained, spanned)
-        if reactions > explained + spanned:
-            unnamed = await _last_unnamed(connection, trace_id, number, via)
-            record = record._replace(unnamed=unnamed)
-        if reactions:
-            newest, since = await _newest(connection, trace_id, number)
-            record = record._replace(newest=newest, since=since)
-        found[number] = record
+        found[number] = await _with_newest(connection, trace_id, number, via, record)
     return found
 
 
-async def _newest(
-    connection: AsyncConnection, trace_id: int, participant: int
-) -> tuple[tuple[int, ...], int]:
-    """A participant's last publishes, and the event after which they are all that there are."""
-    its = _newest_of(trace_id, participant)
-    published = (
-        select(its.id)
-        .where(its.type == int(EventType.published), ~its.quiet)
-        .order_by(its.id.desc())
-        .limit(MOST_PUBLISHES + 1)
+async def _with_newest(
+    connection: AsyncConnection, trace_id: int, participant: int, via: Via, record: PublisherRecord
+) -> PublisherRecord:
+    """What a participant's newest events say: its last publishes, and the last that is unnamed."""
+    if not record.reactions:
+        return record
+    newest = (await connection.execute(_newest_of(trace_id, participant, via))).all()
+    before = int(newest[-1].id) if len(newest) == MOST_NEWEST else 0
+    published = [each for each in newest if each.is_published]
+    ids = tuple(int(each.id) for each in published[: MOST_PUBLISHES + 1])
+    unnamed = 0
+    if record.reactions > record.explained + record.spanned:
+        unnamed = next((int(each.id) for each in published if not each.is_named), before)
+    return record._replace(
+        unnamed=unnamed,
+        newest=ids[:MOST_PUBLISHES],
+        since=ids[MOST_PUBLISHES] if len(ids) > MOST_PUBLISHES else before,
     )
-    ids = [int(each) for each in (await connection.execute(published)).scalars()]
-    if len(ids) > MOST_PUBLISHES:
-        return tuple(ids[:MOST_PUBLISHES]), ids[MOST_PUBLISHES]
-    return tuple(ids), await _before_newest(connection, its)
 
 
-def _newest_of(trace_id: int, participant: int) -> ReadOnlyColumnCollection[str, Any]:
-    """The columns of its newest events, as many as are looked through."""
-    events = tables.events.c
+def _newest_of(trace_id: int, participant: int, via: Via) -> Select[tuple[int, bool, bool]]:
+    """Its newest events, as many as are looked through, and whether each publish names a cause."""
+    events, edges, keys = tables.events.c, tables.edges.c, tables.keys.c
+    is_published = and_(events.type == int(EventType.published), ~events.quiet)
+    names = exists().where(edges.effect_id == events.id, edges.kind != int(EdgeKind.candidate))
+    is_named: ColumnElement[bool] = names
+    if via is Via.conversation:
+        shares = exists().where(
+            keys.trace_id == trace_id, keys.event_id == events.id, is_conversation(keys.roles)
+        )
+        is_named = or_(names, shares)
     return (
-        select(events.id, events.type, events.quiet)
+        select(
+            events.id,
+            is_published.label("is_published"),
+            and_(is_published, is_named).label("is_named"),
+        )
         .where(events.trace_id == trace_id, events.participant == participant)
         .order_by(events.height.desc())
         .limit(MOST_NEWEST)
-        .subquery()
-        .c
     )
-
-
-async def _before_newest(
-    connection: AsyncConnection, newest: ReadOnlyColumnCollection[str, Any]
-) -> int:
-    """The oldest of a participant's newest events if there may be more; 0 if these are all."""
-    looked = select(func.min(newest.id), func.count())
-    oldest, count = (await connection.execute(looked)).one()
-    return int(oldest) if count == MOST_NEWEST else 0
-
-
-async def _last_unnamed(
-    connection: AsyncConnection, trace_id: int, participant: int, via: Via
-) -> int:
-    edges, keys = tables.edges.c, tables.keys.c
-    its = _newest_of(trace_id, participant)
-    named = exists().where(edges.effect_id == its.id, edges.kind != int(EdgeKind.candidate))
-    conditions = [its.type == int(EventType.published), ~its.quiet, ~named]
-    if via is Via.conversation:
-        shares = exists().where(
-            keys.trace_id == trace_id, keys.event_id == its.id, is_conversation(keys.roles)
-        )
-        conditions.append(~shares)
-    last = select(func.max(its.id)).where(*conditions)
-    found = (await connection.execute(last)).scalar()
-    return int(found) if found is not None else await _before_newest(connection, its)
