@@ -1,9 +1,9 @@
-/* What every message is recognised by, compiled: the fingerprint of an ordinary one
- * (app/tracker/fingerprint.py), and what it says (app/tracker/links/rules.py, in `_keys.h`). Those
- * are the reference, with the same bytes.
+/* What every message is recognised by, compiled: the fingerprint of an ordinary one, with the same
+ * bytes as in app/tracker/fingerprint.py; and what its headers and properties say (`_keys.h`).
  *
- * Whatever is unusual is left to the Python code, by None in place of a result. Digests are
- * BLAKE2b, RFC 7693, of 16 bytes, by its authors' own code (`blake2/`); values are written as msgspec writes MessagePack with sorted keys.
+ * Whatever is unusual is left to the Python code, by None in place of a fingerprint. Digests are
+ * BLAKE2b, RFC 7693, of 16 bytes, by its authors' own code (`blake2/`); values are written as
+ * msgspec writes MessagePack with sorted keys.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

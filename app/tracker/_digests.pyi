@@ -1,6 +1,5 @@
-"""`_digests.c`: fingerprints of ordinary messages, and what messages say outside of bodies."""
+"""`_digests.c`: fingerprints of ordinary messages, and what headers and properties say."""
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from app.tracker.links.names import Names
@@ -24,15 +23,12 @@ class Reader:
         cls,
         by_header: dict[str, tuple[Compiled, ...]],
         by_property: dict[str, tuple[Compiled, ...]],
-        by_content_type: Mapping[Any, tuple[tuple[bytes, ...], Any]] | None,
         nothing: frozenset[str],
         short: int,
-        readable: Callable[[Record], Record],
-        amqp_1_0: str,
         names: type[Names],
         no_names: Names,
         most_ids: int,
         most_keys: int,
         /,
     ) -> Reader: ...
-    def read(self, record: Record, rules: Rules, /) -> Names | Fields | None: ...
+    def read(self, record: Record, rules: Rules, /) -> Names | Fields: ...

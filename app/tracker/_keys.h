@@ -1,68 +1,34 @@
-/* What a message says, read with probes that were taken apart once: the compiled part of
- * app/tracker/links/rules.py and probes.py, which are the reference. Included by `_digests.c`,
- * behind `blake2/blake2b-ref.c`.
- *
- * What is unusual is left to the Python code: None in place of a result.
+/* What a message's headers and properties say, by probes: the compiled part of
+ * app/tracker/links/probes.py. Included by `_digests.c`, behind `blake2/blake2b-ref.c`.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 enum { DIGEST = 16 }; /* bytes */
-enum { IDS, CONVERSATIONS, FOUND_BY, CAUSES, CALLED, USES };
-enum { MOST_KEYS = 64, MOST_MATCHES = 64 };
+enum { MOST_KEYS = 64 };
+/* What a key is for, in the order of the fields of `Names`; a cause has its rule's number with it. */
+enum { IDS, CAUSES, CONVERSATIONS, FOUND_BY, CALLED, USES };
 
-/* What a key is for; a cause has its rule's number with it. */
-typedef struct {
-    int use;
-    PyObject *number;
-} Use;
-
-/* A probe, taken apart once; objects are those of the tuples that app/tracker/links/probes.py makes
- * of it, which the reader keeps. */
-typedef struct {
-    PyObject *other; /* what reads it in Python, if it is not plain; then the next four are not set */
-    PyObject *prefix, *conditions;
-    PyObject *take; /* NULL if the whole text counts */
-    int is_of_same_body;
-    const Use *uses;
-    Py_ssize_t use_count;
-} Probe;
-
-/* The probes that one header or property triggers. */
-typedef struct {
-    const Probe *probes;
-    Py_ssize_t count;
-    int is_mixed; /* some plain ones are read in Python, which says alike only of ordinary texts */
-} Group;
+/* The parts of a probe and of its conditions: `Compiled` in app/tracker/links/probes.py. Readers
+ * are made of probes that were looked at, and keep them. */
+enum { PREFIX, CONDITIONS, OF_SAME_BODY, CALL, ITS_USES };
+enum { PLACES, HOLDS, BEGINS };
+#define PART(tuple, place) PyTuple_GET_ITEM(tuple, place)
 
 /* The words by which messages and rules are asked. */
-enum { PROPERTIES, BODY, HEADERS, TYPE, CONTENT_TYPE, LOOK_INTO, VALUES_OF, SPOKEN, WORDS };
+enum { PROPERTIES, BODY, HEADERS, LOOK_INTO, VALUES_OF, WORDS };
 static const char *const SPELLED[WORDS] = {
-    "properties", "body", "headers", "type", "content_type", "look_into", "values_of", "spoken",
+    "properties", "body", "headers", "look_into", "values_of",
 };
 
 typedef struct {
     PyObject_HEAD
-    PyObject *by_header, *by_property; /* from names to tuples of probes, as they were given */
-    PyObject *header_groups, *property_groups; /* from names to places among the groups */
-    PyObject *by_content_type; /* how bodies begin that are looked into; None if none are */
-    PyObject *nothing;         /* texts that say nothing, as a set */
-    PyObject *names, *no_names; /* the class of what is read, and what says nothing */
-    PyObject *readable, *amqp_1_0; /* what makes an AMQP 1.0 value readable, and how it is known */
+    PyObject *by_header, *by_property; /* from names to tuples of probes */
+    PyObject *nothing;                 /* texts that say nothing, as a set */
+    PyObject *names, *no_names;        /* the class of what is read, and what says nothing */
     PyObject *words[WORDS];
     Py_ssize_t short_text, most_ids, most_keys;
-    Group *groups;
-    Probe *probes;
-    Use *uses;
 } Reader;
-
-/* A looked-at value, which is one short text or is odd. */
-typedef struct {
-    const Group *group;
-    PyObject *value;
-    const char *text; /* NULL if it is odd */
-    Py_ssize_t size;
-} Match;
 
 /* Different keys of one use, up to one more than there may be. */
 typedef struct {
@@ -75,11 +41,8 @@ typedef struct {
     const Reader *reader;
     PyObject *rules, *record, *properties, *headers, *body; /* headers: NULL without any */
     PyObject *message; /* for probes that are read in Python; NULL before the first */
-    Match matches[MOST_MATCHES];
-    Py_ssize_t match_count;
     Field fields[USES]; /* but causes */
-    PyObject *cause;    /* (a rule's number, key); NULL if there is none */
-    PyObject *causes;   /* a list of all if there are several */
+    PyObject *causes;   /* a list of (a rule's number, key); NULL if there is none */
 } Reading;
 
 /* The bodies' parts that tell them from others: `ends` in app/tracker/links/probes.py. */
@@ -176,51 +139,45 @@ note_cause(Reading *reading, PyObject *number, PyObject *key)
 {
     PyObject *cause = untracked(PyTuple_Pack(2, number, key));
     int failed;
-    if (cause == NULL)
-        return -1;
-    if (reading->cause == NULL) {
-        reading->cause = cause;
-        return 0;
-    }
-    if (reading->causes == NULL) {
-        reading->causes = PyList_New(1);
-        if (reading->causes != NULL)
-            PyList_SET_ITEM(reading->causes, 0, Py_NewRef(reading->cause));
-    }
-    failed = reading->causes == NULL || PyList_Append(reading->causes, cause) < 0;
-    Py_DECREF(cause);
+    if (reading->causes == NULL)
+        reading->causes = PyList_New(0);
+    failed = cause == NULL || reading->causes == NULL || PyList_Append(reading->causes, cause) < 0;
+    Py_XDECREF(cause);
     return failed ? -1 : 0;
 }
 
 /* Notes a key for each of a probe's uses: causes as often as they are named, all others once. */
 static int
-note_key(Reading *reading, const Probe *probe, PyObject *key)
+note_key(Reading *reading, PyObject *probe, PyObject *key)
 {
+    PyObject *uses = PART(probe, ITS_USES);
     Py_ssize_t i;
-    for (i = 0; i < probe->use_count; i++) {
-        int use = probe->uses[i].use;
+    for (i = 0; i < PyTuple_GET_SIZE(uses); i++) {
+        PyObject *pair = PART(uses, i);
+        long use = PyLong_AsLong(PART(pair, 0));
         if (use != CAUSES)
             note_once(&reading->fields[use], most_of(reading->reader, use), key);
-        else if (note_cause(reading, probe->uses[i].number, key) < 0)
+        else if (note_cause(reading, PART(pair, 1), key) < 0)
             return -1;
     }
     return 0;
 }
 
 static int
-note_text(Reading *reading, const Probe *probe, const char *text, Py_ssize_t size)
+note_text(Reading *reading, PyObject *probe, const char *text, Py_ssize_t size)
 {
-    PyObject *key = key_of(probe->prefix, text, size, probe->is_of_same_body ? reading->body : NULL);
+    int is_of_same_body = PART(probe, OF_SAME_BODY) == Py_True;
+    PyObject *key = key_of(PART(probe, PREFIX), text, size, is_of_same_body ? reading->body : NULL);
     int failed = key == NULL || note_key(reading, probe, key) < 0;
     Py_XDECREF(key);
     return failed ? -1 : 0;
 }
 
-/* What `take` makes of a text; None or nothing says nothing. */
+/* What a probe takes out of a text; None or nothing says nothing. */
 static int
-note_taken(Reading *reading, const Probe *probe, PyObject *text)
+note_taken(Reading *reading, PyObject *probe, PyObject *text)
 {
-    PyObject *taken = PyObject_CallOneArg(probe->take, text);
+    PyObject *taken = PyObject_CallOneArg(PART(probe, CALL), text);
     Py_ssize_t size;
     const char *data;
     int failed = taken == NULL;
@@ -255,26 +212,24 @@ meets(const Reading *reading, PyObject *conditions)
 {
     Py_ssize_t i, j;
     for (i = 0; i < PyTuple_GET_SIZE(conditions); i++) {
-        PyObject *condition = PyTuple_GET_ITEM(conditions, i);
-        PyObject *places = PyTuple_GET_ITEM(condition, 0);
+        PyObject *condition = PART(conditions, i), *places = PART(condition, PLACES);
         int is_said = 0;
         for (j = 0; !is_said && j < PyTuple_GET_SIZE(places); j++) {
-            PyObject *place = PyTuple_GET_ITEM(places, j);
-            int is_header = PyTuple_GET_ITEM(place, 0) == Py_True;
-            is_said = says(is_header ? reading->headers : reading->properties,
-                           PyTuple_GET_ITEM(place, 1), PyTuple_GET_ITEM(condition, 2));
+            PyObject *place = PART(places, j);
+            is_said = says(PART(place, 0) == Py_True ? reading->headers : reading->properties,
+                           PART(place, 1), PART(condition, BEGINS));
             if (is_said < 0)
                 return -1;
         }
-        if (is_said != (PyTuple_GET_ITEM(condition, 1) == Py_True))
+        if (is_said != (PART(condition, HOLDS) == Py_True))
             return 0;
     }
     return 1;
 }
 
-/* The keys that a plain probe makes of a list's texts, which are bytes. */
+/* The keys that a probe makes of a list's texts, which are bytes. */
 static int
-note_texts(Reading *reading, const Probe *probe, PyObject *texts)
+note_texts(Reading *reading, PyObject *probe, PyObject *texts)
 {
     Py_ssize_t i;
     for (i = 0; i < PyList_GET_SIZE(texts); i++) {
@@ -283,7 +238,7 @@ note_texts(Reading *reading, const Probe *probe, PyObject *texts)
         int failed;
         if (data == NULL)
             return -1;
-        if (probe->take == NULL)
+        if (PART(probe, CALL) == Py_None)
             failed = note_text(reading, probe, data, PyBytes_GET_SIZE(text));
         else {
             PyObject *decoded = PyUnicode_DecodeUTF8(data, PyBytes_GET_SIZE(text), "replace");
@@ -309,17 +264,17 @@ list_of(PyObject *result)
 
 /* The keys of a probe that Python reads. */
 static int
-note_other(Reading *reading, const Probe *probe)
+note_other(Reading *reading, PyObject *probe)
 {
-    PyObject *const *words = reading->reader->words, *keys;
+    PyObject *keys;
     Py_ssize_t i;
     int failed = 0;
     if (reading->message == NULL)
-        reading->message = PyObject_CallMethodOneArg(reading->rules, words[LOOK_INTO],
-                                                     reading->record);
+        reading->message = PyObject_CallMethodOneArg(
+            reading->rules, reading->reader->words[LOOK_INTO], reading->record);
     if (reading->message == NULL)
         return -1;
-    keys = list_of(PyObject_CallMethodOneArg(probe->other, words[SPOKEN], reading->message));
+    keys = list_of(PyObject_CallOneArg(PART(probe, CALL), reading->message));
     if (keys == NULL)
         return -1;
     for (i = 0; !failed && i < PyList_GET_SIZE(keys); i++) {
@@ -341,19 +296,19 @@ values_of(Reading *reading, PyObject *value)
         PyObject_CallMethodOneArg(reading->rules, reading->reader->words[VALUES_OF], value));
 }
 
-/* The keys that a plain probe makes of an odd value. `texts` are for all that take the whole text:
- * what is refused is counted once for these, and once for each of the others. */
+/* The keys that a probe makes of an odd value. `texts` are for all that take the whole text: what is
+ * refused is counted once for these, and once for each of the others. */
 static int
-note_odd(Reading *reading, const Probe *probe, PyObject *value, PyObject **texts)
+note_odd(Reading *reading, PyObject *probe, PyObject *value, PyObject **texts)
 {
     PyObject *own = NULL;
-    int is_met, failed;
-    if (probe->take == NULL && *texts == NULL && (*texts = values_of(reading, value)) == NULL)
+    int is_whole = PART(probe, CALL) == Py_None, is_met, failed;
+    if (is_whole && *texts == NULL && (*texts = values_of(reading, value)) == NULL)
         return -1;
-    is_met = meets(reading, probe->conditions);
+    is_met = meets(reading, PART(probe, CONDITIONS));
     if (is_met <= 0)
         return is_met;
-    if (probe->take == NULL)
+    if (is_whole)
         return note_texts(reading, probe, *texts);
     own = values_of(reading, value);
     failed = own == NULL || note_texts(reading, probe, own) < 0;
@@ -361,128 +316,60 @@ note_odd(Reading *reading, const Probe *probe, PyObject *value, PyObject **texts
     return failed ? -1 : 0;
 }
 
-/* The keys that a plain probe makes of one short text. */
+/* The keys that a probe makes of one short text, which is the value. */
 static int
-note_short(Reading *reading, const Probe *probe, const Match *match)
+note_short(Reading *reading, PyObject *probe, PyObject *value, const char *text, Py_ssize_t size)
 {
-    int is_met = meets(reading, probe->conditions);
+    int is_met = meets(reading, PART(probe, CONDITIONS));
     if (is_met <= 0)
         return is_met;
-    if (probe->take == NULL)
-        return note_text(reading, probe, match->text, match->size);
-    return note_taken(reading, probe, match->value);
+    if (PART(probe, CALL) == Py_None)
+        return note_text(reading, probe, text, size);
+    return note_taken(reading, probe, value);
 }
 
 /* The keys that the probes of one header or property make of its value. */
 static int
-note_match(Reading *reading, const Match *match)
+note_value(Reading *reading, PyObject *probes, PyObject *value)
 {
+    const Reader *reader = reading->reader;
     PyObject *texts = NULL;
-    Py_ssize_t i;
+    const char *text = NULL; /* NULL where the value is odd */
+    Py_ssize_t size = 0, i;
     int failed = 0, says_nothing = 0;
-    if (match->text != NULL) {
-        says_nothing = PySet_Contains(reading->reader->nothing, match->value);
-        if (says_nothing < 0)
+    if (PyUnicode_CheckExact(value) && PyUnicode_GET_LENGTH(value) <= reader->short_text) {
+        text = PyUnicode_AsUTF8AndSize(value, &size);
+        if (text == NULL) /* half a character */
+            PyErr_Clear();
+        else if ((says_nothing = PySet_Contains(reader->nothing, value)) < 0)
             return -1;
     }
-    for (i = 0; !failed && i < match->group->count; i++) {
-        const Probe *probe = &match->group->probes[i];
-        if (probe->other != NULL)
+    for (i = 0; !failed && i < PyTuple_GET_SIZE(probes); i++) {
+        PyObject *probe = PART(probes, i);
+        if (PART(probe, PREFIX) == Py_None)
             failed = note_other(reading, probe) < 0;
-        else if (match->text == NULL)
-            failed = note_odd(reading, probe, match->value, &texts) < 0;
+        else if (text == NULL)
+            failed = note_odd(reading, probe, value, &texts) < 0;
         else if (!says_nothing)
-            failed = note_short(reading, probe, match) < 0;
+            failed = note_short(reading, probe, value, text, size) < 0;
     }
     Py_XDECREF(texts);
     return failed ? -1 : 0;
 }
 
-/* Whether what is to be done can be done here; -1 with an error. */
-enum { LEFT_TO_PYTHON, TO_DO };
-
-/* Finds out whether a value is a short text. */
+/* Notes what a table says, in its order. */
 static int
-look_at(const Reader *reader, Match *match)
-{
-    match->text = NULL;
-    if (PyUnicode_CheckExact(match->value)
-        && PyUnicode_GET_LENGTH(match->value) <= reader->short_text) {
-        match->text = PyUnicode_AsUTF8AndSize(match->value, &match->size);
-        if (match->text == NULL) { /* half a character */
-            PyErr_Clear();
-            return LEFT_TO_PYTHON;
-        }
-    }
-    if (match->group->is_mixed) {
-        int is_nothing = match->text == NULL || PySet_Contains(reader->nothing, match->value);
-        return is_nothing < 0 ? -1 : is_nothing ? LEFT_TO_PYTHON : TO_DO;
-    }
-    return TO_DO;
-}
-
-/* Finds what is looked at in a table, in its order. Nothing is noted yet, so that all can be left
- * to Python still. */
-static int
-find_matches(Reading *reading, PyObject *places, PyObject *table)
+note_table(Reading *reading, PyObject *by_name, PyObject *table)
 {
     PyObject *name, *value;
     Py_ssize_t at = 0;
-    int can = TO_DO;
-    while (can == TO_DO && PyDict_Next(table, &at, &name, &value)) {
-        PyObject *place = PyDict_GetItemWithError(places, name);
-        if (place == NULL && PyErr_Occurred())
+    while (PyDict_Next(table, &at, &name, &value)) {
+        PyObject *probes = PyDict_GetItemWithError(by_name, name);
+        if (probes == NULL ? PyErr_Occurred() != NULL
+                           : value != Py_None && note_value(reading, probes, value) < 0)
             return -1;
-        if (place == NULL || value == Py_None)
-            continue;
-        if (reading->match_count == MOST_MATCHES)
-            return LEFT_TO_PYTHON;
-        Match *match = &reading->matches[reading->match_count++];
-        match->group = &reading->reader->groups[PyLong_AsSsize_t(place)];
-        match->value = value;
-        can = look_at(reading->reader, match);
-    }
-    return can;
-}
-
-/* Whether a body begins with one of these; -1 with an error. */
-static int
-begins_with(PyObject *body, PyObject *begins)
-{
-    Py_ssize_t i;
-    for (i = 0; PyTuple_Check(begins) && i < PyTuple_GET_SIZE(begins); i++) {
-        PyObject *begin = PyTuple_GET_ITEM(begins, i);
-        char *text;
-        Py_ssize_t size;
-        if (PyBytes_AsStringAndSize(begin, &text, &size) < 0)
-            return -1;
-        if (size <= PyBytes_GET_SIZE(body) && memcmp(PyBytes_AS_STRING(body), text, size) == 0)
-            return 1;
     }
     return 0;
-}
-
-/* Whether the body is to be looked into: it begins like those of its type that are. */
-static int
-is_looked_into(const Reading *reading)
-{
-    const Reader *reader = reading->reader;
-    PyObject *type = PyDict_GetItemWithError(reading->properties, reader->words[CONTENT_TYPE]);
-    PyObject *known;
-    int is_so = -1;
-    if (type == NULL && PyErr_Occurred())
-        return -1;
-    if (type == NULL || !PyUnicode_CheckExact(type)) /* a forged message's may be anything */
-        type = Py_None;
-    known = PyObject_GetItem(reader->by_content_type, type); /* which remembers what it finds */
-    if (known == NULL)
-        return -1;
-    if (PyTuple_Check(known) && PyTuple_GET_SIZE(known) > 0)
-        is_so = begins_with(reading->body, PyTuple_GET_ITEM(known, 0));
-    else
-        PyErr_SetString(PyExc_TypeError, "a type has a tuple of beginnings");
-    Py_DECREF(known);
-    return is_so;
 }
 
 static PyObject *
@@ -495,7 +382,7 @@ tuple_of(const Field *field)
     return untracked(tuple);
 }
 
-/* Whether Python has to decide: there are too many keys, or causes that may not be meant. */
+/* Whether rules have to decide: there are too many keys, or causes that may not be meant. */
 static int
 is_open(const Reading *reading)
 {
@@ -504,90 +391,34 @@ is_open(const Reading *reading)
         if (use != CAUSES && reading->fields[use].size > most_of(reading->reader, use))
             return 1;
     return reading->causes != NULL
-           || (reading->cause != NULL
-               && is_among(&reading->fields[IDS], PyTuple_GET_ITEM(reading->cause, 1)));
+           && (PyList_GET_SIZE(reading->causes) > 1
+               || is_among(&reading->fields[IDS], PART(PyList_GET_ITEM(reading->causes, 0), 1)));
 }
 
-/* The one cause as a tuple of causes, or all of them as a list, for Python to decide. */
-static PyObject *
-all_causes(const Reading *reading, int is_for_python)
-{
-    PyObject *causes;
-    if (reading->causes != NULL)
-        return Py_NewRef(reading->causes);
-    if (is_for_python) {
-        causes = PyList_New(reading->cause != NULL);
-        if (causes != NULL && reading->cause != NULL)
-            PyList_SET_ITEM(causes, 0, Py_NewRef(reading->cause));
-        return causes;
-    }
-    return reading->cause == NULL ? PyTuple_New(0) : untracked(PyTuple_Pack(1, reading->cause));
-}
-
-/* The names, or a tuple of their fields where Python has to decide. */
+/* The names, or a tuple of their fields where rules have to decide. */
 static PyObject *
 all_found(const Reading *reading)
 {
-    static const int ORDER[USES] = {IDS, CAUSES, CONVERSATIONS, FOUND_BY, CALLED};
     PyObject *fields[USES], *result = NULL;
-    int is_for_python = is_open(reading), made = 0, i;
+    int made = 0, is_anything = 0, i;
     while (made < USES) {
-        fields[made] = ORDER[made] == CAUSES ? all_causes(reading, is_for_python)
-                                             : tuple_of(&reading->fields[ORDER[made]]);
+        if (made == CAUSES)
+            fields[made] = reading->causes == NULL ? PyTuple_New(0)
+                                                   : untracked(PyList_AsTuple(reading->causes));
+        else
+            fields[made] = tuple_of(&reading->fields[made]);
         if (fields[made] == NULL)
             break;
-        made++;
+        is_anything |= PyTuple_GET_SIZE(fields[made++]) > 0;
     }
-    if (made == USES && is_for_python)
+    if (made == USES && !is_anything)
+        result = Py_NewRef(reading->reader->no_names);
+    else if (made == USES && is_open(reading))
         result = PyTuple_Pack(USES, fields[0], fields[1], fields[2], fields[3], fields[4]);
     else if (made == USES)
         result = PyObject_Vectorcall(reading->reader->names, fields, USES, NULL);
     for (i = 0; i < made; i++)
         Py_DECREF(fields[i]);
-    return result;
-}
-
-static int
-says_anything(const Reading *reading)
-{
-    int use;
-    for (use = 0; use < USES; use++)
-        if (use != CAUSES && reading->fields[use].size > 0)
-            return 1;
-    return reading->cause != NULL;
-}
-
-/* What a message of these properties and this body says; None if that is left to Python. */
-static PyObject *
-names_of(Reading *reading)
-{
-    const Reader *reader = reading->reader;
-    PyObject *result = NULL;
-    Py_ssize_t i;
-    int use, can, failed = 0;
-    if (reader->by_content_type != Py_None && PyBytes_GET_SIZE(reading->body) > 0) {
-        int is_so = is_looked_into(reading);
-        if (is_so != 0)
-            return is_so < 0 ? NULL : Py_NewRef(Py_None);
-    }
-    can = reading->headers == NULL ? TO_DO
-                                   : find_matches(reading, reader->header_groups, reading->headers);
-    if (can == TO_DO)
-        can = find_matches(reading, reader->property_groups, reading->properties);
-    if (can != TO_DO)
-        return can == LEFT_TO_PYTHON ? Py_NewRef(Py_None) : NULL;
-    if (reading->match_count == 0)
-        return Py_NewRef(reader->no_names);
-    for (i = 0; !failed && i < reading->match_count; i++)
-        failed = note_match(reading, &reading->matches[i]) < 0;
-    if (!failed)
-        result = says_anything(reading) ? all_found(reading) : Py_NewRef(reader->no_names);
-    for (use = 0; use < USES; use++)
-        while (reading->fields[use].size > 0)
-            Py_DECREF(reading->fields[use].keys[--reading->fields[use].size]);
-    Py_XDECREF(reading->cause);
-    Py_XDECREF(reading->causes);
-    Py_XDECREF(reading->message);
     return result;
 }
 
@@ -599,19 +430,10 @@ headers_of(const Reader *reader, PyObject *properties)
                                                                                           : NULL;
 }
 
-/* Whether properties are those of an AMQP 1.0 value, whose body is to be made readable first. */
-static int
-is_amqp_1_0(const Reader *reader, PyObject *properties)
-{
-    PyObject *type = PyDict_GetItemWithError(properties, reader->words[TYPE]);
-    if (type == NULL)
-        return PyErr_Occurred() ? -1 : 0;
-    return PyUnicode_CheckExact(type) && PyUnicode_Compare(type, reader->amqp_1_0) == 0;
-}
-
-/* What a record of these properties says. */
+/* What a record of these properties and this body says. */
 static PyObject *
-read_record(const Reader *reader, PyObject *record, PyObject *properties, PyObject *rules)
+names_of(const Reader *reader, PyObject *record, PyObject *properties, PyObject *body,
+         PyObject *rules)
 {
     Reading reading;
     PyObject *result = NULL;
@@ -621,201 +443,115 @@ read_record(const Reader *reader, PyObject *record, PyObject *properties, PyObje
     reading.rules = rules;
     reading.properties = properties;
     reading.headers = headers_of(reader, properties);
-    reading.message = reading.cause = reading.causes = NULL;
-    reading.match_count = 0;
+    reading.body = body;
+    reading.message = reading.causes = NULL;
     for (use = 0; use < USES; use++)
         reading.fields[use].size = 0;
-    reading.body = PyErr_Occurred() ? NULL : PyObject_GetAttr(record, reader->words[BODY]);
-    if (reading.body != NULL)
-        result = PyBytes_CheckExact(reading.body) ? names_of(&reading) : Py_NewRef(Py_None);
-    Py_XDECREF(reading.body);
+    if (!PyErr_Occurred()
+        && (reading.headers == NULL
+            || note_table(&reading, reader->by_header, reading.headers) == 0)
+        && note_table(&reading, reader->by_property, properties) == 0)
+        result = all_found(&reading);
+    for (use = 0; use < USES; use++)
+        while (reading.fields[use].size > 0)
+            Py_DECREF(reading.fields[use].keys[--reading.fields[use].size]);
+    Py_XDECREF(reading.causes);
+    Py_XDECREF(reading.message);
     return result;
 }
 
 PyDoc_STRVAR(read_doc,
-             "read(record, rules): the names that a record says; a tuple of their fields, with the\n"
-             "causes as a list, where rules have to decide; None where Python has to read it.");
+             "read(record, rules): the names in a record's headers and properties; a tuple of their\n"
+             "fields where rules have to decide.");
 
 static PyObject *
 reader_read(Reader *reader, PyObject *const *args, Py_ssize_t count)
 {
-    PyObject *record, *properties, *result = NULL;
-    int is_of_1_0;
+    PyObject *properties, *body, *result = NULL;
     if (count != 2) {
         PyErr_SetString(PyExc_TypeError, "read takes a record and rules");
         return NULL;
     }
     properties = PyObject_GetAttr(args[0], reader->words[PROPERTIES]);
-    if (properties == NULL)
-        return NULL;
-    if (!PyDict_CheckExact(properties)) {
-        Py_DECREF(properties);
-        Py_RETURN_NONE;
-    }
-    is_of_1_0 = is_amqp_1_0(reader, properties);
-    if (is_of_1_0 == 0)
-        result = read_record(reader, args[0], properties, args[1]);
-    else if (is_of_1_0 > 0 && (record = PyObject_CallOneArg(reader->readable, args[0])) != NULL) {
-        result = read_record(reader, record, properties, args[1]);
-        Py_DECREF(record);
-    }
-    Py_DECREF(properties);
+    body = properties == NULL ? NULL : PyObject_GetAttr(args[0], reader->words[BODY]);
+    if (body != NULL && PyDict_CheckExact(properties) && PyBytes_CheckExact(body))
+        result = names_of(reader, args[0], properties, body, args[1]);
+    else if (body != NULL)
+        PyErr_SetString(PyExc_TypeError, "properties are a dict, and a body is bytes");
+    Py_XDECREF(properties);
+    Py_XDECREF(body);
     return result;
 }
 
 /* Making a reader */
 
+/* Whether all in a tuple are tuples of such parts; else with an error. */
 static int
-is_uses(PyObject *uses)
+are_all(PyObject *tuple, int (*is_one)(PyObject *))
 {
     Py_ssize_t i;
-    if (!PyTuple_Check(uses))
-        return 0;
-    for (i = 0; i < PyTuple_GET_SIZE(uses); i++) {
-        PyObject *pair = PyTuple_GET_ITEM(uses, i);
-        long use = PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2
-                           && PyLong_Check(PyTuple_GET_ITEM(pair, 0))
-                       ? PyLong_AsLong(PyTuple_GET_ITEM(pair, 0))
-                       : -1;
-        if (use < 0 || use >= USES) {
-            PyErr_Clear();
+    for (i = 0; i < PyTuple_GET_SIZE(tuple); i++) {
+        if (!PyTuple_Check(PART(tuple, i)))
+            PyErr_SetString(PyExc_TypeError, "a probe consists of tuples");
+        if (PyErr_Occurred() || !is_one(PART(tuple, i)))
             return 0;
-        }
     }
     return 1;
 }
 
 static int
+is_use(PyObject *use)
+{
+    PyObject *number;
+    int of;
+    if (!PyArg_ParseTuple(use, "iO", &of, &number))
+        return 0;
+    if (of < 0 || of >= USES)
+        PyErr_SetString(PyExc_TypeError, "there is no such use");
+    return !PyErr_Occurred();
+}
+
+static int
+is_place(PyObject *place)
+{
+    PyObject *is_header, *name;
+    return PyArg_ParseTuple(place, "O!U", &PyBool_Type, &is_header, &name);
+}
+
+static int
 is_condition(PyObject *condition)
 {
-    PyObject *places;
-    Py_ssize_t i;
-    if (!PyTuple_Check(condition) || PyTuple_GET_SIZE(condition) != 3
-        || !PyUnicode_Check(PyTuple_GET_ITEM(condition, 2)))
+    PyObject *places, *holds, *begins;
+    return PyArg_ParseTuple(condition, "O!O!U", &PyTuple_Type, &places, &PyBool_Type, &holds,
+                            &begins)
+           && are_all(places, is_place);
+}
+
+static int
+is_probe(PyObject *probe)
+{
+    PyObject *prefix, *conditions, *is_of_same_body, *call, *uses;
+    if (!PyArg_ParseTuple(probe, "OO!O!OO!", &prefix, &PyTuple_Type, &conditions, &PyBool_Type,
+                          &is_of_same_body, &call, &PyTuple_Type, &uses))
         return 0;
-    places = PyTuple_GET_ITEM(condition, 0);
-    for (i = 0; PyTuple_Check(places) && i < PyTuple_GET_SIZE(places); i++) {
-        PyObject *place = PyTuple_GET_ITEM(places, i);
-        if (!PyTuple_Check(place) || PyTuple_GET_SIZE(place) != 2)
-            return 0;
-    }
-    return PyTuple_Check(places);
+    if (prefix != Py_None && !PyBytes_Check(prefix))
+        PyErr_SetString(PyExc_TypeError, "a probe's digests begin with bytes");
+    return !PyErr_Occurred() && are_all(conditions, is_condition) && are_all(uses, is_use);
 }
 
-static int
-is_conditions(PyObject *conditions)
-{
-    Py_ssize_t i;
-    for (i = 0; PyTuple_Check(conditions) && i < PyTuple_GET_SIZE(conditions); i++)
-        if (!is_condition(PyTuple_GET_ITEM(conditions, i)))
-            return 0;
-    return PyTuple_Check(conditions);
-}
-
-/* Takes a probe's tuple apart, (prefix, conditions, same body, take, uses) or (probe, uses, whether
- * it is plain); returns how many uses it has, -1 if it is no probe. */
-static Py_ssize_t
-take_apart(PyObject *tuple, Probe *probe, Use *uses)
-{
-    Py_ssize_t size = PyTuple_Check(tuple) ? PyTuple_GET_SIZE(tuple) : 0, i;
-    PyObject *pairs = size == 5 ? PyTuple_GET_ITEM(tuple, 4) : size == 3 ? PyTuple_GET_ITEM(tuple, 1)
-                                                                         : NULL;
-    if (pairs == NULL || !is_uses(pairs))
-        return -1;
-    memset(probe, 0, sizeof *probe);
-    if (size == 3)
-        probe->other = PyTuple_GET_ITEM(tuple, 0);
-    else {
-        probe->prefix = PyTuple_GET_ITEM(tuple, 0);
-        probe->conditions = PyTuple_GET_ITEM(tuple, 1);
-        probe->is_of_same_body = PyTuple_GET_ITEM(tuple, 2) == Py_True;
-        if (PyTuple_GET_ITEM(tuple, 3) != Py_None)
-            probe->take = PyTuple_GET_ITEM(tuple, 3);
-        if (!PyBytes_Check(probe->prefix) || !is_conditions(probe->conditions))
-            return -1;
-    }
-    probe->uses = uses;
-    probe->use_count = PyTuple_GET_SIZE(pairs);
-    for (i = 0; uses != NULL && i < probe->use_count; i++) {
-        uses[i].use = (int)PyLong_AsLong(PyTuple_GET_ITEM(PyTuple_GET_ITEM(pairs, i), 0));
-        uses[i].number = PyTuple_GET_ITEM(PyTuple_GET_ITEM(pairs, i), 1);
-    }
-    return probe->use_count;
-}
-
-/* How many probes and uses there are in a table of tuples of probes; -1 with an error. */
-static int
-count_probes(PyObject *table, Py_ssize_t *probes, Py_ssize_t *uses)
-{
-    PyObject *name, *tuple;
-    Py_ssize_t at = 0, i;
-    Probe probe;
-    while (PyDict_Next(table, &at, &name, &tuple))
-        for (i = 0; i == 0 || i < PyTuple_GET_SIZE(tuple); i++) {
-            Py_ssize_t more = PyTuple_Check(tuple) && PyTuple_GET_SIZE(tuple) > 0
-                                  ? take_apart(PyTuple_GET_ITEM(tuple, i), &probe, NULL)
-                                  : -1;
-            if (more < 0) {
-                PyErr_SetString(PyExc_TypeError, "a probe is not what it should be");
-                return -1;
-            }
-            *probes += 1;
-            *uses += more;
-        }
-    return 0;
-}
-
-/* Where the next group, probe and use go. */
-typedef struct {
-    Group *group;
-    Probe *probe;
-    Use *use;
-} Room;
-
-/* Makes a group of each tuple of a table. Returns a table from the names to the groups' places. */
+/* A table from names to tuples of probes, which nobody else can change; NULL with an error. */
 static PyObject *
-take_groups(const Reader *reader, PyObject *table, Room *room)
+table_of(PyObject *given)
 {
-    PyObject *places = PyDict_New(), *name, *tuple;
-    Py_ssize_t at = 0, i;
-    while (places != NULL && PyDict_Next(table, &at, &name, &tuple)) {
-        PyObject *place = PyLong_FromSsize_t(room->group - reader->groups);
-        Group *group = room->group++;
-        if (place == NULL || PyDict_SetItem(places, name, place) < 0)
-            Py_CLEAR(places);
-        Py_XDECREF(place);
-        group->probes = room->probe;
-        group->count = PyTuple_GET_SIZE(tuple);
-        group->is_mixed = 0;
-        for (i = 0; i < group->count; i++) {
-            PyObject *parts = PyTuple_GET_ITEM(tuple, i);
-            group->is_mixed |= PyTuple_GET_SIZE(parts) == 3 && PyTuple_GET_ITEM(parts, 2) == Py_True;
-            room->use += take_apart(parts, room->probe++, room->use);
-        }
+    PyObject *table = PyDict_Copy(given), *name, *probes;
+    Py_ssize_t at = 0;
+    while (table != NULL && PyDict_Next(table, &at, &name, &probes)) {
+        if (!PyTuple_Check(probes))
+            PyErr_SetString(PyExc_TypeError, "probes are a tuple");
+        if (PyErr_Occurred() || !are_all(probes, is_probe))
+            Py_CLEAR(table);
     }
-    return places;
-}
-
-static int
-take_probes(Reader *reader)
-{
-    Py_ssize_t probes = 0, uses = 0;
-    Py_ssize_t groups = PyDict_GET_SIZE(reader->by_header) + PyDict_GET_SIZE(reader->by_property);
-    Room room;
-    if (count_probes(reader->by_header, &probes, &uses) < 0
-        || count_probes(reader->by_property, &probes, &uses) < 0)
-        return -1;
-    room.group = reader->groups = PyMem_Calloc(groups + 1, sizeof(Group));
-    room.probe = reader->probes = PyMem_Calloc(probes + 1, sizeof(Probe));
-    room.use = reader->uses = PyMem_Calloc(uses + 1, sizeof(Use));
-    if (reader->groups == NULL || reader->probes == NULL || reader->uses == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    reader->header_groups = take_groups(reader, reader->by_header, &room);
-    if (reader->header_groups != NULL)
-        reader->property_groups = take_groups(reader, reader->by_property, &room);
-    return reader->property_groups == NULL ? -1 : 0;
+    return table;
 }
 
 static int
@@ -829,19 +565,19 @@ spell_words(Reader *reader)
 }
 
 PyDoc_STRVAR(reader_doc,
-             "Reader(by_header, by_property, by_content_type, nothing, short, readable, amqp_1_0,\n"
-             "names, no_names, most_ids, most_keys): reads what messages say, as Rules.read does.\n"
-             "Probes are tuples, as app.tracker.links.probes makes them.");
+             "Reader(by_header, by_property, nothing, short, names, no_names, most_ids, most_keys):\n"
+             "reads what headers and properties say. Probes are tuples, as\n"
+             "app.tracker.links.probes makes them.");
 
 static PyObject *
 reader_new(PyTypeObject *type, PyObject *args, PyObject *unused)
 {
-    PyObject *headers, *properties, *types, *nothing, *readable, *amqp_1_0, *names, *no_names;
+    PyObject *headers, *properties, *nothing, *names, *no_names;
     Py_ssize_t short_text, most_ids, most_keys;
     Reader *reader;
-    if (!PyArg_ParseTuple(args, "O!O!OO!nOUOOnn", &PyDict_Type, &headers, &PyDict_Type, &properties,
-                          &types, &PyFrozenSet_Type, &nothing, &short_text, &readable, &amqp_1_0,
-                          &names, &no_names, &most_ids, &most_keys))
+    if (!PyArg_ParseTuple(args, "O!O!O!nOOnn", &PyDict_Type, &headers, &PyDict_Type, &properties,
+                          &PyFrozenSet_Type, &nothing, &short_text, &names, &no_names, &most_ids,
+                          &most_keys))
         return NULL;
     if (most_ids < 0 || most_ids > MOST_KEYS || most_keys < 0 || most_keys > MOST_KEYS) {
         PyErr_SetString(PyExc_ValueError, "there is no room for that many keys");
@@ -850,42 +586,16 @@ reader_new(PyTypeObject *type, PyObject *args, PyObject *unused)
     reader = (Reader *)type->tp_alloc(type, 0);
     if (reader == NULL)
         return NULL;
-    reader->by_content_type = Py_NewRef(types);
     reader->nothing = Py_NewRef(nothing);
-    reader->readable = Py_NewRef(readable);
-    reader->amqp_1_0 = Py_NewRef(amqp_1_0);
     reader->names = Py_NewRef(names);
     reader->no_names = Py_NewRef(no_names);
     reader->short_text = short_text;
     reader->most_ids = most_ids;
     reader->most_keys = most_keys;
-    reader->by_header = PyDict_Copy(headers); /* which nobody else can change */
-    reader->by_property = PyDict_Copy(properties);
-    if (reader->by_header == NULL || reader->by_property == NULL || spell_words(reader) < 0
-        || take_probes(reader) < 0)
+    if ((reader->by_header = table_of(headers)) == NULL
+        || (reader->by_property = table_of(properties)) == NULL || spell_words(reader) < 0)
         Py_CLEAR(reader);
     return (PyObject *)reader;
-}
-
-static int
-reader_traverse(Reader *reader, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE(reader));
-    Py_VISIT(reader->by_header);
-    Py_VISIT(reader->by_property);
-    Py_VISIT(reader->by_content_type);
-    Py_VISIT(reader->readable);
-    Py_VISIT(reader->names);
-    Py_VISIT(reader->no_names);
-    return 0;
-}
-
-/* Breaks circles. A reader in one is read with no more: the probes are there until it goes. */
-static int
-reader_clear(Reader *reader)
-{
-    Py_CLEAR(reader->by_content_type);
-    return 0;
 }
 
 static void
@@ -893,18 +603,9 @@ reader_dealloc(Reader *reader)
 {
     PyTypeObject *type = Py_TYPE(reader);
     int i;
-    PyObject_GC_UnTrack(reader);
-    PyMem_Free(reader->groups);
-    PyMem_Free(reader->probes);
-    PyMem_Free(reader->uses);
     Py_XDECREF(reader->by_header);
     Py_XDECREF(reader->by_property);
-    Py_XDECREF(reader->header_groups);
-    Py_XDECREF(reader->property_groups);
-    Py_XDECREF(reader->by_content_type);
     Py_XDECREF(reader->nothing);
-    Py_XDECREF(reader->readable);
-    Py_XDECREF(reader->amqp_1_0);
     Py_XDECREF(reader->names);
     Py_XDECREF(reader->no_names);
     for (i = 0; i < WORDS; i++)
@@ -922,13 +623,11 @@ static PyType_Slot reader_slots[] = {
     {Py_tp_doc, (void *)reader_doc},
     {Py_tp_new, reader_new},
     {Py_tp_methods, reader_methods},
-    {Py_tp_traverse, reader_traverse},
-    {Py_tp_clear, reader_clear},
     {Py_tp_dealloc, reader_dealloc},
     {0, NULL},
 };
 
 static PyType_Spec reader_spec = {
-    "app.tracker._digests.Reader", sizeof(Reader), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE, reader_slots,
+    "app.tracker._digests.Reader", sizeof(Reader), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    reader_slots,
 };

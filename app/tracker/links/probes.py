@@ -1,19 +1,18 @@
 """Places in a message whose values become keys, and what the keys are for.
 
-Written for speed: with the built-in rules a message of a usual framework gives some ten keys, and
-all of it is to take a few microseconds. So a header's or a property's value is read once for all
-probes that look at it, and a digest begins as a copy of one that has taken in the space's name,
-which takes half the time of a new one.
+With the built-in rules a message of a usual framework gives some ten keys, and all of it is to take
+a few microseconds. So what is of one header's or property's text is read by a compiled reader
+(`_keys.h`), which asks a `Probe` for everything else. A digest begins as a copy of one that has
+taken in the space's name, which takes half the time of a new one.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from app.tracker import _digests
@@ -31,7 +30,6 @@ from app.tracker.links.names import KEY_BYTES, NO_NAMES, Key, Names
 from app.tracker.links.rule import Condition, needs_bodies
 from app.tracker.links.takes import TAKES
 from app.tracker.records import Publish, Record
-from app.tracker.values import AMQP_1_0, readable
 from model.error_queues import ErrorProfile, forward_of
 
 MOST_KEYS = 64  # of one message, in each field of its names
@@ -41,7 +39,7 @@ MOST_IDS = 8  # by which one message can be named; each takes memory for as long
 _BODY_ENDS = 512  # bytes of a body's beginning and of its end that tell it from others
 
 # What a key is for; a cause has its rule's number with it.
-IDS, CONVERSATIONS, FOUND_BY, CAUSES, CALLED = range(5)
+IDS, CAUSES, CONVERSATIONS, FOUND_BY, CALLED = range(5)  # in the order of the fields of `Names`
 Use: TypeAlias = tuple[int, int]
 Take: TypeAlias = Callable[[str], str | None]
 
@@ -164,12 +162,6 @@ class Probe:
         self.uses: list[Use] = []
 
     @property
-    def is_plain(self) -> bool:
-        """Tell whether its keys are of nothing but one header's or property's whole value."""
-        (first, *more) = self.parts
-        return not more and _is_whole(first) and self.take is None and not self.body_begins
-
-    @property
     def looks_into_bodies(self) -> bool:
         """Tell whether it says anything of a message only with the whole body at hand."""
         begins = self.body_begins.decode()
@@ -193,16 +185,17 @@ class Probe:
 
     def keys(self, message: ProbedMessage) -> list[Key]:
         """The keys that a message gives that meets the conditions."""
-        if len(self.finders) > 1 or self.same_body:
-            return self._joint_keys(message)
+        of_body = framed(ends(message.record.body)) if self.same_body else b""
+        if len(self.finders) > 1:
+            return [self._digest(data + of_body) for data in self._joined(message)]
         found = self._values(0, message)
         if self.take is not None:
             taken = (self.take(value.decode("utf-8", "replace")) for value in found)
             found = [value.encode() for value in taken if value]
-        return [self._digest(value) for value in found]
+        return [self._digest(framed(value) + of_body if of_body else value) for value in found]
 
-    def _joint_keys(self, message: ProbedMessage) -> list[Key]:
-        """The keys of several places, each with one value; of an address for replies with all."""
+    def _joined(self, message: ProbedMessage) -> list[bytes]:
+        """Several places' values, of each one; of an address for replies all."""
         joint = [b""]
         for number in range(len(self.finders)):
             found = self._values(number, message)
@@ -211,9 +204,7 @@ class Probe:
                     message.refused[TOO_MANY] += 1
                 return []
             joint = [data + framed(value) for data in joint for value in found[:MOST_ADDRESSES]]
-        if self.same_body:
-            joint = [data + framed(ends(message.record.body)) for data in joint]
-        return [self._digest(data) for data in joint]
+        return joint
 
     def _digest(self, data: bytes) -> Key:
         digest = self.begin()
@@ -250,193 +241,132 @@ class FailureProbe(Probe):
         return [] if forward_of(message.properties, *path, record.body) is None else [FAILED]
 
 
-class Plain(NamedTuple):
-    """A probe of one whole value, ready to be used.
-
-    ``begin`` gives a digest to go on with; each header that is ``needed`` has to hold something.
-    """
-
-    begin: Callable[[], blake2b]
-    needed: tuple[str, ...]
-    where: tuple[Condition, ...]  # and further conditions
-    same_body: bool
-    uses: tuple[Use, ...]
-
-
-class Group:
-    """The probes that one header or property triggers."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.plain: list[Plain] = []
-        self.others: list[Probe] = []
-        # All of them, the others first, as the compiled reader takes them.
-        self._compiled: tuple[list[Compiled], list[Compiled]] = ([], [])
-
-    @property
-    def compiled(self) -> tuple[Compiled, ...]:
-        """Its probes for the compiled reader."""
-        return tuple(itertools.chain.from_iterable(self._compiled))
-
-    def add(self, probe: Probe, uses: tuple[Use, ...]) -> None:
-        """Add a probe for some of its uses."""
-        if not probe.is_plain:
-            self.others.append(probe)
-            self._compiled[0].append(_prepared(probe, tuple(probe.uses)))
-            return
-        self._compiled[1].append(_prepared(probe, uses))
-        simple = [each for each in probe.where if _asks_for_one_header(each)]
-        self.plain.append(
-            Plain(
-                probe.begin,
-                tuple(each.of[0].tokens[0] for each in simple),
-                tuple(each for each in probe.where if each not in simple),
-                probe.same_body,
-                uses,
-            )
-        )
-
-    def add_elsewhere(self, probe: Probe) -> None:
-        """Add a probe that looks elsewhere if this header is there."""
-        self.others.append(probe)
-        self._compiled[0].append((probe, tuple(probe.uses), False))
-
-
 # A condition: places, each with whether it is a header; whether it holds; how what it is about
 # begins. And a probe: the beginning of its digests, its conditions, whether the body counts, what
-# takes the id out of a text, its uses; or one that is none of that, with its uses and whether it is
-# plain, so that its values are read together with those of others.
+# takes the id out of a text, its uses; or, without such a beginning, what gives its keys of a
+# `ProbedMessage` in place of what takes.
 _Condition: TypeAlias = tuple[tuple[tuple[bool, str], ...], bool, str]
-Compiled: TypeAlias = (
-    tuple[bytes, tuple[_Condition, ...], bool, Take | None, tuple[Use, ...]]
-    | tuple[Probe, tuple[Use, ...], bool]
-)
+Compiled: TypeAlias = tuple[
+    bytes | None,
+    tuple[_Condition, ...],
+    bool,
+    Take | Callable[[ProbedMessage], list[Key]] | None,
+    tuple[Use, ...],
+]
+_Trigger: TypeAlias = tuple[Source, str]
 
 
-def _prepared(probe: Probe, uses: tuple[Use, ...]) -> Compiled:
-    """A probe as the compiled reader takes it."""
+def _compiled(probe: Probe, uses: tuple[Use, ...], trigger: _Trigger) -> Compiled:
+    """A probe as the compiled reader takes it for what triggers it."""
     (first, *more) = probe.parts
-    is_simple = not (more or probe.body_begins or (probe.take and probe.same_body))
-    if not is_simple or not _is_whole(first):
-        return probe, uses, probe.is_plain
-    conditions: list[_Condition] = []
-    for each in probe.where:
-        if not all(_is_whole(place) for place in each.of):
-            return probe, uses, probe.is_plain
-        places = tuple((place.source is Source.header, place.tokens[0]) for place in each.of)
-        conditions.append((places, each.holds, each.begins))
-    return probe.prefix, tuple(conditions), probe.same_body, probe.take, uses
+    is_elsewhere = (first.source, first.tokens[0]) != trigger
+    places = [first, *(place for each in probe.where for place in each.of)]
+    if is_elsewhere or more or probe.body_begins or not all(map(_is_whole, places)):
+        return None, (), False, probe.spoken, uses
+    conditions = tuple(
+        (
+            tuple((place.source is Source.header, place.tokens[0]) for place in each.of),
+            each.holds,
+            each.begins,
+        )
+        for each in probe.where
+    )
+    return probe.prefix, conditions, probe.same_body, probe.take, uses
 
 
 def _is_whole(place: Expression) -> bool:
     """Tell whether a place is the whole of a header or of a property."""
-    return len(place.tokens) == 1 and (
-        place.source is Source.header
-        or (place.source is Source.property and place.tokens[0] not in ENVELOPE)
-    )
+    return len(place.tokens) == 1 and _is_named(place)
 
 
-def _asks_for_one_header(condition: Condition) -> bool:
-    place = condition.of[0]
-    return (
-        condition.holds
-        and not condition.begins
-        and len(condition.of) == 1
-        and place.source is Source.header
-        and _is_whole(place)
-    )
+def _is_named(place: Expression) -> bool:
+    """Tell whether a place is in a header or a property, by whose name it is found."""
+    if place.source is Source.property:
+        return place.tokens[0] not in ENVELOPE
+    return place.source is Source.header
 
 
-# What a message says, as the compiled reader has it: its names; their fields, the causes as a list,
-# where rules have to decide; None where the message is to be read in Python.
+def triggers_of(probe: Probe) -> Sequence[_Trigger]:
+    """What triggers a probe, whichever is there: the rarest, a header that it looks at or needs.
+
+    Else a property, or the body, which has no name.
+    """
+    looked_at = [(part.source, part.tokens[0]) for part in probe.parts if _is_named(part)]
+    headers = [each for each in looked_at if each[0] is Source.header]
+    if not headers and probe.needed:
+        return [(Source.header, name) for name in sorted(probe.needed[0])]
+    return (headers or looked_at)[:1]
+
+
+# What a message says: its names' fields, where rules have to decide.
 Fields: TypeAlias = tuple[
     tuple[Key, ...],
-    list[tuple[int, Key]],
+    tuple[tuple[int, Key], ...],
     tuple[Key, ...],
     tuple[Key, ...],
     tuple[Key, ...],
 ]
-Read: TypeAlias = Callable[[Record, Any], Names | Fields | None]
+OfBody: TypeAlias = tuple[Probe, tuple[Use, ...]]
 
 
 class Triggers:
-    """The probes of publishes, or of deliveries, by what triggers them."""
+    """The probes of publishes, or of deliveries, by what triggers them.
+
+    ``read`` gives what headers and properties say, ``of_content_type`` the beginnings of the bodies
+    that are looked into, and the probes of these.
+    """
 
     def __init__(self, probes: Iterable[Probe], *, causes: bool) -> None:
         """Take the probes; without ``causes`` only those with another use."""
-        self.by_header: dict[str, Group] = {}
-        self.by_property: dict[str, Group] = {}
-        self.of_bodies: list[Probe] = []
-        self.by_content_type = _ByContentType(self)
+        named: dict[Source, defaultdict[str, list[Compiled]]] = {
+            Source.header: defaultdict(list),
+            Source.property: defaultdict(list),
+        }
+        self.of_bodies: list[OfBody] = []
         for probe in probes:
             uses = tuple(use for use in probe.uses if causes or use[0] != CAUSES)
-            if uses:
-                self._add(probe, uses)
-        self.read = self._compile()
-
-    def _compile(self) -> Read:
-        """The compiled reader of messages."""
-        reader = _digests.Reader(
-            {name: each.compiled for name, each in self.by_header.items()},
-            {name: each.compiled for name, each in self.by_property.items()},
-            self.by_content_type if self.of_bodies else None,
+            triggers = triggers_of(probe) if uses else ()
+            for trigger in triggers:
+                source, name = trigger
+                named[source][name].append(_compiled(probe, uses, trigger))
+            if uses and not triggers:
+                self.of_bodies.append((probe, uses))
+        self.by_header, self.by_property = (
+            {name: tuple(each) for name, each in groups.items()} for groups in named.values()
+        )
+        self.of_content_type = lru_cache(maxsize=_REMEMBERED)(self._of_content_type)
+        self.read: Callable[[Record, Any], Names | Fields] = _digests.Reader(
+            self.by_header,
+            self.by_property,
             NOTHING,
             SHORT,
-            readable,
-            AMQP_1_0,
             Names,
             NO_NAMES,
             MOST_IDS,
             MOST_KEYS,
-        )
-        return reader.read
+        ).read
 
-    def _add(self, probe: Probe, uses: tuple[Use, ...]) -> None:
-        """Have a probe triggered by what is rarest: a header that it needs or looks at.
+    def of_body(self, record: Record) -> Sequence[OfBody]:
+        """The probes that look into a record's body."""
+        content_type = record.properties.get("content_type")
+        if type(content_type) is not str:  # a forged trace message's may be anything
+            content_type = None
+        begins, probes = self.of_content_type(content_type)
+        return probes if record.body.startswith(begins) else ()
 
-        Else by a property, and by the body at last.
-        """
-        if probe.needed and not any(part.source is Source.header for part in probe.parts):
-            for name in sorted(probe.needed[0]):
-                if name not in self.by_header:
-                    self.by_header[name] = Group(name)
-                self.by_header[name].add_elsewhere(probe)
-            return
-        for source, groups in (
-            (Source.header, self.by_header),
-            (Source.property, self.by_property),
-        ):
-            for part in probe.parts:
-                name = part.tokens[0]
-                if part.source is source and (source is Source.header or name not in ENVELOPE):
-                    if name not in groups:
-                        groups[name] = Group(name)
-                    groups[name].add(probe, uses)
-                    return
-        self.of_bodies.append(probe)
-
-
-class _ByContentType(dict[Any, tuple[tuple[bytes, ...], list[Probe]]]):
-    """The beginnings of bodies that are looked into, and by which probes, for each content type."""
-
-    def __init__(self, triggers: Triggers) -> None:
-        super().__init__()
-        self._triggers = triggers
-
-    def __missing__(self, content_type: Any) -> tuple[tuple[bytes, ...], list[Probe]]:
-        if len(self) >= _REMEMBERED:
-            self.clear()
+    def _of_content_type(
+        self, content_type: str | None
+    ) -> tuple[tuple[bytes, ...], Sequence[OfBody]]:
         probes = [
-            probe
-            for probe in self._triggers.of_bodies
+            each
+            for each in self.of_bodies
             if all(
                 condition.is_met(lambda _: content_type)
-                for condition in probe.where
+                for condition in each[0].where
                 if condition.is_of_content_type
             )
         ]
-        found = self[content_type] = tuple({p.body_begins: None for p in probes}), probes
-        return found
+        return tuple({probe.body_begins: None for probe, _ in probes}), probes
 
 
 _REMEMBERED = 1_000

@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from app.tracker.links.bodies import MARKED, decoded
 from app.tracker.links.expressions import Expression, Source, values
-from app.tracker.links.names import NO_NAMES, Key, Names
+from app.tracker.links.names import Key, Names
 from app.tracker.links.probes import (
     CALLED,
     CAUSES,
@@ -28,13 +28,10 @@ from app.tracker.links.probes import (
     MOST_KEYS,
     FailureProbe,
     Fields,
-    Group,
-    Plain,
+    OfBody,
     Probe,
     ProbedMessage,
     Triggers,
-    ends,
-    framed,
     hasher,
 )
 from app.tracker.links.rule import Condition, Rule, RuleError
@@ -55,6 +52,8 @@ MESSAGE_ID = "message_id"
 _FIELDS = (MESSAGE_ID, "correlation_id", CONVERSATION)
 HEADER = "header."
 _NO_HEADERS: dict[str, Any] = {}
+# How bodies begin that may be encoded; AMQP 1.0's sections begin with 0.
+_ENCODED = MARKED | {0}
 
 
 def search_key(field: str, value: str) -> Key:
@@ -69,37 +68,6 @@ def search_key(field: str, value: str) -> Key:
     digest = hasher(field, 1)
     digest.update(value.encode("utf-8", "surrogatepass"))
     return digest.digest()
-
-
-def _put(probe: Probe, message: ProbedMessage, found: tuple[list[tuple[int, Key]], ...]) -> None:
-    for key in probe.keys(message):
-        for use, number in probe.uses:
-            found[use].append((number, key))
-
-
-def _put_plain(
-    probes: Sequence[Plain],
-    texts: Sequence[bytes],
-    message: ProbedMessage,
-    found: tuple[list[tuple[int, Key]], ...],
-) -> None:
-    headers = message.headers
-    for begin, needed, where, same_body, uses in probes:
-        for name in needed:
-            if not headers.get(name):
-                break
-        else:
-            if where and not all(condition.is_met(message.find) for condition in where):
-                continue
-            for text in texts:
-                digest = begin()
-                if same_body:
-                    digest.update(framed(text) + framed(ends(message.record.body)))
-                else:
-                    digest.update(text)
-                key = digest.digest()
-                for use, number in uses:
-                    found[use].append((number, key))
 
 
 class Rules:
@@ -166,13 +134,16 @@ class Rules:
         The body is read as it is stored: that of an AMQP 1.0 value as its text.
         """
         triggers = self._of_publishes if type(record) is Publish else self._of_deliveries
-        body = record.body
-        if body and (body[0] in MARKED or "content_encoding" in record.properties):
-            record = self._plain(record, triggers)
+        of_body: Sequence[OfBody] = ()
+        if body := record.body:
+            if body[0] in _ENCODED or "content_encoding" in record.properties:
+                record = readable(self._plain(record, triggers))
+            if triggers.of_bodies:
+                of_body = triggers.of_body(record)
         found = triggers.read(record, self)
-        if isinstance(found, tuple):
-            return self._decided(found)
-        return self._read(triggers, readable(record)) if found is None else found
+        if of_body:
+            return self._decided(self._with_body(found, of_body, record))
+        return self._decided(found) if isinstance(found, tuple) else found
 
     def _plain(self, record: Record, triggers: Triggers) -> Record:
         """A record whose body is plain text, if bodies are looked into."""
@@ -181,32 +152,6 @@ class Rules:
         encoding = record.properties.get("content_encoding")
         body = decoded(record.body, encoding, self.refused)
         return record if body == record.body else replace(record, body=body)
-
-    def _read(self, triggers: Triggers, record: Record) -> Names:
-        """The names in a message that the compiled reader leaves: with a body, or odd values."""
-        message = self.look_into(record)
-        properties, headers = message.properties, message.headers
-        of_bodies: Sequence[Probe] = ()
-        if triggers.of_bodies and record.body:
-            content_type = properties.get("content_type")
-            if type(content_type) is not str:  # a forged trace message's may be anything
-                content_type = None
-            begins, probes = triggers.by_content_type[content_type]
-            if begins and record.body.startswith(begins):
-                of_bodies = probes
-        groups = None
-        if not triggers.by_header.keys().isdisjoint(headers):
-            by_header = triggers.by_header
-            groups = [(by_header[name], headers[name]) for name in headers if name in by_header]
-        by_property = triggers.by_property
-        if not by_property.keys().isdisjoint(properties):
-            groups = groups or []
-            groups += [
-                (by_property[name], properties[name]) for name in properties if name in by_property
-            ]
-        elif not groups and not of_bodies:
-            return NO_NAMES
-        return self._names(groups or (), of_bodies, message)
 
     def look_into(self, record: Record) -> ProbedMessage:
         """A message whose places are looked at; tables that are none have nothing in them."""
@@ -219,8 +164,23 @@ class Rules:
         """The values of a header or a property, for the compiled reader."""
         return values(raw, self.refused)
 
+    def _with_body(
+        self, found: Names | Fields, of_body: Sequence[OfBody], record: Record
+    ) -> Fields:
+        """What was found in a message, and in its body."""
+        said: tuple[Any, ...] = astuple(found) if isinstance(found, Names) else found
+        fields: list[list[Any]] = [*map(list, said)]
+        message = self.look_into(record)
+        for probe, uses in of_body:
+            for key in probe.spoken(message):
+                for use, number in uses:
+                    fields[use].append((number, key) if use == CAUSES else key)
+        causes = fields[CAUSES]
+        ids, _, conversations, found_by, called = (tuple(dict.fromkeys(each)) for each in fields)
+        return ids, tuple(causes), conversations, found_by, called
+
     def _decided(self, found: Fields) -> Names:
-        """The names of what the compiled reader has found."""
+        """The names among what was found: not too many, and only causes that may be meant."""
         ids, causes, conversations, found_by, called = found
         if len(ids) > MOST_IDS:
             ids = self._refused()
@@ -232,49 +192,13 @@ class Rules:
             called if len(called) <= MOST_KEYS else self._refused(),
         )
 
-    def _names(
-        self,
-        groups: Sequence[tuple[Group, Any]],
-        of_bodies: Sequence[Probe],
-        message: ProbedMessage,
-    ) -> Names:
-        found: tuple[list[tuple[int, Key]], ...] = ([], [], [], [], [])
-        for group, raw in groups:
-            if raw is None:
-                continue
-            for probe in group.others:
-                if probe.may_speak(message):
-                    _put(probe, message, found)
-            if group.plain:
-                texts = values(raw, self.refused)
-                if texts:
-                    _put_plain(group.plain, texts, message, found)
-        for probe in of_bodies:
-            if probe.may_speak(message):
-                _put(probe, message, found)
-        ids = self._unique(found[IDS], MOST_IDS)
-        named = found[CAUSES]
-        return Names(
-            ids,
-            self._meant(named, ids) if named and type(message.record) is Publish else (),
-            self._unique(found[CONVERSATIONS]),
-            self._unique(found[FOUND_BY]),
-            self._unique(found[CALLED]),
-        )
-
-    def _unique(self, found: list[tuple[int, Key]], most: int = MOST_KEYS) -> tuple[Key, ...]:
-        if len(found) < 2:
-            return (found[0][1],) if found else ()
-        keys = tuple(dict.fromkeys([key for _, key in found]))
-        return keys if len(keys) <= most else self._refused()
-
     def _refused(self) -> tuple[Key, ...]:
         """No keys, where there are more than a message may have."""
         self.refused[TOO_MANY_KEYS] += 1
         return ()
 
     def _meant(
-        self, found: list[tuple[int, Key]], ids: tuple[Key, ...]
+        self, found: tuple[tuple[int, Key], ...], ids: tuple[Key, ...]
     ) -> tuple[tuple[int, Key], ...]:
         """The causes without what a message cannot mean, each under the first rule that says so.
 
@@ -285,7 +209,7 @@ class Rules:
         if len(found) == 1:  # nearly always
             [(number, key)] = found
             if key not in ids or rules[number].kind is LinkKind.forward:
-                return tuple(found)
+                return found
         named: dict[Key, int] = {}
         is_forward = False
         for number, key in sorted(found):
