@@ -64,7 +64,8 @@ class Acquaintance:
         self._introductions = introductions
         self._stream = stream
         self._clock = clock
-        self._processed = 0  # trace messages that were handed out before the present ones
+        self._processed = 0  # trace messages that are stamped
+        self._taken = 0  # those, and the present ones
         now = self._now()
         self._horizon = now if stream.queue_is_new else min(recorded_at, now)
         self._measuring: asyncio.Task[_Measure | None] | None = None
@@ -82,6 +83,7 @@ class Acquaintance:
         store is away.
         """
         now = self._now()
+        self._processed, self._taken = self._taken, self._taken + len(messages)
         if not messages:
             # That none came says nothing of the queue: a slow broker pauses too.
             if self._stream.remark is None and not held_back:
@@ -94,7 +96,6 @@ class Acquaintance:
         if not held_back:
             self._end()
         await self._introduce(messages)
-        self._processed += len(messages)
 
     async def close(self) -> None:
         """Ask nothing more."""
@@ -120,8 +121,9 @@ class Acquaintance:
             ready = await self._stream.ready_messages()
         except OutageError:  # the consumer reports it
             return None
-        # What was sent to us meanwhile is not ready any more, and is in the buffer or processed.
-        return _Measure(at, self._processed + self._stream.buffered + ready)
+        # What was sent to us meanwhile is not ready any more, and is in the buffer or taken: also
+        # while the store is asked who is behind it, which may take longer than the queue's answer.
+        return _Measure(at, self._taken + self._stream.buffered + ready)
 
     async def _hear(self, now: int) -> None:
         """Ask which connections closed, and look at those on which somebody else may act."""

@@ -42,6 +42,8 @@ class World:
         self.buffered = self.ready = 0
         self.answers = asyncio.Event()
         self.answers.set()
+        self.store = asyncio.Event()
+        self.store.set()
         self.now = 1_000 * SECOND
         self.tracker = Tracker(policy, Bounds())
         self.begin()
@@ -106,6 +108,7 @@ class World:
 
     async def closed_since(self, vhost: str, since: int) -> Sequence[BrokerConnection]:
         assert vhost == "/"
+        await self.store.wait()
         return [one for one in self.opened if (one.closed_at or -1) >= since]
 
     async def owners(self, names: Collection[str], since: int) -> Sequence[BrokerConnection]:
@@ -291,6 +294,24 @@ async def test_what_was_sent_meanwhile_counts_as_queued() -> None:
     world.answers.set()
     for _ in range(3):
         assert await world.act(A_PORT) == [1]
+
+
+async def test_what_is_in_hand_while_the_store_is_slow_counts_as_taken() -> None:
+    """Else what is still buffered, and was traced before the connection closed, is another's."""
+    world = World(Policy.channel)
+    world.open(A_PORT, "orders")
+    (first,) = await world.act(A_PORT)
+    world.close(A_PORT)
+    world.now += 10 * SECOND
+    world.buffered = 1
+    world.store.clear()
+    acting = asyncio.create_task(world.act(A_PORT))
+    for _ in range(5):  # the queue answers meanwhile
+        await asyncio.sleep(0)
+    world.store.set()
+    (second,) = await acting
+    world.buffered = 0
+    assert [first, second, *await world.act(A_PORT)] == [first] * 3
 
 
 @pytest.mark.parametrize("policy", [Policy.host, Policy.user])
