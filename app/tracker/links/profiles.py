@@ -6,6 +6,8 @@ Read in the libraries' sources. A rule is here only if what it says is so wherev
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from app.tracker.links.rule import Rule
@@ -35,19 +37,41 @@ def _property(name: str) -> str:
     return "$message.property#/" + name
 
 
-_CONTENT_TYPE = _property("content_type")
+_CONTENT_TYPE, _MESSAGE_ID = _property("content_type"), _property(MESSAGE_ID)
 _CELERY = {"has": _header("task")}
 _MASSTRANSIT = {"has": _CONTENT_TYPE, "begins": "application/vnd.masstransit+json"}
 _CLOUDEVENTS = {"has": _CONTENT_TYPE, "begins": "application/cloudevents+json"}
+_CALLS = _header("nameko.call_id_stack")
+_NO_TYPE = [{"lacks": _CONTENT_TYPE}]
 # Its JSON encoder writes the fields in this order.
-_DRAMATIQ = {"body_begins": '{"queue_name":', "where": [{"lacks": _CONTENT_TYPE}]}
-_DRAMATIQ_ON_BOTH_SIDES = {**_DRAMATIQ, "parent_where": _DRAMATIQ["where"]}
+_DRAMATIQ: dict[str, Any] = {
+    "body_begins": '{"queue_name":',
+    "where": _NO_TYPE,
+    "parent_where": _NO_TYPE,
+    "sure": False,
+}
+_OF_MOLECULER = [*_NO_TYPE, {"has": _body("ver")}, {"has": _body("sender")}]
+_CALLED = [_body("action"), _body("event")]
 # It writes the fields in this order, and its own behind them.
 _MOLECULER: dict[str, Any] = {
     "body_begins": '{"id":"',
-    "where": [{"lacks": _CONTENT_TYPE}, {"has": _body("ver")}, {"has": _body("sender")}],
+    "parent_where": [*_OF_MOLECULER, {"has": _CALLED}],
+    "space": "moleculer",
+    "sure": False,
 }
-_MOLECULER_CALL = [*_MOLECULER["where"], {"has": [_body("action"), _body("event")]}]
+_ONCE_MORE: dict[str, Any] = {"space": "forward", "same_body": True}
+
+
+def _rule(kind: str, name: str, child: Any, parent: Any, **more: Any) -> dict[str, Any]:
+    return {"name": name, "kind": kind, "child": child, "parent": parent, **more}
+
+
+_parent, _reply, _forward = (partial(_rule, kind) for kind in ("parent", "reply", "forward"))
+
+
+def _again(name: str, place: str, **more: Any) -> dict[str, Any]:
+    """The rule of what is published again with the same value."""
+    return _forward(name, place, place, **more)
 
 
 def _conversation(name: str, child: str, **more: Any) -> dict[str, Any]:
@@ -60,125 +84,97 @@ def _trace(name: str, child: str, take: str) -> dict[str, Any]:
 
 def _cloudevents(name: str, place: Any, where: list[dict[str, str]]) -> list[dict[str, Any]]:
     """The correlation and tracing extensions, in headers of one kind or in the JSON envelope."""
+    both = {"where": where, "parent_where": where}
     return [
-        {
-            "name": f"{name}-causation",
-            "kind": "parent",
-            "child": place("causationid"),
-            "parent": place("id"),
-            "space": "cloudevents",
-            "where": where,
-            "parent_where": where,
-        },
+        _parent(
+            f"{name}-causation", place("causationid"), place("id"), space="cloudevents", **both
+        ),
         _conversation(f"{name}-correlation", place("correlationid"), where=where),
         _conversation(f"{name}-trace", place("traceparent"), where=where, take="traceparent"),
     ]
 
 
+def _celery(
+    kind: Callable[..., dict[str, Any]], name: str, child: str, *where: dict[str, str], **more: Any
+) -> dict[str, Any]:
+    both = {"where": [_CELERY, *where], "parent_where": [_CELERY]}
+    return kind(name, child, _header("id"), space="celery", **both, **more)
+
+
+def _initiator(name: str, parent: str, where: list[dict[str, str]]) -> dict[str, Any]:
+    return _parent(
+        name,
+        _body("initiatorId"),
+        _body(parent),
+        space="masstransit-initiator",
+        where=[_MASSTRANSIT],
+        parent_where=[_MASSTRANSIT, *where],
+        alone=True,
+    )
+
+
 def _causation(header: str) -> dict[str, Any]:
     # MassTransit copies headers like this one from the message that it handles to those that it
     # publishes, and then the header names the grandparent.
-    return {
-        "name": header,
-        "kind": "parent",
-        "child": _header(header),
-        "parent": _property(MESSAGE_ID),
-        "space": MESSAGE_ID,
-        "where": [{"lacks": _CONTENT_TYPE, "begins": "application/vnd.masstransit"}],
-    }
+    where = [{"lacks": _CONTENT_TYPE, "begins": "application/vnd.masstransit"}]
+    return _parent(header, _header(header), _MESSAGE_ID, space=MESSAGE_ID, where=where)
+
+
+def _reply_by(name: str, parent: str) -> dict[str, Any]:
+    child = [_property("routing_key"), _property("correlation_id")]
+    return _reply(name, child, [_property("reply_to"), parent], space="reply", sure=False)
 
 
 _PROFILES: dict[str, list[dict[str, Any]]] = {
     "Celery": [
-        {
-            "name": "celery-parent",
-            "kind": "parent",
-            "child": _header("parent_id"),
-            "parent": _header("id"),
-            "space": "celery",
-            "where": [_CELERY],
-            "parent_where": [_CELERY],
-        },
-        {
-            # A retry is published under the id and with the parent of the first attempt.
-            "name": "celery-retry",
-            "kind": "forward",
-            "child": _header("id"),
-            "parent": _header("id"),
-            "space": "celery",
-            "where": [_CELERY, {"has": _header("retries")}],
-            "parent_where": [_CELERY],
-        },
-        {
-            # A task that is replaced gives the other one its id, which so names itself.
-            "name": "celery-replaced",
-            "kind": "forward",
-            "child": _header("id"),
-            "parent": _header("id"),
-            "space": "celery",
-            "where": [_CELERY, {"has": _header("replaced_task_nesting")}],
-            "parent_where": [_CELERY],
-            "sure": False,
-        },
+        _celery(_parent, "celery-parent", _header("parent_id")),
+        # A retry is published under the id and with the parent of the first attempt.
+        _celery(_forward, "celery-retry", _header("id"), {"has": _header("retries")}),
+        # A task that is replaced gives the other one its id, which so names itself.
+        _celery(
+            _forward,
+            "celery-replaced",
+            _header("id"),
+            {"has": _header("replaced_task_nesting")},
+            sure=False,
+        ),
         _conversation("celery-root", _header("root_id"), where=[_CELERY]),
     ],
     "NServiceBus": [
-        {
-            # Both are the property `message_id` as well, of whichever message was handled.
-            "name": "nservicebus-related-to",
-            "kind": "parent",
-            "child": _header("NServiceBus.RelatedTo"),
-            "parent": _header("NServiceBus.MessageId"),
-            "space": MESSAGE_ID,
-        },
+        # Both are the property `message_id` as well, of whichever message was handled.
+        _parent(
+            "nservicebus-related-to",
+            _header("NServiceBus.RelatedTo"),
+            _header("NServiceBus.MessageId"),
+            space=MESSAGE_ID,
+        ),
         _conversation("nservicebus-conversation", _header("NServiceBus.ConversationId")),
     ],
     "MassTransit": [
-        {
-            # The initiator is the *correlation id* of the message that was handled, or else its
-            # request id; messages of one saga share a correlation id.
-            "name": "masstransit-initiator",
-            "kind": "parent",
-            "child": _body("initiatorId"),
-            "parent": _body("correlationId"),
-            "space": "masstransit-initiator",
-            "where": [_MASSTRANSIT],
-            "parent_where": [_MASSTRANSIT],
-            "alone": True,
-        },
-        {
-            "name": "masstransit-initiator-request",
-            "kind": "parent",
-            "child": _body("initiatorId"),
-            "parent": _body("requestId"),
-            "space": "masstransit-initiator",
-            "where": [_MASSTRANSIT],
-            "parent_where": [
-                _MASSTRANSIT,
-                {"has": _body("responseAddress")},
-                {"lacks": _body("correlationId")},
-            ],
-            "alone": True,
-        },
-        {
-            "name": "masstransit-reply",
-            "kind": "reply",
-            "child": _body("requestId"),
-            "parent": _body("requestId"),
-            "where": [_MASSTRANSIT, {"lacks": _body("responseAddress")}],
-            "parent_where": [_MASSTRANSIT, {"has": _body("responseAddress")}],
-        },
-        {
-            "name": "masstransit-redelivery",
-            "kind": "forward",
-            "child": _body("messageId"),
-            "parent": _body("messageId"),
-            "where": [
+        # The initiator is the *correlation id* of the message that was handled, or else its
+        # request id; messages of one saga share a correlation id.
+        _initiator("masstransit-initiator", "correlationId", []),
+        _initiator(
+            "masstransit-initiator-request",
+            "requestId",
+            [{"has": _body("responseAddress")}, {"lacks": _body("correlationId")}],
+        ),
+        _reply(
+            "masstransit-reply",
+            _body("requestId"),
+            _body("requestId"),
+            where=[_MASSTRANSIT, {"lacks": _body("responseAddress")}],
+            parent_where=[_MASSTRANSIT, {"has": _body("responseAddress")}],
+        ),
+        _again(
+            "masstransit-redelivery",
+            _body("messageId"),
+            where=[
                 _MASSTRANSIT,
                 {"has": [_header("MT-Redelivery-Count"), _body("headers/MT-Redelivery-Count")]},
             ],
-            "parent_where": [_MASSTRANSIT],
-        },
+            parent_where=[_MASSTRANSIT],
+        ),
         _conversation("masstransit-conversation", _body("conversationId"), where=[_MASSTRANSIT]),
         _conversation("masstransit-conversation-header", _header("ConversationId")),
     ],
@@ -195,144 +191,75 @@ _PROFILES: dict[str, list[dict[str, Any]]] = {
         *_cloudevents("cloudevents-json", _body, [_CLOUDEVENTS]),
     ],
     "Nameko": [
-        {
-            # Each call writes its id behind those of the calls that led to it. A call may publish
-            # several messages, and a stand-alone proxy is one call for as long as it lives.
-            "name": "nameko-call",
-            "kind": "parent",
-            "child": _header("nameko.call_id_stack") + "/-2",
-            "parent": _header("nameko.call_id_stack") + "/-1",
-            "alone": True,
-        },
+        # Each call writes its id behind those of the calls that led to it. A call may publish
+        # several messages, and a stand-alone proxy is one call for as long as it lives.
+        _parent("nameko-call", f"{_CALLS}/-2", f"{_CALLS}/-1", alone=True),
     ],
     "Dramatiq": [
-        {
-            # A message of a pipeline holds the whole of the next one.
-            "name": "dramatiq-pipeline",
-            "kind": "parent",
-            "child": _body("message_id"),
-            "parent": _body("options/pipe_target/message_id"),
-            "sure": False,
-            **_DRAMATIQ_ON_BOTH_SIDES,
-        },
-        {
-            # Retried, or brought back from the queue of delayed messages.
-            "name": "dramatiq-again",
-            "kind": "forward",
-            "child": _body("message_id"),
-            "parent": _body("message_id"),
-            "sure": False,
-            **_DRAMATIQ_ON_BOTH_SIDES,
-        },
+        # A message of a pipeline holds the whole of the next one.
+        _parent(
+            "dramatiq-pipeline",
+            _body("message_id"),
+            _body("options/pipe_target/message_id"),
+            **_DRAMATIQ,
+        ),
+        # Retried, or brought back from the queue of delayed messages.
+        _again("dramatiq-again", _body("message_id"), **_DRAMATIQ),
     ],
     "Moleculer": [
-        {
-            # The context that it was called in, which may be one that no message brought.
-            "name": "moleculer-parent",
-            "kind": "parent",
-            "child": _body("parentID"),
-            "parent": _body("id"),
-            "space": "moleculer",
-            "sure": False,
-            "parent_where": _MOLECULER_CALL,
+        # The context that it was called in, which may be one that no message brought.
+        _parent(
+            "moleculer-parent", _body("parentID"), _body("id"), where=_OF_MOLECULER, **_MOLECULER
+        ),
+        _reply(
+            "moleculer-response",
+            _body("id"),
+            _body("id"),
+            where=[*_OF_MOLECULER, {"lacks": _CALLED}],
             **_MOLECULER,
-        },
-        {
-            "name": "moleculer-response",
-            "kind": "reply",
-            "child": _body("id"),
-            "parent": _body("id"),
-            "space": "moleculer",
-            "sure": False,
-            "parent_where": _MOLECULER_CALL,
-            "body_begins": _MOLECULER["body_begins"],
-            "where": [*_MOLECULER["where"], {"lacks": [_body("action"), _body("event")]}],
-        },
+        ),
     ],
     "CAP": [
-        {
-            # What begins a conversation has its own id here.
-            "name": "cap-correlation",
-            "kind": "parent",
-            "child": _header("cap-corr-id"),
-            "parent": _header("cap-msg-id"),
-        },
+        # What begins a conversation has its own id here.
+        _parent("cap-correlation", _header("cap-corr-id"), _header("cap-msg-id")),
     ],
     "Rebus": [
-        {
-            "name": "rebus-reply",
-            "kind": "reply",
-            "child": _header("rbs2-in-reply-to"),
-            "parent": _header("rbs2-msg-id"),
-            "space": MESSAGE_ID,
-        },
+        _reply(
+            "rebus-reply", _header("rbs2-in-reply-to"), _header("rbs2-msg-id"), space=MESSAGE_ID
+        ),
         _conversation("rebus-correlation", _header("rbs2-corr-id")),
     ],
     "a causation header": [
-        _causation("causation_id"),
-        _causation("causation-id"),
-        _causation("x-causation-id"),
+        *map(_causation, ("causation_id", "causation-id", "x-causation-id")),
     ],
     "AMQP replies": [
-        {
-            # Through whichever exchange: EasyNetQ and Nameko have one of their own for replies.
-            "name": "reply",
-            "kind": "reply",
-            "child": [_property("routing_key"), _property("correlation_id")],
-            "parent": [_property("reply_to"), _property("correlation_id")],
-            "space": "reply",
-            "sure": False,
-        },
-        {
-            "name": "reply-to-message-id",
-            "kind": "reply",
-            "child": [_property("routing_key"), _property("correlation_id")],
-            "parent": [_property("reply_to"), _property(MESSAGE_ID)],
-            "space": "reply",
-            "sure": False,
-        },
-        {
-            # RabbitMQ's JMS client has a message's id in a header alone.
-            "name": "jms-reply",
-            "kind": "reply",
-            "child": [_property("routing_key"), _property("correlation_id")],
-            "parent": [_property("reply_to"), _header("JMSMessageID")],
-            "space": "reply",
-            "sure": False,
-        },
+        # Through whichever exchange: EasyNetQ and Nameko have one of their own for replies.
+        _reply_by("reply", _property("correlation_id")),
+        _reply_by("reply-to-message-id", _MESSAGE_ID),
+        # RabbitMQ's JMS client has a message's id in a header alone.
+        _reply_by("jms-reply", _header("JMSMessageID")),
     ],
     "Watermill": [
-        {
-            # Its queue for what failed; the message has no id but this one.
-            "name": "watermill-poison",
-            "kind": "forward",
-            "child": _header("_watermill_message_uuid"),
-            "parent": _header("_watermill_message_uuid"),
-            "same_body": True,
-            "where": [{"has": _header("reason_poisoned")}],
-        },
+        # Its queue for what failed; the message has no id but this one.
+        _again(
+            "watermill-poison",
+            _header("_watermill_message_uuid"),
+            same_body=True,
+            where=[{"has": _header("reason_poisoned")}],
+        ),
     ],
     "error and audit queues": [
-        {
-            "name": "forward",
-            "kind": "forward",
-            "child": _property(MESSAGE_ID),
-            "parent": _property(MESSAGE_ID),
-            "space": "forward",
-            "same_body": True,
-            "where": [{"has": [_header(name) for name in PUBLISHED_AGAIN]}],
-        },
-        {
-            # Some programs copy this one with all other headers to whatever they publish.
-            "name": "forward-x-death",
-            "kind": "forward",
-            "child": _property(MESSAGE_ID),
-            "parent": _property(MESSAGE_ID),
-            "space": "forward",
-            "same_body": True,
-            "where": [{"has": _header("x-death")}],
-            "sure": False,
-        },
+        _again(
+            "forward", _MESSAGE_ID, **_ONCE_MORE, where=[{"has": [*map(_header, PUBLISHED_AGAIN)]}]
+        ),
+        # Some programs copy this one with all other headers to whatever they publish.
+        _again(
+            "forward-x-death",
+            _MESSAGE_ID,
+            **_ONCE_MORE,
+            where=[{"has": _header("x-death")}],
+            sure=False,
+        ),
     ],
     "tracing": [
         _trace("traceparent", _header("traceparent"), "traceparent"),
