@@ -74,27 +74,16 @@ put_integer(blake2b_state *blake, PyObject *number)
     long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
     if (overflow || (value == -1 && PyErr_Occurred()))
         return -1;
-    if (value >= 0) {
-        if (value < 128)
-            put_number(blake, (unsigned char)value, 0, 0);
-        else if (value <= UINT8_MAX)
-            put_number(blake, 0xcc, (uint64_t)value, 1);
-        else if (value <= UINT16_MAX)
-            put_number(blake, 0xcd, (uint64_t)value, 2);
-        else if (value <= UINT32_MAX)
-            put_number(blake, 0xce, (uint64_t)value, 4);
-        else
-            put_number(blake, 0xcf, (uint64_t)value, 8);
-    } else if (value >= -32)
+    if (value >= -32 && value < 128)
         put_number(blake, (unsigned char)value, 0, 0);
-    else if (value >= INT8_MIN)
-        put_number(blake, 0xd0, (uint64_t)value, 1);
-    else if (value >= INT16_MIN)
-        put_number(blake, 0xd1, (uint64_t)value, 2);
-    else if (value >= INT32_MIN)
-        put_number(blake, 0xd2, (uint64_t)value, 4);
-    else
-        put_number(blake, 0xd3, (uint64_t)value, 8);
+    else {
+        uint64_t needs = value < 0 ? ~(uint64_t)value << 1 : (uint64_t)value; /* with a sign's bit */
+        unsigned char code = value < 0 ? 0xd0 : 0xcc;
+        int size = 1;
+        for (; size < 8 && needs >> (8 * size); size *= 2)
+            code++;
+        put_number(blake, code, (uint64_t)value, size);
+    }
     return 0;
 }
 

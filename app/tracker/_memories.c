@@ -1,6 +1,5 @@
 /* The tracker's memories of copies, handovers and names, compiled: a queue of numbered values that
- * can be taken by key or by age. What it promises stands in `_memories.pyi`; what else it does for
- * links stands apart below.
+ * can be taken by key or by age. What it promises stands in `_memories.pyi`.
  *
  * No Python code runs while the queue is being changed: keys are bytes, or pairs of a text and
  * bytes, which are compared here, and references are given up last.
@@ -439,68 +438,6 @@ fifo_values(Fifo *fifo, PyObject *unused)
     return all_of(fifo, 0);
 }
 
-/* What links do with the queue, whose values are events then: `LinkMemory` in
- * app/tracker/links/memory.py does what is rare. */
-
-typedef struct {
-    PyObject *keys; /* the word: what an event is asked for */
-} State;
-
-/* Adds an event. Returns 1 if it is left out, as one of its keys has that many already. */
-static int
-add_unless_crowded(Fifo *fifo, PyObject *event, long long number, size_t many)
-{
-    const State *state = PyType_GetModuleState(Py_TYPE(fifo));
-    PyObject *keys = PyObject_GetAttr(event, state->keys);
-    size_t most = 0;
-    if (keys == NULL)
-        return -1;
-    if (PyTuple_CheckExact(keys))
-        most = append(fifo, number, &PyTuple_GET_ITEM(keys, 0), PyTuple_GET_SIZE(keys), event);
-    else
-        PyErr_SetString(PyExc_TypeError, "an event has a tuple of keys");
-    Py_DECREF(keys);
-    if (most > many)
-        Py_DECREF(taken(fifo, fifo->newest));
-    return most == 0 ? -1 : most > many;
-}
-
-PyDoc_STRVAR(take_in_doc,
-             "take_in(events, number, most, many): add events in their order, numbered from there\n"
-             "on; the oldest make room where there are more than most. Returns how many were added,\n"
-             "up to one of a key that has many already.");
-
-static PyObject *
-fifo_take_in(Fifo *fifo, PyObject *const *args, Py_ssize_t count)
-{
-    long long number;
-    Py_ssize_t most, many, i;
-    int is_left_out = 0;
-    if (count != 4 || !PyList_CheckExact(args[0])) {
-        PyErr_SetString(PyExc_TypeError, "take_in takes a list of events and three numbers");
-        return NULL;
-    }
-    number = PyLong_AsLongLong(args[1]);
-    most = PyLong_AsSsize_t(args[2]);
-    many = PyLong_AsSsize_t(args[3]);
-    if (PyErr_Occurred())
-        return NULL;
-    if (most < 0 || many < 0) {
-        PyErr_SetString(PyExc_ValueError, "there are no fewer than none");
-        return NULL;
-    }
-    for (i = 0; i < PyList_GET_SIZE(args[0]); i++) {
-        PyObject *event = Py_NewRef(PyList_GET_ITEM(args[0], i));
-        is_left_out = add_unless_crowded(fifo, event, number + i, (size_t)many);
-        if (is_left_out == 0 && fifo->count > (size_t)most)
-            Py_DECREF(taken(fifo, fifo->oldest));
-        Py_DECREF(event);
-        if (is_left_out != 0)
-            break;
-    }
-    return is_left_out < 0 ? NULL : PyLong_FromSsize_t(i);
-}
-
 static Py_ssize_t
 fifo_length(Fifo *fifo)
 {
@@ -569,7 +506,6 @@ static PyMethodDef fifo_methods[] = {
     {"since", (PyCFunction)fifo_since, METH_O, NULL},
     {"keys", (PyCFunction)fifo_keys, METH_NOARGS, NULL},
     {"values", (PyCFunction)fifo_values, METH_NOARGS, NULL},
-    {"take_in", (PyCFunction)(void (*)(void))fifo_take_in, METH_FASTCALL, take_in_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -592,23 +528,10 @@ static PyType_Spec fifo_spec = {
 static int
 add_types(PyObject *module)
 {
-    State *state = PyModule_GetState(module);
-    PyObject *type;
-    int failed;
-    if ((state->keys = PyUnicode_InternFromString("keys")) == NULL)
-        return -1;
-    type = PyType_FromModuleAndSpec(module, &fifo_spec, NULL);
-    failed = type == NULL || PyModule_AddObjectRef(module, "KeyedFifo", type) < 0;
+    PyObject *type = PyType_FromModuleAndSpec(module, &fifo_spec, NULL);
+    int failed = type == NULL || PyModule_AddObjectRef(module, "KeyedFifo", type) < 0;
     Py_XDECREF(type);
     return failed ? -1 : 0;
-}
-
-static void
-free_state(void *module)
-{
-    State *state = PyModule_GetState(module);
-    if (state != NULL)
-        Py_CLEAR(state->keys);
 }
 
 static PyModuleDef_Slot slots[] = {
@@ -617,8 +540,7 @@ static PyModuleDef_Slot slots[] = {
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_memories", "The tracker's memories, compiled.", sizeof(State), NULL,
-    slots, NULL, NULL, free_state,
+    PyModuleDef_HEAD_INIT, "_memories", "The tracker's memories, compiled.", 0, NULL, slots,
 };
 
 PyMODINIT_FUNC

@@ -48,9 +48,3 @@ class KeyedFifo(Generic[Key, Value]):
 
     def values(self) -> list[Value]:
         """Return all values, oldest first."""
-
-    def take_in(self, events: list[Value], number: int, most: int, many: int, /) -> int:
-        """Add events in their order, numbered from there on; the oldest make room.
-
-        Returns how many were added, up to one of a key that ``many`` have already.
-        """

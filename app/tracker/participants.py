@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import TypeAlias
 
 import msgspec
@@ -113,26 +114,8 @@ class Participant:
     def state(self) -> ParticipantState:
         """Return what the checkpoint keeps; the stamp is kept with its last event."""
         who = self.identity
-        return ParticipantState(
-            number=self.number,
-            key=who.key,
-            name=who.label(self.number),
-            user=who.user,
-            place=who.place,
-            client=who.client,
-            assumed=who.assumed,
-            interval=self.interval,
-            seq=self.seq,
-            published=self.published,
-            lamport=self.lamport,
-            height=self.height,
-            base=self.base,
-            reactions=self.reactions,
-            explained=self.explained,
-            known=self.known,
-            missed=self.missed,
-            hidden=self.hidden,
-        )
+        named = self.number, who.key, who.label(self.number)
+        return ParticipantState(*named, who.user, who.place, who.client, who.assumed, *_kept(self))
 
     @classmethod
     def restored(
@@ -143,12 +126,16 @@ class Participant:
             state.key, state.user, state.place, state.client, state.assumed, policy
         )
         self = cls(state.number, who, state.interval, state.base)
-        self.stamp, self.seq, self.published = stamp, state.seq, state.published
-        self.lamport, self.height = state.lamport, state.height
-        self.reactions, self.explained = state.reactions, state.explained
-        self.known, self.missed, self.hidden = state.known, state.missed, state.hidden
+        for name in _KEPT:
+            setattr(self, name, getattr(state, name))
+        self.stamp = stamp
         self.last = Reference(pack(stamp), state.lamport, last_event_id)
         return self
+
+
+# The part of a participant that its checkpoint has under the same names, in their order.
+_KEPT = ParticipantState.__struct_fields__[ParticipantState.__struct_fields__.index("interval") :]
+_kept = attrgetter(*_KEPT)
 
 
 class Neighbours:

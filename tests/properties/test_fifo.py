@@ -4,8 +4,6 @@ import gc
 import sys
 import tracemalloc
 import weakref
-from contextlib import suppress
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
@@ -13,7 +11,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from app.tracker import _memories as memories
-from app.tracker.events import NamedEvent, Reference
 from tests.oracles.fifo import KeyedFifo
 
 MARKS = [bytes([n]) * 16 for n in range(3)]
@@ -96,11 +93,6 @@ class TestSideBySide(SideBySide.TestCase):
     settings = settings(stateful_step_count=40, deadline=None)
 
 
-def event(*keys):
-    """An event that others may name."""
-    return NamedEvent(keys, False, 1, 1, "", 1, Reference(b"", 1), None)
-
-
 @pytest.fixture(params=["compiled", "Python"])
 def queue(request):
     return memories.KeyedFifo() if request.param == "compiled" else KeyedFifo()
@@ -153,12 +145,6 @@ def test_what_is_under_several_keys_is_taken_by_any_of_them(queue):
         lambda queue: queue.newest(b"a", "1"),
         lambda queue: queue.newest(b"a"),
         lambda queue: queue.newest(1, 1),
-        lambda queue: queue.take_in([event(b"b")], 1, 9),
-        lambda queue: queue.take_in((event(b"b"),), 1, 9, 9),
-        lambda queue: queue.take_in([event(b"b")], "1", 9, 9),
-        lambda queue: queue.take_in([event(b"b")], 1, 2**63, 9),
-        lambda queue: queue.take_in([event(1)], 1, 9, 9),
-        lambda queue: queue.take_in([SimpleNamespace(keys=[b"b"])], 1, 9, 9),
     ],
 )
 def test_invalid_arguments_are_refused_and_change_nothing(wrong):
@@ -188,35 +174,6 @@ def test_references_are_given_up_with_the_value(queue):
         [],
     )
     assert (sys.getrefcount(key), sys.getrefcount(value)) == before
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda queue: queue.take_in([Value()], 1, 9, 9),
-        lambda queue: queue.take_in([event()], 1, 9, 9),
-        lambda queue: queue.take_in([event(b"b")], 1, -1, 9),
-        lambda queue: queue.take_in([event(b"b")], 1, 9, -1),
-    ],
-)
-def test_what_is_no_event_is_refused_and_changes_nothing(wrong):
-    queue = memories.KeyedFifo()
-    queue.add(0, b"a", 0)
-    with pytest.raises((AttributeError, ValueError)):
-        wrong(queue)
-    assert (queue.keys(), queue.values()) == ([b"a"], [0])
-
-
-def test_events_are_taken_in_up_to_one_of_a_key_that_many_have():
-    queue = memories.KeyedFifo()
-    events = [event(b"a", b"b"), event(b"c"), event(b"b", b"d"), event(b"b"), event(b"e")]
-    assert queue.take_in(events, 1, 9, 2) == 3
-    assert (queue.values(), queue.count(b"b")) == (events[:3], 2)
-    assert queue.take_in(events[4:], 4, 2, 2) == 1
-    assert (queue.take_oldest(), queue.values()) == (
-        events[1],
-        [events[2], events[4]][:1] + events[4:],
-    )
 
 
 def test_a_queue_in_a_circle_is_collected():
@@ -257,12 +214,6 @@ def test_nothing_is_leaked():
                 queue.take(("q", bytes([len(queue) % 30]) * 16))
                 queue.take_oldest()
             queue.keys(), queue.values(), queue.since(90), queue.newest(("q", bytes(16)), 5)
-            named = memories.KeyedFifo()
-            events = [event(bytes([number % 30]), b"a") for number in range(100)]
-            assert named.take_in(events, 1, 100, 60) == 60
-            assert named.take_in(events[60:], 61, 50, 99) == 40
-            with suppress(AttributeError):
-                named.take_in([event(b"c"), Value()], 101, 50, 60)
         del queue
         gc.collect()
         return tracemalloc.get_traced_memory()[0]

@@ -170,12 +170,6 @@ class LinkMemory:
         if not self._noted:
             return
         noted, events, most = self._noted, self._events, self._most
-        if not self._crowds:  # nearly always: the queue does it by itself
-            before = len(events)
-            taken = events.take_in(noted, self._next, most, LOOK_BACK)
-            self._has_forgotten |= before + taken > most
-            self._next += taken
-            del noted[:taken]
         add_under, number = events.add_under, self._next
         for event in noted:
             if add_under(number, event.keys, event) > LOOK_BACK:
