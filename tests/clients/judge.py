@@ -155,5 +155,20 @@ def dramatiq_message(event: Event) -> str | None:
     return f"{body['message_id']}/{attempt}@{event.queue or event.routing_keys[0]}"
 
 
+def moleculer_packet(event: Event) -> str | None:
+    """By what the programs pass along with a call or an event; all other packets have no name."""
+    packet = json.loads(event.payload or b"null")
+    passed = packet.get("params") or packet.get("data") if isinstance(packet, dict) else None
+    return _text(passed.get("message")) if isinstance(passed, dict) else None
+
+
+def rascal_attempt(event: Event) -> str | None:
+    """By the id that the programs set, and how often rascal has published it again."""
+    properties = event.properties or {}
+    recovery = (properties.get("headers") or {}).get("rascal", {}).get("recovery", {})
+    again = sum(each.get("republished", 0) for each in recovery.values())
+    return f"{properties['message_id']}/{again}" if "message_id" in properties else None
+
+
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,11 +25,14 @@ from tests.clients.judge import (
     judged,
     linked,
     message_id,
+    moleculer_packet,
+    rascal_attempt,
 )
 from tests.clients.programs.role import TARGETS
 from tests.integration.conftest import Service
 
 PROGRAMS = "tests.clients.programs"
+NODE_PACKAGES = Path(__file__).parents[1] / "node" / "node_modules"
 
 
 class Library(NamedTuple):
@@ -40,7 +43,7 @@ class Library(NamedTuple):
     requests: int = 6
     declares: bool = False  # its programs declare their queues, with arguments of their own
     names: bool = True  # its programs can name their connections
-    links: bool = False  # its messages name their causes
+    told: Callable[[str, str], bool] | None = None  # whether a message names another as its cause
 
 
 def by_hand(module: str, *words: str, requests: int = 6) -> Library:
@@ -78,6 +81,25 @@ def on_node(script: str) -> Library:
     return Library(dict.fromkeys(reversed(TARGETS), command))
 
 
+def is_told(cause: str, effect: str) -> bool:
+    """Tell whether Celery's headers say that a message led to another.
+
+    They name a task, and not which attempt at it: that the first one led there is certain.
+    """
+    task, attempt = cause.split("/")
+    return attempt == "0" or effect.startswith(f"{task}/")
+
+
+def is_told_by_all(cause: str, effect: str) -> bool:
+    del cause, effect
+    return True
+
+
+def is_again(cause: str, effect: str) -> bool:
+    """Tell whether rascal has published a message again."""
+    return cause.partition("/")[0] == effect.partition("/")[0]
+
+
 LIBRARIES = {
     "celery": Library(
         {
@@ -87,7 +109,7 @@ LIBRARIES = {
         celery_task,
         requests=2,
         declares=True,
-        links=True,
+        told=is_told,
     ),
     "kombu": by_hand("with_kombu"),
     "pika on one connection": by_hand("with_pika", "one"),
@@ -106,6 +128,11 @@ LIBRARIES = {
         declares=True,
     ),
     "amqplib": on_node("with_amqplib.js"),
+    "cloudevents": on_node("with_cloudevents.js")._replace(told=is_told_by_all),
+    "moleculer": on_node("with_moleculer.js")._replace(
+        name=moleculer_packet, declares=True, told=is_told_by_all
+    ),
+    "rascal": on_node("with_rascal.js")._replace(name=rascal_attempt, told=is_again),
     "rabbitpy": by_hand("with_rabbitpy", requests=2)._replace(names=False),
 }
 
@@ -141,16 +168,18 @@ def assert_told_apart(verdict: Verdict) -> None:
     assert {len(participants) for participants in verdict.participants.values()} == {1}
 
 
-def is_told(cause: str, effect: str) -> bool:
-    """Tell whether Celery's headers say that a message led to another.
-
-    They name a task, and not which attempt at it: that the first one led there is certain.
-    """
-    task, attempt = cause.split("/")
-    return attempt == "0" or effect.startswith(f"{task}/")
+NEEDS_NPM = pytest.mark.skipif(not NODE_PACKAGES.exists(), reason="tools/install found no npm")
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(
+    "library",
+    [
+        pytest.param(
+            each, marks=NEEDS_NPM if each in ("cloudevents", "moleculer", "rascal") else ()
+        )
+        for each in LIBRARIES
+    ],
+)
 async def test_every_true_pair_is_before_and_programs_are_told_apart(
     service: Service, pipeline: Pipeline, vhost: str, library: str
 ) -> None:
@@ -161,8 +190,8 @@ async def test_every_true_pair_is_before_and_programs_are_told_apart(
     found = await linked(service, verdict)
     print(library, len(found & verdict.true), "of", len(verdict.true), "by links")
     assert found <= verdict.true, "no link is wrong"
-    if LIBRARIES[library].links:
-        told = {pair for pair in verdict.carried if is_told(*pair)}
+    if is_named := LIBRARIES[library].told:
+        told = {pair for pair in verdict.carried if is_named(*pair)}
         assert found >= told, "every named cause is found"
 
 

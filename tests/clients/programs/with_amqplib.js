@@ -1,22 +1,12 @@
 // A program on amqplib (Node): one connection, a channel to consume and one to publish on.
 'use strict';
 
-const fs = require('node:fs');
-const path = require('node:path');
 const { setTimeout } = require('node:timers/promises');
 const amqplib = require('../vendor/amqplib/channel_api.js');
-
-const program = process.env.PIPELINE_PROGRAM;
-const connectionName = process.env.PIPELINE_CONNECTION_NAME;
-const requests = Number(process.env.PIPELINE_REQUESTS);
-const diary = path.join(process.env.PIPELINE_FOLDER, `${program}.jsonl`);
-const targets = JSON.parse(process.argv[2])[program];
-
-const write = (line) => fs.appendFileSync(diary, `${JSON.stringify(line)}\n`);
+const { program, url, requests, targets, clientProperties, write } = require('./role.js');
 
 async function main() {
-  const clientProperties = connectionName ? { connection_name: connectionName } : {};
-  const connection = await amqplib.connect(process.env.PIPELINE_URL, { clientProperties });
+  const connection = await amqplib.connect(url, { clientProperties });
   const consuming = await connection.createChannel();
   const publishing = await connection.createChannel();
 
