@@ -72,7 +72,7 @@ class Auditor:
         those that opened and closed one for each message, on 3.10.8 and 4.3.6).
         """
         gaps, suspicion = self._pipeline.gaps, SUSPICION.format(even.event_id)
-        is_new = not gaps.has_one_since(even.at)
+        is_new = not gaps.has_one_since(even)
         if found.verdict is AuditVerdict.suspected and is_new:
             gaps.suspect(suspicion, queued, even.event_id)
         elif found.verdict is AuditVerdict.missing and (is_new or gaps.suspects(suspicion)):

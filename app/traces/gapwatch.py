@@ -71,7 +71,7 @@ class GapWatch:
         self._held_since: int | None = None
         self._losses: list[_Loss] = []
         self._writing = asyncio.Lock()
-        self._noted_at = 0
+        self._noted = Point(0, 0)  # the last proven loss
         self._suspected: dict[str, _Loss] = {}  # the last one of each reason
         self.well = Point(0, 0)  # up to here capture was seen to work
         self.nodes: frozenset[str] = frozenset()  # those that ran then
@@ -113,7 +113,7 @@ class GapWatch:
                 self._adopt(gap)
             elif gap.suspected:
                 self._suspected.setdefault(gap.reason, _loss_of(gap))
-            self._noted_at = max(self._noted_at, gap.until or gap.since)
+            self._note_at(Point(gap.after_event_id, gap.until or gap.since))
         for gap in lifted:
             self._adopt(gap)
         for loss in self._losses:
@@ -131,9 +131,12 @@ class GapWatch:
         if not self.is_open:
             self.well = point
 
-    def has_one_since(self, at: int) -> bool:
-        """Tell whether a proven loss goes on, or was noted after a moment (µs)."""
-        return self.is_open or self._noted_at > at
+    def has_one_since(self, point: Point) -> bool:
+        """Tell whether a proven loss goes on, or was noted after a point.
+
+        The clock decides between what has no event between it: it may have been ahead.
+        """
+        return self.is_open or _order(self._noted) > _order(point)
 
     def covers(self, begins: Point, queued: int) -> bool:
         """Tell whether a proven loss spans all from ``begins`` to the end of what is queued."""
@@ -275,7 +278,14 @@ class GapWatch:
         loss.until = loss.until or now()
         loss.due = self.processed + queued
         if loss.is_proven:
-            self._noted_at = loss.until
+            self._note_at(Point(self._last_event_id, loss.until))
+
+    def _note_at(self, point: Point) -> None:
+        self._noted = max(self._noted, point, key=_order)
+
+
+def _order(point: Point) -> tuple[int, int]:
+    return point.event_id, point.at
 
 
 def _loss_of(gap: Gap) -> _Loss:

@@ -15,6 +15,7 @@ from collections import defaultdict, deque
 from typing import TYPE_CHECKING, TypeAlias
 
 from app.errors import OutageError
+from app.traces.marks import Point
 from app.traces.pipeline import Ending, Pipeline
 from app.traces.recorder import Recorder
 from app.tracker.events import PendingCopy
@@ -82,7 +83,8 @@ class QueueWatch:
         for _ in range(min(len(self._lost), MOST_GIVEN_UP)):
             copy, at, reason = self._lost.popleft()
             # It may have been handed over in a gap.
-            is_known = not self._pipeline.gaps.has_one_since(copy.recorded_at)
+            published = Point(copy.cause.id or 0, copy.recorded_at)
+            is_known = not self._pipeline.gaps.has_one_since(published)
             recorder.tracker.lose(copy, at, reason if is_known else "left")
             recorder.is_ledger_new = True  # stored with the next batch, or by itself
 

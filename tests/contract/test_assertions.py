@@ -215,6 +215,9 @@ async def test_a_due_violation_is_claimed_by_one_and_again_when_that_one_is_late
     assert await store.violations.claim(now + 9, now + 20, limit=5) == []
     again = await store.violations.claim(now + 10, now + 20, limit=1)
     assert [each.first.event for each in again] == [7]
+    # The clock was ahead by a year when it was to be told again, and is not any more.
+    [late] = await store.violations.claim(now - 10**13, now, limit=1)
+    assert late.first.event == 9
 
 
 async def test_what_came_of_telling_the_webhook_stays_known(store: Store, trace_id: int) -> None:

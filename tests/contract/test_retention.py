@@ -5,6 +5,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
 from app.store import Store
@@ -68,6 +70,29 @@ async def test_what_is_too_old_goes_up_to_the_first_that_is_not(
     await _prune(store, history, plan)
     assert await _ids(store) == list(range(stays, 201))
     assert await store.retention.plan(trace_id, older_than=time) is None
+
+
+@pytest.mark.parametrize("at_most", [None, 5])
+async def test_what_is_from_the_future_is_as_old_as_what_came_after_it(
+    store: Store, trace_id: int, at_most: int | None
+) -> None:
+    """The clock was ahead by years, and went back: nobody's days are held up till then."""
+    history = await _stored(store, trace_id, seed=2)
+    set_ahead = text(
+        "UPDATE events SET recorded_at = recorded_at + :years WHERE id BETWEEN 1 AND 20"
+    )
+
+    async def set_by(connection: AsyncConnection) -> None:
+        await connection.execute(set_ahead, {"years": 10**16})
+
+    await store.events.database.write(set_by)
+    first = next(e.recorded_at for e in history.events if e.reference.id == 21)
+    assert await store.retention.plan(trace_id, older_than=first, at_most=at_most) is None
+    time = BEGINNING + 200_000_000
+    stays = next(e.reference.id for e in history.events if e.recorded_at >= time)
+    while plan := await store.retention.plan(trace_id, older_than=time, at_most=at_most):
+        await _prune(store, history, plan)
+    assert await _ids(store) == list(range(stays or 0, 201))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import LeaseLostError, SettingsError
 from app.store import Store
@@ -68,6 +70,25 @@ async def test_nor_for_one_without_a_connection(
 ) -> None:
     assert await one.leases.claim(trace_id, "one")
     await one.close()  # as if killed
+    store = await Store.open(database_url, service="three")
+    await store.services.register("three", "third", LONG)
+    assert await alive(store) == ["third"]
+    assert await store.leases.claim(trace_id, "three")
+    await store.close()
+
+
+async def test_nor_for_one_that_was_heard_of_in_the_future(
+    one: Store, database_url: str, trace_id: int
+) -> None:
+    """The machine's clock was ahead while the service ran, and went back while it was down."""
+    assert await one.leases.claim(trace_id, "one")
+    ahead = text("UPDATE services SET seen_at = seen_at + :day, until = until + :day")
+
+    async def set_ahead(connection: AsyncConnection) -> None:
+        await connection.execute(ahead, {"day": 86_400_000_000})
+
+    await one.services.database.write(set_ahead)
+    await one.close()
     store = await Store.open(database_url, service="three")
     await store.services.register("three", "third", LONG)
     assert await alive(store) == ["third"]

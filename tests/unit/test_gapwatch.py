@@ -136,13 +136,21 @@ async def test_a_gap_ends_after_what_was_held_back_meanwhile() -> None:
     assert until is None
 
 
+async def test_a_gap_from_a_clock_that_was_ahead_explains_nothing_that_came_after_it() -> None:
+    ahead = 10**16
+    gaps = GapWatch(GapStore(), 1)
+    gaps.resume(9, ahead, [Gap(1, 3, 7, ahead, ahead, "purged", False)], 0)
+    assert gaps.has_one_since(Point(2, ahead - 1))
+    assert not gaps.has_one_since(Point(8, 5))
+
+
 async def test_a_suspected_gap_is_no_proof() -> None:
     store = GapStore()
     gaps = watch(store)
     gaps.suspect("unmatched", 1, 3)
     await gaps.write()
     assert not gaps.is_open
-    assert not gaps.has_one_since(0)
+    assert not gaps.has_one_since(Point(0, 0))
     gaps.stored(1, 9)
     await gaps.write()
     gap = store.gaps[1]
@@ -223,7 +231,7 @@ async def test_what_is_left_out_by_choice_is_no_loss_and_hides_none() -> None:
     gaps.resume(10, 100, [hole], queued=0)
     assert (gaps.is_open, gaps.is_pending) == (False, False)
     assert not gaps.covers(Point(10, 100), 0)
-    assert not gaps.has_one_since(0)
+    assert not gaps.has_one_since(Point(0, 0))
     await gaps.lost("lost inside", 0)
     [lost] = store.gaps.values()
     assert (lost.reason, lost.until is None) == ("lost inside", False)
@@ -234,7 +242,7 @@ async def test_it_ends_when_it_is_lifted_and_what_was_queued_is_stored() -> None
     gaps = watch(store)
     store.gaps[7] = hole = Gap(7, 0, None, 5, None, "left out", declared=True)
     gaps.resume(10, 100, [hole], queued=3, lifted=[hole])
-    assert (gaps.is_open, gaps.is_losing("left out"), gaps.has_one_since(0)) == (
+    assert (gaps.is_open, gaps.is_losing("left out"), gaps.has_one_since(Point(0, 0))) == (
         False,
         False,
         False,

@@ -54,8 +54,9 @@ class Retention(Subject):
         is. ``at_most`` bounds the number of events. None if there is nothing to remove. A plan that
         is not carried out is the dry run. Raises `NotFoundError`.
         """
+        now = self.database.clock()
         before_id = await _before_id(
-            connection, trace_id, keep_events, older_than, through, at_most
+            connection, trace_id, keep_events, older_than, through, at_most, now
         )
         going = select(func.count(), func.max(_events.id)).where(*_prefix(trace_id, before_id))
         number, last = (await connection.execute(going)).one()
@@ -127,6 +128,7 @@ async def _before_id(
     older_than: int | None,
     through: int | None,
     at_most: int | None,
+    now: int,
 ) -> int:
     query = select(_traces.events, _traces.last_event_id).where(_traces.id == trace_id)
     found = (await connection.execute(query)).one_or_none()
@@ -153,8 +155,19 @@ async def _before_id(
         all_may_go = at_most is not None and excess >= at_most
         before_id = end if all_may_go else await first_of(ids.offset(excess))
     if older_than is not None:
-        young = ids.where(_events.recorded_at >= older_than, _events.id < end)
-        before_id = max(before_id, await first_of(young))
+        # What is from the future, of a clock that was ahead, may be of any age. It is as old as
+        # what was stored after it, and goes with that.
+        young = ids.where(_events.recorded_at.between(older_than, now), _events.id < end)
+        first = await first_of(young)
+        its = _events.trace_id == trace_id
+        known = select(_events.id, _events.recorded_at).where(its, _events.recorded_at <= now)
+        after = known.where(_events.id >= first).order_by(_events.id)
+        before = known.where(_events.id < first).order_by(_events.id.desc())
+        next_known = (await connection.execute(after.limit(1))).first()
+        if next_known is None or next_known.recorded_at >= older_than:
+            last_old = (await connection.execute(before.limit(1))).first()
+            first = last_old.id + 1 if last_old else 0
+        before_id = max(before_id, first)
     return min(before_id, end)
 
 

@@ -30,11 +30,14 @@ def lives(database: Database) -> ColumnElement[bool]:
     """Tell whether a service of the table lives.
 
     It was heard of in time; and just now, if it has no connection to the database any more, as one
-    that was killed has none.
+    that was killed has none. A time from the future is no time at which it was heard of: the clock
+    was ahead then. Where a service is alone, it has said itself which of them is dead.
     """
-    now = database.now
-    late = _its.seen_at < now - _microseconds(SILENT_SECONDS)
-    return and_(_its.until > now, not_(and_(late, database.dialect.is_gone(_its.id))))
+    if database.dialect.is_alone:
+        return _its.until > _its.seen_at
+    now, silent = database.now, _microseconds(SILENT_SECONDS)
+    gone = and_(_its.seen_at < now - silent, database.dialect.is_gone(_its.id))
+    return and_(_its.until > now, _its.seen_at < now + silent, not_(gone))
 
 
 class Services(Subject):
@@ -81,15 +84,12 @@ class Services(Subject):
         self, connection: AsyncConnection, service: str, seconds: float, snapshots: bytes
     ) -> bool:
         """Have a service hold what it holds for some seconds from now; False if it is forgotten."""
+        now = self.database.now
         await self.database.dialect.limit_waiting(connection, seconds)
         renewed = await connection.execute(
             update(tables.services)
             .where(_its.id == service)
-            .values(
-                seen_at=self.database.now,
-                until=self.database.now + _microseconds(seconds),
-                snapshots=snapshots,
-            )
+            .values(seen_at=now, until=now + _microseconds(seconds), snapshots=snapshots)
         )
         return renewed.rowcount == 1
 

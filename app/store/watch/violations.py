@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, case, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, case, exists, func, not_, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
@@ -13,6 +13,8 @@ from app.store.database.subject import Subject, reads, writes
 from app.stored.assertions import Telling, Violation, ViolationFilter, ViolationKind, WebhookState
 
 _its = tables.violations.c
+# Nothing that is to be told waits for longer (µs).
+LONGEST_WAIT = 600_000_000
 _NAMES = {"event": "event_id"}
 
 
@@ -59,7 +61,7 @@ class Violations(Subject):
             # claimed.
             rows = await connection.execute(
                 update(tables.violations)
-                .where(is_its, _its.delivery == WebhookState.due.value, _its.next_at <= now)
+                .where(is_its, *_is_due(now))
                 .values(next_at=until)
                 .returning(_its.id)
             )
@@ -120,7 +122,7 @@ def _due(now: int) -> Select[Any]:
             _its.assertion,
             _its.summary,
         )
-        .where(_its.delivery == WebhookState.due.value, _its.next_at <= now)
+        .where(*_is_due(now))
         .group_by(_its.trace_id, _its.assertion, _its.summary, its_own)
         .subquery()
     )
@@ -129,6 +131,12 @@ def _due(now: int) -> Select[Any]:
         partition_by=(its.trace_id, its.assertion), order_by=(its.next_at, its.id)
     )
     return select(units).order_by(turn, its.next_at, its.id)
+
+
+def _is_due(now: int) -> tuple[ColumnElement[bool], ...]:
+    """Whether one is to be told, or waits for longer than anything does: a clock was ahead."""
+    waits = _its.next_at.between(now + 1, now + LONGEST_WAIT)
+    return _its.delivery == WebhookState.due.value, not_(waits)
 
 
 def _is_of(one: Any) -> ColumnElement[bool]:

@@ -78,3 +78,21 @@ async def _clock(stage: Stage) -> None:
     stage.set_clock_forward(A_DAY)
     await stage.pass_by(3)
     clients.receive()
+
+
+@fault(
+    "clock-back",
+    "the system's clock a day ahead, and set back while the service is down",
+    own_clock=True,
+    keeps=True,
+    short=SQLITE,
+)
+async def _clock_back(stage: Stage) -> None:
+    await stage.kill()
+    stage.set_clock_forward(A_DAY)
+    await stage.restart()
+    await stage.until(stage.captures, PATIENCE_SECONDS, "the trace goes on a day ahead")
+    await stage.kill()
+    stage.set_clock_forward(0.0)
+    await stage.restart()
+    await stage.until(stage.captures, PATIENCE_SECONDS, "the trace goes on when the clock is back")
