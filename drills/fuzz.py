@@ -40,7 +40,7 @@ from app.broker.deliveries import (
     DeliverySplitter,
 )
 from app.broker.firehose import parse
-from app.tracker import Bounds, Policy, Tracker, Unreadable
+from app.tracker import Bounds, Policy, Settlement, Tracker, Unreadable
 from app.tracker.digest import digest
 from app.tracker.links import BUILT_IN, Rules
 from itc import (
@@ -152,6 +152,8 @@ def survives(message: Message, tracker: Tracker) -> str:
         msgspec.json.encode(record)
         record.headers.encode()
         return "quarantined"
+    if isinstance(record, Settlement):
+        return "settlement"
     for event in tracker.apply(record, 0):
         msgspec.json.encode(event.record)
     tracker.checkpoint()

@@ -18,7 +18,7 @@ from app.broker.marks import mark_of, queue_prefix
 from app.broker.trace_queue import QueueBounds
 from app.store import Store
 from app.stored.reading import EventFilter
-from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker, Unreadable
+from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker
 from model.event import Event
 from model.words import EventType
 from tools.servers import Broker
@@ -57,8 +57,8 @@ async def oracle(broker: Broker, vhost: str) -> AsyncIterator[list[Record]]:
         async def listen() -> None:
             while True:
                 for each in await stream.batch(1_000, 0.1):
-                    if isinstance(each.message, Unreadable):
-                        raise TypeError(each.message.reason)
+                    if not each.message.is_event:
+                        raise TypeError(f"neither published nor received: {each.message}")
                     if not _is_services(each.message, broker.user):
                         records.append(each.message)
                     await stream.acknowledge(each.tag)

@@ -17,7 +17,7 @@ from typing import final
 import msgspec
 
 from app.broker import _wire
-from app.tracker import Record, Unreadable
+from app.tracker import Record, Settlement, Unreadable
 
 METHOD, HEADER, BODY, HEARTBEAT = _KINDS = 1, 2, 3, 8
 FRAME_END = 0xCE
@@ -49,7 +49,7 @@ class Arrival(msgspec.Struct, gc=False):
     header: bytes
     body: bytes
     at: int = 0
-    message: Record | Unreadable = UNREAD
+    message: Record | Settlement | Unreadable = UNREAD
     digest: bytes = b""
 
 

@@ -1,7 +1,8 @@
 """From a trace message to a record: the one parser, and it accepts any bytes.
 
 The broker's documentation describes the firehose's messages: routing key ``publish.<exchange>`` or
-``deliver.<queue>``, everything else in the headers, the body the original payload. Anybody who may
+``deliver.<queue>``, everything else in the headers, the body the original payload. The broker
+plugin's, ``settle.<event>``, are said by the broker's own user. Anybody who may
 write to ``amq.rabbitmq.trace`` can also publish garbage there, so nothing is trusted: what is not a
 trace message becomes an `Unreadable`, with the reason.
 """
@@ -14,12 +15,32 @@ from typing import Any, TypeAlias
 import msgspec
 
 from app.broker import _wire
-from app.broker.wire import decode_headers
-from app.tracker import Channel, Deliver, Publish, Record, Unreadable
+from app.broker.wire import decode_headers, user_of
+from app.tracker import Channel, Deliver, Publish, Record, Settlement, Unreadable
 from model.texts import storable
 
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
 KINDS = PUBLISH, DELIVER = "publish", "deliver"
+SETTLE = "settle"
+# No client can name itself so, unless it may impersonate others.
+BROKER_USER = "rmq-internal"
+
+# What each of the plugin's events comes with, beside the node, its time and its version; those of
+# a channel come with all of that too.
+_OF_CHANNEL = frozenset({"connection", "channel", "user"})
+SETTLEMENTS: dict[str, frozenset[str]] = {
+    "began": frozenset(),
+    "ended": frozenset(),
+    "channel": _OF_CHANNEL | {"pid", "next_tag", "transactional"},
+    "closed": _OF_CHANNEL | {"pid"},
+    "consumer": _OF_CHANNEL | {"queue", "auto"},
+    "get": _OF_CHANNEL | {"queue"},
+    "settled": _OF_CHANNEL | {"outcome", "delivery_tag", "multiple"},
+    "recovered": _OF_CHANNEL,
+    "selected": _OF_CHANNEL,
+    "committed": _OF_CHANNEL,
+    "rolled_back": _OF_CHANNEL,
+}
 
 # What is kept of a message that cannot be read.
 QUARANTINED_BODY = 4096
@@ -32,9 +53,20 @@ Headers: TypeAlias = Mapping[str, Any]
 # publish was routed to, or whether a deliver is a redelivery.
 Said: TypeAlias = tuple[str, str, int, str, str, tuple[str, ...], dict[str, Any], Any]
 
-# A channel is looked up again and again, which is quicker for the same object.
-_channels: dict[tuple[str, str, int, str], Channel] = {}
 MOST_REMEMBERED = 10_000
+
+
+class _Channels(dict[tuple[str, str, int, str], Channel]):
+    """Channels, each looked up again and again, which is quicker for the same object."""
+
+    def __missing__(self, where: tuple[str, str, int, str]) -> Channel:
+        if len(self) >= MOST_REMEMBERED:
+            self.clear()
+        channel = self[where] = Channel(*where)
+        return channel
+
+
+_channels = _Channels()
 
 _to_json = msgspec.json.Encoder(order="deterministic").encode
 
@@ -43,8 +75,10 @@ class NotATraceMessageError(ValueError):
     """The reason why a message is not a trace message."""
 
 
-def parse(routing_key: str, header: bytes, body: bytes, now: int) -> Record | Unreadable:
-    """Turn a trace message into a `Publish` or a `Deliver`, or into an `Unreadable`.
+def parse(
+    routing_key: str, header: bytes, body: bytes, now: int
+) -> Record | Settlement | Unreadable:
+    """Turn a trace message into a `Publish`, a `Deliver`, a `Settlement`, or an `Unreadable`.
 
     ``header`` is the payload of its header frame; ``now`` in µs.
     """
@@ -56,6 +90,8 @@ def parse(routing_key: str, header: bytes, body: bytes, now: int) -> Record | Un
         table: Headers = {}
         try:
             table = decode_headers(header)
+            if kind == SETTLE:
+                return _settlement(name, user_of(header), table)
             said = _said(kind, table)
         except ValueError as error:
             return Unreadable(
@@ -67,15 +103,31 @@ def parse(routing_key: str, header: bytes, body: bytes, now: int) -> Record | Un
                 recorded_at=now,
             )
     node, connection, number, user, exchange, keys, properties, last = said
-    where = node, connection, number, user
-    channel = _channels.get(where)
-    if channel is None:
-        if len(_channels) >= MOST_REMEMBERED:
-            _channels.clear()
-        channel = _channels[where] = Channel(*where)
+    channel = _channels[node, connection, number, user]
     if kind == PUBLISH:
         return Publish(channel, exchange, keys, last, properties, body)
     return Deliver(channel, exchange, keys, storable(name), bool(last), properties, body)
+
+
+def _settlement(event: str, user: str | None, table: dict[str, Any]) -> Settlement:
+    if user != BROKER_USER:
+        raise NotATraceMessageError("a settlement that the broker has not published")
+    its = SETTLEMENTS.get(event)
+    if its is None:
+        raise NotATraceMessageError("nothing that is known of settlements")
+    table = {key: storable(value) if type(value) is str else value for key, value in table.items()}
+    for header in sorted({"itc", "at", *its} - table.keys()):
+        raise NotATraceMessageError(f"header {header} is missing")
+    where = _text(table, "node"), "", 0, ""
+    if its:
+        number = _whole(table, "channel", MOST_CHANNELS)
+        where = where[0], _text(table, "connection"), number, _text(table, "user")
+    said = {key: table[key] for key in its - _OF_CHANNEL}
+    said |= {"event": event, "at": table["at"], "channel": _channels[where]}
+    try:
+        return msgspec.convert(said, Settlement)
+    except msgspec.ValidationError as error:
+        raise NotATraceMessageError(str(error)) from error
 
 
 def _said(kind: str, table: Headers) -> Said:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from app.broker import sentinel
 from app.broker.marks import mark_of, queue_prefix
 from app.broker.trace_queue import announcements_queue
-from app.tracker import Record, Unreadable
+from app.tracker import Record, Settlement, Unreadable
 from app.tracker.replies import PREFIX
 
 
@@ -47,7 +47,7 @@ class Own:
         self._special = (queue, PREFIX)  # no other names of queues make a difference
         self._marks = queue_prefix(queue)
 
-    def about(self, message: Record | Unreadable) -> About:
+    def about(self, message: Record | Settlement | Unreadable) -> About:
         """The subject of a trace message.
 
         Deliveries from the trace exchange are not traced, but those of messages that others put
@@ -55,9 +55,11 @@ class Own:
 
         The broker's counters leave out channels with the number 0 (MQTT, and AMQP 1.0 on 4.x, where
         these are no AMQP 0.9.1 inside) and direct replies; and what our own queue hands over is
-        left out here, since it is no traffic.
+        left out here, since it is no traffic. Nor are settlements.
         """
-        if type(message) is Unreadable:  # isinstance takes longer than all of the rest
+        if not message.is_event:  # isinstance takes longer than all of the rest
+            if isinstance(message, Settlement):
+                return UNCOUNTED
             token = sentinel.token_of(message, self._queue)
             return OTHERS if token is None else About(True, False, sentinel=token)
         channel, queue = message.channel, message.queue

@@ -35,7 +35,10 @@ _UINT32 = Struct(">I").unpack_from
 _FLAGS = Struct(">H").unpack_from
 _FLAGS_AT = 12  # after class, weight and the body's size
 
-_CONTENT_TYPE, _CONTENT_ENCODING, _HEADERS = 1 << 15, 1 << 14, 1 << 13
+# A property's place among the flags. Before each are those of higher bits: short texts but for the
+# headers, two single bytes, and a time.
+_HEADERS, _USER_ID = 13, 4
+_BYTES = {12: 1, 11: 1, 6: 8}  # delivery mode, priority, timestamp
 
 
 def _fixed(code: str, convert: Callable[[Any], Any] | None = None) -> Reader:
@@ -162,21 +165,35 @@ def decode_headers(header: bytes) -> dict[str, Any]:
 
     :raises UnreadableTableError: for bytes that are not a content header, or not a table in one.
     """
-    try:
-        at = _headers_at(header)
-    except (IndexError, StructError) as error:
-        raise UnreadableTableError(f"not a content header: {error!r}") from error
+    at = _place_of(_HEADERS, header)
     return {} if at is None else decode_table(header, at)
 
 
-def _headers_at(header: bytes) -> int | None:
-    flags = _FLAGS(header, _FLAGS_AT)[0]
-    if not flags & _HEADERS:
-        return None
-    at = _FLAGS_AT + 2
-    for skipped in (_CONTENT_TYPE, _CONTENT_ENCODING):
-        if flags & skipped:
-            at += 1 + header[at]
+def user_of(header: bytes) -> str | None:
+    """Decode the ``user_id`` property of a content header: who published, as the broker checks.
+
+    :raises UnreadableTableError: for bytes that are not a content header.
+    """
+    at = _place_of(_USER_ID, header)
+    return None if at is None else _short_text(header[at:])[1]
+
+
+def _place_of(wanted: int, header: bytes) -> int | None:
+    """Find where a property is, None if it is not there."""
+    try:
+        flags = _FLAGS(header, _FLAGS_AT)[0]
+        if not flags >> wanted & 1:
+            return None
+        at: int = _FLAGS_AT + 2
+        for bit in range(15, wanted, -1):
+            if flags >> bit & 1:
+                if bit == _HEADERS:
+                    at += 4 + _UINT32(header, at)[0]
+                else:
+                    at += _BYTES.get(bit) or 1 + header[at]
+        header[at]  # it must be there
+    except (IndexError, StructError) as error:
+        raise UnreadableTableError(f"not a content header: {error!r}") from error
     return at
 
 

@@ -22,7 +22,7 @@ import msgspec
 from app.background import end
 from app.errors import OutageError
 from app.stored.capture import BrokerConnection
-from app.tracker import Tracker, Unreadable
+from app.tracker import Tracker
 
 if TYPE_CHECKING:
     from app.broker.deliveries import Arrival
@@ -173,7 +173,7 @@ class Acquaintance:
     async def _introduce(self, messages: Sequence[Arrival]) -> None:
         tracker = self._tracker
         strangers = tracker.strangers(
-            [each.message.channel for each in messages if type(each.message) is not Unreadable]
+            [each.message.channel for each in messages if each.message.is_event]
         )
         if not strangers:
             return

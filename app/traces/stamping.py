@@ -19,7 +19,7 @@ from app.traces.audit import Tally
 from app.traces.marks import Mark
 from app.traces.recorder import Recorder
 from app.traces.resume import Resume
-from app.tracker import StampedEvent, Unreadable
+from app.tracker import Settlement, StampedEvent, Unreadable
 from app.tracker.digest import digest
 from app.tracker.suspicion import Suspect
 from model.times import now
@@ -119,7 +119,9 @@ class Stamper:
             about = about_of(message)
             if about.sentinel is not None:
                 recorder.lose_sentinel(about.sentinel)
-            elif type(message) is Unreadable:
+            elif not message.is_event:
+                if isinstance(message, Settlement):
+                    continue  # nothing is made of it yet
                 kept = message if recorder.bodies else replace(message, body=b"")
                 stamped.unreadable.append(kept)
                 tracker.counters.quarantined += 1

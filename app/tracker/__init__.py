@@ -16,7 +16,7 @@ from app.tracker.events import (
 from app.tracker.identity import Identity, Policy, SharedPlaces
 from app.tracker.quiet import Quiet
 from app.tracker.rebuild import rebuilt
-from app.tracker.records import Channel, Deliver, Publish, Record, Unreadable
+from app.tracker.records import Channel, Deliver, Publish, Record, Settlement, Unreadable
 from app.tracker.tracker import Bounds, Counters, Totals, Tracker, UnreadableCheckpointError
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "Record",
     "Reference",
     "RestorePoint",
+    "Settlement",
     "SharedPlaces",
     "StampedEvent",
     "Totals",

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import xxhash
 
-from app.tracker.records import Record, Unreadable
+from app.tracker.records import Record, Settlement, Unreadable
 
 _canonical = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
-def digest(message: Record | Unreadable) -> bytes:
+def digest(message: Record | Settlement | Unreadable) -> bytes:
     """The 8 bytes by which a trace message is recognised when it comes again.
 
     Made from what was parsed, not from the raw bytes: a quorum queue adds a delivery count to the

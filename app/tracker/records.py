@@ -8,10 +8,11 @@ these have no cycles (``gc=False``), so the collector need not look at them.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeAlias, final
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, final
 
 import msgspec
 
+from model.times import LATEST
 from model.words import EventType
 
 
@@ -42,6 +43,7 @@ class Publish(msgspec.Struct, frozen=True, tag=True, gc=False):
     properties: dict[str, Any]
     body: bytes
 
+    is_event: ClassVar[Literal[True]] = True
     event_type: ClassVar[int] = int(EventType.published)
     queue: ClassVar[None] = None
     redelivered: ClassVar[bool] = False
@@ -62,11 +64,41 @@ class Deliver(msgspec.Struct, frozen=True, tag=True, gc=False):
     properties: dict[str, Any]
     body: bytes
 
+    is_event: ClassVar[Literal[True]] = True
     event_type: ClassVar[int] = int(EventType.received)
     routed_queues: ClassVar[None] = None
 
 
 Record: TypeAlias = Publish | Deliver
+
+# A delivery tag, and a time in µs.
+Tag: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+At: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LATEST)]
+
+
+@final
+class Settlement(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """What the broker plugin says of settlements: of ``channel``, or of all those of its node.
+
+    ``event`` says which of the fields behind ``at`` it comes with (`app.broker.firehose`). ``at``
+    is when the broker took the method (µs, the node's clock). ``pid`` is the channel's process,
+    whose next delivery has ``next_tag``; ``multiple``: everything up to ``delivery_tag``.
+    """
+
+    event: str
+    channel: Channel
+    at: At
+    pid: str = ""
+    next_tag: Tag = 0
+    transactional: bool = False
+    queue: str = ""
+    auto: bool = False
+    outcome: Literal["acknowledged", "rejected", "returned"] = "acknowledged"
+    delivery_tag: Tag = 0
+    multiple: bool = False
+
+    is_event: ClassVar[Literal[False]] = False
+    body: ClassVar[bytes] = b""
 
 
 @final
@@ -83,3 +115,5 @@ class Unreadable(msgspec.Struct, frozen=True):
     body: bytes
     body_bytes: int
     recorded_at: int
+
+    is_event: ClassVar[Literal[False]] = False

@@ -17,6 +17,7 @@ from app.tracker import (
     Channel,
     Deliver,
     Publish,
+    Settlement,
     Unreadable,
 )
 
@@ -34,6 +35,19 @@ COMMON: dict[str, Any] = {
 }
 PUBLISH = {**COMMON, "routed_queues": ["billing", "shipping"]}
 DELIVER = {**COMMON, "redelivered": 1}
+# As the broker plugin's messages have it.
+SETTLED = {
+    "itc": "0.1.0",
+    "node": "rabbit@test",
+    "vhost": "/",
+    "at": 1_795_683_162_797_638,
+    "connection": "127.0.0.1:1 -> 127.0.0.1:5672",
+    "channel": 1,
+    "user": "shop",
+    "outcome": "rejected",
+    "delivery_tag": 4,
+    "multiple": True,
+}
 CHANNEL = Channel("rabbit@test", "127.0.0.1:1 -> 127.0.0.1:5672", 1, "shop")
 
 
@@ -41,6 +55,50 @@ def read(key: str, headers: dict[str, Any], body: bytes = b"b") -> Any:
     return parse(
         key, ContentHeader(0, len(body), Basic.Properties(headers=headers)).marshal(), body, 7
     )
+
+
+def read_settlement(event: str, headers: dict[str, Any], user: str | None = "rmq-internal") -> Any:
+    properties = Basic.Properties(headers=headers, user_id=user)
+    return parse(f"settle.{event}", ContentHeader(0, 0, properties).marshal(), b"", 7)
+
+
+def test_a_settlement_is_the_broker_s_own_word() -> None:
+    expected = Settlement(
+        "settled",
+        CHANNEL,
+        SETTLED["at"],
+        outcome="rejected",
+        delivery_tag=4,
+        multiple=True,
+    )
+    assert read_settlement("settled", SETTLED) == expected
+    for other in ("shop", "rmq-internal2", "", None):
+        result = read_settlement("settled", SETTLED, other)
+        assert isinstance(result, Unreadable)
+        assert result.reason == "a settlement that the broker has not published"
+
+
+def test_what_is_said_of_a_node_names_no_channel() -> None:
+    of_node = {name: SETTLED[name] for name in ("itc", "node", "vhost", "at")}
+    nobody = Channel("rabbit@test", "", 0, "")
+    assert read_settlement("began", of_node) == Settlement("began", nobody, SETTLED["at"])
+
+
+@pytest.mark.parametrize("header", sorted(SETTLED.keys() - {"vhost"}))
+@pytest.mark.parametrize("value", ["absent", -1, 1.5, None, {"no": "such"}])
+def test_a_settlement_that_lacks_something_is_quarantined(header: str, value: Any) -> None:
+    if header == "itc" and value != "absent":
+        return  # any version will do
+    said = {**SETTLED, header: value}
+    if value == "absent":
+        del said[header]
+    result = read_settlement("settled", said)
+    assert isinstance(result, Unreadable)
+    assert header in result.reason
+
+
+def test_an_event_of_settlements_that_is_not_known_is_quarantined() -> None:
+    assert isinstance(read_settlement("requeued", SETTLED), Unreadable)
 
 
 def test_a_publish() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from app.broker.own import OTHERS, OWN, OWN_UNCOUNTED, UNCOUNTED, About, Own
 from app.broker.sentinel import WORD
-from app.tracker import Channel, Deliver, Publish, Unreadable
+from app.tracker import Channel, Deliver, Publish, Settlement, Unreadable
 
 QUEUE = "itc.trace"
 about = Own(QUEUE, "itc").about
@@ -24,6 +24,9 @@ class On:
 
     def deliver(self, queue: str) -> Deliver:
         return Deliver(self._channel, "", (queue,), queue, False, {}, b"")
+
+    def settle(self) -> Settlement:
+        return Settlement("recovered", self._channel, 1)
 
     @property
     def _channel(self) -> Channel:
@@ -52,10 +55,11 @@ class On:
         (On().deliver("amq.rabbitmq.reply-to.abc"), UNCOUNTED),
         (On().deliver(QUEUE), OWN_UNCOUNTED),
         (On().deliver(f"{QUEUE}.connections"), OWN),
+        (On().settle(), UNCOUNTED),
     ],
 )
 def test_a_message_is_told_by_who_sends_it_and_through_what(
-    message: Publish | Deliver, expected: About
+    message: Publish | Deliver | Settlement, expected: About
 ) -> None:
     assert about(message) == expected
 
