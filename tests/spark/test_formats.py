@@ -7,15 +7,18 @@ import hashlib
 import json
 import re
 import shutil
+import sqlite3
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 import pydot
 import pytest
+from playwright._impl._driver import compute_driver_executable
 from pyspark.sql import SparkSession
 
 from model.event import SHOWN
@@ -30,6 +33,8 @@ from spark_jobs.formats.shiviz import EXPRESSION
 from tests.spark.conftest import Stored
 from tests.spark.histories import History
 
+NODE_PACKAGES = Path(__file__).parents[1] / "node" / "node_modules"
+MERMAID = NODE_PACKAGES / "mermaid" / "dist" / "mermaid.core.mjs"
 Export = Callable[[str], Path]
 
 
@@ -427,3 +432,178 @@ def test_a_delivery_of_one_of_several_equal_messages_says_so() -> None:
     said = what({**event, "quiet": False, "candidates": 2})
     assert said == '7 received from work ["a"] (one of 2 equal messages)'
     assert what({**event, "quiet": False, "candidates": None}) == '7 received from work ["a"]'
+
+
+# Names that mean something to a reader, or on a screen.
+ODD = [
+    *(
+        "$ref",
+        "__proto__",
+        "constructor",
+        "",
+        " ",
+        "end",
+        "null",
+        "=1+1",
+        "a,b",
+        "-->",
+        "--",
+        "->>",
+    ),
+    *(
+        '"',
+        "'",
+        "`",
+        "\\",
+        '\\"',
+        "\\N",
+        "two\nlines",
+        "a\r\nb",
+        "a\tb",
+        "a;b",
+        "a:b",
+        "%%{init}%%",
+    ),
+    *(
+        "<b>bold</b>",
+        "<script>alert(1)</script>",
+        "&lt;",
+        "#35;",
+        "{a|b}",
+        "[x]",
+        "\u202eabc\u202c",
+    ),
+    *("größe", "\U0001f600", "\u05d0\u05d1", "\u2028", "\x85", "\x7f", "a" * 255),
+]
+
+
+class Odd(NamedTuple):
+    """A chain whose exchanges, queues, keys, participants and bodies have odd names, by format."""
+
+    events: dict[int, str]  # each of them -> its name
+    lanes: dict[int, str]  # participant -> its name
+    files: dict[str, Path]
+
+
+@pytest.fixture(scope="module")
+def odd(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Odd:
+    history = History()
+    folder = tmp_path_factory.mktemp("odd")
+    actors = [history.join() for _ in ODD]
+    events = {}
+    for actor, other, name in zip(actors, [*actors[1:], actors[0]], ODD, strict=True):
+        said = json.dumps({"headers": {name: name}, "type": name})
+        body = json.dumps({name: name}).encode()
+        fields = {"exchange": name, "routing_keys": json.dumps([name]), "properties": said}
+        fields |= {"payload": body, "payload_bytes": len(body)}
+        sent = history.publish(actor, **fields, routed_queues=json.dumps([name]))
+        events |= {sent: name, history.receive(other, sent, **fields, queue=name or "q"): name}
+    url = history.write(folder / "store.db")
+    lanes = {actor.number: name for actor, name in zip(actors, ODD, strict=True)}
+    with closing(sqlite3.connect(folder / "store.db")) as file, file:
+        file.executemany(
+            "UPDATE participants SET name = ? WHERE number = ?",
+            [(name, number) for number, name in lanes.items()],
+        )
+    files = {name: folder / f"chain.{name}" for name in RENDERERS}
+    for name, target in files.items():
+        run(
+            spark,
+            ChainRequest(DatabaseAddress.from_url(url), 1, 2 * len(ODD), target, FORMATS[name]),
+        )
+    return Odd(events, lanes, files)
+
+
+def test_odd_names_are_read_back_from_json_tables_and_parquet(odd: Odd) -> None:
+    read = {
+        "jsonl": [json.loads(line) for line in odd.files["jsonl"].read_bytes().splitlines()],
+        "json": json.loads(odd.files["json"].read_text())["events"],
+        "parquet": pq.read_table(odd.files["parquet"]).to_pylist(),
+    }
+    with odd.files["exact.csv"].open(newline="") as file:
+        read["exact.csv"] = list(csv.DictReader(file))
+    for kind, rows in read.items():
+        assert {int(row["id"]): row["exchange"] for row in rows} == odd.events, kind
+        for row in rows:
+            keys, said, name = row["routing_keys"], row["properties"], row["exchange"]
+            assert (keys if isinstance(keys, list) else json.loads(keys)) == [name], kind
+            said = said if isinstance(said, dict) else json.loads(said)
+            assert (said["headers"], said["type"]) == ({name: name}, name), kind
+            assert json.loads(row["payload"]) == {name: name}, kind
+            assert row["participant_name"] == odd.lanes[int(row["participant"])], kind
+
+
+def test_graphviz_reads_odd_names(odd: Odd) -> None:
+    read = subprocess.run(
+        ["dot", "-Tdot_json", odd.files["dot"]], capture_output=True, check=True, timeout=120
+    )
+    graph = json.loads(read.stdout)
+    labels = [re.sub(r"\\(.)", r"\1", each["label"]) for each in graph["objects"]]
+    lanes, nodes = labels[: len(odd.lanes)], labels[len(odd.lanes) :]
+    assert sorted(lanes) == sorted(map(one_line, odd.lanes.values()))
+    assert {int(each.split()[0]) for each in nodes} == odd.events.keys()
+    for each in nodes:
+        event_id, _, _, place = each.split(" ", 3)
+        name = odd.events[int(event_id)]
+        assert place.startswith(one_line(name) or ("(default)", "q")), each
+    edges = [each for each in graph["edges"] if each.get("style") != "dashed"]
+    names = [re.sub(r"\\(.)", r"\1", each["label"]) for each in edges]
+    assert sorted(names) == sorted(one_line(name or "q") for name in ODD)
+
+
+# What Mermaid makes of a diagram: each actor's name, and each line's text, as it would show them.
+READ_BY_MERMAID = """
+const { default: mermaid } = await import(process.argv[1]);
+const { readFileSync } = await import("node:fs");
+const text = readFileSync(0, "utf8");
+await mermaid.parse(text);
+const { db } = await mermaid.mermaidAPI.getDiagramFromText(text);
+const shown = (text) => text.replace(/ﬂ°°(\\d+)¶ß/g, (_, code) => String.fromCodePoint(code));
+const actors = [...db.getActors().values()].map((each) => shown(each.description));
+console.log(JSON.stringify({ actors, lines: db.getMessages().map((each) => shown(each.message)) }));
+"""
+
+
+@pytest.mark.skipif(not MERMAID.exists(), reason="tools/install found no npm")
+def test_mermaid_reads_odd_names(odd: Odd) -> None:
+    node, _ = compute_driver_executable()  # the Node that Playwright brings
+    ran = subprocess.run(
+        [node, "--input-type=module", "-e", READ_BY_MERMAID, str(MERMAID)],
+        input=odd.files["mmd"].read_bytes(),
+        capture_output=True,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr.decode()[-2000:]
+    read = json.loads(ran.stdout)
+    assert read["actors"] == [one_line(name).strip() for name in odd.lanes.values()]
+    assert [int(each.split()[0]) for each in read["lines"]] == [*odd.events]
+    for each, name in zip(read["lines"], odd.events.values(), strict=True):
+        assert each.split(" ", 3)[3].startswith(one_line(name) or ("(default)", "q")), each
+
+
+def test_perfetto_would_read_odd_names(odd: Odd) -> None:
+    """By Chrome's description of the format: Perfetto's own reader cannot be had as a package."""
+    events = json.loads(odd.files["trace.json"].read_text())["traceEvents"]
+    for event in events:
+        assert event["ph"] in "MXsf"
+        assert type(event["name"]) is str
+        assert type(event["pid"]) is int
+        assert event["ph"] == "M" or type(event["tid"]) is type(event["ts"]) is int
+    slices = {e["args"]["id"]: e["args"]["exchange"] for e in events if e["ph"] == "X"}
+    assert slices == odd.events
+    names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert names == odd.lanes
+
+
+def test_shiviz_and_labelled_text_keep_an_odd_name_on_its_line(odd: Odd) -> None:
+    expression, _, log = odd.files["shiviz"].read_text().split("\n", 2)
+    python = re.compile(re.sub(r"\(\?<(\w+)>", r"(?P<\1>", expression))
+    found = [match.groupdict() for match in python.finditer(log)]
+    assert [int(each["event"].split()[0]) for each in found] == [*odd.events]
+    blocks = re.split(r"^={80}\n", odd.files["txt"].read_text(), flags=re.MULTILINE)[1:]
+    assert len(blocks) == len(odd.events)
+    for block, name in zip(blocks, odd.events.values(), strict=True):
+        assert re.findall(r"^Exchange: +?(.*)$", block, re.MULTILINE)[0].lstrip() in (
+            one_line(name).lstrip(),
+            one_line(name),
+        )
