@@ -323,7 +323,7 @@ def _participants(trace: Trace, doubts: Sequence[Doubt]) -> Finding:
 def _links(trace: Trace, evidence: Evidence) -> Finding:
     """The share of causes that messages name: nothing here is wrong, but worth knowing."""
     if evidence.coverage is None:
-        said = ["no message was published in answer to another yet", *_unread(trace)]
+        said = ["no message was published in answer to another yet", *_left(trace)]
         return "; ".join(said), WELL
     if evidence.explained:
         name = f"{evidence.explained} of {evidence.reactions} publishes that may have a cause name"
@@ -346,13 +346,16 @@ def _links(trace: Trace, evidence: Evidence) -> Finding:
         said.append(
             f"{evidence.hidden} came by ways outside the broker (rabbitmq-itc hidden {vhost})"
         )
-    return "; ".join([*said, *_unread(trace)]), WELL
+    return "; ".join([*said, *_left(trace)]), WELL
 
 
-def _unread(trace: Trace) -> Iterator[str]:
-    """What rules asked for in vain, by reason; nothing where another check says what is wrong."""
+def _left(trace: Trace) -> Iterator[str]:
+    """Causes that are not certain, and what was not read; nothing where another check says why."""
     with contextlib.suppress(UnreadableCheckpointError):
-        if trace.checkpoint and (unread := Tracker.stored_totals(trace.checkpoint).unread):
+        totals = Tracker.stored_totals(trace.checkpoint)
+        if ambiguous := sum(each.ambiguous for each in totals.links.values()):
+            yield f"ambiguous: {ambiguous} by an id of several messages"
+        if unread := totals.unread:
             yield f"not read: {', '.join(f'{why} ({n})' for why, n in sorted(unread.items()))}"
 
 
