@@ -128,6 +128,7 @@ LIBRARIES = {
         declares=True,
     ),
     "amqplib": on_node("with_amqplib.js"),
+    "cloudevents in Python": by_hand("with_cloudevents")._replace(told=is_told_by_all),
     "cloudevents": on_node("with_cloudevents.js")._replace(told=is_told_by_all),
     "moleculer": on_node("with_moleculer.js")._replace(
         name=moleculer_packet, declares=True, told=is_told_by_all
