@@ -11,23 +11,22 @@ clients choose what is in these headers too, and the library closes the connecti
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import aiormq.exceptions
 import msgspec
-from aiormq.abc import AbstractChannel as Channel
 from pamqp.common import FieldTable
 from yarl import URL
 
 from app.broker.announced import CLOSED, CREATED, ConnectionClosed, ConnectionOpened, announcement
-from app.broker.connection import CONNECT_SECONDS, TraceConnection
-from app.broker.consumer import TRACE_QUEUE, passed_by
+from app.broker.connection import TraceConnection
+from app.broker.consumer import TRACE_QUEUE
 from app.broker.deliveries import Arrival
+from app.broker.diverted import DivertedStream, connected, passed_by
 from app.broker.management import Binding, ManagementApi
-from app.broker.outages import CONNECTION_ERRORS, BrokerAddress, outage, shown
+from app.broker.outages import BrokerAddress, outage, shown
 from app.broker.trace_queue import announcements_queue
 from app.broker.wire import UnreadableTableError, decode_headers
 from app.errors import OutageError
@@ -56,21 +55,12 @@ class AnnouncementBatch(msgspec.Struct, frozen=True):
     unread: int
 
 
-class AnnouncementStream:
+class AnnouncementStream(DivertedStream):
     """The announcements, in batches, from when `consume` is called."""
 
-    def __init__(self, channel: Channel, queue: str, place: BrokerAddress) -> None:
-        self._channel = channel
-        self._queue = queue
-        self._place = place
-        self._waiting: deque[Arrival] = deque()
-        self._arrived = asyncio.Event()
-        self._lost: OutageError | None = None
-
     async def consume(self) -> None:
-        self._check()
         # Exclusive: two services of one name would each get half of the announcements.
-        with _outages(self._place, self._queue):
+        with self.asking():
             await self._channel.basic_consume(self._queue, passed_by, exclusive=True)
 
     async def batch(self) -> AnnouncementBatch:
@@ -91,33 +81,30 @@ class AnnouncementStream:
             unread=said.count(None),
         )
 
-    async def acknowledge(self, tag: int) -> None:
-        self._check()
-        with _outages(self._place, self._queue):
-            await self._channel.basic_ack(tag, multiple=True, wait=False)
-
     async def bind(self) -> None:
         """Bind the queue to the event exchange, which has lost its bindings if it was away.
 
         :raises OutageError: when the exchange is away.
         """
-        self._check()
-        with _outages(self._place, self._queue):
-            for key in KEYS:
-                await self._channel.queue_bind(self._queue, EVENT_EXCHANGE, routing_key=key)
+        await self._bind(EVENT_EXCHANGE, KEYS)
 
-    def lose(self, reason: OutageError) -> None:
-        if self._lost is None:
-            self._lost = reason
-        self._arrived.set()
-
-    def take_in(self, deliveries: list[Arrival]) -> None:
-        self._waiting.extend(deliveries)
-        self._arrived.set()
-
-    def _check(self) -> None:
-        if self._lost is not None:
-            raise self._lost
+    def _outage(self, error: BaseException | None) -> OutageError:
+        """As for the trace queue, but for what is said of that one's rights and users."""
+        queue, vhost, user = self._queue, shown(self._place.vhost), shown(self._place.user)
+        if isinstance(error, aiormq.exceptions.ChannelAccessRefused):
+            if "exclusive" in str(error):
+                return OutageError(
+                    f"another consumer has {queue} of {vhost}: is there a second service with the "
+                    "same ITC_TRACE_QUEUE?"
+                )
+            return OutageError(
+                f"user {user} has too few rights in the virtual host {vhost}: it needs configure, "
+                f"write and read on {queue} and read on {EVENT_EXCHANGE}; rabbitmqctl "
+                f"set_permissions -p {vhost} {user} gives it its rights"
+            )
+        if isinstance(error, aiormq.exceptions.ChannelNotFoundEntity):
+            return OutageError(f"{queue} or {EVENT_EXCHANGE} of {vhost} is gone")
+        return outage(error, self._place)
 
 
 class Announcements:
@@ -153,36 +140,19 @@ class Announcements:
         :raises OutageError: when the broker cannot be reached, or refuses.
         """
         place = BrokerAddress.of(self._url, vhost)
-        with _outages(place, self.queue):
-            connection = TraceConnection(
-                self._url, vhost, client_properties={"connection_name": "rabbitmq-itc"}
-            )
-            await connection.connect(timeout=CONNECT_SECONDS)
-        try:
-            with _outages(place, self.queue):
-                stream = await self._prepare(connection, place)
+        async with connected(self._url, place) as connection:
+            channel = await connection.channel(publisher_confirms=False)
+            raw = await channel.get_underlay_channel()
+            stream = AnnouncementStream(raw, self.queue, place)
+            with stream.asking():
+                if not await self._exists(connection):
+                    declaring = await connection.channel(publisher_confirms=False)
+                    await declaring.declare_queue(self.queue, durable=True, arguments=ARGUMENTS)
+                    await declaring.close()
+                await channel.set_qos(prefetch_count=PREFETCH)
+            stream.divert(connection, channel)
             await stream.bind()
             yield stream
-        finally:
-            await connection.leave()
-
-    async def _prepare(
-        self, connection: TraceConnection, place: BrokerAddress
-    ) -> AnnouncementStream:
-        if not await self._exists(connection):
-            declaring = await connection.channel(publisher_confirms=False)
-            await declaring.declare_queue(self.queue, durable=True, arguments=ARGUMENTS)
-            await declaring.close()
-        channel = await connection.channel(publisher_confirms=False)
-        await channel.set_qos(prefetch_count=PREFETCH)
-        raw = await channel.get_underlay_channel()
-        stream = AnnouncementStream(raw, self.queue, place)
-        for callbacks in (channel.close_callbacks, connection.close_callbacks):
-            callbacks.add(lambda _, error: stream.lose(_outage(error, place, self.queue)))
-        gone = f"the broker ended our consumer: was {self.queue} or {shown(place.vhost)} deleted?"
-        raw.on_consumer_cancel_callbacks.add(lambda _: stream.lose(OutageError(gone)))
-        connection.divert(raw.number, stream.take_in)
-        return stream
 
     async def _exists(self, connection: TraceConnection) -> bool:
         probe = await connection.channel(publisher_confirms=False)
@@ -200,30 +170,3 @@ def _said(delivery: Arrival) -> ConnectionOpened | ConnectionClosed | None:
         return announcement(delivery.routing_key, decode_headers(delivery.header))
     except UnreadableTableError:
         return None
-
-
-@contextmanager
-def _outages(place: BrokerAddress, queue: str) -> Iterator[None]:
-    try:
-        yield
-    except CONNECTION_ERRORS as error:
-        raise _outage(error, place, queue) from error
-
-
-def _outage(error: BaseException | None, place: BrokerAddress, queue: str) -> OutageError:
-    """As for the trace queue, but what is said of that one's rights and users is of this one's."""
-    vhost, user = shown(place.vhost), shown(place.user)
-    if isinstance(error, aiormq.exceptions.ChannelAccessRefused):
-        if "exclusive" in str(error):
-            return OutageError(
-                f"another consumer has {queue} of {vhost}: is there a second service with the same "
-                "ITC_TRACE_QUEUE?"
-            )
-        return OutageError(
-            f"user {user} has too few rights in the virtual host {vhost}: it needs configure, "
-            f"write and read on {queue} and read on {EVENT_EXCHANGE}; rabbitmqctl set_permissions "
-            f"-p {vhost} {user} gives it its rights"
-        )
-    if isinstance(error, aiormq.exceptions.ChannelNotFoundEntity):
-        return OutageError(f"{queue} or {EVENT_EXCHANGE} of {vhost} is gone")
-    return outage(error, place)

@@ -4,36 +4,34 @@ The client's robust (self-reconnecting) connection is not used: after a cut the 
 back to its checkpoint before the first redelivered message, so a cut is an `OutageError` here and
 the trace's supervisor starts again.
 
-Messages are taken from the connection's bytes (`app.broker.deliveries`); everything else about the
-queue and the connection goes through aio-pika.
+What it has in common with other queues of ours is in `app.broker.diverted`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 import aiormq.exceptions
 import msgspec
-from aio_pika.abc import AbstractChannel, AbstractConnection
+from aio_pika.abc import AbstractConnection
 from aiormq.abc import AbstractChannel as Channel
-from aiormq.abc import DeliveredMessage
 from yarl import URL
 
 from app.broker import sentinel
 from app.broker.connection import CONNECT_SECONDS, TraceConnection
 from app.broker.deliveries import Arrival
+from app.broker.diverted import DivertedStream, connected, passed_by
 from app.broker.firehose import TRACE_EXCHANGE, parse
 from app.broker.management import SERVICE_PROPERTY
 from app.broker.marks import MarkPublisher
-from app.broker.outages import CONNECTION_ERRORS, BrokerAddress, in_use, outage, outages, shown
+from app.broker.outages import CONNECTION_ERRORS, BrokerAddress, in_use, outage, outages
 from app.broker.own import Own
 from app.broker.trace_queue import QueueBounds, arguments
 from app.broker.wire import install_tolerant_names
-from app.errors import OutageError, QueueLostError
+from app.errors import OutageError
 from app.tracker.taken import ALL
 
 TRACE_QUEUE = "itc.trace"
@@ -74,7 +72,7 @@ class Reading(msgspec.Struct, frozen=True):
     excess: tuple[str, ...] = ()
 
 
-class TraceStream:
+class TraceStream(DivertedStream):
     """One virtual host's trace messages, in batches."""
 
     def __init__(
@@ -87,22 +85,17 @@ class TraceStream:
         *,
         queue_is_new: bool,
     ) -> None:
-        self._channel = channel
-        self._queue = queue
+        super().__init__(channel, queue, place)
         self.about = Own(queue, place.user).about
         # Delivery tags count from 1: the last that arrived, and the last acknowledged.
         self._arrived_tag = self._acknowledged = 0
         self._gate = connection.gate
-        self._place = place
-        self._waiting: deque[Arrival] = deque()
         self._bytes = 0
         self._largest = 0
         self._is_exclusive = not reading.quorum
         self._keys = reading.keys
         self._consumers = 0
         self._next_at = 0
-        self._arrived = asyncio.Event()
-        self._lost: OutageError | None = None
         self._received = (0.0, 0)  # when, and the last tag, on a cluster
         self.taken = 0
         self.queue_is_new = queue_is_new
@@ -140,9 +133,7 @@ class TraceStream:
         return batch
 
     async def acknowledge(self, tag: int) -> None:
-        self._check()
-        with outages(self._place):
-            await self._channel.basic_ack(tag, multiple=True, wait=False)
+        await super().acknowledge(tag)
         self._acknowledged = tag
 
     async def queued(self) -> int:
@@ -188,21 +179,19 @@ class TraceStream:
         # not acknowledged would come after newer messages. Quorum queues ignore this (measured on
         # 3.10.8), so their consumers were counted. A single active consumer would do too, but then
         # nothing else could remove a message that cannot be handed to a consumer.
-        with outages(self._place):
+        with self.asking():
             await self._channel.basic_consume(
                 self._queue, passed_by, consumer_tag=self._tag, exclusive=self._is_exclusive
             )
 
     async def begin_portion(self, count: int) -> None:
         """Have the broker send this many messages, and no more until one is acknowledged."""
-        self._check()
-        with outages(self._place):
+        with self.asking():
             await self._channel.basic_qos(prefetch_count=count)
         await self.consume()
 
     async def end_portion(self) -> None:
-        self._check()
-        with outages(self._place):
+        with self.asking():
             await self._channel.basic_cancel(self._tag)
 
     @property
@@ -214,10 +203,8 @@ class TraceStream:
 
         In this order nothing is missed that is taken before and after.
         """
-        self._check()
-        with outages(self._place):
-            for key in self._keys:
-                await self._channel.queue_bind(self._queue, TRACE_EXCHANGE, routing_key=key)
+        await self._bind(TRACE_EXCHANGE, self._keys)
+        with self.asking():
             for key in excess:
                 await self._channel.queue_unbind(self._queue, TRACE_EXCHANGE, routing_key=key)
 
@@ -229,33 +216,23 @@ class TraceStream:
         largest, self._largest = self._largest, 0
         return largest
 
-    def lose(self, reason: OutageError) -> None:
-        if self._lost is None:
-            self._lost = reason
-        self._arrived.set()
-
-    def take_in(self, messages: list[Arrival]) -> None:
-        """Take in what has arrived; called in the queue's order.
+    def take_in(self, deliveries: list[Arrival]) -> None:
+        """Take in what has arrived.
 
         Messages of one read get times a microsecond apart, so that times show the order too.
         """
         now = time.time_ns() // 1000
         first = max(now, min(self._next_at, now + MOST_AHEAD))
-        self._next_at = first + len(messages)
-        for at, message in enumerate(messages, first):
+        self._next_at = first + len(deliveries)
+        for at, message in enumerate(deliveries, first):
             message.at = at
-        self._waiting.extend(messages)
-        self._arrived_tag = messages[-1].tag
-        self._arrived.set()
-        sizes = [len(message.body) for message in messages]
+        super().take_in(deliveries)
+        self._arrived_tag = deliveries[-1].tag
+        sizes = [len(message.body) for message in deliveries]
         self._bytes += sum(sizes)
         self._largest = max(self._largest, *sizes)
         if self._bytes > BUFFER_BYTES:
             self._gate.clear()
-
-    def _check(self) -> None:
-        if self._lost is not None:
-            raise self._lost
 
     async def _fill(self, most: int, linger: float) -> None:
         """Wait for ``most`` messages, for ``linger`` seconds, or until the connection is lost."""
@@ -288,9 +265,7 @@ class Firehose:
         ``service``, this one's id, with its connections.
         """
         self.owner = owner
-        self._properties = {"connection_name": "rabbitmq-itc"}
-        if service is not None:
-            self._properties[SERVICE_PROPERTY] = service
+        self._properties = {} if service is None else {SERVICE_PROPERTY: service}
         self._url = URL(amqp_url)
         self.queue = queue
         self.bounds = bounds
@@ -313,13 +288,10 @@ class Firehose:
 
         It has no other consumer; if it is ``guarded``, its sentinel is held. Raises `OutageError`.
         """
-        connection = await self._connect(vhost)
-        try:
+        async with self._connected(vhost) as connection:
             with outages(self._place(vhost)):
                 stream = await self._prepare(connection, vhost, reading, guarded=guarded)
             yield stream
-        finally:
-            await connection.leave()
 
     def marks(
         self, vhost: str, node: tuple[str, str, int] | None = None, *, through_default: bool = True
@@ -332,19 +304,13 @@ class Firehose:
         return MarkPublisher(url, vhost, self.queue, through_default=through_default)
 
     async def delete_queue(self, vhost: str) -> None:
-        connection = await self._connect(vhost)
-        try:
+        async with self._connected(vhost) as connection:
             with outages(self._place(vhost)):
                 channel = await connection.channel(publisher_confirms=False)
                 await channel.queue_delete(self.queue)
-        finally:
-            await connection.leave()
 
-    async def _connect(self, vhost: str) -> TraceConnection:
-        with outages(self._place(vhost)):
-            connection = TraceConnection(self._url, vhost, client_properties=self._properties)
-            await connection.connect(timeout=CONNECT_SECONDS)
-        return connection
+    def _connected(self, vhost: str) -> AbstractAsyncContextManager[TraceConnection]:
+        return connected(self._url, self._place(vhost), self._properties)
 
     async def _prepare(
         self, connection: TraceConnection, vhost: str, reading: Reading, *, guarded: bool
@@ -367,16 +333,7 @@ class Firehose:
             raw, self.queue, connection, place, reading, queue_is_new=queued is None
         )
         await stream.bind(reading.excess)
-        channel.close_callbacks.add(lambda _, error: stream.lose(outage(error, place)))
-        connection.close_callbacks.add(lambda _, error: stream.lose(outage(error, place)))
-        raw.on_consumer_cancel_callbacks.add(
-            lambda _: stream.lose(
-                QueueLostError(
-                    f"the broker ended our consumer: was {self.queue} or {shown(vhost)} deleted?"
-                )
-            )
-        )
-        connection.divert(raw.number, stream.take_in)
+        stream.divert(connection, channel)
         stream.sentinel, stream.is_sentinel_gone = held, is_gone
         return stream
 
@@ -391,19 +348,12 @@ class Firehose:
         placed = None
         if not queued:
             with suppress(OutageError, *CONNECTION_ERRORS):  # without one it goes as well
-                async with asyncio.timeout(CONNECT_SECONDS), self._publishing(vhost) as publisher:
+                async with asyncio.timeout(CONNECT_SECONDS), self._connected(vhost) as other:
+                    publisher = await other.channel(publisher_confirms=True)
                     placed = await sentinel.place(channel, self.queue, publisher)
         if placed is None:
             await channel.close()
         return placed, known is not None
-
-    @asynccontextmanager
-    async def _publishing(self, vhost: str) -> AsyncIterator[AbstractChannel]:
-        connection = await self._connect(vhost)
-        try:
-            yield await connection.channel(publisher_confirms=True)
-        finally:
-            await connection.leave()
 
     async def _count_queued(
         self, connection: AbstractConnection, place: BrokerAddress
@@ -429,8 +379,3 @@ class Firehose:
 
     def _place(self, vhost: str) -> BrokerAddress:
         return BrokerAddress.of(self._url, vhost, self.queue)
-
-
-async def passed_by(message: DeliveredMessage) -> None:
-    """Stand in for the library's consumer: deliveries never reach it."""
-    raise TypeError(f"a delivery was not diverted: {message!r}")

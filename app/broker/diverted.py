@@ -1,0 +1,102 @@
+"""What the firehose and the announcements of connections have in common: a queue's deliveries.
+
+They are taken from the connection's bytes (`app.broker.deliveries`); everything else about the
+queue and the connection goes through aio-pika.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+
+from aio_pika.abc import AbstractChannel
+from aiormq.abc import AbstractChannel as Channel
+from aiormq.abc import DeliveredMessage
+from yarl import URL
+
+from app.broker.connection import CONNECT_SECONDS, TraceConnection
+from app.broker.deliveries import Arrival
+from app.broker.outages import CONNECTION_ERRORS, BrokerAddress, outage, outages, shown
+from app.errors import OutageError, QueueLostError
+
+
+@asynccontextmanager
+async def connected(
+    url: URL, place: BrokerAddress, properties: Mapping[str, str] | None = None
+) -> AsyncIterator[TraceConnection]:
+    """A connection to a virtual host, and the ``properties`` that the broker shows with it.
+
+    Raises `OutageError`.
+    """
+    named = {"connection_name": "rabbitmq-itc"} | dict(properties or {})
+    with outages(place):
+        connection = TraceConnection(url, place.vhost, client_properties=named)
+        await connection.connect(timeout=CONNECT_SECONDS)
+    try:
+        yield connection
+    finally:
+        await connection.leave()
+
+
+class DivertedStream:
+    """One queue's deliveries as they arrive, until the connection or the queue is lost."""
+
+    def __init__(self, channel: Channel, queue: str, place: BrokerAddress) -> None:
+        self._channel = channel
+        self._queue = queue
+        self._place = place
+        self._waiting: deque[Arrival] = deque()
+        self._arrived = asyncio.Event()
+        self._lost: OutageError | None = None
+
+    def divert(self, connection: TraceConnection, channel: AbstractChannel) -> None:
+        """Take in what comes on our channel from now on, for as long as that is open."""
+        for callbacks in (channel.close_callbacks, connection.close_callbacks):
+            callbacks.add(lambda _, error: self.lose(self._outage(error)))
+        gone = f"was {self._queue} or {shown(self._place.vhost)} deleted?"
+        self._channel.on_consumer_cancel_callbacks.add(
+            lambda _: self.lose(QueueLostError(f"the broker ended our consumer: {gone}"))
+        )
+        connection.divert(self._channel.number, self.take_in)
+
+    def take_in(self, deliveries: list[Arrival]) -> None:
+        """Take in what has arrived; called in the queue's order."""
+        self._waiting.extend(deliveries)
+        self._arrived.set()
+
+    def lose(self, reason: OutageError) -> None:
+        if self._lost is None:
+            self._lost = reason
+        self._arrived.set()
+
+    async def acknowledge(self, tag: int) -> None:
+        with self.asking():
+            await self._channel.basic_ack(tag, multiple=True, wait=False)
+
+    async def _bind(self, exchange: str, keys: Iterable[str]) -> None:
+        with self.asking():
+            for key in keys:
+                await self._channel.queue_bind(self._queue, exchange, routing_key=key)
+
+    def _check(self) -> None:
+        if self._lost is not None:
+            raise self._lost
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Ask the broker for something, unless it is lost already; raises `OutageError`."""
+        self._check()
+        try:
+            yield
+        except CONNECTION_ERRORS as error:
+            raise self._outage(error) from error
+
+    def _outage(self, error: BaseException | None) -> OutageError:
+        return outage(error, self._place)
+
+
+async def passed_by(message: DeliveredMessage) -> None:
+    """Stand in for the library's consumer: deliveries never reach it."""
+    raise TypeError(f"a delivery was not diverted: {message!r}")
