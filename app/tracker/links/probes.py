@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from app.tracker import _digests
@@ -133,18 +133,26 @@ def finder(place: Expression) -> Callable[[ProbedMessage], Any]:
 _NO_KEY = (None,)
 
 
-class Probe:
-    """Places, the conditions under which they are looked at, and the uses of their keys."""
+class Question(NamedTuple):
+    """What of a message a probe asks for: the values of places, where conditions hold.
 
-    def __init__(
-        self,
-        parts: tuple[Expression, ...],
-        space: str,
-        where: tuple[Condition, ...] = (),
-        take: str | None = None,
-        same_body: bool = False,
-        body_begins: str = "",
-    ) -> None:
+    Keys are made in a ``space``, with what `takes` ``take`` out of a value; `Rule` says what the
+    others mean.
+    """
+
+    parts: tuple[Expression, ...]
+    space: str
+    where: tuple[Condition, ...] = ()
+    take: str | None = None
+    same_body: bool = False
+    body_begins: str = ""
+
+
+class Probe:
+    """What asks messages a `Question`, and the uses of their keys."""
+
+    def __init__(self, question: Question) -> None:
+        parts, space, where, take, same_body, body_begins = question
         self.parts, self.same_body = parts, same_body
         self.where = where
         self.finders = [(finder(part), part.source is not Source.payload) for part in parts]
@@ -229,7 +237,7 @@ class FailureProbe(Probe):
         type_ = Expression(Source.property, ("type",))
         says = Condition(headers) if headers else Condition((type_,), begins=profile.type)
         exchange = Expression(Source.property, ("exchange",))
-        super().__init__((exchange,), "failed", (says,), body_begins=profile.body_begins)
+        super().__init__(Question((exchange,), "failed", (says,), body_begins=profile.body_begins))
         self.uses.append((FOUND_BY, 0))
 
     def keys(self, message: ProbedMessage) -> list[Key]:

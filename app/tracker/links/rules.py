@@ -31,10 +31,11 @@ from app.tracker.links.probes import (
     OfBody,
     Probe,
     ProbedMessage,
+    Question,
     Triggers,
     hasher,
 )
-from app.tracker.links.rule import Condition, Rule, RuleError
+from app.tracker.links.rule import Rule, RuleError
 from app.tracker.records import Publish, Record
 from app.tracker.values import readable
 from model.error_queues import ERROR_PROFILES
@@ -97,15 +98,15 @@ class Rules:
         self.read_bodies = True
         indexed = tuple(dict.fromkeys(indexed))
         _check(self.rules, indexed)
-        self._probes: dict[tuple[object, ...], Probe] = {}
+        self._probes: dict[tuple[object, ...], Probe] = {}  # by what they ask
         for number, rule in enumerate(self.rules):
             self._take_apart(number, rule)
         self.indexed = _looked_at(self.rules, indexed) if found_by is None else dict(found_by)
         for name, use in ((MESSAGE_ID, CALLED), ("correlation_id", FOUND_BY)):
-            self._probe((Expression(Source.property, (name,)),), name).uses.append((use, 0))
+            self._use(Question((Expression(Source.property, (name,)),), name), use)
         for name in sorted(self.indexed):
             use = CALLED if self.indexed[name] else FOUND_BY
-            self._probe((Expression(Source.header, (name,)),), HEADER + name).uses.append((use, 0))
+            self._use(Question((Expression(Source.header, (name,)),), HEADER + name), use)
         self._probes |= {(name,): FailureProbe(each) for name, each in ERROR_PROFILES.items()}
         probes = self._probes.values()
         for probe in probes:
@@ -230,45 +231,22 @@ class Rules:
         )
 
     def _take_apart(self, number: int, rule: Rule) -> None:
-        child = self._probe(
-            rule.child, rule.shared_space, rule.where, rule.take, rule.same_body, rule.body_begins
-        )
+        more = rule.take, rule.same_body, rule.body_begins
+        child = Question(rule.child, rule.shared_space, rule.where, *more)
         if rule.kind is LinkKind.conversation:
-            child.uses.append((CONVERSATIONS, 0))
+            self._use(child, CONVERSATIONS)
             if rule.shared_space != CONVERSATION and len(rule.child) == 1:
-                self._probe(
-                    rule.child,
-                    CONVERSATION,
-                    rule.where,
-                    rule.take,
-                    body_begins=rule.body_begins,
-                ).uses.append((FOUND_BY, 0))
+                self._use(child._replace(space=CONVERSATION), FOUND_BY)
             return
-        child.uses.append((CAUSES, number))
-        self._probe(
-            rule.parent,
-            rule.shared_space,
-            rule.parent_where,
-            rule.take,
-            rule.same_body,
-            rule.body_begins,
-        ).uses.append((IDS, 0))
+        self._use(child, CAUSES, number)
+        self._use(Question(rule.parent, rule.shared_space, rule.parent_where, *more), IDS)
 
-    def _probe(
-        self,
-        parts: tuple[Expression, ...],
-        space: str,
-        where: tuple[Condition, ...] = (),
-        take: str | None = None,
-        same_body: bool = False,
-        body_begins: str = "",
-    ) -> Probe:
-        """The probe of these places, a new one if none is there."""
-        made_of = (parts, space, where, take, same_body, body_begins)
-        probe = self._probes.get(made_of)
+    def _use(self, question: Question, use: int, number: int = 0) -> None:
+        """Have the keys that answer a question used so, with others or alone."""
+        probe = self._probes.get(question)
         if probe is None:
-            probe = self._probes[made_of] = Probe(parts, space, where, take, same_body, body_begins)
-        return probe
+            probe = self._probes[question] = Probe(question)
+        probe.uses.append((use, number))
 
 
 def _looked_at(rules: Iterable[Rule], indexed: Iterable[str]) -> dict[str, bool]:
