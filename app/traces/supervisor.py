@@ -38,26 +38,19 @@ RECOVERED_SECONDS = 60.0
 
 
 class RestartIntensity:
-    """At most ``intensity`` restarts in any ``period`` seconds of the given clock."""
+    """At most `INTENSITY` restarts in any `PERIOD_SECONDS` of the given clock."""
 
-    def __init__(
-        self,
-        clock: Callable[[], float],
-        intensity: int = INTENSITY,
-        period: float = PERIOD_SECONDS,
-    ) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._intensity = intensity
-        self._period = period
         self._restarts: deque[float] = deque()
 
     def admits(self) -> bool:
         """Count one failure; returns whether one more restart is allowed."""
         now = self._clock()
         self._restarts.append(now)
-        while now - self._restarts[0] > self._period:
+        while now - self._restarts[0] > PERIOD_SECONDS:
             self._restarts.popleft()
-        return len(self._restarts) <= self._intensity
+        return len(self._restarts) <= INTENSITY
 
 
 class Supervisor:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import ipaddress
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
@@ -86,23 +87,17 @@ def named(client: str, user: str, place: str | None) -> str:
 
 
 class SharedPlaces:
-    """Places that several programs share: loopback always, and the networks given."""
+    """Places that several programs share: loopback always, and the networks given.
+
+    ``is_shared`` says whether several programs may act from a place.
+    """
 
     def __init__(self, shared: Iterable[str] = ()) -> None:
         """Take networks such as ``10.1.0.0/16`` or single addresses; raises `ValueError`."""
         self._shared: tuple[Network, ...] = tuple(map(ipaddress.ip_network, shared))
-        self._known: dict[str, bool] = {}
+        self.is_shared = lru_cache(maxsize=_REMEMBERED)(self._is_shared)
 
-    def is_shared(self, place: str) -> bool:
-        """Tell whether several programs may act from there."""
-        known = self._known.get(place)
-        if known is None:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            known = self._known[place] = self._look(place)
-        return known
-
-    def _look(self, place: str) -> bool:
+    def _is_shared(self, place: str) -> bool:
         try:
             address = ipaddress.ip_address(place)
         except ValueError:  # a host's name

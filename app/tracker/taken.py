@@ -6,7 +6,8 @@ what it decided, of an event that is at hand or that is waited for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -68,34 +69,28 @@ def covers(pattern: str, name: str) -> bool:
 
 
 class Takes:
-    """A selection's verdict on each name, found once."""
+    """A selection's verdict on each name, found once.
+
+    ``publishes`` says whether what is published to an exchange is taken, ``deliveries`` whether
+    what a queue hands out is.
+    """
 
     def __init__(self, what: Selection = ALL) -> None:
         self.what = what
         self.is_all = what.is_all
-        self._exchanges = _SelectionVerdicts(what.exchanges)
-        self._queues = _SelectionVerdicts(what.queues)
-
-    def publishes(self, exchange: str) -> bool:
-        """Tell whether what is published to an exchange is taken."""
-        return self._exchanges[exchange]
-
-    def deliveries(self, queue: str) -> bool:
-        """Tell whether what a queue hands out is taken."""
-        return self._queues[queue]
+        self.publishes = _verdicts(what.exchanges)
+        self.deliveries = _verdicts(what.queues)
 
 
-class _SelectionVerdicts(dict[str, bool]):
-    def __init__(self, patterns: Sequence[str] | None) -> None:
-        super().__init__()
-        self._patterns = [pattern.split(".") for pattern in _or_all(patterns)]
+def _verdicts(patterns: Sequence[str] | None) -> Callable[[str], bool]:
+    parted = [pattern.split(".") for pattern in _or_all(patterns)]
 
-    def __missing__(self, name: str) -> bool:
-        if len(self) >= _REMEMBERED:
-            self.clear()
+    @lru_cache(maxsize=_REMEMBERED)
+    def is_taken(name: str) -> bool:
         words = name.split(".")
-        verdict = self[name] = any(_is_match(pattern, words) for pattern in self._patterns)
-        return verdict
+        return any(_is_match(pattern, words) for pattern in parted)
+
+    return is_taken
 
 
 def _is_match(pattern: Sequence[str], words: Sequence[str]) -> bool:

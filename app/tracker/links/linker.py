@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from app.tracker.events import Edge, NamedEvent, Reference
 from app.tracker.fingerprint import has_broker_headers
-from app.tracker.identity import SharedPlaces
+from app.tracker.identity import Identity, SharedPlaces
 from app.tracker.links.memory import (
     LOOK_BACK,
     LinkCount,
@@ -210,7 +210,7 @@ class Linker:
             return True
         return any(
             event.participant == number
-            or (place is not None and self._place_of(event.participant) == place)
+            or (place is not None and (who := self._who(event)) is not None and who.place == place)
             for event in self._memory.newest(key)
         )
 
@@ -236,7 +236,7 @@ class Linker:
             own = [event for event in its if event.is_delivery] or own or its
             is_all = len(its) <= LOOK_BACK and bool(its)
         is_alone = not (rule.alone and self._memory.is_ambiguous(key))
-        is_copied = len({self._user_of(each) for each in publishes}) > 1
+        is_copied = len({who and who.user for who in map(self._who, publishes)}) > 1
         if not own or is_copied:
             beside = [event for event in known if self._is_beside(event, publisher)]
             its = [event for event in beside if self._is_of_program(event, publisher)]
@@ -291,30 +291,25 @@ class Linker:
 
     def _is_beside(self, event: NamedEvent, publisher: Participant) -> bool:
         """Tell whether another's event is of the same user at the same place."""
-        owner = self._numbered(event.participant)
-        if owner is None:
+        its, other = publisher.identity, self._who(event)
+        if other is None or its.place is None:
             return False
-        its, other = publisher.identity, owner.identity
-        return its.place is not None and (its.user, its.place) == (other.user, other.place)
+        return (its.user, its.place) == (other.user, other.place)
 
     def _is_of_program(self, event: NamedEvent, publisher: Participant) -> bool:
         """Tell whether an event beside a publisher is certainly of its program."""
-        owner, its = self._numbered(event.participant), publisher.identity
-        if owner is None or its.place is None or not self._places.is_shared(its.place):
-            return owner is not None
-        return its.client is not None and its.client == owner.identity.client
-
-    def _user_of(self, event: NamedEvent) -> str | None:
-        participant = self._numbered(event.participant)
-        return None if participant is None else participant.identity.user
+        its, other = publisher.identity, self._who(event)
+        if other is None or its.place is None or not self._places.is_shared(its.place):
+            return other is not None
+        return its.client is not None and its.client == other.client
 
     def forget_before(self, event_id: int) -> None:
         """Drop what retention has removed: events with smaller ids."""
         self._memory.forget_before(event_id)
 
-    def _place_of(self, number: int) -> str | None:
-        participant = self._numbered(number)
-        return None if participant is None else participant.identity.place
+    def _who(self, event: NamedEvent) -> Identity | None:
+        participant = self._numbered(event.participant)
+        return None if participant is None else participant.identity
 
     def _count(self, rule: str) -> LinkCount:
         count = self.counts.get(rule)
