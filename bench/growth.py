@@ -126,7 +126,7 @@ async def long_run(events: int) -> None:
                 await retain(store.retention, trace.id, tracker, RetentionRule(keep_events=KEPT))
             if done % (events // 10) == 0:
                 print(
-                    f"| {done:,} | {tracker.participants:,} | {sum(sizes) / len(sizes):.1f} "
+                    f"| {done:,} | {len(tracker.participants):,} | {sum(sizes) / len(sizes):.1f} "
                     f"| {file.stat().st_size / 2**20:.1f} | {_resident():.1f} |",
                     flush=True,
                 )

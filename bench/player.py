@@ -19,8 +19,8 @@ from typing import TypeAlias
 from yarl import URL
 
 from app.broker.connection import TraceConnection
-from app.broker.consumer import passed_by
 from app.broker.deliveries import BODY, DELIVER, FRAME, FRAME_END, HEADER, METHOD, Arrival
+from app.broker.diverted import passed_by
 from app.broker.firehose import TRACE_EXCHANGE
 from tools.servers import Broker
 

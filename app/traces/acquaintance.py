@@ -130,7 +130,7 @@ class Acquaintance:
         if now >= self._next_review:  # the first time, and for what is announced late
             self._next_review = now + int(REVIEW_SECONDS * 1_000_000)
             self._since = self._since or now - OVERLAP
-            suspects: Collection[str] = {*self._tracker.connections, *self._closed}
+            suspects: Collection[str] = {*self._tracker.participants.connections, *self._closed}
         else:
             closed = await self._introductions.connections.closed_since(self._vhost, self._since)
             self._since = now - OVERLAP
@@ -144,7 +144,7 @@ class Acquaintance:
         for name, owners in (await self._owners(suspects)).items():
             for each in owners:
                 self._note_end(each)
-            for user, client in self._tracker.clients_on(name).items():
+            for user, client in self._tracker.participants.clients_on(name).items():
                 theirs = [each for each in owners if each.user == user]
                 if theirs and _client_of(theirs) != client:
                     self._tracker.end(name)  # and introduced again, as what it may be
@@ -171,13 +171,13 @@ class Acquaintance:
         return owners
 
     async def _introduce(self, messages: Sequence[Arrival]) -> None:
-        tracker = self._tracker
-        strangers = tracker.strangers(
+        participants = self._tracker.participants
+        strangers = participants.strangers(
             [each.message.channel for each in messages if each.message.is_event]
         )
         if not strangers:
             return
-        decided = {where.connection for where in strangers if tracker.is_by_name(where)}
+        decided = {where.connection for where in strangers if participants.is_by_name(where)}
         shown = {where.connection for where in strangers} - decided
         found = await self._introductions.look_up(sorted(decided))
         if shown:
@@ -186,11 +186,11 @@ class Acquaintance:
         for where in strangers:
             newest = found.get(where.connection)
             possible = owners.get(where.connection) or ([newest] if newest else [])
-            if tracker.is_by_connection(where):
+            if participants.is_by_connection(where):
                 for each in possible:
                     self._note_end(each)
             theirs = [each for each in possible if each.user == where.user]
-            tracker.introduce(where, _client_of(theirs))
+            participants.introduce(where, _client_of(theirs))
 
 
 def _client_of(owners: Sequence[BrokerConnection]) -> str | None:

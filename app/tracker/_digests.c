@@ -1,5 +1,6 @@
 /* What every message is recognised by, compiled: the fingerprint of an ordinary one, with the same
- * bytes as in app/tracker/fingerprint.py; and what its headers and properties say (`_keys.h`).
+ * bytes as in app/tracker/fingerprint.py; and what its headers and properties say (`_keys.h`). What
+ * it promises stands in `_digests.pyi`.
  *
  * Whatever is unusual is left to the Python code, by None in place of a fingerprint. Digests are
  * BLAKE2b, RFC 7693, of 16 bytes, by its authors' own code (`blake2/`); values are written as
@@ -270,11 +271,6 @@ left_to_python(void)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(mark_doc,
-             "mark(exchange, key, properties, body, special, is_publish, is_of_mqtt): what\n"
-             "fingerprint() gives of an ordinary message, else None. Those with a special header\n"
-             "are not; nor are publishes that streams change.");
-
 static PyObject *
 digests_mark(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
@@ -294,7 +290,7 @@ digests_mark(PyObject *module, PyObject *const *args, Py_ssize_t count)
 }
 
 static PyMethodDef methods[] = {
-    {"mark", (PyCFunction)(void (*)(void))digests_mark, METH_FASTCALL, mark_doc},
+    {"mark", (PyCFunction)(void (*)(void))digests_mark, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -16,9 +16,15 @@ def mark(
     is_publish: bool,
     is_of_mqtt: bool,
     /,
-) -> bytes | None: ...
+) -> bytes | None:
+    """The fingerprint of an ordinary message; None of others.
+
+    Those with a ``special`` header are others, and so are publishes that streams change.
+    """
 
 class Reader:
+    """What messages' headers and properties say, by probes."""
+
     def __new__(
         cls,
         by_header: dict[str, tuple[Compiled, ...]],
@@ -31,4 +37,5 @@ class Reader:
         most_keys: int,
         /,
     ) -> Reader: ...
-    def read(self, record: Record, rules: Rules, /) -> Names | Fields: ...
+    def read(self, record: Record, rules: Rules, /) -> Names | Fields:
+        """The names; their fields where rules have to decide. ``rules`` look into the rest."""

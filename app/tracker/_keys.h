@@ -105,17 +105,11 @@ untracked(PyObject *tuple)
 }
 
 static int
-is_same_digest(PyObject *a, PyObject *b)
-{
-    return memcmp(PyBytes_AS_STRING(a), PyBytes_AS_STRING(b), DIGEST) == 0;
-}
-
-static int
 is_among(const Field *field, PyObject *key)
 {
     Py_ssize_t i;
     for (i = 0; i < field->size; i++)
-        if (is_same_digest(field->keys[i], key))
+        if (memcmp(PyBytes_AS_STRING(field->keys[i]), PyBytes_AS_STRING(key), DIGEST) == 0)
             return 1;
     return 0;
 }
@@ -460,10 +454,6 @@ names_of(const Reader *reader, PyObject *record, PyObject *properties, PyObject 
     return result;
 }
 
-PyDoc_STRVAR(read_doc,
-             "read(record, rules): the names in a record's headers and properties; a tuple of their\n"
-             "fields where rules have to decide.");
-
 static PyObject *
 reader_read(Reader *reader, PyObject *const *args, Py_ssize_t count)
 {
@@ -564,11 +554,6 @@ spell_words(Reader *reader)
     return 0;
 }
 
-PyDoc_STRVAR(reader_doc,
-             "Reader(by_header, by_property, nothing, short, names, no_names, most_ids, most_keys):\n"
-             "reads what headers and properties say. Probes are tuples, as\n"
-             "app.tracker.links.probes makes them.");
-
 static PyObject *
 reader_new(PyTypeObject *type, PyObject *args, PyObject *unused)
 {
@@ -615,12 +600,11 @@ reader_dealloc(Reader *reader)
 }
 
 static PyMethodDef reader_methods[] = {
-    {"read", (PyCFunction)(void (*)(void))reader_read, METH_FASTCALL, read_doc},
+    {"read", (PyCFunction)(void (*)(void))reader_read, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot reader_slots[] = {
-    {Py_tp_doc, (void *)reader_doc},
     {Py_tp_new, reader_new},
     {Py_tp_methods, reader_methods},
     {Py_tp_dealloc, reader_dealloc},

@@ -223,22 +223,22 @@ new_entry(long long number, PyObject *const *keys, Py_ssize_t size, PyObject *va
     return entry;
 }
 
-/* Append a value with these keys. Returns how many the key has now that most have; 0 with an error. */
-static size_t
-append(Fifo *fifo, long long number, PyObject *const *keys, Py_ssize_t size, PyObject *value)
+/* Append a value with these keys. Returns how many the key has now that most have. */
+static PyObject *
+append(Fifo *fifo, PyObject *numeral, PyObject *const *keys, Py_ssize_t size, PyObject *value)
 {
+    long long number = PyLong_AsLongLong(numeral);
     Entry *entry;
     Py_ssize_t i;
     size_t most = 0;
+    if (number == -1 && PyErr_Occurred())
+        return NULL;
     if (size == 0) {
         PyErr_SetString(PyExc_ValueError, "a value needs a key");
-        return 0;
+        return NULL;
     }
-    if (make_room(fifo, size) < 0)
-        return 0;
-    entry = new_entry(number, keys, size, value);
-    if (entry == NULL)
-        return 0;
+    if (make_room(fifo, size) < 0 || (entry = new_entry(number, keys, size, value)) == NULL)
+        return NULL;
     entry->newer = NULL;
     entry->older = fifo->newest;
     *(fifo->newest == NULL ? &fifo->oldest : &fifo->newest->newer) = entry;
@@ -250,16 +250,7 @@ append(Fifo *fifo, long long number, PyObject *const *keys, Py_ssize_t size, PyO
         size_t alike = link_up(fifo, &entry->links[i]);
         most = alike > most ? alike : most;
     }
-    return most;
-}
-
-static PyObject *
-append_numbered(Fifo *fifo, PyObject *numeral, PyObject *const *keys, Py_ssize_t size,
-                PyObject *value)
-{
-    long long number = PyLong_AsLongLong(numeral);
-    size_t most = number == -1 && PyErr_Occurred() ? 0 : append(fifo, number, keys, size, value);
-    return most == 0 ? NULL : PyLong_FromSize_t(most);
+    return PyLong_FromSize_t(most);
 }
 
 static PyObject *
@@ -269,7 +260,7 @@ fifo_add(Fifo *fifo, PyObject *const *args, Py_ssize_t count)
         PyErr_SetString(PyExc_TypeError, "add takes a number, a key and a value");
         return NULL;
     }
-    return append_numbered(fifo, args[0], &args[1], 1, args[2]);
+    return append(fifo, args[0], &args[1], 1, args[2]);
 }
 
 static PyObject *
@@ -279,8 +270,7 @@ fifo_add_under(Fifo *fifo, PyObject *const *args, Py_ssize_t count)
         PyErr_SetString(PyExc_TypeError, "add_under takes a number, a tuple of keys and a value");
         return NULL;
     }
-    return append_numbered(fifo, args[0], &PyTuple_GET_ITEM(args[1], 0), PyTuple_GET_SIZE(args[1]),
-                           args[2]);
+    return append(fifo, args[0], &PyTuple_GET_ITEM(args[1], 0), PyTuple_GET_SIZE(args[1]), args[2]);
 }
 
 /* Remove an entry; returns its value's reference. */

@@ -281,18 +281,22 @@ class ParticipantRegistry:
         known = self._by_channel.get(channel)
         return known[1].identity.key if known else self._identity_of(channel).key
 
-    def unknown(self, channels: Iterable[Channel]) -> list[Channel]:
-        """Those whose client's name is part of who acts there, and was not asked for yet."""
-        known = self._by_channel
-        new = [channel for channel in channels if channel not in known]
-        if not new or not self._policy.shows_names:
+    def strangers(self, channels: Iterable[Channel]) -> list[Channel]:
+        """A channel for each connection and user whose client is shown and was not asked for yet.
+
+        Each of which `is_by_name` is true is to be introduced before its first record is applied.
+        """
+        if not self._policy.shows_names:
             return []
-        return [
-            channel
-            for channel in new
-            if channel.user not in self._clients.get(channel.connection, ())
+        known = self._by_channel
+        found = {
+            (channel.connection, channel.user): channel
+            for channel in channels
+            if channel not in known
+            and channel.user not in self._clients.get(channel.connection, ())
             and channel.user not in self._decided.get(channel.connection, ())
-        ]
+        }
+        return list(found.values())
 
     def is_by_name(self, channel: Channel) -> bool:
         """Tell whether its client's name decides who acts there."""

@@ -421,7 +421,7 @@ class Restamper:
             del self._owner[channel]
 
     def _introduce(self, channel: Channel, at: int) -> None:
-        if self._participants.unknown([channel]):
+        if self._participants.strangers([channel]):
             self._participants.introduce(channel, self._client(channel, at))
 
     def _client(self, channel: Channel, at: int) -> str | None:

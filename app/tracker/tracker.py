@@ -8,7 +8,7 @@ that the events of an interrupted run are those of an uninterrupted one.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
 from typing import Annotated
@@ -33,7 +33,7 @@ from app.tracker.matching import Matcher
 from app.tracker.participants import Participant, ParticipantRegistry
 from app.tracker.progress import SteadyTime
 from app.tracker.quiet import Quiet
-from app.tracker.records import Channel, Deliver, Publish, Record
+from app.tracker.records import Deliver, Publish, Record
 from app.tracker.reorder import Place, ReorderWindow, WaitingRecord, named_by, places_of
 from app.tracker.replies import Replies, is_reply
 from app.tracker.step import Steps
@@ -170,7 +170,7 @@ class Tracker:
         self._time = SteadyTime()
         self._replies = Replies()
         self._suspicion = Suspicion()
-        self._participants = ParticipantRegistry(policy, self._places, assumed=bounds.assumed)
+        self.participants = ParticipantRegistry(policy, self._places, assumed=bounds.assumed)
         self._linker = Linker(
             Rules(()) if rules is None else rules,
             bounds.named,
@@ -180,17 +180,7 @@ class Tracker:
         )
         if restored is not None and restored.state:
             self._restore(restored)
-        self._steps = Steps(self._participants, self._linker)
-
-    @property
-    def participants(self) -> int:
-        """The number of participants that own an id."""
-        return len(self._participants)
-
-    @property
-    def channels(self) -> int:
-        """The number of channels that are known, each through events that are stored."""
-        return self._participants.channels
+        self._steps = Steps(self.participants, self._linker)
 
     @property
     def pending_copies(self) -> int:
@@ -240,41 +230,9 @@ class Tracker:
         """The delivery of a direct reply, behind its publish."""
         yield from self.steps(self._replies.delivery_of(publish), now)
 
-    def strangers(self, channels: Iterable[Channel]) -> list[Channel]:
-        """A channel for each connection and user whose client is shown and was not asked for yet.
-
-        Each of which `is_by_name` is true is to be introduced before its first record is applied.
-        """
-        found = {
-            (channel.connection, channel.user): channel
-            for channel in self._participants.unknown(channels)
-        }
-        return list(found.values())
-
-    def is_by_name(self, channel: Channel) -> bool:
-        """Tell whether the name of a channel's client decides who acts there."""
-        return self._participants.is_by_name(channel)
-
-    def introduce(self, channel: Channel, client: str | None) -> None:
-        """Say how the client behind a channel's connection names itself, None if not or unknown."""
-        self._participants.introduce(channel, client)
-
-    def is_by_connection(self, channel: Channel) -> bool:
-        """Tell whether somebody else may act there once its connection has closed."""
-        return self._participants.is_by_connection(channel)
-
-    def clients_on(self, connection: str) -> Mapping[str, str | None]:
-        """The clients that act on a connection as their names decide, by user; None: assumed."""
-        return self._participants.clients_on(connection)
-
     def ends_with(self, connection: str) -> bool:
         """Tell whether `end` changes anything."""
-        return self._participants.ends_with(connection) or self._replies.reach(connection)
-
-    @property
-    def connections(self) -> list[str]:
-        """The known connections on which clients' names decide who acts."""
-        return self._participants.connections
+        return self.participants.ends_with(connection) or self._replies.reach(connection)
 
     def end(self, connection: str) -> bool:
         """Note that a connection has closed: the next one of that name is another.
@@ -283,7 +241,7 @@ class Tracker:
         """
         if connection in self._window.connections:
             return False
-        self._participants.end(connection)
+        self.participants.end(connection)
         self._replies.end(connection)
         return True
 
@@ -335,7 +293,7 @@ class Tracker:
 
     def checkpoint(self) -> Checkpoint:
         """Return what changed since the last call, to be stored with the events since then."""
-        channels, acted, participants = self._participants.changes()
+        channels, acted, participants = self.participants.changes()
         added, removed, lost = self._matcher.changes()
         lost = [each if each.at else replace(each, at=self._time.heard) for each in lost]
         replies = self._replies.changes()
@@ -349,8 +307,8 @@ class Tracker:
         :returns: the numbers of the participants whose ids went back to the pool.
         """
         self._matcher.forget_before(event_id)
-        gone = self._participants.retire_before(event_id)
-        self._replies.keep(self._participants.knows)
+        gone = self.participants.retire_before(event_id)
+        self._replies.keep(self.participants.knows)
         self._linker.forget_before(event_id)
         return gone
 
@@ -358,7 +316,7 @@ class Tracker:
         """Return the current numbers."""
         self.counters.copies_dropped = self._matcher.copies_dropped
         links, unread = self._linker.counts, dict(self._linker.unread)
-        return Totals(self.counters, self.participants, self.pending_copies, links, unread)
+        return Totals(self.counters, len(self.participants), self.pending_copies, links, unread)
 
     @staticmethod
     def stored_totals(state: bytes | None) -> Totals:
@@ -371,9 +329,9 @@ class Tracker:
     def _state(self) -> bytes:
         return encode_state(
             TrackerState(
-                pool=self._participants.pool.dump(),
-                next_participant=self._participants.next_participant,
-                next_channel_key=self._participants.next_channel_key,
+                pool=self.participants.pool.dump(),
+                next_participant=self.participants.next_participant,
+                next_channel_key=self.participants.next_channel_key,
                 next_copy=self._matcher.next_copy,
                 totals=self.totals(),
                 held=self._window.records(),
@@ -385,7 +343,7 @@ class Tracker:
                 are_bodies_read=self._linker.reads_bodies,
                 taken=self._takes.what,
                 taken_since=self._suspicion.since,
-                decided=self._participants.decided(self._window.connections),
+                decided=self.participants.decided(self._window.connections),
             )
         )
 
@@ -405,12 +363,12 @@ class Tracker:
             pool = IdPool.load(state.pool)
         except MalformedError as error:
             raise UnreadableCheckpointError(str(error)) from error
-        self._participants = ParticipantRegistry(
+        self.participants = ParticipantRegistry(
             self._policy, self._places, assumed=self._bounds.assumed, pool=pool
         )
-        self._participants.next_participant = state.next_participant
-        self._participants.next_channel_key = state.next_channel_key
-        self._participants.restore(restored.participants, restored.channels, state.decided)
+        self.participants.next_participant = state.next_participant
+        self.participants.next_channel_key = state.next_channel_key
+        self.participants.restore(restored.participants, restored.channels, state.decided)
         self._replies.restore(restored.channels)
         self._linker.restore(
             state.totals.links,
@@ -430,14 +388,14 @@ class Tracker:
     def _hold_again(self, records: Iterable[WaitingRecord]) -> None:
         """Have records wait, each read by the rules of now."""
         for held in records:
-            name = self._participants.key_of(held.record.channel)
+            name = self.participants.key_of(held.record.channel)
             self._window.hold(name, replace(held, names=self._linker.read(held.record)))
         for name in self._window.waiting():
             self._await(name)
 
     def _admit(self, arrival: WaitingRecord) -> Iterator[StampedEvent]:
         """Stamp an arrival and whatever it releases, unless its participant has to wait."""
-        name = self._participants.key_of(arrival.record.channel)
+        name = self.participants.key_of(arrival.record.channel)
         if self._window.blocks(name) or self._must_wait(arrival):
             self._window.hold(name, arrival)
             self._await(name)
@@ -450,7 +408,7 @@ class Tracker:
             return self._matcher.is_early(record, arrival.fingerprint)
         names = arrival.names
         return bool(names.causes) and self._linker.is_early(
-            names, *self._participants.where(record.channel)
+            names, *self.participants.where(record.channel)
         )
 
     def _await(self, name: str) -> None:
@@ -491,7 +449,7 @@ class Tracker:
         return self._stamp(held.record, held.at, held.fingerprint, held.names)
 
     def _stamp(self, record: Record, now: int, mark: bytes, names: Names | None) -> StampedEvent:
-        channel_key, participant = self._participants.acting(record.channel)
+        channel_key, participant = self.participants.acting(record.channel)
         found = _UNRECEIVED
         quiet = self._quiet.covers(record)
         match, cause, is_doubtful = _NONE, None, False
@@ -570,7 +528,7 @@ class Tracker:
         return forgotten or not self._suspicion.is_from_before(deliver)
 
     def _numbered(self, number: int) -> Participant | None:
-        return self._participants.numbered(number)
+        return self.participants.numbered(number)
 
     def _stamped(self) -> int:
         return self.counters.published + self.counters.received

@@ -147,7 +147,7 @@ async def test_who_used_a_connection_s_name_later_is_no_program_of_a_named_one(
     trace_id = (await store.traces.create("/", "client")).id
     history = History(seed=1, channels=1, policy=Policy.client)
     [channel] = history.channels
-    history.tracker.introduce(channel, "orders")
+    history.tracker.participants.introduce(channel, "orders")
     await store.batches.append(trace_id, history.batch(20))
     seen = (channel.node, channel.connection, "/", channel.user)
     for number, (client, process) in enumerate([("orders", "11"), ("billing", "12")]):

@@ -68,8 +68,8 @@ def told_by(policy: Policy, events: list[StampedEvent]) -> list[StampedEvent]:
     tracker = Tracker(policy, Bounds(), quiet=Quiet(QUIET), places=SharedPlaces())
     found = []
     for event in events:
-        for channel in tracker.strangers([event.record.channel]):
-            tracker.introduce(channel, client_of(channel))
+        for channel in tracker.participants.strangers([event.record.channel]):
+            tracker.participants.introduce(channel, client_of(channel))
         found += tracker.apply(event.record, event.recorded_at)
     return found
 
@@ -147,8 +147,8 @@ async def test_the_trace_goes_on_as_if_it_had_always_had_the_rules(
     for _ in range(5):
         stamped: list[StampedEvent] = []
         for event in history.batch(30).events:
-            for channel in tracker.strangers([event.record.channel]):
-                tracker.introduce(channel, client_of(channel))
+            for channel in tracker.participants.strangers([event.record.channel]):
+                tracker.participants.introduce(channel, client_of(channel))
             stamped += tracker.apply(event.record, event.recorded_at)
         await store.batches.append(trace_id, Batch(stamped, tracker.checkpoint(), b""))
 

@@ -40,7 +40,7 @@ async def test_traces_are_listed_by_name_with_their_numbers(store: Store) -> Non
     [listed] = await store.traces.list({"b"})
     assert (listed.events, listed.last_event_id) == (50, 50)
     assert listed.checkpoint == history.tracker.checkpoint().state
-    assert listed.participants == history.tracker.participants
+    assert listed.participants == len(history.tracker.participants)
     assert listed.pending_copies == history.tracker.pending_copies
 
 

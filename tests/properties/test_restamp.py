@@ -112,7 +112,7 @@ def test_a_tracker_goes_on_from_the_new_state(
     )
     assert by_key.keys() == {each.key for each in outcome.channels}
     follower = Tracker(after, Bounds(), restored, quiet=Quiet(QUIET))
-    assert follower.participants == len(outcome.participants)
+    assert len(follower.participants) == len(outcome.participants)
     totals = Tracker.stored_totals(outcome.state)
     assert totals.counters.quiet == sum(stamp.quiet for stamp in new)
     assert totals.counters.published == tracker.counters.published

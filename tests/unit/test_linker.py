@@ -111,7 +111,7 @@ def test_a_policy_misses_what_reached_its_program_and_not_what_came_by_another_w
     tracker = tracker_of(policy)
     for who in (handled, published):
         name = who.partition("/")[2].rstrip("0123456789")
-        tracker.introduce(at(who), name or None)
+        tracker.participants.introduce(at(who), name or None)
     message = publish("a", "q", id="1")
     *_, effect = stamped(
         [message, deliver(handled, "q", "1"), publish(published, names="1")], tracker
@@ -132,7 +132,7 @@ def test_two_names_at_a_shared_place_are_two_programs_where_one_of_them_does_bot
 ) -> None:
     tracker, programs = tracker_of(policy), ["127.0.0.1/orders1", "127.0.0.1/relay1"]
     for who in programs:
-        tracker.introduce(at(who), who[10:-1])
+        tracker.participants.introduce(at(who), who[10:-1])
     both = programs[half]
     *_, effect = stamped(
         [
@@ -326,8 +326,8 @@ def test_caused_is_said_of_what_is_certain_and_the_clock_joins_all_that_may_be(
         expected = happening[1:] if isinstance(happening, tuple) else ()
         where = record.channel
         name = where.connection.partition(" ")[0].rpartition(":")[2].rstrip("0123456789")
-        if tracker.strangers([where]):
-            tracker.introduce(where, name or None)
+        if tracker.participants.strangers([where]):
+            tracker.participants.introduce(where, name or None)
         (event,) = tracker.apply(record, now)
         store.append([event], tracker.checkpoint())
         if restarts:

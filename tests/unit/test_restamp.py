@@ -62,9 +62,11 @@ def tracked(
     )
     events: list[StampedEvent] = []
     for now, record in enumerate(records):
-        for channel in tracker.strangers([record.channel]):
+        for channel in tracker.participants.strangers([record.channel]):
             known = channel.user == "shop"
-            tracker.introduce(channel, CONNECTIONS.get(channel.connection) if known else None)
+            tracker.participants.introduce(
+                channel, CONNECTIONS.get(channel.connection) if known else None
+            )
         for event in tracker.apply(record, now):
             event.reference.id = len(events) + 1
             events.append(event)

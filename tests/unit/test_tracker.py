@@ -258,7 +258,7 @@ def test_the_policy_says_what_one_participant_is(policy: Policy, participants: i
     tracker = Tracker(policy, Bounds())
     for where in channels:
         tracker.apply(Publish(where, "x", ("key",), (), {}, b""), 0)
-    assert tracker.participants == participants
+    assert len(tracker.participants) == participants
 
 
 def test_a_participant_whose_events_are_gone_gives_its_id_to_the_next_above_its_height() -> None:

@@ -30,7 +30,7 @@ def played(broker: Broker, keeps: list[tuple[int, int]]) -> tuple[list[StampedEv
             gone = tracker.forget_before(begin)
             stored = {each.participant for each in events[begin - 1 :]}
             assert stored.isdisjoint(gone)
-            assert tracker.participants == len(stored)
+            assert len(tracker.participants) == len(stored)
     return events, begin
 
 
