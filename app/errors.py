@@ -54,6 +54,10 @@ class OutageError(ItcError):
     """Something we depend on is away (broker, database, disk). Wait for it; it is not a bug."""
 
 
+class UnreachableError(OutageError):
+    """The broker does not answer, or breaks off without a word: perhaps for this service alone."""
+
+
 class RefusedError(OutageError):
     """The broker refuses our own account's name or password: an operator has to mend that."""
 

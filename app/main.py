@@ -130,6 +130,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             seconds=ALWAYS if store.is_alone else LEASE_SECONDS,
             exports=await asyncio.to_thread(folder_id, settings.exports),
             tend=jobs.tend,
+            reach=broker.management.own_user,
+            hold_seconds=settings.hold_seconds,
         )
         await claims.register()
         stack.push_async_callback(claims.leave)
@@ -159,7 +161,11 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             subscribers=Subscribers(),
             jobs=jobs,
             folders=folders,
-            readiness=Readiness(database=traces.here.check_store, broker=broker.management.vhosts),
+            readiness=Readiness(
+                database=traces.here.check_store,
+                broker=broker.management.vhosts,
+                traces=traces.here.check_processes,
+            ),
             spans=None if spans is None else Intake(store.spans, intake, arrived=spans.arrived),
             resolved=spans,
             link_rules=pipeline.rules_of_all,

@@ -173,6 +173,10 @@ class Settings(BaseSettings):
     pending_copies: Count = 200_000
     """Most routed copies of a trace that wait for their delivery; beyond that the oldest are
     forgotten and counted."""
+    hold_seconds: Annotated[float, Field(ge=5, le=3600)] = 10
+    """How long a service keeps a trace that it cannot capture: its process says nothing, and is
+    then started again; or, among several services, the broker is out of its reach, but not of
+    another's."""
     reorder_seconds: Annotated[float, Field(ge=0, le=60)] = 1
     """On a cluster: how long a delivery waits for a publish that it overtook, and a publish for a
     delivery that it names."""

@@ -26,6 +26,7 @@ from app.errors import (
     NotFoundError,
     OutageError,
     RefusedError,
+    UnreachableError,
 )
 
 T = TypeVar("T")
@@ -433,7 +434,9 @@ class ManagementApi:
         try:
             return await self._http.request(method, url, **more)
         except httpx.TimeoutException as error:
-            raise OutageError(f"the broker's management API at {_host(url)} is too slow") from error
+            raise UnreachableError(
+                f"the broker's management API at {_host(url)} is too slow"
+            ) from error
         except httpx.HTTPError as error:
             what = f"the broker's management API at {_host(url)} does not answer"
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
@@ -442,7 +445,7 @@ class ManagementApi:
                     "trusted: is its authority known here (SSL_CERT_FILE), and is the host name "
                     "right?"
                 )
-            raise OutageError(what) from error
+            raise UnreachableError(what) from error
 
     def _decoded(self, response: httpx.Response, kind: type[T]) -> T:
         if not response.is_success:

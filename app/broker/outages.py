@@ -18,7 +18,13 @@ from typing import NamedTuple
 from aiormq import exceptions
 from yarl import URL
 
-from app.errors import OutageError, QueueInUseError, RefusedError, UndeliverableError
+from app.errors import (
+    OutageError,
+    QueueInUseError,
+    RefusedError,
+    UndeliverableError,
+    UnreachableError,
+)
 
 # What the client library raises when a connection breaks, or the broker refuses something.
 CONNECTION_ERRORS = (
@@ -150,7 +156,9 @@ def outage(error: BaseException | None, place: BrokerAddress) -> OutageError:
         return in_use(place)
     if isinstance(error, exceptions.ProbableAuthenticationError):
         return RefusedError(_sentence(error, place))
-    return OutageError(_sentence(error, place))
+    is_told_why = error is not None and bool(_reply_text(error))
+    kind = OutageError if is_told_why else UnreachableError
+    return kind(_sentence(error, place))
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 Several services on one PostgreSQL share the traces among them. Each says every few seconds that it
 lives, and looks every second for traces whose holder has not been heard of in time. All of them
-reckon whose turn it is in the same way: the service with the fewest traces takes it, of several the
-one that has waited longest. One whose turn it is not takes it too if nobody does.
+reckon whose turn it is in the same way: of those that reach the broker the service with the fewest
+traces takes it, of several the one that has waited longest. One whose turn it is not takes it too
+if nobody does. One that does not reach the broker, while another does, gives up what it holds.
 
 On SQLite there is one service, and nothing to do here.
 """
@@ -15,12 +16,12 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.background import end
 from app.errors import ItcError, OutageError
 from app.stored.capture import LeasedTrace, Service
-from app.traces.elsewhere import encoded
+from app.traces.elsewhere import encoded, is_able
 
 if TYPE_CHECKING:
     from app.store.capture.services import Services
@@ -33,6 +34,8 @@ RENEWALS_A_LEASE = 3
 LOOK_SECONDS = 0.5
 # How often to look for events that others have stored, while somebody waits for them.
 FOLLOW_SECONDS = 0.2
+# How often the broker is asked for something small, and how long it may take.
+REACH_SECONDS = 2.0
 # How long a service lets each of those take a free trace whose turn it is before its own.
 TURN_SECONDS = 1.5
 
@@ -44,6 +47,8 @@ class Claims:
     seconds: how long after it was last heard of it still holds what it holds.
     exports: which folder its exports are in.
     tend: what else is to be done at each look, for jobs.
+    reach: asks the broker for something; raises `OutageError` if it does not answer.
+    hold_seconds: how long a trace is kept whose broker does not answer here.
     """
 
     def __init__(
@@ -56,6 +61,8 @@ class Claims:
         seconds: float = LEASE_SECONDS,
         exports: str | None = None,
         tend: Callable[[], Awaitable[None]] | None = None,
+        reach: Callable[[], Awaitable[Any]] | None = None,
+        hold_seconds: float = 10.0,
     ) -> None:
         self._store = store
         self._traces = traces
@@ -64,6 +71,10 @@ class Claims:
         self._seconds = seconds
         self._exports = exports
         self._tend = tend
+        self._reach = reach
+        self._reaches = True
+        self._hold_seconds = hold_seconds
+        self._away_since: dict[str, float] = {}
         # Whoever could not reach the database itself does not know who is dead: the others may only
         # be later in finding it again.
         self._renewed_at = time.monotonic()
@@ -86,6 +97,7 @@ class Claims:
         self._tasks = [
             asyncio.create_task(self._look(), name="traces to claim"),
             asyncio.create_task(self._follow(), name="others' events"),
+            asyncio.create_task(self._ask_broker(), name="the broker's reach"),
         ]
 
     async def stop(self) -> None:
@@ -101,7 +113,8 @@ class Claims:
     async def _renew(self) -> None:
         while True:
             with contextlib.suppress(OutageError):
-                snapshots = encoded(self._traces.snapshots())
+                reaches = self._reaches and not self._stuck()
+                snapshots = encoded(self._traces.snapshots(), reaches=reaches)
                 if not await self._store.renew(self._service, self._seconds, snapshots):
                     await self.register()
                 now = time.monotonic()
@@ -139,17 +152,47 @@ class Claims:
                     self._do(held.vhost, self._traces.stop_here)
                 elif held.vhost not in self._traces.running():
                     self._do(held.vhost, self._traces.run_here)
-        if self._service in living and time.monotonic() >= self._blind_until:
-            self._claim(traces, living)
+        able = {key: each for key, each in living.items() if is_able(each)} or living
+        self._give_up(self._service in living and self._service not in able)
+        if self._service in able and time.monotonic() >= self._blind_until:
+            self._claim(traces, living, able)
 
-    def _claim(self, traces: Sequence[LeasedTrace], living: Mapping[str, Service]) -> None:
+    def _give_up(self, others_can: bool) -> None:
+        """Give up what has waited for long for a broker that others reach."""
+        now = time.monotonic()
+        away = self._traces.out_of_reach()
+        self._away_since = {each: self._away_since.get(each, now) for each in away}
+        for vhost in self._stuck() if others_can else ():
+            self._do(vhost, self._traces.give_up)
+
+    def _stuck(self) -> list[str]:
+        long_ago = time.monotonic() - self._hold_seconds
+        return [vhost for vhost, since in self._away_since.items() if since <= long_ago]
+
+    def _claim(
+        self,
+        traces: Sequence[LeasedTrace],
+        living: Mapping[str, Service],
+        able: Mapping[str, Service],
+    ) -> None:
         now = time.monotonic()
         free = [each for each in traces if is_free(each, living)]
         kept = {each.trace_id: self._free_since.get(each.trace_id, now) for each in free}
         self._free_since = kept
-        for held, turns in in_turn(free, traces, living).items():
+        for held, turns in in_turn(free, traces, able).items():
             if now - kept[held.trace_id] >= turns.index(self._service) * TURN_SECONDS:
                 self._do(held.vhost, self._traces.run_here)
+
+    async def _ask_broker(self) -> None:
+        while self._reach is not None:
+            try:
+                async with asyncio.timeout(REACH_SECONDS):
+                    await self._reach()
+            except (OutageError, TimeoutError):
+                self._reaches = False
+            else:
+                self._reaches = True
+            await asyncio.sleep(REACH_SECONDS)
 
     async def _follow(self) -> None:
         feed = self._traces.feed

@@ -23,7 +23,16 @@ log = logging.getLogger(__name__)
 # How often to look whether another service has done what it was asked to.
 LOOK_SECONDS = 0.1
 
-_snapshots = msgspec.json.Decoder(dict[int, Snapshot])
+
+class _Reach(msgspec.Struct, frozen=True):
+    reaches: bool
+
+
+class _Account(_Reach, frozen=True):
+    traces: Mapping[int, Snapshot]
+
+
+_reach, _account = msgspec.json.Decoder(_Reach), msgspec.json.Decoder(_Account)
 
 
 class Elsewhere:
@@ -97,14 +106,25 @@ class Others:
         return self._snapshots[holder]
 
 
-def encoded(snapshots: Mapping[int, Snapshot]) -> bytes:
-    """Snapshots of traces by their ids, as the other services read them."""
-    return msgspec.json.encode(snapshots)
+def encoded(snapshots: Mapping[int, Snapshot], *, reaches: bool = True) -> bytes:
+    """Snapshots of traces by their ids, as the other services read them.
+
+    And whether the broker is in this one's reach.
+    """
+    return msgspec.json.encode(_Account(reaches, snapshots))
+
+
+def is_able(service: Service) -> bool:
+    """Tell whether a service reaches the broker, unless it says that it does not."""
+    try:
+        return service.snapshots is None or _reach.decode(service.snapshots).reaches
+    except msgspec.MsgspecError:  # of another version
+        return True
 
 
 def _decoded(stored: bytes | None) -> Mapping[int, Snapshot]:
     try:
-        return _snapshots.decode(stored) if stored else {}
+        return _account.decode(stored).traces if stored else {}
     except msgspec.MsgspecError as error:  # of another version, while they are being replaced
         log.debug("what another service says of its traces cannot be read: %s", error)
         return {}

@@ -90,8 +90,19 @@ class TracesHere:
         """
         await self._store.ping()
         for standing in (each.standing for each in self.snapshots().values()):
-            if standing.is_unstored:
+            if standing.away == "store":
                 raise OutageError(standing.waiting_for)
+
+    async def check_processes(self) -> None:
+        """Return where the processes of the traces say how these are; else `OutageError`."""
+        for vhost, snapshot in ((each, run.snapshot()) for each, run in self._running.items()):
+            if snapshot.is_old:
+                raise OutageError(f"the process of the trace of {vhost!r} says nothing")
+
+    def out_of_reach(self) -> Collection[str]:
+        """The virtual hosts whose traces wait here for a broker that does not answer."""
+        runs = self._running.items()
+        return [vhost for vhost, run in runs if run.snapshot().standing.away == "broker"]
 
     def prove(self, trace_id: int) -> None:
         """Have a trace's snapshot soon say of this moment that all before it is stored.
@@ -170,6 +181,14 @@ class TracesHere:
             if trace.holder != self._service and (present := self._running.pop(vhost, None)):
                 log.warning("the trace of %r is another service's now", vhost)
                 await present.end(drain=False, deadline=DROP_SECONDS)
+
+    async def give_up(self, vhost: str) -> None:
+        """Leave a trace to another service, which may be able to capture it."""
+        async with self.lock(vhost):
+            if present := self._running.pop(vhost, None):
+                log.warning("the trace of %r is left to another service", vhost)
+                await present.end(drain=False, deadline=DROP_SECONDS)
+                await self._store.leases.release(self._ids[vhost], self._service)
 
     async def stop(self, vhost: str, trace: Trace) -> None:
         """Stop a trace that no other service runs; its lock is held."""

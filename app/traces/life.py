@@ -7,8 +7,11 @@ the trace runs; whoever shows a trace gets its `Standing`.
 from __future__ import annotations
 
 import enum
+from typing import Literal, TypeAlias
 
 import msgspec
+
+Away: TypeAlias = Literal["store", "broker"]
 
 
 class TraceState(enum.StrEnum):
@@ -44,15 +47,15 @@ class IllegalTransitionError(RuntimeError):
 class Standing(msgspec.Struct, frozen=True):
     """A life at one moment. ``restarts`` counts the failures, including the last one.
 
-    A failed trace is ``waiting_for`` its next try. ``is_unstored`` says that it waits for the store
-    to take a batch.
+    A failed trace is ``waiting_for`` its next try. ``away`` says that the store does not
+    take a batch, or that the broker is out of reach.
     """
 
     state: TraceState = TraceState.starting
     waiting_for: str | None = None
     last_error: str | None = None
     restarts: int = 0
-    is_unstored: bool = False
+    away: Away | None = None
 
 
 # The standing of a trace that is not running.
@@ -87,9 +90,9 @@ class Life:
         """Note that the run has started, or has got over an outage."""
         self._go(self._unless_stopping(TraceState.running), waiting_for=None)
 
-    def waiting(self, reason: str, *, is_unstored: bool = False) -> None:
+    def waiting(self, reason: str, away: Away | None = None) -> None:
         """Note that the run is waiting for an outage to end, and why."""
-        self._go(self._unless_stopping(TraceState.waiting), reason, is_unstored)
+        self._go(self._unless_stopping(TraceState.waiting), reason, away)
 
     def restarting(self, error: str) -> None:
         """Note that the run failed, and starts again."""
@@ -116,9 +119,9 @@ class Life:
     def _unless_stopping(self, state: TraceState) -> TraceState:
         return self.state if self.state is TraceState.stopping else state
 
-    def _go(self, state: TraceState, waiting_for: str | None, is_unstored: bool = False) -> None:
+    def _go(self, state: TraceState, waiting_for: str | None, away: Away | None = None) -> None:
         if state is not self.state and state not in TRANSITIONS[self.state]:
             raise IllegalTransitionError(f"a trace that is {self.state} cannot be {state}")
         self.standing = msgspec.structs.replace(
-            self.standing, state=state, waiting_for=waiting_for, is_unstored=is_unstored
+            self.standing, state=state, waiting_for=waiting_for, away=away
         )

@@ -42,7 +42,9 @@ def open_traces(
     elsewhere = None
     if settings.trace_processes:
         line = msgspec.json.encode({**settings.portable(), SERVICE: service})
-        processes = TraceProcesses(settings.trace_processes, line)
+        processes = TraceProcesses(
+            settings.trace_processes, line, most_silent=settings.hold_seconds
+        )
         stack.push_async_callback(processes.close)
         elsewhere = processes.run
     introductions = _introductions(store, broker)

@@ -25,7 +25,7 @@ from app.children import Child
 from app.environment import needed
 from app.stored.capture import Trace
 from app.traces.feed import Feed
-from app.traces.life import Life
+from app.traces.life import Life, TraceState
 from app.traces.running import RunningTrace
 from app.traces.status import Snapshot
 
@@ -35,6 +35,10 @@ MODULE = "app.trace_process"
 # Beside the settings of such a process: the id of the service that it belongs to.
 SERVICE = "of_service"
 RESTART_SECONDS = 1.0
+# A process says every second how its traces are. After so many seconds of silence that is old, and
+# one that starts, or restores a trace, may say nothing for so many.
+OLD_SECONDS = 4
+STARTING_SECONDS = 60
 LINE_BYTES = 16 << 20
 
 
@@ -75,9 +79,22 @@ class RemoteTrace:
         """Tell whether it runs, or tries to."""
         return not self._over.is_set()
 
+    @property
+    def is_running(self) -> bool:
+        """Tell whether it ran when it was last heard of."""
+        return self._snapshot.standing.state is TraceState.running
+
     def snapshot(self) -> Snapshot:
-        """Its last known status."""
-        return self._snapshot
+        """Its last known status; that of a process which says nothing is old."""
+        was, silent = self._snapshot, self._process.silent
+        if silent < OLD_SECONDS or not self.is_running:
+            return was
+        standing = msgspec.structs.replace(
+            was.standing,
+            state=TraceState.waiting,
+            waiting_for=f"its process, which has said nothing for {silent} s",
+        )
+        return msgspec.structs.replace(was, standing=standing, rate=0.0, lag=None, is_old=True)
 
     def drain(self) -> None:
         """Ask the run to end once the queue is empty, and to leave tracing alone until then."""
@@ -117,8 +134,15 @@ Running: TypeAlias = RunningTrace | RemoteTrace
 class TraceProcess:
     """One child process and the traces it runs."""
 
-    def __init__(self, settings: bytes, feed: Feed, command: Sequence[str]) -> None:
-        """Start it in the background; ``settings`` is the one line that it reads first."""
+    def __init__(
+        self, settings: bytes, feed: Feed, command: Sequence[str], most_silent: float
+    ) -> None:
+        """Start it in the background; ``settings`` is the one line that it reads first.
+
+        One that says nothing for ``most_silent`` seconds is ended, and started again.
+        """
+        self._most_silent = most_silent
+        self.silent = 0  # seconds since it last said something
         self._settings = settings
         self._feed = feed
         self._command = command
@@ -171,25 +195,56 @@ class TraceProcess:
         for remote in self._traces.values():
             for order in remote.orders:
                 self.order(order)
-        while notice := await child.read():
+        while notice := await self._heard(child):
             if known := self._traces.get(notice.trace_id):
                 known.heard(notice)
             self._feed.advance(notice.snapshot.last_event_id)
+
+    async def _heard(self, child: Child[Notice]) -> Notice | None:
+        """The child's next notice; None if it has ended, or hangs.
+
+        Seconds are counted one by one: a service that was itself stopped for long finds what its
+        child has said meanwhile before it has waited for two of them.
+        """
+        self.silent = 0
+        while self.silent < self._patience:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    return await child.read()
+            self.silent = self.silent + 1 if self._traces else 0
+        log.error("a trace process has said nothing for %d s: ending it", self.silent)
+        return None
+
+    @property
+    def _patience(self) -> float:
+        """The seconds for which it may say nothing: more while it starts, or restores a trace."""
+        if all(each.is_running for each in self._traces.values()):
+            return self._most_silent
+        return max(self._most_silent, STARTING_SECONDS)
 
 
 class TraceProcesses:
     """Several such processes; a new trace goes to the one with the fewest."""
 
-    def __init__(self, count: int, settings: bytes, command: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        count: int,
+        settings: bytes,
+        command: Sequence[str] = (),
+        most_silent: float = 10.0,
+    ) -> None:
         self._count = count
         self._settings = settings
         self._command = command or (sys.executable, "-m", MODULE)
+        self._most_silent = most_silent
         self._processes: list[TraceProcess] = []
 
     def run(self, trace: Trace, feed: Feed) -> RemoteTrace:
         """Have a trace run in one of them; ``feed`` hears of its events."""
         if len(self._processes) < self._count:
-            self._processes.append(TraceProcess(self._settings, feed, self._command))
+            self._processes.append(
+                TraceProcess(self._settings, feed, self._command, self._most_silent)
+            )
         return min(self._processes, key=len).run(trace)
 
     async def close(self) -> None:

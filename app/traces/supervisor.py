@@ -19,8 +19,14 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from app.errors import ItcError, LeaseLostError, OutageError, QueueInUseError
-from app.traces.life import Life, TraceState
+from app.errors import (
+    ItcError,
+    LeaseLostError,
+    OutageError,
+    QueueInUseError,
+    UnreachableError,
+)
+from app.traces.life import Away, Life, TraceState
 
 T = TypeVar("T")
 
@@ -90,11 +96,11 @@ class Supervisor:
         self.life.running()
         self._pause_seconds = FIRST_PAUSE_SECONDS
 
-    def waiting(self, reason: str, *, is_unstored: bool = False) -> None:
+    def waiting(self, reason: str, away: Away | None = None) -> None:
         """Note that the run is waiting for an outage to end; the log says so once."""
         if self.life.standing.waiting_for is None:
             log.warning("trace of %r waits: %s", self._name, reason)
-        self.life.waiting(reason, is_unstored=is_unstored)
+        self.life.waiting(reason, away)
 
     async def supervise(self) -> None:
         """Run, and run again; returns when the run has ended."""
@@ -115,7 +121,7 @@ class Supervisor:
                 return
 
     async def _wait_out(self, outage: OutageError) -> None:
-        self.waiting(str(outage))
+        self.waiting(str(outage), "broker" if isinstance(outage, UnreachableError) else None)
         if isinstance(outage, QueueInUseError):  # by one who is just leaving, mostly
             self._pause_seconds = min(self._pause_seconds, IN_USE_SECONDS)
         await self._pause(self._pause_seconds)
@@ -152,7 +158,7 @@ async def patiently(work: Callable[[], Awaitable[T]], supervisor: Supervisor | N
         except OutageError as outage:
             was_away = True
             if supervisor is not None:
-                supervisor.waiting(str(outage), is_unstored=True)
+                supervisor.waiting(str(outage), "store")
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
         else:

@@ -182,14 +182,15 @@ class Stage:
         self._ways[service] = ways
 
     @contextmanager
-    def partition(self, service: Service) -> Iterator[None]:
-        """Cut a service off from broker and database during the block, silently."""
-        for proxy in self._ways[service]:
+    def partition(self, service: Service, *, database: bool = True) -> Iterator[None]:
+        """Cut a service off from the broker, and from the database, during the block, silently."""
+        ways = self._ways[service][: 2 if database else 1]
+        for proxy in ways:
             proxy.is_partitioned = True
         try:
             yield
         finally:
-            for proxy in self._ways[service]:
+            for proxy in ways:
                 proxy.is_partitioned = False
 
     @contextmanager

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from app.errors import OutageError
 from app.secret_url import SecretUrl
 from app.settings import Settings
 from app.store import Store
@@ -38,7 +39,7 @@ async def processes(
         data_dir=tmp_path,  # where the store is too
         trace_queue="itc.children",  # no announcements: nobody reads those of earlier tests
     )
-    processes = TraceProcesses(2, msgspec.json.encode(child.portable()))
+    processes = TraceProcesses(2, msgspec.json.encode(child.portable()), most_silent=6)
     service.registry = TraceRegistry(store, service.source, settings, NOBODY, processes.run)
     yield processes
     await service.registry.shutdown(deadline=10)
@@ -137,3 +138,26 @@ async def test_a_process_that_is_killed_is_replaced_and_nothing_is_lost(
     assert pids(processes) != {pid}
     await service.registry.stop(vhost)
     assert (await service.registry.status(vhost)).state is TraceState.stopped
+
+
+async def test_a_process_that_hangs_looks_so_and_is_replaced(
+    service: Service, processes: TraceProcesses, rabbit: Broker, vhost: str
+) -> None:
+    await service.running(vhost)
+    await send_and_receive(rabbit, vhost, 5)
+    await service.stored(vhost, 10)
+    (pid,) = pids(processes)
+    os.kill(pid, signal.SIGSTOP)
+
+    async def looks_old() -> bool:
+        status = await service.registry.status(vhost)
+        return status.state is TraceState.waiting and "nothing" in str(status.waiting_for)
+
+    await until(looks_old, "it does not look as if it ran")
+    with pytest.raises(OutageError, match="says nothing"):
+        await service.registry.here.check_processes()
+    await send_and_receive(rabbit, vhost, 5)
+    events = await service.stored(vhost, 20)
+    assert len({event.id for event in events}) == len(events) == 20
+    assert pids(processes) != {pid}
+    await service.registry.here.check_processes()

@@ -52,6 +52,7 @@ def test_a_trace_without_a_living_holder_is_free(trace: LeasedTrace, free: bool)
 class FakeTraces:
     def __init__(self, *running: str) -> None:
         self.here = set(running)
+        self.away: Collection[str] = ()
         self.done: list[tuple[str, str]] = []
 
     def running(self) -> Collection[str]:
@@ -62,6 +63,12 @@ class FakeTraces:
 
     async def stop_here(self, vhost: str) -> None:
         self.done.append(("stop", vhost))
+
+    def out_of_reach(self) -> Collection[str]:
+        return self.away
+
+    async def give_up(self, vhost: str) -> None:
+        self.done.append(("give up", vhost))
 
     async def drop(self, vhost: str) -> None:
         self.done.append(("drop", vhost))
@@ -78,8 +85,12 @@ class FakeServices:
         return self.traces
 
 
-async def looked(here: FakeTraces, services: Sequence[Service], *traces: LeasedTrace) -> Claims:
-    mine = Claims(FakeServices(services, traces), here, "me", "me:15680")  # type: ignore[arg-type]
+async def looked(
+    here: FakeTraces, services: Sequence[Service], *traces: LeasedTrace, hold_seconds: float = 60.0
+) -> Claims:
+    store: Any = FakeServices(services, traces)
+    there: Any = here
+    mine = Claims(store, there, "me", "me:15680", hold_seconds=hold_seconds)
     await mine.look()
     await asyncio.sleep(0)
     return mine
@@ -114,6 +125,37 @@ async def test_a_service_that_is_not_heard_of_itself_claims_nothing() -> None:
     here = FakeTraces()
     await looked(here, [service("me", is_alive=False)], held(1, None))
     assert here.done == []
+
+
+@pytest.mark.parametrize(
+    ("mine", "other", "hold_seconds", "given_up"),
+    [
+        (False, True, 0.0, True),
+        (False, True, 60.0, False),  # not yet
+        (False, False, 0.0, False),  # nobody can do better
+        (True, True, 0.0, False),
+    ],
+)
+async def test_what_only_others_can_capture_is_given_up(
+    mine: bool, other: bool, hold_seconds: float, given_up: bool
+) -> None:
+    here = FakeTraces("v1", "v2")
+    here.away = ["v1"]
+    there = [
+        service("me", snapshots=encoded({}, reaches=mine)),
+        service("b", snapshots=encoded({}, reaches=other)),
+    ]
+    await looked(here, there, held(1, "me"), held(2, "me"), hold_seconds=hold_seconds)
+    assert here.done == ([("give up", "v1")] if given_up else [])
+
+
+async def test_a_service_out_of_the_brokers_reach_leaves_free_traces_to_the_others() -> None:
+    here = FakeTraces()
+    cut_off = service("me", snapshots=encoded({}, reaches=False))
+    await looked(here, [cut_off, service("b", 9)], held(1, "dead"))
+    assert here.done == []
+    await looked(here, [cut_off], held(1, "dead"))  # nobody can do better
+    assert here.done == [("run", "v1")]
 
 
 async def test_services_with_another_folder_of_exports_are_named() -> None:

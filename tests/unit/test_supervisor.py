@@ -286,12 +286,7 @@ async def test_a_store_that_takes_nothing_while_a_trace_runs_is_logged_once(
         return 7
 
     assert await patiently(append, supervisor) == 7
-    assert [standing.is_unstored for standing in (*seen, life.standing)] == [
-        False,
-        True,
-        True,
-        False,
-    ]
+    assert [standing.away for standing in (*seen, life.standing)] == [None, "store", "store", None]
     assert [record.getMessage() for record in caplog.records] == [
         "trace of '/' waits: the disk is full",
         "trace of '/' runs again",

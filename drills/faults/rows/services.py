@@ -16,6 +16,8 @@ ATTEMPT_SECONDS = 12.0  # in which it tries to get the queue
 LOOK_SECONDS = 0.05
 TAKEOVERS = 3
 STRIKES = 6
+HOLD_SECONDS = 5.0
+NOTICED_SECONDS = 20.0  # that the broker says nothing
 TAKEN_OVER_SECONDS = 12.0  # 10, and some for the event to be stored
 
 
@@ -101,9 +103,26 @@ async def _cut_off(stage: Stage) -> None:
         await _goes_on(stage, "partition")
 
 
-async def _goes_on(stage: Stage, after: str) -> None:
-    if not await stage.caught_up(TAKEN_OVER_SECONDS):
-        stage.notes.append(f"after a {after} no other goes on within {TAKEN_OVER_SECONDS:g} s")
+async def _goes_on(stage: Stage, after: str, seconds: float = TAKEN_OVER_SECONDS) -> None:
+    if not await stage.caught_up(seconds):
+        stage.notes.append(f"after a {after} no other goes on within {seconds:g} s")
+
+
+@fault(
+    "broker-alone",
+    "the service that runs the trace cut off from the broker alone, beside another",
+    stores=POSTGRES,
+    proxies=True,
+    keeps=True,
+    settings={"ITC_HOLD_SECONDS": f"{HOLD_SECONDS:g}"},
+)
+async def _broker_alone(stage: Stage) -> None:
+    if not await starts(stage, await stage.another_proxied("second")):
+        stage.notes.append("the second service does not start")
+        return
+    holder = await _holder(stage)
+    with stage.without(holder), stage.partition(holder, database=False):
+        await _goes_on(stage, "partition", NOTICED_SECONDS + HOLD_SECONDS + TAKEN_OVER_SECONDS)
 
 
 async def _holder(stage: Stage) -> Service:
