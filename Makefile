@@ -6,7 +6,7 @@ python := .venv/bin/python
 # Demo, tests and drills start programs of ours by the hundred: none of them compiles it all anew.
 unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo test test-all test-long check format bench soak faults examine test-rabbitmq4
-.PHONY: screenshots lock clean
+.PHONY: plugin screenshots lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.* ## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -72,6 +72,9 @@ examine: ## thousands of requests from the OpenAPI document to a whole service
 test-rabbitmq4: ## the integration tests against a newer RabbitMQ
 	@tools/install test
 	tools/rabbitmq4 $(python) -m pytest tests/integration
+
+plugin: ## build the optional broker plugin; the last line is its file
+	@broker_plugin/build
 
 screenshots: ## take the documents' pictures of the dashboard anew, from a demo of its own
 	@tools/install test

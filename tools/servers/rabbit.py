@@ -62,9 +62,9 @@ class RabbitNode(Broker):
     """One private node: plugins management, event exchange and tracing, user guest / guest.
 
     ``folder`` keeps its data; without one a temporary folder is used and removed by `close`.
-    ``settings`` are more lines for its configuration file, ``plugins`` more plugins. A restarted
-    node keeps its ports, so clients find it again. Use it as a context manager, or call `start` and
-    `close`.
+    ``settings`` are more lines for its configuration file, ``plugins`` more plugins, and
+    ``plugins_folder`` holds some besides the package's own. A restarted node keeps its ports, so
+    clients find it again. Use it as a context manager, or call `start` and `close`.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class RabbitNode(Broker):
         cookie: str | None = None,
         settings: Mapping[str, str] | None = None,
         plugins: tuple[str, ...] = (),
+        plugins_folder: Path | None = None,
     ) -> None:
         self.amqp_port, self.management_port, self._dist_port = (free_port() for _ in range(3))
         super().__init__(
@@ -91,6 +92,7 @@ class RabbitNode(Broker):
         self._cookie = cookie or uuid4().hex
         self._settings = dict(settings or {})
         self._plugins = (*PLUGINS, *plugins)
+        self._plugins_folder = plugins_folder
         self._child: Child | None = None
 
     @property
@@ -224,7 +226,18 @@ class RabbitNode(Broker):
             "RABBITMQ_GENERATED_CONFIG_DIR": str(here / "generated"),
             # A private distribution must not be reachable from other machines.
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+            **self._plugin_folders(),
         }
+
+    def _plugin_folders(self) -> dict[str, str]:
+        if self._plugins_folder is None:
+            return {}
+        # Where the programs run in a root of their own (tools/rabbitmq4), so do these folders.
+        root = Path(os.environ.get("RABBITMQ_SCRIPTS_DIR", "/usr")) / "root"
+        base = root.resolve() if root.exists() else Path("/")
+        shipped = base.glob("usr/lib/rabbitmq/lib/rabbitmq_server-*/plugins")
+        folders = [f"/{each.relative_to(base)}" for each in shipped]
+        return {"RABBITMQ_PLUGINS_DIR": ":".join([*folders, str(self._plugins_folder)])}
 
 
 class RabbitCluster(Broker):
