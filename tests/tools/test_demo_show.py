@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from tools.demo import show
 from tools.demo.show import STAMPED_WIDTH, Printer
+from tools.servers import wait_until
 
 STAMP = "(((((1, 0), 0), 0), 0), (0, (0, (0, (12, 2, 0), (0, 0, 11)), (0, (0, 11, 0), 0)), 0))"
 
@@ -49,6 +51,27 @@ def printer(width: int) -> Printer:
     made = Printer()
     made._console = Console(width=width, highlight=False, color_system=None)
     return made
+
+
+def test_a_step_that_takes_long_says_that_it_goes_on_until_the_next(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(show, "LINE_SECONDS", 0.01)
+    said = ""
+
+    def goes_on() -> bool:
+        nonlocal said
+        said += capsys.readouterr().out
+        return said.count("starting a broker (0 s)") > 1
+
+    made = printer(80)
+    made.step("starting a broker")
+    wait_until(goes_on, 10, "the step's further lines")
+    made.step("stopping")
+    made.end_step()
+    lines = (said + capsys.readouterr().out).splitlines()
+    assert next(line for line in lines if "starting" not in line).endswith("s] stopping")
+    assert "starting" not in lines[-1]
 
 
 def test_a_chain_is_a_line_an_event_on_80_columns(capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,7 +39,9 @@ def main() -> int:
                 _stay(stage, printer)
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # what follows is the way out
             printer.step("stopping")
+        printer.end_step()
     except ServerError as error:
+        printer.end_step()
         print(f"demo: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -157,6 +159,7 @@ def _verdict(exported: list[Event], summary: dict[str, Any], faults: list[str]) 
 def _stay(stage: Stage, printer: Printer) -> None:
     try:
         printer.step("everything stays up until Ctrl-C")
+        printer.end_step()
         code = stage.service.wait()
     except KeyboardInterrupt:
         printer.line()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -16,28 +17,57 @@ from tools.demo.stage import Stage
 
 PLAIN_WIDTH = 200  # if there is no terminal to ask
 STAMPED_WIDTH = 140  # a stamp is folded into a few lines where there is less room
+TERMINAL_SECONDS, LINE_SECONDS = 1.0, 10.0  # how often a step that takes long says that it goes on
 
 
 class Printer:
-    """Writes to standard output; each step is preceded by the seconds since the start."""
+    """Writes to standard output; each step is preceded by the seconds since the start.
+
+    While a step goes on it says for how long: written over on a terminal, else in further lines.
+    """
 
     def __init__(self) -> None:
         self._begin = time.monotonic()
         self._console = Console(highlight=False)
         if not self._console.is_terminal:
             self._console = Console(highlight=False, width=PLAIN_WIDTH)
+        self._over = threading.Event()
+        self._waiting: threading.Thread | None = None
 
     def step(self, text: str) -> None:
-        """Say what is being done now."""
-        seconds = time.monotonic() - self._begin
-        self._console.print(Text(f"[{seconds:5.1f} s] {text}"))
+        """Say what is being done now, and go on saying so until the next is said."""
+        self.end_step()
+        begin = time.monotonic()
+        said = f"[{begin - self._begin:5.1f} s] {text}"
+        self._console.print(Text(said), end="\r" if self._console.is_terminal else "\n")
+        self._waiting = threading.Thread(target=self._go_on, args=(said, begin), daemon=True)
+        self._waiting.start()
+
+    def end_step(self) -> None:
+        """Say no more of the last step."""
+        if self._waiting is None:
+            return
+        self._over.set()
+        self._waiting.join()
+        self._over.clear()
+        self._waiting = None
+        if self._console.is_terminal:
+            self._console.print()
+
+    def _go_on(self, said: str, begin: float) -> None:
+        on_terminal = self._console.is_terminal
+        while not self._over.wait(TERMINAL_SECONDS if on_terminal else LINE_SECONDS):
+            longer = Text(f"{said} ({time.monotonic() - begin:.0f} s)")
+            self._console.print(longer, end="\r" if on_terminal else "\n", overflow="ellipsis")
 
     def line(self, text: str = "") -> None:
         """Print a line as it is: text from the broker must not be taken for markup."""
+        self.end_step()
         self._console.print(Text(text), soft_wrap=True)
 
     def chain(self, exported: list[Event], recorded: Recorded) -> None:
         """Print the events of an export as a table; stamps only where there is room for them."""
+        self.end_step()
         has_room = self._console.width >= STAMPED_WIDTH
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
         table.add_column("event", justify="right", no_wrap=True)
