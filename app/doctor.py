@@ -16,7 +16,7 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from platform import python_version
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 import msgspec
@@ -43,7 +43,6 @@ from app.stored.capture import Service, Trace
 from app.traces.audit import Ledger
 from app.traces.status import audit_status
 from app.tracker import Tracker, UnreadableCheckpointError
-from app.tracker.taken import Selection
 from app.version import program_version
 from model.sound import Doubt, Evidence
 
@@ -74,22 +73,19 @@ async def examine(settings: Settings) -> AsyncIterator[Diagnosis]:
     program = f"rabbitmq-itc {program_version()}, Python {python_version()}"
     yield Diagnosis("program", Grade.ok, program)
     management, met = management_api(settings), set[str]()
-    checks: list[Check] = [(name, partial(of, settings, management)) for name, of in CHECKS.items()]
-    for folder in dict.fromkeys((settings.data_dir, settings.exports)):
-        checks.append((f"disk of {folder}", partial(asyncio.to_thread, _room, folder)))
+    checks = _checks(settings, management)
     try:
         while checks:
-            subject, check = checks.pop(0)
+            subject, find, lack, following = checks.pop(0)
             try:
-                found, advice = await check()
-                if subject == "store" and not advice:
-                    checks[:0] = await _traces(settings, management)
+                found, advice = await find()
+                if following is not None and not advice:
+                    checks[:0] = await following()
             except Exception as error:  # noqa: BLE001 - one check that fails stops no other
                 found, advice = _failure(subject, error)
                 if found in met:
                     continue
                 met.add(found)
-            lack = Grade.better if subject.split()[0] in _OPTIONAL else Grade.wrong
             yield Diagnosis(subject, lack if advice else Grade.ok, found, advice)
     finally:
         await management.close()
@@ -98,13 +94,33 @@ async def examine(settings: Settings) -> AsyncIterator[Diagnosis]:
 Finding: TypeAlias = tuple[str, str]
 """The finding, and advice: `WELL` where there is nothing to do."""
 
-Check: TypeAlias = tuple[str, Callable[[], Awaitable[Finding]]]
-"""A subject, and what finds out about it."""
-
 WELL = ""
 
-# What the service works without, by the subject's first word.
-_OPTIONAL = frozenset({"connections", "participants", "services"})
+
+class Check(NamedTuple):
+    """A subject, what finds out about it, the grade where there is something to do, and more.
+
+    The checks that are ``following`` are made where there is nothing to do.
+    """
+
+    subject: str
+    find: Callable[[], Awaitable[Finding]]
+    lack: Grade = Grade.wrong
+    following: Callable[[], Awaitable[list[Check]]] | None = None
+
+
+def _checks(settings: Settings, management: ManagementApi) -> list[Check]:
+    folders = dict.fromkeys((settings.data_dir, settings.exports))
+    return [
+        Check("broker", partial(_broker, management)),
+        Check("account", partial(_account, management)),
+        Check("amqp", partial(_amqp, settings, management)),
+        Check("store", partial(_store, settings), following=partial(_stored, settings, management)),
+        Check("connections", partial(_connections, settings, management), Grade.better),
+        Check("java", partial(_java, settings)),
+        *(Check(f"disk of {each}", partial(asyncio.to_thread, _room, each)) for each in folders),
+    ]
+
 
 _AWAY = {
     "amqp": "is RabbitMQ running? Is ITC_AMQP_URL right?",
@@ -144,7 +160,7 @@ def _failure(subject: str, error: Exception) -> Finding:
     return found, "this is an error in rabbitmq-itc: please report it"
 
 
-async def _broker(settings: Settings, management: ManagementApi) -> Finding:
+async def _broker(management: ManagementApi) -> Finding:
     version, nodes = await management.version(), await management.nodes()
     down = sorted(node.name for node in nodes if not node.running)
     found = f"RabbitMQ {version}, {len(nodes)} node(s)"
@@ -156,7 +172,7 @@ async def _broker(settings: Settings, management: ManagementApi) -> Finding:
     return found, WELL
 
 
-async def _account(settings: Settings, management: ManagementApi) -> Finding:
+async def _account(management: ManagementApi) -> Finding:
     user = await management.own_user()
     if "administrator" in user.tags:
         return f"{user.name} is an administrator", WELL
@@ -200,7 +216,7 @@ async def _vhosts_of(user: str, management: ManagementApi) -> frozenset[str]:
     return frozenset()
 
 
-async def _store(settings: Settings, management: ManagementApi) -> Finding:
+async def _store(settings: Settings) -> Finding:
     if (file := _file_to_be(settings)) is not None:
         return _without_tables(settings, f"{file} is not there yet")
     state = await schema_state(settings.database.reveal())
@@ -234,7 +250,7 @@ def _without_tables(settings: Settings, found: str) -> Finding:
     return found, "run rabbitmq-itc migrate"
 
 
-def _services(living: Sequence[Service]) -> Finding:
+async def _services(living: Sequence[Service]) -> Finding:
     found = f"{len(living)} on this database: {', '.join(each.name for each in living)}"
     if len({each.exports for each in living}) > 1:
         advice = "an export is only found where it was made: have all share ITC_EXPORT_DIR"
@@ -242,7 +258,7 @@ def _services(living: Sequence[Service]) -> Finding:
     return found, WELL
 
 
-async def _traces(settings: Settings, management: ManagementApi) -> list[Check]:
+async def _stored(settings: Settings, management: ManagementApi) -> list[Check]:
     """The checks that need the store; none where it is yet to be made."""
     url = settings.database.reveal()
     if _file_to_be(settings) is not None or not (await schema_state(url)).is_current:
@@ -251,20 +267,19 @@ async def _traces(settings: Settings, management: ManagementApi) -> list[Check]:
     try:
         services = [each for each in await store.services.all() if each.is_alive]
         if len(services) > 1:
-            checks.append(("services", partial(asyncio.to_thread, _services, services)))
+            checks.append(Check("services", partial(_services, services), Grade.better))
         for trace in await store.traces.list():
             if not trace.wanted:
                 continue
             doubts = await store.doubts.of_trace(trace.id)
-            said = await store.doubts.evidence(trace.id)
-            of = {
-                "trace": partial(_trace, trace, settings, management),
-                "participants": partial(asyncio.to_thread, _participants, trace, doubts),
-                "links": partial(asyncio.to_thread, _links, trace, said),
-            }
+            said, of = await store.doubts.evidence(trace.id), f"of {trace.vhost}"
+            checks += [
+                Check(f"trace {of}", partial(_trace, trace, settings, management)),
+                Check(f"participants {of}", partial(_participants, trace, doubts), Grade.better),
+                Check(f"links {of}", partial(_links, trace, said)),
+            ]
             if trace.ledger:  # compared with the broker's counters, once that was done
-                of["audit"] = partial(asyncio.to_thread, _audit, trace.ledger, trace.taken)
-            checks += [(f"{subject} of {trace.vhost}", check) for subject, check in of.items()]
+                checks.append(Check(f"audit {of}", partial(_audit, trace)))
     finally:
         await store.close()
     return checks
@@ -305,22 +320,20 @@ async def _connections(settings: Settings, management: ManagementApi) -> Finding
     return announced, WELL
 
 
-def _audit(stored: bytes, taken: Selection) -> Finding:
-    ledger = Ledger.load(stored)
-    assert ledger is not None  # noqa: S101  only an empty one has none
-    found = audit_status(ledger, taken)
+async def _audit(trace: Trace) -> Finding:
+    found = audit_status(Ledger.load(trace.ledger) or Ledger(), trace.taken)
     missing = [f"{found.missing:,} trace messages are missing"] if found.missing else []
     return "; ".join((found.sentence, *missing, *found.remarks())), WELL
 
 
-def _participants(trace: Trace, doubts: Sequence[Doubt]) -> Finding:
+async def _participants(trace: Trace, doubts: Sequence[Doubt]) -> Finding:
     if not doubts:
         return f"one for each {trace.policy}, no sign that it does not fit", WELL
     remedies = dict.fromkeys(doubt.remedy for doubt in doubts)
     return "; ".join(doubt.found for doubt in doubts), "; ".join(remedies)
 
 
-def _links(trace: Trace, evidence: Evidence) -> Finding:
+async def _links(trace: Trace, evidence: Evidence) -> Finding:
     """The share of causes that messages name: nothing here is wrong, but worth knowing."""
     if evidence.coverage is None:
         said = ["no message was published in answer to another yet", *_left(trace)]
@@ -452,7 +465,7 @@ def _permits(pattern: str, name: str) -> bool:
         return True  # valid in Erlang but not in Python: the broker will tell
 
 
-async def _java(settings: Settings, _: ManagementApi) -> Finding:
+async def _java(settings: Settings) -> Finding:
     from spark_jobs.errors import JobError
     from spark_jobs.java import check_java
 
@@ -472,13 +485,3 @@ def _room(folder: Path) -> Finding:
     free = shutil.disk_usage(present).free
     low = free < LEAST_FREE_BYTES
     return f"{free / 2**30:.1f} GiB free", "make room, or set ITC_RETENTION_DAYS" if low else WELL
-
-
-CHECKS: dict[str, Callable[[Settings, ManagementApi], Awaitable[Finding]]] = {
-    "broker": _broker,
-    "account": _account,
-    "amqp": _amqp,
-    "store": _store,
-    "connections": _connections,
-    "java": _java,
-}

@@ -69,6 +69,12 @@ WRITING = answers(400, 401, 403, 404, 409, 429, 503)
 WITH_BODY = answers(408, 413)
 
 
+def json_body_of(schema: dict[str, Any], *, required: bool = True) -> dict[str, Any]:
+    """A route's ``openapi_extra`` that describes its body."""
+    content = {"application/json": {"schema": schema}}
+    return {"requestBody": {"required": required, "content": content}}
+
+
 def putting(new: str, otherwise: str, body: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a route that sets one thing: what 201 says, what 204, and its body."""
     said = {201: {"description": new}, 204: {"description": otherwise}}

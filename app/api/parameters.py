@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Annotated, Any
 
 from fastapi import Request
-from pydantic import AfterValidator, Field, GetPydanticSchema
+from pydantic import AfterValidator, BaseModel, Field, GetPydanticSchema
 from pydantic_core import core_schema
 
 from app.errors import BadRequestError
@@ -69,6 +69,10 @@ PageSize = Annotated[int, Field(ge=1), AfterValidator(lambda size: min(size, LAR
 WalkLimit = Annotated[
     int, Field(ge=1, le=2**31 - 1), AfterValidator(lambda limit: min(limit, LONGEST_WALK))
 ]
+
+
+class KnownFields(BaseModel, extra="forbid"):
+    """The fields of a query or a body: a misspelt filter would otherwise let everything pass."""
 
 
 async def single_parameters(request: Request) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -58,15 +57,6 @@ class TailBatch(msgspec.Struct, frozen=True):
     encoded: bytes
     heavy: Heavy
     cut: bool = False
-
-
-class Watch(msgspec.Struct, frozen=True):
-    """A reader's patience, and whether it still may read: ``check`` raises if it may not."""
-
-    seconds: float
-    stopping: asyncio.Event
-    check: Callable[[], Awaitable[None]]
-    check_seconds: float  # between two checks
 
 
 class _Reading:
@@ -124,22 +114,13 @@ class Tail:
             return batch, batch.ids[-1]
         return batch, max(newest, event_id, *batch.ids)
 
-    async def first_after(
-        self, query: TailQuery, event_id: int, owner: str, watch: Watch
-    ) -> TailBatch:
-        """The first events after ``event_id``; if there are none, wait for some seconds."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + watch.seconds
-        look = max(watch.check_seconds, LEAST_LOOK_SECONDS)
-        batch, event_id = await self.after(query, event_id, owner, follow=False)
-        while not batch.ids and (left := deadline - loop.time()) > 0:
-            arrived = await self.more(event_id, min(left, look), watch.stopping)
-            if watch.stopping.is_set():
-                break
-            await watch.check()
-            if arrived:
-                batch, event_id = await self.after(query, event_id, owner)
-        return batch
+    async def first_after(self, query: TailQuery, event_id: int, owner: str) -> TailBatch:
+        """The first events to come after ``event_id``, up to which there are none."""
+        while True:
+            await self.feed.beyond(event_id)
+            batch, event_id = await self.after(query, event_id, owner)
+            if batch.ids:
+                return batch
 
     async def more(self, event_id: int, seconds: float, stopping: asyncio.Event) -> bool:
         """Wait for any event after ``event_id``; False if none came, or the service is stopping."""

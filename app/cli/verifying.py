@@ -158,7 +158,7 @@ class _Check:
         [start] = manifest["starts"]
         if start.keys() != {*PLACE}:
             raise ValueError("the fields of its event are not those of an event's place")
-        self._starts = [place_of(start)]
+        self._start = place_of(start)
         is_sure = not manifest["gaps"] and not manifest["doubts"]
         self._rest = "cannot_have" if is_sure else "unknown"
         # The first doubtful delivery of each participant, how many there are in all, and the last
@@ -169,26 +169,22 @@ class _Check:
         self._counts = dict.fromkeys(VERDICTS, 0)
         self._seen: Counter[int] = Counter()
         # What was caused, and of these what no clock says, because a link came late.
-        self._caused = {each.id: each for each in self._starts}
+        self._caused = {self._start.id: self._start}
         self._beside: set[int] = set()
-        self._last = {each.participant: each for each in self._starts}
-        self._owners = {each.interval: each.participant for each in self._starts}
-        self._last_id = min(each.id for each in self._starts)
+        self._last = {self._start.participant: self._start}
+        self._owners = {self._start.interval: self._start.participant}
+        self._last_id = self._start.id
 
     def of_manifest(self) -> Iterator[str]:
-        said = self._manifest
-        if said["event"] != self._starts[0].id:
-            yield (
-                f"the manifest is of event {said['event']}, and has the stamp of event"
-                f" {self._starts[0].id}"
-            )
+        said, start = self._manifest, self._start
+        if said["event"] != start.id:
+            yield f"the manifest is of event {said['event']}, and has the stamp of event {start.id}"
         if said["complete"] is not (not said["gaps"]):
             yield "the manifest says complete, and names gaps, or the reverse"
         if said["sound"] is not (not said["doubts"]):
             yield "the manifest says sound, and names doubts, or the reverse"
-        for each in self._starts:
-            if each.stamp.height_at(each.interval) != each.height:
-                yield f"event {each.id}, which is asked about, has another height in its clock"
+        if start.stamp.height_at(start.interval) != start.height:
+            yield f"event {start.id}, which is asked about, has another height in its clock"
 
     def of_row(self, row: Json) -> Iterator[str]:
         if row.keys() != COLUMNS.keys():
@@ -206,7 +202,7 @@ class _Check:
             yield from self._of_step(place, by)
         yield from _of_equals(place, row)
         is_behind = self._is_behind(place, row["doubtful"])
-        is_after = any(start.is_at_or_before(place) for start in self._starts)
+        is_after = self._start.is_at_or_before(place)
         if verdict == "caused":
             if by is None:
                 yield f"event {place.id} is said to be caused, and nothing says by what"
@@ -255,12 +251,9 @@ class _Check:
                 yield f"event {place.id} is number {place.seq} {missing}: some are missing"
             if place.height <= before.height or not before.stamp.leq(place.stamp):
                 yield f"event {place.id} is not after event {before.id} of its participant"
-        for start in self._starts:
-            newest = self._last[start.participant]
-            if place.stamp.height_at(start.interval) > newest.height:
-                yield (
-                    f"event {place.id} knows more of participant {start.participant} than there was"
-                )
+        start = self._start
+        if place.stamp.height_at(start.interval) > self._last[start.participant].height:
+            yield f"event {place.id} knows more of participant {start.participant} than there was"
 
     def _of_step(self, place: RowPlace, by: Json) -> Iterator[str]:
         if by.keys() != BY.keys() or type(by["cause"]) is not int or type(by["late"]) is not bool:

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from app.api.described import answering, json_answer
-from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example, put, putting
-from app.api.parameters import Name, Text, ViolationWord
+from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example, json_body_of, put, putting
+from app.api.parameters import KnownFields, Name, Text, ViolationWord
 from app.api.routes.queries import Moment, filter_of
 from app.api.routes.traces import Vhost, trace_id_of
 from app.api.services import Parts
@@ -31,10 +31,8 @@ AssertionName = Annotated[
 ]
 
 
-class ViolationsQuery(BaseModel):
+class ViolationsQuery(KnownFields):
     """The violations to list, and how many."""
-
-    model_config = ConfigDict(extra="forbid")
 
     vhost: Text | None = Field(None, description="Of this virtual host.")
     assertion: Text | None = Field(None, description="Of the assertion of this name.")
@@ -73,30 +71,16 @@ async def list_assertions(
 
 _EXAMPLE = {"every": "order.new", "leads_to": "invoice", "within": "30s"}
 # A file may be YAML as well, which has no schema here; what is at fault is named with its line.
-FILE = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {
-                "schema": {
-                    "type": "object",
-                    "properties": {
-                        "assertions": {"type": "array", "items": {"type": "object"}, "minItems": 1}
-                    },
-                    "required": ["assertions"],
-                    "additionalProperties": False,
-                    "examples": [{"assertions": [{"name": "invoice-in-time", **_EXAMPLE}]}],
-                }
-            }
-        },
+FILE = json_body_of(
+    {
+        "type": "object",
+        "properties": {"assertions": {"type": "array", "items": {"type": "object"}, "minItems": 1}},
+        "required": ["assertions"],
+        "additionalProperties": False,
+        "examples": [{"assertions": [{"name": "invoice-in-time", **_EXAMPLE}]}],
     }
-}
-_ASSERTION = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": {"type": "object", "examples": [_EXAMPLE]}}},
-    }
-}
+)
+_ASSERTION = json_body_of({"type": "object", "examples": [_EXAMPLE]})
 
 
 @router.put(OF_VHOST, status_code=204, responses={**WRITING, **WITH_BODY}, openapi_extra=FILE)

@@ -17,7 +17,8 @@ from pydantic import (
 )
 from pydantic.config import JsonDict
 
-from app.api.parameters import LinkKindWord, PolicyWord
+from app.api.openapi import json_body_of
+from app.api.parameters import KnownFields, LinkKindWord, PolicyWord
 from app.stored.reading import LONGEST_ALIAS, check_alias
 from app.tracker.links.rule import MOST_CONDITIONS, MOST_PARTS
 from app.tracker.links.takes import TAKES
@@ -46,8 +47,7 @@ async def json_body(request: Request, model: type[M]) -> M | None:
 
 
 def body_of(model: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
-    content = {"application/json": {"schema": model.model_json_schema()}}
-    return {"requestBody": {"required": required, "content": content}}
+    return json_body_of(model.model_json_schema(), required=required)
 
 
 # What it says is for clients to know beforehand; a pattern at fault is named by `Quiet`.
@@ -63,10 +63,8 @@ TakenPatterns = Annotated[
 ]
 
 
-class TraceRequest(BaseModel):
+class TraceRequest(KnownFields):
     """A wish to start a trace."""
-
-    model_config = ConfigDict(extra="forbid")
 
     participant: PolicyWord | None = Field(
         default=None, description="Who counts as a participant; `client` for a new trace."
@@ -102,10 +100,8 @@ class TraceRequest(BaseModel):
     )
 
 
-class RestampRequest(BaseModel):
+class RestampRequest(KnownFields):
     """The rules; one that is left out stays as it is."""
-
-    model_config = ConfigDict(extra="forbid")
 
     participant: PolicyWord | None = Field(default=None, description="Who counts as a participant.")
     quiet: Annotated[list[QuietPattern], Field(max_length=MOST)] | None = Field(
@@ -119,10 +115,10 @@ class RestampRequest(BaseModel):
     )
 
 
-class AliasRequest(BaseModel):
+class AliasRequest(KnownFields):
     """A name for a participant."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"alias": "Orders"}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"alias": "Orders"}]})
 
     alias: Annotated[str, AfterValidator(check_alias)] = Field(
         description=f"At most {LONGEST_ALIAS} characters, none of them a control character."
@@ -166,10 +162,10 @@ EXAMPLE: JsonDict = {
 }
 
 
-class LinkRule(BaseModel):
+class LinkRule(KnownFields):
     """A rule: the places in a message that names another, and those in the one that is named."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE]})
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
 
     name: RuleName = Field(default_factory=str)  # no default to be shown: it is left out
     kind: LinkKindWord

@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 
 from app.api.described import answer_of, answering, json_answer
-from app.api.events import CLOCK_ALONE
+from app.api.events import CLOCK_ALONE, related
 from app.api.openapi import LOCATION, READING, WRITING, answers, example
 from app.api.parameters import Name, ViaWord
 from app.api.routes.downloads import Download, called, downloading
@@ -22,7 +22,6 @@ from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.jobs.exports import Export
 from app.jobs.requests import JobRequest
 from itc import Relation, compare
-from model.answers import said_of
 from model.described import shown
 from model.event import NOTHING_LARGE
 from model.exports import CONCURRENT, FORMATS, ChainPlan, ChainSummary, Format
@@ -111,16 +110,8 @@ async def _known_at_once(
     if via is not Via.any and await parts.store.spans.late_between(trace_id, from_, to):
         return None  # a link that no clock has may lead from one to the other
     certainty = await spanned(trace_id, from_, to, parts)
-    gaps, soundness = certainty.gaps, certainty.soundness
-    said = said_of(
-        from_,
-        to,
-        Relation.concurrent,
-        None,
-        complete=certainty.complete,
-        sound=certainty.sound,
-        doubtful=await doubtful_between(one, other, Relation.concurrent, parts),
-    )
+    doubtful = await doubtful_between(one, other, Relation.concurrent, parts)
+    said = related(one, other, Relation.concurrent, None, certainty, doubtful)
     seconds = round(time.monotonic() - began, 3)
     return ChainSummary(
         vhost=one.vhost,
@@ -132,8 +123,8 @@ async def _known_at_once(
         sentence=said.sentence,
         format=parts.folders.exports.checked(file).name,
         plan=ChainPlan("none", CONCURRENT),
-        gaps=gaps,
-        soundness=soundness,
+        gaps=certainty.gaps,
+        soundness=certainty.soundness,
         seconds={"queued": 0.0, "start": 0.0, "plan": seconds, "total": seconds},
     )
 

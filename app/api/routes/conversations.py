@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from app.api.described import answering, json_answer
 from app.api.openapi import READING, READING_ONE
-from app.api.parameters import OutcomeWord, Text, ViaWord
+from app.api.parameters import KnownFields, OutcomeWord, Text, ViaWord
 from app.api.routes.events import EventId, spanned, visible_event
 from app.api.routes.queries import HEADERS, Moment, Number, WithHeaders, filter_of
 from app.api.services import Parts
@@ -29,10 +29,8 @@ _LAST = 2**63 - 1
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class ConversationQuery(BaseModel):
+class ConversationQuery(KnownFields):
     """Query for a conversation: what leads on, and how much of it to show."""
-
-    model_config = ConfigDict(extra="forbid")
 
     via: ViaWord = Field(
         Via.links,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -29,11 +28,11 @@ from app.api.events import (
 )
 from app.api.openapi import READING, READING_ONE, example
 from app.api.parameters import PAGE_SIZE
-from app.api.rights import check_rights
+from app.api.rights import while_allowed
 from app.api.routes.queries import HEADERS, CausesQuery, EffectsQuery, Form, ListQuery, WalkQuery
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User
-from app.api.tail import TailQuery, Watch
+from app.api.tail import LEAST_LOOK_SECONDS, TailQuery
 from app.errors import NotFoundError
 from app.stored.causality import EventLinks, Fate
 from app.stored.reading import EventList, EventPage, Sort, is_quick
@@ -122,13 +121,11 @@ async def _list_after(
         limit=size,
         links=query.links,
     )
-    watch = Watch(
-        seconds=query.wait or 0.0,
-        stopping=parts.stopping,
-        check=partial(check_rights, user, request),
-        check_seconds=parts.settings.auth_cache_seconds,
-    )
-    batch = await parts.tail.first_after(following, event_id, user.name, watch)
+    batch, event_id = await parts.tail.after(following, event_id, user.name, follow=False)
+    if query.wait and not batch.ids:
+        first = parts.tail.first_after(following, event_id, user.name)
+        look = max(parts.settings.auth_cache_seconds, LEAST_LOOK_SECONDS)
+        batch = await while_allowed(first, query.wait, parts, user, request, look) or batch
     return encoded_answer(batch.encoded, batch.heavy, parts.store.events, parts.budget)
 
 

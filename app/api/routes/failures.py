@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from app.api.described import answering, json_answer
 from app.api.openapi import READING_ONE
-from app.api.parameters import FailureWord, Text
+from app.api.parameters import FailureWord, KnownFields, Text
 from app.api.routes.events import spanned
 from app.api.routes.queries import Moment, Number, filter_of
 from app.api.routes.traces import trace_id_of
@@ -22,10 +22,8 @@ from model.sound import Certainty
 router = APIRouter(tags=["events"])
 
 
-class FailuresQuery(BaseModel):
+class FailuresQuery(KnownFields):
     """The failures to list, and how many."""
-
-    model_config = ConfigDict(extra="forbid")
 
     vhost: Text | None = Field(None, description="Of this virtual host.")
     since: Moment | None = Field(None, description="Recorded at this time or later.")

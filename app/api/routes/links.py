@@ -8,15 +8,9 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import RootModel
 
 from app.api.described import answering, json_answer
-from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example, put, putting
+from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example, json_body_of, put, putting
 from app.api.parameters import Name
-from app.api.routes.bodies import (
-    EXAMPLE,
-    LinkRule,
-    NamedLinkRule,
-    body_of,
-    json_body,
-)
+from app.api.routes.bodies import EXAMPLE, LinkRule, NamedLinkRule, body_of, json_body
 from app.api.routes.queries import OfVhost
 from app.api.routes.traces import Limit, Vhost, trace_id_of
 from app.api.services import Parts
@@ -35,21 +29,14 @@ RuleName = Annotated[
     Name, Path(description="A rule's name.", openapi_examples=example("shipped-for"))
 ]
 
-_MANY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {
-                "schema": {
-                    "type": "array",
-                    "items": NamedLinkRule.model_json_schema(),
-                    "maxItems": MOST_RULES,
-                    "examples": [[EXAMPLE]],
-                }
-            }
-        },
+_MANY = json_body_of(
+    {
+        "type": "array",
+        "items": NamedLinkRule.model_json_schema(),
+        "maxItems": MOST_RULES,
+        "examples": [[EXAMPLE]],
     }
-}
+)
 
 
 @router.get("/links", **answering(list[ListedRule], READING_ONE))

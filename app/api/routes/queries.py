@@ -12,7 +12,6 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     GetPydanticSchema,
     ModelWrapValidatorHandler,
@@ -27,6 +26,7 @@ from app.api.openapi import example
 from app.api.parameters import (
     LONGEST_TEXT,
     EventTypeWord,
+    KnownFields,
     MatchWord,
     PageSize,
     SortWord,
@@ -141,13 +141,9 @@ HEADERS: dict[str, Any] = {
 """For a route's ``openapi_extra``: a `Filter` takes these besides its fields."""
 
 
-class WithHeaders(BaseModel):
-    """Parameters that may ask for headers of a message.
+class WithHeaders(KnownFields):
+    """Parameters that may ask for headers of a message."""
 
-    Unknown parameters are refused: a misspelt filter would let everything pass.
-    """
-
-    model_config = ConfigDict(extra="forbid")
     _headers: tuple[tuple[str, str], ...] = PrivateAttr(())
 
     @model_validator(mode="wrap")
@@ -199,10 +195,8 @@ class Filter(WithHeaders):
         return replace(asked, vhosts=user.searched(self.vhost)) if asked.asks_content else asked
 
 
-class Form(BaseModel):
+class Form(KnownFields):
     """The part of each event that is returned."""
-
-    model_config = ConfigDict(extra="forbid")
 
     columns: Columns | None = Field(None, description="Only these, comma separated.")
     payload: Literal["full", "none"] = Field("full", description="`none` leaves payloads out.")
