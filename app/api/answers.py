@@ -67,12 +67,8 @@ class Heavy(msgspec.Struct, frozen=True):
         return msgspec.Raw(_MARK % row.id)
 
 
-def events_answer(value: Any, heavy: Heavy, events: Events, budget: ByteBudget) -> Response:
-    """A JSON answer that contains `Heavy.views`; sent at once if nothing is left to be read."""
-    return encoded_answer(encode_json(value), heavy, events, budget)
-
-
 def encoded_answer(encoded: bytes, heavy: Heavy, events: Events, budget: ByteBudget) -> Response:
+    """A JSON answer that contains `Heavy.views`; sent at once if nothing is left to be read."""
     if not heavy.sizes:
         return Response(encoded, media_type="application/json")
     return LongAnswer(encoded, heavy, events, budget)

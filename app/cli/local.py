@@ -20,18 +20,8 @@ from app.private import keep_private, tighten
 from app.secret_url import SecretUrl
 from app.settings import PREFIX, Heading, Settings, load_settings, unknown_variables
 
-# Below warnings they log every frame and every statement, with its content.
-_CHATTY = (
-    "aio_pika",
-    "aiormq",
-    "aiosqlite",
-    "alembic",
-    "httpcore",
-    "httpx",
-    "pamqp",
-    "sqlalchemy.engine",
-    "uvicorn.error",
-)
+# What is logged below warnings, too: libraries log every frame and statement, with its content.
+_OURS = ("app", "uvicorn.access")
 
 
 def serve(
@@ -69,13 +59,14 @@ def _tighten(configuration: Settings) -> None:
 
 
 def _log_to_stderr(configuration: Settings) -> None:
+    least = logging.getLevelNamesMapping()[configuration.log_level.upper()]
     logging.basicConfig(
         stream=sys.stderr,
-        level=configuration.log_level.upper(),
+        level=max(least, logging.WARNING),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    for chatty in _CHATTY:
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    for ours in _OURS:
+        logging.getLogger(ours).setLevel(least)
 
 
 def migrate() -> None:

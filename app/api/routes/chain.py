@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from pydantic import Field, field_validator
 
-from app.api.answers import Heavy, events_answer
+from app.api.answers import Heavy
 from app.api.described import answering
 from app.api.events import CLOCK_ALONE, ChainEnds, Related, TouchedEvents, of_one_trace, related
 from app.api.openapi import READING_ONE, example
@@ -16,11 +16,12 @@ from app.api.routes.events import (
     EventId,
     OtherId,
     doubtful_between,
+    events_answer,
     spanned,
     to_the_end,
     visible_events,
 )
-from app.api.routes.queries import Form, Number
+from app.api.routes.queries import AfterNext, Form
 from app.api.services import Parts
 from app.api.signin.auth import Reader
 from app.errors import BadRequestError
@@ -35,22 +36,19 @@ from model.words import Via
 router = APIRouter(tags=["events"])
 
 MOST_EVENTS = 100
+BETWEEN = (
+    "`links`: what messages, and links to what they name as their cause, lead through from one "
+    "event to the other. `conversation`: also from what a participant received in a conversation "
+    "to what it published in it later. `any`: all that lies between them in causal order."
+)
 
 
 class ChainQuery(Form):
     """Bounds on a chain."""
 
     limit: WalkLimit = Field(200, description="Most events in the answer; at most 1000.")
-    via: ViaWord = Field(
-        Via.any,
-        description="`links`: what messages, and links to what they name as their cause, lead "
-        "through from one event to the other. `conversation`: also from what a participant "
-        "received in a conversation to what it published in it later. `any`: all that lies "
-        "between them in causal order.",
-    )
-    after: Number | None = Field(
-        None, description="Only events after this one: the `next` of the answer before."
-    )
+    via: ViaWord = Field(Via.any, description=BETWEEN)
+    after: AfterNext = None
 
 
 @router.get(
@@ -80,7 +78,7 @@ async def get_chain(
     heavy = Heavy(found.heavy, user.content, query.chosen, query.large)
     ends = ChainEnds(a, b, via, min(a, b), max(a, b), heavy.views(found.items))
     view = shown(ends) | shown(said) | shown(found) | shown(certainty)
-    return events_answer(view, heavy, parts.store.events, parts.budget)
+    return events_answer(view, heavy, parts)
 
 
 EventNumber = Annotated[int, Field(ge=1, le=2**63 - 1)]
@@ -102,9 +100,7 @@ class TouchedQuery(Form):
         "or of which it is unknown.",
     )
     limit: WalkLimit = Field(100, description="Most events in the list; at most 1000.")
-    after: Number | None = Field(
-        None, description="Only events after this one: the `next` of the answer before."
-    )
+    after: AfterNext = None
 
     @field_validator("events", mode="before")
     @classmethod
@@ -147,4 +143,4 @@ async def get_touched(
     items = None if query.verdict is None else heavy.views(found.items)
     listed = TouchedEvents(ids, first.vhost, sentence, items)
     view = shown(found) | shown(listed) | shown(certainty)
-    return events_answer(view, heavy, parts.store.events, parts.budget)
+    return events_answer(view, heavy, parts)

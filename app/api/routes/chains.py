@@ -13,6 +13,7 @@ from app.api.described import answer_of, answering, json_answer
 from app.api.events import CLOCK_ALONE, related
 from app.api.openapi import LOCATION, READING, WRITING, answers, example
 from app.api.parameters import Name, ViaWord
+from app.api.routes.chain import BETWEEN
 from app.api.routes.downloads import Download, called, downloading
 from app.api.routes.events import OtherId, doubtful_between, spanned, visible_event
 from app.api.routes.submitting import MAKING, OF_JOB, Asking
@@ -54,15 +55,7 @@ File = Annotated[
     ),
 ]
 
-Along = Annotated[
-    ViaWord,
-    Query(
-        description="`links`: what messages, and links to what they name as their cause, lead "
-        "through from one event to the other. `conversation`: also from what a participant "
-        "received in a conversation to what it published in it later. `any`: all that lies "
-        "between them in causal order."
-    ),
-]
+Along = Annotated[ViaWord, Query(description=BETWEEN)]
 
 
 @router.put(

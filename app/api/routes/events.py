@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Path, Query, Request, Response
 from msgspec.structs import replace
 
-from app.api.answers import Heavy, encoded_answer, events_answer
-from app.api.described import answering, json_answer
+from app.api.answers import Heavy, encoded_answer
+from app.api.described import answering, encode_json, json_answer
 from app.api.events import (
     CLOCK_ALONE,
     CopyFate,
@@ -32,7 +32,7 @@ from app.api.rights import while_allowed
 from app.api.routes.queries import HEADERS, CausesQuery, EffectsQuery, Form, ListQuery, WalkQuery
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User
-from app.api.tail import LEAST_LOOK_SECONDS, TailQuery
+from app.api.tail import LEAST_LOOK_SECONDS
 from app.errors import NotFoundError
 from app.stored.causality import EventLinks, Fate
 from app.stored.reading import EventList, EventPage, Sort, is_quick
@@ -78,7 +78,7 @@ async def list_events(
                 asked, after=query.after, before=query.before, limit=size, large=query.large
             )
         heavy = await _heavy(found, query, user, parts)
-        return _events_answer(heavy.views(found.items), heavy, parts)
+        return events_answer(heavy.views(found.items), heavy, parts)
     number, sort = query.page or 1, query.sort or Sort.id
     async with parts.searches.turn(user.name, quick=is_quick(asked, sort, (number - 1) * size)):
         page = await parts.store.events.page(
@@ -92,7 +92,7 @@ async def list_events(
     heavy = await _heavy(page, query, user, parts)
     items = heavy.views(page.items)
     view = items if query.page is None else shown(page) | shown(PageItems(items))
-    return _events_answer(view, heavy, parts)
+    return events_answer(view, heavy, parts)
 
 
 async def _heavy(
@@ -105,22 +105,15 @@ async def _heavy(
     return Heavy(found.heavy, user.content, query.chosen, query.large, links)
 
 
-def _events_answer(view: Any, heavy: Heavy, parts: Services) -> Response:
-    return events_answer(view, heavy, parts.store.events, parts.budget)
+def events_answer(view: Any, heavy: Heavy, parts: Services) -> Response:
+    return encoded_answer(encode_json(view), heavy, parts.store.events, parts.budget)
 
 
 async def _list_after(
     query: ListQuery, size: int, event_id: int, user: User, parts: Services, request: Request
 ) -> Response:
     """The events after a cursor; if there is nothing yet and the caller wants to wait, waits."""
-    following = TailQuery(
-        query.filter_for(user),
-        user.content,
-        query.chosen,
-        payload=query.payload == "full",
-        limit=size,
-        links=query.links,
-    )
+    following = query.following(user, size)
     batch, event_id = await parts.tail.after(following, event_id, user.name, follow=False)
     if query.wait and not batch.ids:
         first = parts.tail.first_after(following, event_id, user.name)
@@ -196,7 +189,7 @@ async def _walked(
     view = EventWalk(event.id, heavy.views(found.items), found.truncated, following)
     end = _FIRST if towards == -1 else _LAST
     certainty = await spanned(event.trace_id, event.id, end, parts)
-    return _events_answer(shown(view) | shown(certainty), heavy, parts)
+    return events_answer(shown(view) | shown(certainty), heavy, parts)
 
 
 @router.get("/itc_db/events/{event_id}/deliveries", **answering(Deliveries, READING_ONE))
@@ -223,7 +216,7 @@ async def get_deliveries(
         for one in fate.queues
     ]
     view = Deliveries(fate.publish.id, fate.routed_queues, fate.handed_over, fate.sentence, queues)
-    return _events_answer(shown(view), heavy, parts)
+    return events_answer(shown(view), heavy, parts)
 
 
 @router.get("/itc_db/compare/{a}/{b}", **answering((Pair, Related, Certainty), READING_ONE))

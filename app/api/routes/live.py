@@ -47,15 +47,7 @@ async def live(
 ) -> Response:
     """Events that pass the filter, as they are stored."""
     start = _start(last_event_id, query.after, parts)
-    following = TailQuery(
-        query.filter_for(user),
-        user.content,
-        query.chosen,
-        payload=query.payload == "full",
-        limit=_AT_ONCE,
-        frames=True,
-        links=query.links,
-    )
+    following = query.following(user, _AT_ONCE, frames=True)
     frames = _frames(following, start, user, parts, request)
     parts.subscribers.admit()
     return EventStream(frames, parts.subscribers.leave)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from fastapi import APIRouter, Request, Response
@@ -34,6 +34,7 @@ from app.version import program_version
 router = APIRouter(tags=["service"])
 
 Kind: TypeAlias = type[Count] | type[Gauge]
+Where: TypeAlias = str | Callable[[TraceStatus], float | None]
 _TYPES = ("published", "received")
 _OUTCOMES = ("held", "violated", "unknown")
 
@@ -113,7 +114,7 @@ def _labelled(
 
 
 # By name: where a trace's status has it, and what it is. A trace that does not know has no sample.
-COUNTERS = {
+COUNTERS: dict[str, tuple[Where, str]] = {
     "itc_events_unmatched": (
         "counters.unmatched",
         "Received events whose publish was not observed.",
@@ -149,7 +150,7 @@ COUNTERS = {
         "Trace messages that came and that the broker did not count; they can hide a loss.",
     ),
 }
-GAUGES = {
+GAUGES: dict[str, tuple[Where, str]] = {
     "itc_stamp_bytes": ("work.stamp_bytes", "Size of the newest event's stored clock."),
     "itc_id_depth": (
         "work.id_depth",
@@ -175,43 +176,31 @@ GAUGES = {
         "audit.suspected",
         "Trace messages that the broker counted and that may yet come.",
     ),
+    "itc_trace_gaps": (
+        lambda status: len(status.losses()),
+        "Recorded gaps that are no choice, of the newest 100.",
+    ),
+    "itc_trace_gaps_open": (
+        lambda status: sum(gap.until is None for gap in status.losses()),
+        "Open gaps that are no choice.",
+    ),
+    "itc_trace_partial": (
+        lambda status: not status.taken.is_all,
+        "1 if only some exchanges and queues are taken, else 0.",
+    ),
+    "itc_audit_even_timestamp_seconds": (
+        lambda status: status.audit.as_of / 1e6 if status.audit and status.audit.as_of else None,
+        "When what was traced and what the broker counted were last compared.",
+    ),
 }
 
 
 def _of_traces(statuses: Sequence[TraceStatus]) -> Iterable[Metric]:
     for kind, table in ((Count, COUNTERS), (Gauge, GAUGES)):
-        for name, (path, text) in table.items():
-            found = {(s.vhost,): _at(s, path) for s in statuses}
+        for name, (where, text) in table.items():
+            found = {(s.vhost,): _at(s, where) for s in statuses}
             known = {vhost: number for vhost, number in found.items() if number is not None}
             yield _labelled(kind, name, text, "vhost", known)
-    yield _labelled(
-        Gauge,
-        "itc_trace_gaps",
-        "Recorded gaps that are no choice, of the newest 100.",
-        "vhost",
-        {(s.vhost,): len(s.losses()) for s in statuses},
-    )
-    yield _labelled(
-        Gauge,
-        "itc_trace_gaps_open",
-        "Open gaps that are no choice.",
-        "vhost",
-        {(s.vhost,): sum(gap.until is None for gap in s.losses()) for s in statuses},
-    )
-    yield _labelled(
-        Gauge,
-        "itc_trace_partial",
-        "1 if only some exchanges and queues are taken, else 0.",
-        "vhost",
-        {(s.vhost,): int(not s.taken.is_all) for s in statuses},
-    )
-    yield _labelled(
-        Gauge,
-        "itc_audit_even_timestamp_seconds",
-        "When what was traced and what the broker counted were last compared.",
-        "vhost",
-        {(s.vhost,): s.audit.as_of / 1e6 for s in statuses if s.audit and s.audit.as_of},
-    )
     batches = SummaryMetricFamily(
         "itc_batch_duration_seconds", "Time of a batch's transaction.", labels=["vhost"]
     )
@@ -261,9 +250,11 @@ def _of_traces(statuses: Sequence[TraceStatus]) -> Iterable[Metric]:
     )
 
 
-def _at(status: TraceStatus, path: str) -> float | None:
+def _at(status: TraceStatus, where: Where) -> float | None:
+    if callable(where):
+        return where(status)
     found: Any = status
-    for name in path.split("."):
+    for name in where.split("."):
         found = None if found is None else getattr(found, name)
     return found  # type: ignore[no-any-return]
 

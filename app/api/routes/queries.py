@@ -36,6 +36,7 @@ from app.api.parameters import (
     WalkLimit,
 )
 from app.api.signin.auth import User
+from app.api.tail import TailQuery
 from app.errors import BadRequestError
 from app.stored.reading import HEADER, EventFilter
 from model.event import SHOWN, Large
@@ -77,6 +78,14 @@ def _known(name: str) -> str:
 
 F = TypeVar("F", bound=Struct)
 Number = Annotated[int, Field(ge=0, le=2**63 - 1)]
+AfterNext = Annotated[
+    Number | None,
+    Field(description="Only events after this one: the `next` of the answer before."),
+]
+BeforeNext = Annotated[
+    Number | None,
+    Field(description="Only events before this one: the `next` of the answer before."),
+]
 Column = Annotated[
     str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": sorted(SHOWN)})
 ]
@@ -218,6 +227,21 @@ class ListForm(Form):
     )
 
 
+class Followed(Filter, ListForm):
+    """A choice of events that may be followed as they come, and the form of each."""
+
+    def following(self, user: User, limit: int, *, frames: bool = False) -> TailQuery:
+        return TailQuery(
+            self.filter_for(user),
+            user.content,
+            self.chosen,
+            payload=self.payload == "full",
+            limit=limit,
+            frames=frames,
+            links=self.links,
+        )
+
+
 class WalkQuery(Filter, Form):
     """Query for a walk: how far, and which of the events on the way are asked for."""
 
@@ -233,26 +257,22 @@ class WalkQuery(Filter, Form):
 class CausesQuery(WalkQuery):
     """Query for a walk towards causes."""
 
-    before: Number | None = Field(
-        None, description="Only events before this one: the `next` of the answer before."
-    )
+    before: BeforeNext = None
 
 
 class EffectsQuery(WalkQuery):
     """Query for a walk towards effects."""
 
-    after: Number | None = Field(
-        None, description="Only events after this one: the `next` of the answer before."
-    )
+    after: AfterNext = None
 
 
-class LiveQuery(Filter, ListForm):
+class LiveQuery(Followed):
     """Query for the live tail."""
 
     after: Number | None = Field(None, description="Begin after this event; by default now.")
 
 
-class ListQuery(Filter, ListForm):
+class ListQuery(Followed):
     """A choice of events, their order, and how many."""
 
     page: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = Field(

@@ -227,16 +227,14 @@ class BrokerAuthenticator:
             if attempt and isinstance(error, NotAuthorisedError):  # the right password
                 self._throttle.succeeded(attempt)
             raise
-        except OutageError as error:
+        except BaseException as error:
             if attempt:
                 self._throttle.unanswered(attempt)
+            if not isinstance(error, OutageError):
+                raise
             # The client is not signed in yet, and the error says where the management API is.
             self._log_outage(error)
             raise OutageError(_NOBODY_SIGNS_IN) from error
-        except BaseException:
-            if attempt:
-                self._throttle.unanswered(attempt)
-            raise
         if attempt:
             self._throttle.succeeded(attempt)
         user = User(broker_user.name, broker_user.tags, vhosts, content)
