@@ -290,33 +290,17 @@ values_of(Reading *reading, PyObject *value)
         PyObject_CallMethodOneArg(reading->rules, reading->reader->words[VALUES_OF], value));
 }
 
-/* The keys that a probe makes of an odd value. `texts` are for all that take the whole text: what is
- * refused is counted once for these, and once for each of the others. */
+/* The keys that a probe makes of a value: of its texts, or where there are none of the one that it
+ * is, which has this size. */
 static int
-note_odd(Reading *reading, PyObject *probe, PyObject *value, PyObject **texts)
-{
-    PyObject *own = NULL;
-    int is_whole = PART(probe, CALL) == Py_None, is_met, failed;
-    if (is_whole && *texts == NULL && (*texts = values_of(reading, value)) == NULL)
-        return -1;
-    is_met = meets(reading, PART(probe, CONDITIONS));
-    if (is_met <= 0)
-        return is_met;
-    if (is_whole)
-        return note_texts(reading, probe, *texts);
-    own = values_of(reading, value);
-    failed = own == NULL || note_texts(reading, probe, own) < 0;
-    Py_XDECREF(own);
-    return failed ? -1 : 0;
-}
-
-/* The keys that a probe makes of one short text, which is the value. */
-static int
-note_short(Reading *reading, PyObject *probe, PyObject *value, const char *text, Py_ssize_t size)
+note_plain(Reading *reading, PyObject *probe, PyObject *texts, PyObject *value, const char *text,
+           Py_ssize_t size)
 {
     int is_met = meets(reading, PART(probe, CONDITIONS));
     if (is_met <= 0)
         return is_met;
+    if (texts != NULL)
+        return note_texts(reading, probe, texts);
     if (PART(probe, CALL) == Py_None)
         return note_text(reading, probe, text, size);
     return note_taken(reading, probe, value);
@@ -342,10 +326,10 @@ note_value(Reading *reading, PyObject *probes, PyObject *value)
         PyObject *probe = PART(probes, i);
         if (PART(probe, PREFIX) == Py_None)
             failed = note_other(reading, probe) < 0;
-        else if (text == NULL)
-            failed = note_odd(reading, probe, value, &texts) < 0;
+        else if (text == NULL && texts == NULL && (texts = values_of(reading, value)) == NULL)
+            failed = 1;
         else if (!says_nothing)
-            failed = note_short(reading, probe, value, text, size) < 0;
+            failed = note_plain(reading, probe, texts, value, text, size) < 0;
     }
     Py_XDECREF(texts);
     return failed ? -1 : 0;

@@ -68,19 +68,14 @@ def ends(body: bytes) -> bytes:
 
 
 class ProbedMessage:
-    """A message that is looked into."""
+    """A message that is looked into; headers that are no table have nothing in them."""
 
     __slots__ = ("_payload", "headers", "properties", "record", "refused")
 
-    def __init__(
-        self,
-        record: Record,
-        properties: dict[str, Any],
-        headers: dict[str, Any],
-        refused: Counter[str],
-    ) -> None:
-        self.record, self.properties, self.headers = record, properties, headers
-        self.refused = refused
+    def __init__(self, record: Record, refused: Counter[str]) -> None:
+        self.record, self.properties, self.refused = record, record.properties, refused
+        headers = record.properties.get("headers")
+        self.headers: dict[str, Any] = headers if type(headers) is dict else {}
 
     def find(self, place: Expression) -> Any:
         """The value at a place; None if there is none."""

@@ -52,7 +52,6 @@ CONVERSATION = "conversation"
 MESSAGE_ID = "message_id"
 _FIELDS = (MESSAGE_ID, "correlation_id", CONVERSATION)
 HEADER = "header."
-_NO_HEADERS: dict[str, Any] = {}
 # How bodies begin that may be encoded; AMQP 1.0's sections begin with 0.
 _ENCODED = MARKED | {0}
 
@@ -155,11 +154,8 @@ class Rules:
         return record if body == record.body else replace(record, body=body)
 
     def look_into(self, record: Record) -> ProbedMessage:
-        """A message whose places are looked at; tables that are none have nothing in them."""
-        headers = record.properties.get("headers")
-        if type(headers) is not dict:
-            headers = _NO_HEADERS
-        return ProbedMessage(record, record.properties, headers, self.refused)
+        """A message whose places are looked at."""
+        return ProbedMessage(record, self.refused)
 
     def values_of(self, raw: Any) -> list[bytes]:
         """The values of a header or a property, for the compiled reader."""
