@@ -21,6 +21,7 @@ from aiormq.abc import AbstractChannel as Channel
 from yarl import URL
 
 from app.broker import sentinel
+from app.broker.bookmark import Bookmark
 from app.broker.connection import CONNECT_SECONDS, TraceConnection
 from app.broker.deliveries import Arrival
 from app.broker.diverted import DivertedStream, connected, passed_by
@@ -60,7 +61,7 @@ class Reading(msgspec.Struct, frozen=True):
     because it outlives the node it was declared on. ``was_bound`` says whether an existing queue
     was bound to the trace exchange when we looked. ``sentinel`` is the token of the one that is
     to be at its head, None if none is known. ``keys`` are the routing keys that it is to be bound
-    with, ``excess`` those that it is bound with besides.
+    with, ``excess`` those that it is bound with besides, ``bookmarks`` what it knows of the store.
     """
 
     prefetch: int
@@ -70,6 +71,7 @@ class Reading(msgspec.Struct, frozen=True):
     sentinel: str | None = None
     keys: tuple[str, ...] = ALL.keys
     excess: tuple[str, ...] = ()
+    bookmarks: tuple[Bookmark, ...] = ()
 
 
 class TraceStream(DivertedStream):
@@ -101,6 +103,7 @@ class TraceStream(DivertedStream):
         self.queue_is_new = queue_is_new
         self.is_cluster = reading.is_cluster
         self.was_bound = reading.was_bound
+        self.bookmarks = reading.bookmarks
         self.traces_replies = connection.broker_version >= REPLIES_TRACED
         self.sentinel: str | None = None  # the one that is held
         self.is_sentinel_gone = False
@@ -207,6 +210,19 @@ class TraceStream(DivertedStream):
         with self.asking():
             for key in excess:
                 await self._channel.queue_unbind(self._queue, TRACE_EXCHANGE, routing_key=key)
+
+    async def mark_place(self, epoch: int, event_id: int) -> None:
+        """Put a bookmark where the others were, the new one first."""
+        self._check()
+        bookmark = Bookmark(epoch, event_id)
+        present, self.bookmarks = self.bookmarks, (bookmark,)
+        if bookmark not in present:
+            keys = [each.key for each in present]
+            with outages(self._place):
+                await self._channel.queue_bind(
+                    self._queue, TRACE_EXCHANGE, routing_key=bookmark.key
+                )
+            await self.bind(keys)
 
     @property
     def buffered(self) -> int:

@@ -91,6 +91,8 @@ class PassingStream:
         self.queue_is_new = stream.queue_is_new
         self.is_cluster = stream.is_cluster
         self.was_bound = stream.was_bound
+        self.bookmarks = stream.bookmarks
+        self.mark_place = stream.mark_place
         self.traces_replies = stream.traces_replies
         self.sentinel: str | None = None
         self.is_sentinel_gone = False

@@ -12,6 +12,7 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 import msgspec
 
+from app.broker.bookmark import Bookmark, bookmarks
 from app.broker.consumer import Firehose, Reading, TraceStream
 from app.broker.firehose import QUARANTINED_BODY
 from app.broker.management import ManagementApi, Node, QueueInfo
@@ -165,11 +166,12 @@ class TraceSource:
         queue = await self._queue(vhost)
         if queue is None:  # a lost stream is the consumer's to report
             return QueueState()
+        bound_now = await self._bound(vhost)
         found = state(
             queue,
             self._firehose.bounds,
             wanted=self._keys(taken),
-            bound=await self._bound(vhost),
+            bound=[each for each in bound_now if not bookmarks([each])],
         )
         if self._guard and found.harm and queue.policy != self._firehose.queue:
             await self._management.set_policy(
@@ -222,6 +224,7 @@ class TraceSource:
         nodes = await self._management.nodes()
         queue = await self._queue(vhost)
         wanted, present = self._keys(taken), frozenset[str]()
+        known: list[Bookmark] = []
         if queue is None:
             quorum, was_bound = sum(node.running for node in nodes) > 1, True
         else:
@@ -229,6 +232,8 @@ class TraceSource:
                 raise QueueTakenError(in_use_by_another(vhost, queue.name))
             self._refuse_foreign(vhost, queue)
             quorum, present = queue.type == "quorum", await self._bound(vhost)
+            known = bookmarks(present)
+            present -= {each.key for each in known}
             # A crash may have come between the new bindings and the removal of the old.
             was_bound = present.issuperset(wanted) or present.issuperset(self._keys(before))
         return Reading(
@@ -239,6 +244,7 @@ class TraceSource:
             sentinel=sentinel,
             keys=wanted,
             excess=tuple(sorted(present.difference(wanted))),
+            bookmarks=tuple(known),
         )
 
     @asynccontextmanager

@@ -43,6 +43,10 @@ TAKEN = (
     "the head of the trace queue was gone when the service came back: it was purged, or messages "
     "in it expired, were dropped or taken out"
 )
+RESTORED = (
+    "the store is older than the trace queue knows it: it was restored from a backup, and what was "
+    "traced since that was made is gone"
+)
 MARKS_MISSING = (
     "marks that the service publishes did not come back: tracing was off for a moment, or the "
     "trace queue lost messages"
@@ -104,11 +108,12 @@ class Monitor:
         if not restored.state:
             # From here on every start is a resumption, even if there is no event yet.
             await self._recorder.append(self._recorder.batch([], []))
-        elif not gaps.is_open and (reasons := await self._missed(was_off)):
+        if not gaps.is_open and (reasons := await self._missed(was_off)):
             await gaps.lost("; ".join(reasons), queued)
         await self._look_at_queue()
         gaps.is_well(here)
         await gaps.write()
+        await self.mark_place()  # by now the gap is stored that the last one tells of
         self.take_since()
 
     def take_since(self) -> None:
@@ -124,6 +129,8 @@ class Monitor:
     async def _missed(self, was_off: list[str]) -> list[str]:
         """Explain why something is missing since capture was last well, as far as is known."""
         stream, gone = self._stream, await self._gone()
+        if not self._recorder.restored.state:
+            return [RESTORED] if self._is_behind else []
         if stream.queue_is_new:
             return ["the trace queue was gone"]
         return [
@@ -131,7 +138,22 @@ class Monitor:
             *([_off(was_off)] if was_off else []),
             *([] if stream.was_bound else [UNBOUND]),
             *([TAKEN] if stream.is_sentinel_gone else []),
+            *([RESTORED] if self._is_behind else []),
         ]
+
+    @property
+    def _is_behind(self) -> bool:
+        """Tell whether the store is older than what the trace queue knows of it."""
+        recorder = self._recorder
+        return any(
+            each.epoch >= recorder.epoch or each.event_id > recorder.restored.last_event_id
+            for each in self._stream.bookmarks
+        )
+
+    async def mark_place(self) -> None:
+        """Have the trace queue know how far the store is. Raises `OutageError`."""
+        recorder = self._recorder
+        await self._stream.mark_place(recorder.epoch, recorder.last_event_id)
 
     async def watch(self) -> None:
         """Keep the lag up to date, and check from time to time; ends only by a failure."""
@@ -214,6 +236,7 @@ class Monitor:
         await self._look_at_queue(begins)
         gaps.is_well(here)
         await gaps.write()
+        await self.mark_place()
 
     async def _gone(self) -> frozenset[str]:
         """The nodes that ran when capture was last well, and do not any more.

@@ -216,6 +216,8 @@ class Run:
             recorder.window.confirm(self._stream.taken)
         if len(recorder.window) < before:
             await recorder.append(recorder.batch([], []))
+        with contextlib.suppress(OutageError):  # the last one does as well, nearly
+            await self._monitor.mark_place()
 
     async def _is_silent(self) -> bool:
         """Tell whether the queue is empty and not just pausing; False if nothing depends on it."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
 from typing import Any
 
 import aio_pika
@@ -17,11 +19,13 @@ from app.broker.connection import TraceConnection
 from app.broker.consumer import TRACE_QUEUE
 from app.broker.trace_queue import QueueBounds
 from app.store import Store
-from app.traces.monitor import FULL, UNBOUND
+from app.traces.monitor import FULL, RESTORED, UNBOUND
 from app.traces.pipeline import PipelineSettings
+from app.traces.registry import TraceRegistry
 from tests.integration.conftest import Service, until
 from tests.integration.ports import ClientConnection, FromPort
 from tests.integration.raw_client import RawPublisher, entry, table, text
+from tests.introductions import NOBODY
 from tools.servers import Broker
 
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
@@ -94,6 +98,34 @@ async def test_what_was_done_on_a_port_that_is_ours_now_is_traced(
     [event] = await again.stored(vhost, 1)
     assert event.connection == program.broker_name
     await again.close()
+
+
+async def test_a_backup_of_the_first_seconds_that_is_restored_is_a_gap(
+    service: Service, store: Store, rabbit: Broker, vhost: str, tmp_path: Path
+) -> None:
+    """What was acknowledged since is in no queue, and the counters never were at rest before."""
+    file, backup = tmp_path / "itc.db", tmp_path / "backup.db"
+    settings = PipelineSettings(batch_seconds=0.02, check_seconds=1e6)
+    service.registry = TraceRegistry(store, service.source, settings, NOBODY)
+    await service.running(vhost)
+    await publish(rabbit, vhost, 3)
+    await service.stored(vhost, 3)
+    with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(backup)) as copy:
+        source.backup(copy)
+    await publish(rabbit, vhost, 5)
+    await service.stored(vhost, 8)
+    await service.close()
+
+    restored = await Store.open(f"sqlite:///{backup}")
+    again = Service(restored, rabbit, settings)
+    await again.running(vhost)
+    assert await gap_with(again, vhost, "backup") == RESTORED
+    await again.close()
+    once_more = Service(restored, rabbit, settings)
+    await once_more.running(vhost)
+    assert len((await once_more.registry.status(vhost)).gaps) == 1
+    await once_more.close()
+    await restored.close()
 
 
 @pytest.mark.long(15)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from app.broker.bookmark import Bookmark
 from app.broker.trace_queue import QueueState
 from app.tracker.taken import Selection
 
@@ -18,6 +21,10 @@ class QuietStream:
     traces_replies = True
     sentinel = None
     is_sentinel_gone = False
+    bookmarks: Sequence[Bookmark] = ()
+
+    async def mark_place(self, epoch: int, event_id: int) -> None:
+        self.bookmarks = [Bookmark(epoch, event_id)]
 
     def take_largest(self) -> int:
         return 0

@@ -41,7 +41,7 @@ async def reasons(monkeypatch: pytest.MonkeyPatch, seconds: Sequence[Second]) ->
     store, left, done = GapStore(), iter(seconds), asyncio.Event()
     gaps = GapWatch(store, 1)  # type: ignore[arg-type]  # it writes gaps, others read them
     moment, second = 0, Second(0)
-    recorder = SimpleNamespace(seen=Tally())
+    recorder = SimpleNamespace(seen=Tally(), epoch=1, last_event_id=1)
     marks = Marks()
     await marks.publish([Publisher()], Point(1, 0))
 

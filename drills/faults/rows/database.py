@@ -6,11 +6,13 @@ import asyncio
 import random
 import sqlite3
 import time
+from contextlib import closing
+from pathlib import Path
 
 import asyncpg
 
 from drills.faults.stage import Stage
-from drills.faults.table import BOTH, POSTGRES, fault
+from drills.faults.table import BOTH, POSTGRES, SQLITE, fault
 
 AWAY_SECONDS = 6.0
 SMALL_QUEUE = {"ITC_TRACE_QUEUE_MAX_MESSAGES": "1000", "ITC_PREFETCH": "300"}
@@ -102,3 +104,24 @@ async def _half_open(stage: Stage) -> None:
     stage.database_proxy.stall()
     await stage.until(stage.captures, BACK_SECONDS, "the trace goes on")
     stage.database_proxy.cut()
+
+
+@fault(
+    "restored",
+    "a backup from the trace's first seconds restored, with the queue as it is",
+    settings={"ITC_TRACING_CHECK_SECONDS": "1"},
+    short=SQLITE,
+)
+async def _restored(stage: Stage) -> None:
+    """What was acknowledged since the backup is in no queue: only a gap can say so."""
+    file = Path(stage.database_url.removeprefix("sqlite:///"))
+    backup = file.with_suffix(".backup")
+    with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(backup)) as copy:
+        await asyncio.to_thread(source.backup, copy)
+    await stage.pass_by(5)
+    await stage.kill()
+    for beside in ("-wal", "-shm"):
+        file.with_name(file.name + beside).unlink(missing_ok=True)
+    backup.replace(file)
+    await stage.restart()
+    await stage.until(stage.captures, BACK_SECONDS, "the trace goes on from the backup")
