@@ -12,6 +12,7 @@ import pytest
 from aio_pika import Message
 from aio_pika.abc import AbstractChannel, AbstractQueue
 
+from app.broker.bookmark import PREFIX
 from app.broker.consumer import TRACE_QUEUE
 from app.broker.firehose import TRACE_EXCHANGE
 from app.errors import BadRequestError
@@ -91,9 +92,10 @@ async def losses(service: Service, vhost: str) -> list[str]:
 
 
 def bindings(rabbit: Broker, vhost: str) -> set[str]:
-    """The routing keys that our queue is bound with to the trace exchange."""
+    """The routing keys that our queue is bound with to the trace exchange, but for the bookmark."""
     found = rabbit.api("GET", "queues", vhost, TRACE_QUEUE, "bindings")
-    return {each["routing_key"] for each in found if each["source"] == TRACE_EXCHANGE}
+    keys = {each["routing_key"] for each in found if each["source"] == TRACE_EXCHANGE}
+    return {key for key in keys if not key.startswith(PREFIX)}
 
 
 async def test_only_what_is_asked_for_arrives_and_marks_do_too(

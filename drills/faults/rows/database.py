@@ -117,7 +117,7 @@ async def _restored(stage: Stage) -> None:
     file = Path(stage.database_url.removeprefix("sqlite:///"))
     backup = file.with_suffix(".backup")
     with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(backup)) as copy:
-        await asyncio.to_thread(source.backup, copy)
+        source.backup(copy)
     await stage.pass_by(5)
     await stage.kill()
     for beside in ("-wal", "-shm"):
