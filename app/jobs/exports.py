@@ -11,16 +11,22 @@ import re
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
-from app.errors import BadRequestError, ConflictError, NotFoundError
-from app.jobs.folders import ManifestedFiles, files_in, folder_of, is_plain, remove_empty
-from app.jobs.requests import JobRequest
+from app.errors import BadRequestError, ConflictError
+from app.jobs.folders import (
+    ManifestedFile,
+    ManifestedFiles,
+    files_in,
+    folder_of,
+    is_plain,
+    remove_empty,
+)
+from app.jobs.requests import JobRequest, times_of
 from app.stored.jobs import Json
-from model.described import INNER
 from model.exports import FORMATS, LEFTOVER, MANIFEST, Format, Quota, Usage, format_of, usage_of
 from model.interchange import COLLECTOR, PERIOD_FORMATS, PeriodForm
 from model.times import IsoTime, Microseconds
@@ -40,8 +46,6 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     created_at: Microseconds
     events: int
-    path: Annotated[Path, INNER]
-    format: Annotated[Format, INNER]
 
     @property
     def location(self) -> str:
@@ -109,16 +113,10 @@ class Exports(ManifestedFiles[tuple[int, int]]):
     def usage(self) -> Usage:
         return usage_of(self.folder)
 
-    def get(self, subject: tuple[int, int], file: str) -> Export:
-        """One export.
-
-        Raises `BadRequestError` for a bad name, `NotFoundError` if there is no such export.
-        """
+    def find(self, subject: tuple[int, int], file: str) -> ManifestedFile:
+        """An export; raises `BadRequestError` for a bad name, as a manifest's is here."""
         self.checked(file)
-        export = self._export(*subject, self.path(subject, file))
-        if export is None:
-            raise NotFoundError(self._none(subject, file))
-        return export
+        return super().find(subject, file)
 
     def list(self) -> list[Export]:
         found = [
@@ -156,8 +154,8 @@ class Exports(ManifestedFiles[tuple[int, int]]):
 
     def _export(self, from_id: int, to_id: int, path: Path) -> Export | None:
         """The export at a path; None if one of its two files is missing, perhaps just removed."""
-        found, manifest = format_of(path.name), self.manifest(path)
-        if found is None or manifest is None:
+        manifest = self.manifest(path)
+        if manifest is None or format_of(path.name) is None:
             return None
         try:
             status = path.stat()
@@ -171,8 +169,6 @@ class Exports(ManifestedFiles[tuple[int, int]]):
             bytes=status.st_size,
             created_at=Microseconds(status.st_mtime_ns // 1000),
             events=manifest.events,
-            path=path,
-            format=found,
         )
 
 
@@ -252,7 +248,7 @@ class PeriodFiles(ManifestedFiles[str]):
 
         ``rules`` are those of links, as people see them. Raises `BadRequestError`.
         """
-        asked = _asked(vhost, period, via)
+        asked = {"vhost": vhost, **times_of(period, "an export"), "via": via.value}
         return JobRequest(
             kind=PERIOD,
             vhost=vhost,
@@ -269,7 +265,7 @@ class PeriodFiles(ManifestedFiles[str]):
         """
         if self._collector is None:
             raise ConflictError("no collector is set: ITC_OTLP_EXPORT_URL says where one is")
-        asked = _asked(vhost, period, via)
+        asked = {"vhost": vhost, **times_of(period, "an export"), "via": via.value}
         return JobRequest(
             kind=PERIOD,
             vhost=vhost,
@@ -295,10 +291,3 @@ class PeriodFiles(ManifestedFiles[str]):
 
     def _none(self, vhost: str, file: str) -> str:
         return f"there is no export {file} of a period of {vhost}"
-
-
-def _asked(vhost: str, period: tuple[int, int], via: Via) -> Json:
-    since, until = period
-    if not 0 <= since < until:
-        raise BadRequestError("an export needs a time: since must be before until")
-    return {"vhost": vhost, "since": since, "until": until, "via": via.value}

@@ -71,6 +71,10 @@ class Answer(msgspec.Struct):
     reason: str = ""
     leaving: bool = False
 
+    @property
+    def progress(self) -> Progress:
+        return Progress(self.stage, self.percent, self.rows_read, self.rows_written)
+
 
 class _Worker(NamedTuple):
     """A worker that was started, and its temporary folder."""
@@ -189,7 +193,7 @@ class SparkProcess:
                 if answer.leaving:  # before the next job is sent to a process that ends
                     await self._give_up()
                 raise error_of(answer)
-            report(Progress(answer.stage, answer.percent, answer.rows_read, answer.rows_written))
+            report(answer.progress)
 
     async def _cancel(self, job_id: int) -> None:
         try:

@@ -17,7 +17,7 @@ import msgspec
 
 from app.errors import BadRequestError, NotFoundError
 from app.jobs.folders import folder_of
-from app.jobs.requests import JobRequest
+from app.jobs.requests import JobRequest, times_of
 from app.stored.jobs import Json
 
 NAMED = ("header.", "body.")
@@ -97,9 +97,8 @@ class Reports(Documents):
         ``asked`` is what else is asked for, by the kind. Raises `BadRequestError` for an invalid
         period.
         """
-        if not 0 <= since < until:
-            raise BadRequestError("a report needs a time: since must be before until")
-        period: Json = {"report": kind.value, "vhost": vhost, "since": since, "until": until}
+        times = times_of((since, until), "a report")
+        period: Json = {"report": kind.value, "vhost": vhost, **times}
         shown = {**period, **asked}
         report_id = hashlib.sha256(msgspec.json.encode(shown)).hexdigest()[:16]
         output = str(self.path(vhost, f"{report_id}.json"))
@@ -130,10 +129,8 @@ class Topologies(Documents):
 
         Raises `BadRequestError` for an invalid period.
         """
-        if not 0 <= since < until:
-            raise BadRequestError("a topology needs a time: since must be before until")
+        shown: Json = {"vhost": vhost, **times_of((since, until), "a topology")}
         output = self.path(vhost, f"{since}-{until}.json")
-        shown: Json = {"vhost": vhost, "since": since, "until": until}
         return JobRequest(
             kind="topology",
             vhost=vhost,

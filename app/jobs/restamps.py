@@ -25,7 +25,6 @@ from app.jobs.archives import Archives
 from app.jobs.process import Answer, error_of
 from app.jobs.requests import JobRequest, Report
 from app.stored.jobs import Json
-from model.jobs import Progress
 
 KIND = "restamp"
 MODULE = "app.restamp_process"
@@ -121,5 +120,5 @@ async def _until(say: str, child: Child[Answer], report: Report, otherwise: str)
             raise error_of(answer)
         if answer.say == say:
             return answer
-        report(Progress(answer.stage, answer.percent, answer.rows_read, answer.rows_written))
+        report(answer.progress)
     raise OutageError(f"the process that restamps the trace died: {otherwise}")

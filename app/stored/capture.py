@@ -94,12 +94,11 @@ class LeasedTrace(msgspec.Struct, frozen=True):
     holder: str | None
 
 
-class NewConnection(msgspec.Struct, frozen=True):
+class ClientConnection(msgspec.Struct, frozen=True):
     """A connection that somebody opened; ``opened_at`` in µs, by the broker's clock.
 
-    ``client`` names the program, None if nothing does; ``given_name`` is what the client calls the
-    connection, ``process`` its process id. ``pid`` is the broker's process behind the connection,
-    None where only the management API told of it.
+    The name is as trace messages have it. ``client`` names the program, None if nothing does;
+    ``given_name`` is what the client calls the connection, ``process`` its process id.
     """
 
     node: str
@@ -110,6 +109,14 @@ class NewConnection(msgspec.Struct, frozen=True):
     given_name: str | None
     process: str | None
     opened_at: int
+
+
+class NewConnection(ClientConnection, frozen=True):
+    """A connection as it is told of.
+
+    ``pid`` is the broker's process behind it, None where only the management API told of it.
+    """
+
     pid: str | None = None
 
 
@@ -122,22 +129,13 @@ class ClosedConnection(msgspec.Struct, frozen=True):
     closed_at: int
 
 
-class BrokerConnection(msgspec.Struct, frozen=True):
+class BrokerConnection(ClientConnection, frozen=True):
     """A connection. Others may have had its ``name`` before it: ``id`` is this one's alone.
 
-    The name is as trace messages have it. ``client``, ``given_name`` and ``process`` as in
-    `NewConnection`. ``closed_at`` is None while it is open; otherwise it was closed by then.
+    ``closed_at`` is None while it is open; otherwise it was closed by then.
     """
 
     id: int
-    node: str
-    name: str
-    vhost: str
-    user: str
-    client: str | None
-    given_name: str | None
-    process: str | None
-    opened_at: int
     closed_at: int | None
 
 

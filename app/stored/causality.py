@@ -76,17 +76,6 @@ class EventLinks(msgspec.Struct, frozen=True):
     named_by: Annotated[NamedBy, "What has it among its `links`."]
 
 
-class WalkPart(msgspec.Struct, frozen=True):
-    """A part of an event's past or future, nearest first; ``truncated`` where there is more.
-
-    ``heavy`` is that of `app.stored.reading.EventList`.
-    """
-
-    items: list[Event]
-    truncated: bool
-    heavy: dict[int, int] = {}
-
-
 class ChainPart(msgspec.Struct, frozen=True):
     """A part of the chain between two events, by id; ``truncated`` where there is more.
 

@@ -191,30 +191,22 @@ def found(newest_first: Sequence[Failure], limit: int, looked_at: int | None) ->
 
 
 def groups_of(newest_first: Sequence[Failure]) -> list[FailureGroup]:
-    by_key: dict[tuple[object, ...], list[Failure]] = {}
-    for each in newest_first:
-        said = exception_type(each.exception)
-        key = (each.vhost, each.kind, each.queue, each.reason, each.type, said)
-        by_key.setdefault(key, []).append(each)
-    return [_group(of_one) for of_one in by_key.values()]
+    return _together(map(_alone, newest_first))
 
 
-def _group(newest_first: Sequence[Failure]) -> FailureGroup:
-    newest = newest_first[0]
-    times = [each.at for each in newest_first]
-    names = dict.fromkeys(each.by.name for each in newest_first if each.by is not None)
+def _alone(one: Failure) -> FailureGroup:
     return FailureGroup(
-        vhost=newest.vhost,
-        kind=newest.kind,
-        queue=newest.queue,
-        reason=newest.reason,
-        type=newest.type,
-        exception=exception_type(newest.exception),
-        count=len(newest_first),
-        first_at=min(times),
-        last_at=max(times),
-        newest=newest.event,
-        by=[*names][:MOST_NAMES],
+        vhost=one.vhost,
+        kind=one.kind,
+        queue=one.queue,
+        reason=one.reason,
+        type=one.type,
+        exception=exception_type(one.exception),
+        count=1,
+        first_at=one.at,
+        last_at=one.at,
+        newest=one.event,
+        by=[] if one.by is None else [one.by.name],
     )
 
 
@@ -229,6 +221,7 @@ def _together(groups: Iterable[FailureGroup]) -> list[FailureGroup]:
                 first,
                 count=first.count + each.count,
                 first_at=min(first.first_at, each.first_at),
+                last_at=max(first.last_at, each.last_at),
                 by=[*dict.fromkeys(first.by + each.by)][:MOST_NAMES],
             )
     return [*found.values()]

@@ -114,11 +114,12 @@ class EventList(msgspec.Struct, frozen=True):
     """Events in the order of their list.
 
     Those in ``heavy`` come without their large fields; it holds the bytes of these by event.
-    Whoever wants them reads them some at a time.
+    Whoever wants them reads them some at a time. ``truncated``: there are more, of a walk.
     """
 
     items: list[Event]
     heavy: dict[int, int] = {}
+    truncated: bool = False
 
 
 class EventPage(msgspec.Struct, frozen=True):

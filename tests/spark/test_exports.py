@@ -39,7 +39,7 @@ def test_a_name_that_is_not_plain_is_refused(exports: Exports, file: str) -> Non
     for refused in (
         lambda: Exports.checked(file),
         lambda: exports.request("/", 1, 2, file, "ann"),
-        lambda: exports.get((1, 2), file),
+        lambda: exports.find((1, 2), file),
         lambda: exports.delete((1, 2), file),
     ):
         with pytest.raises(BadRequestError, match="letters"):
@@ -82,9 +82,10 @@ def test_the_same_export_asked_for_by_two_is_one_request(exports: Exports) -> No
 def test_an_export_is_found_listed_and_removed(exports: Exports) -> None:
     target = put(exports, "b.csv", 3, 4, "shop")
     put(exports, "a.jsonl")
-    export = exports.get((3, 4), "b.csv")
+    one = exports.find((3, 4), "b.csv")
+    assert (one.path, one.vhost, one.media_type) == (target, "shop", FORMATS["csv"].media_type)
+    [export] = [each for each in exports.list() if each.file == "b.csv"]
     assert (export.vhost, export.bytes, export.events) == ("shop", 7, 3)
-    assert (export.path, export.format.name) == (target, "csv")
     assert export.location == "/itc_db/undefined/3/4/b.csv"
     assert {(e.from_id, e.to_id, e.file) for e in exports.list()} == {
         (3, 4, "b.csv"),
@@ -101,7 +102,7 @@ def test_no_folder_means_no_exports(exports: Exports) -> None:
     assert exports.list() == []
     assert exports.sweep() == 0
     with pytest.raises(NotFoundError):
-        exports.get((1, 2), "a")
+        exports.find((1, 2), "a")
 
 
 def test_what_is_half_written_is_never_visible_and_swept_away(exports: Exports) -> None:
@@ -112,10 +113,10 @@ def test_what_is_half_written_is_never_visible_and_swept_away(exports: Exports) 
     manifest_of(target.with_name("gone.jsonl")).write_bytes(b"{}")
     assert [e.file for e in exports.list()] == ["a.jsonl"]
     with pytest.raises(NotFoundError):
-        exports.get((1, 2), "no-manifest.jsonl")
+        exports.find((1, 2), "no-manifest.jsonl")
     assert exports.sweep() == 1
     assert not leftover.exists()
-    assert exports.get((1, 2), "a.jsonl")
+    assert exports.find((1, 2), "a.jsonl")
 
 
 def test_other_peoples_files_in_the_folder_are_left_alone(exports: Exports, tmp_path: Path) -> None:

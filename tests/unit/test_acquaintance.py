@@ -62,7 +62,7 @@ class World:
         number = len(self.opened) + 1
         self.opened.append(
             BrokerConnection(
-                number, "n", where.connection, "/", user, client, client, None, self.now, None
+                "n", where.connection, "/", user, client, client, None, self.now, number, None
             )
         )
 

@@ -50,7 +50,7 @@ class World:
         """Have the store know a new connection, closed some seconds ago or still open."""
         ended = None if closed_ago is None else int((time.time() - closed_ago) * 1e6)
         number = max((each.id for each in self.known.values()), default=0) + 1
-        self.known[name] = BrokerConnection(number, "n", name, "/", "u", "c", None, None, 1, ended)
+        self.known[name] = BrokerConnection("n", name, "/", "u", "c", None, None, 1, number, ended)
 
     # The store
 

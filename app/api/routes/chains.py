@@ -21,6 +21,7 @@ from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.jobs.exports import Export
+from app.jobs.folders import ManifestedFile
 from app.jobs.requests import JobRequest
 from itc import Relation, compare
 from model.described import shown
@@ -152,7 +153,7 @@ async def download_export(
     """Download an export."""
     export = await _visible_export(from_, to, file, user, parts)
     user.must_read(export.vhost)
-    return Download(export.path, media_type=export.format.media_type, filename=export.file)
+    return Download(export.path, media_type=export.media_type, filename=file)
 
 
 @router.delete(ONE_CHAIN, status_code=204, responses=WRITING)
@@ -162,10 +163,12 @@ async def delete_export(from_: From, to: OtherId, file: File, user: Writer, part
     await asyncio.to_thread(parts.folders.exports.delete, (from_, to), file)
 
 
-async def _visible_export(from_: int, to: int, file: str, user: User, parts: Services) -> Export:
+async def _visible_export(
+    from_: int, to: int, file: str, user: User, parts: Services
+) -> ManifestedFile:
     """An export that the user may see; `ConflictError` while it is being made."""
     try:
-        export = await asyncio.to_thread(parts.folders.exports.get, (from_, to), file)
+        export = await asyncio.to_thread(parts.folders.exports.find, (from_, to), file)
     except NotFoundError:
         for via in Via:
             request = await _chain_request(from_, to, file, user, parts, via)

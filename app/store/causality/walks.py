@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeAlias
 
+from msgspec.structs import replace
 from sqlalchemy import TextClause, bindparam, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -26,8 +27,8 @@ from app.store.database.lanes import Lane
 from app.store.database.subject import Subject, reading, reads
 from app.store.reading.events import MAX_ID, by_id, found_by_ids
 from app.store.reading.queries import ids_that_fit
-from app.stored.causality import EventLinks, WalkPart
-from app.stored.reading import EventFilter
+from app.stored.causality import EventLinks
+from app.stored.reading import EventFilter, EventList
 from model.event import EVERYTHING, NOTHING_LARGE, Large
 from model.ways import Direction
 from model.words import EdgeKind, Via
@@ -101,7 +102,7 @@ class Causality(Subject):
         *,
         beyond: int | None = None,
         asked: EventFilter = NO_FILTER,
-    ) -> WalkPart:
+    ) -> EventList:
         """Up to ``limit`` of an event's causes (-1) or effects (1), the nearest first.
 
         Only those ``beyond`` an id, and that are ``asked`` for. Raises `NotFoundError`, and
@@ -109,10 +110,10 @@ class Causality(Subject):
         """
         is_far = beyond is not None or not asked.names_traces_alone
 
-        async def work(connection: AsyncConnection) -> WalkPart:
+        async def work(connection: AsyncConnection) -> EventList:
             start = await by_id(connection, event_id, NOTHING_LARGE)
             if asked.visible is not None and start.vhost not in asked.visible:
-                return WalkPart([], False)
+                return EventList([])
             # What a step leads to may be cut off only where the answer is what is nearest.
             most = EVERY_ONE if is_far else limit + 1
             neighbours = await neighbours_along(connection, start.trace_id, most, via, towards)
@@ -121,7 +122,7 @@ class Causality(Subject):
                 meant = partial(ids_that_fit, connection, self.database.dialect, asked)
             ids, truncated = await nearest(event_id, limit, neighbours, towards, beyond, meant)
             found = await found_by_ids(connection, ids, large)
-            return WalkPart(found.items, truncated, found.heavy)
+            return replace(found, truncated=truncated)
 
         # What others did in a conversation, or is not asked for, has to be looked through.
         if via is Via.conversation or is_far:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import TypeAlias
 
 from sqlalchemy import ColumnElement, exists, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -49,7 +49,8 @@ MOST_FITTING = 1_000
 # A list that is not full by then ends with what it has (s).
 PATIENCE = 4.0
 
-T = TypeVar("T")
+# The next roots before an event, or the first (None).
+_RootsBefore: TypeAlias = Callable[[AsyncConnection, int | None], Awaitable[Sequence[int]]]
 
 
 class Conversations(Subject):
@@ -102,95 +103,66 @@ class Conversations(Subject):
         conversations of the events that it asks for. Raises `BadRequestError` as
         `app.store.reading.queries.Events.list`.
         """
+        dialect, size = self.database.dialect, min(TOGETHER, max(limit, 1))
+
+        async def newest(connection: AsyncConnection, at: int | None) -> Sequence[int]:
+            return await ids_of(
+                connection, dialect, asked, before=at, limit=size + 1, only=_begins(via)
+            )
+
         if _names_roots_alone(asked):
-            return await self._newest(asked, wanted, via, before, limit)
-        return await self._of_fitting(asked, wanted, via, before, limit)
+            return await self._page(_Listing(wanted, limit), newest, via, before, size)
 
-    async def _newest(
-        self,
-        asked: EventFilter,
-        wanted: ConversationFilter,
-        via: Via,
-        before: int | None,
-        limit: int,
-    ) -> ConversationPage:
-        async def work(connection: AsyncConnection) -> tuple[list[int], list[ListedConversation]]:
-            ids = await ids_of(
-                connection, self.database.dialect, asked, before=at, limit=size, only=_begins(via)
-            )
-            return [*ids], await _evaluated(connection, self.database.dialect, ids, via)
-
-        listing, at = _Listing(wanted, limit), before
-        while True:
-            size = min(TOGETHER, max(limit, 1))
-            found = await self._patiently(work, listing)
-            if found is None:
-                return listing.result(at)
-            roots, evaluated = found
-            cut = listing.add(roots, evaluated)
-            if cut is not None:
-                return listing.result(cut)
-            if len(roots) < size:
-                return listing.result(None)
-            at = roots[-1]
-            if listing.is_over:
-                return listing.result(at)
-
-    async def _of_fitting(
-        self,
-        asked: EventFilter,
-        wanted: ConversationFilter,
-        via: Via,
-        before: int | None,
-        limit: int,
-    ) -> ConversationPage:
         async def fitting(connection: AsyncConnection) -> tuple[list[int], bool]:
-            ids = await ids_of(
-                connection, self.database.dialect, asked, before=None, limit=MOST_FITTING, only=[]
-            )
-            return await _roots_of(connection, self.database.dialect, ids, via), len(
-                ids
-            ) == MOST_FITTING
+            ids = await ids_of(connection, dialect, asked, before=None, limit=MOST_FITTING, only=[])
+            roots = await _roots_of(connection, dialect, ids, via)
+            return roots, len(ids) == MOST_FITTING
 
         roots, is_cut = await self.database.search(Lane.search, fitting)
-        left = [root for root in roots if before is None or root < before]
-        listing = _Listing(wanted, limit)
-        while left:
-            some, left = left[:TOGETHER], left[TOGETHER:]
 
-            async def work(
-                connection: AsyncConnection, some: Sequence[int] = some
-            ) -> list[ListedConversation]:
-                return await _evaluated(connection, self.database.dialect, some, via)
+        async def left(_: AsyncConnection, at: int | None) -> Sequence[int]:
+            return [root for root in roots if at is None or root < at]
 
-            evaluated = await self._patiently(work, listing)
-            if evaluated is None:
-                return listing.result(some[0] + 1, is_cut=is_cut)
-            cut = listing.add(some, evaluated)
-            if cut is not None and (left or cut != some[-1]):
-                return listing.result(cut, is_cut=is_cut)
-            if listing.is_over and left:
-                return listing.result(some[-1], is_cut=is_cut)
-        return listing.result(None, is_cut=is_cut)
+        return await self._page(_Listing(wanted, limit, is_cut), left, via, before, TOGETHER)
 
-    async def _patiently(
-        self, work: Callable[[AsyncConnection], Awaitable[T]], listing: _Listing
-    ) -> T | None:
-        """The result of some work; None if it takes too long, and something was found before."""
-        try:
-            return await self.database.search(Lane.search, work)
-        except BadRequestError:
-            if not listing.looked_at:
-                raise
-            return None
+    async def _page(
+        self, listing: _Listing, roots_before: _RootsBefore, via: Via, at: int | None, size: int
+    ) -> ConversationPage:
+        """Fill a page, with the conversations of this many roots at a time.
+
+        What takes too long ends it, if something was found before.
+        """
+
+        async def work(connection: AsyncConnection) -> tuple[list[int], list[ListedConversation]]:
+            roots = [*await roots_before(connection, at)]
+            some = roots[:size]
+            return roots, await _evaluated(connection, self.database.dialect, some, via)
+
+        while True:
+            try:
+                roots, evaluated = await self.database.search(Lane.search, work)
+            except BadRequestError:
+                if not listing.looked_at:
+                    raise
+                return listing.result(at)
+            cut = listing.add(roots[:size], evaluated)
+            if roots[-1:] == [cut] or (cut is None and len(roots) <= size):
+                return listing.result(None)
+            if cut is not None:
+                return listing.result(cut)
+            at = roots[size - 1]
+            if listing.is_over:
+                return listing.result(at)
 
 
 class _Listing:
     """A page while it is filled."""
 
-    def __init__(self, wanted: ConversationFilter, limit: int) -> None:
+    def __init__(self, wanted: ConversationFilter, limit: int, is_cut: bool = False) -> None:
+        """``is_cut``: there may be others beyond those that it is filled from."""
         self._wanted = wanted
         self._limit = limit
+        self._is_cut = is_cut
         self._items: list[ListedConversation] = []
         self._since: Microseconds | None = None
         self._ends = time.monotonic() + PATIENCE
@@ -215,11 +187,10 @@ class _Listing:
                     return root
         return None
 
-    def result(self, following: int | None, *, is_cut: bool = False) -> ConversationPage:
+    def result(self, following: int | None) -> ConversationPage:
         """The page; it goes on before ``following``."""
-        return ConversationPage(
-            self._items, following is not None or is_cut, following, self.looked_at, self._since
-        )
+        truncated = following is not None or self._is_cut
+        return ConversationPage(self._items, truncated, following, self.looked_at, self._since)
 
 
 def _names_roots_alone(asked: EventFilter) -> bool:

@@ -7,12 +7,11 @@ to draw. Blocks do not say whose their events are, so that is only done where al
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
-from sqlalchemy import BigInteger, ColumnElement, Select, func, literal_column, select
+from sqlalchemy import BigInteger, Select, func, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database.tables import blocks, events, traces
@@ -29,7 +28,10 @@ MOST_COUNTED = 50 * BLOCK
 SHORTEST = 1_000  # µs; the least width of a bucket
 
 
-# A query without columns, and the column of its events' ids.
+# The events that are asked for, from an id on or all (None), as queries without columns.
+Meant: TypeAlias = Callable[[int | None], Awaitable[Sequence[Select[Any]]]]
+
+
 class _Kept(NamedTuple):
     """The least and the greatest id of some traces, and between which times these were recorded."""
 
@@ -53,31 +55,20 @@ async def _kept(connection: AsyncConnection, numbers: Sequence[int]) -> _Kept | 
     return _Kept(min(ids), max(ids), min(times), max(times))
 
 
-class _HistogramPart(Protocol):
-    """Some of them, as a query without columns."""
-
-    @property
-    def query(self) -> Select[Any]: ...
-
-
-class _HistogramScope(Protocol):
-    """The events that are asked for, as `app.store.reading.queries` has it."""
-
-    @property
-    def traces(self) -> list[int]: ...
-    @property
-    def lookups(self) -> Sequence[object]: ...
-    @property
-    def bounds(self) -> list[Callable[[ColumnElement[int]], ColumnElement[bool]]]: ...
-    def parts(self, numbers: list[int]) -> Sequence[Sequence[_HistogramPart]]: ...
-    async def settle(self, connection: AsyncConnection) -> None: ...
-
-
 async def histogram(
-    connection: AsyncConnection, asked: EventFilter, scope: _HistogramScope, most: int
+    connection: AsyncConnection,
+    asked: EventFilter,
+    numbers: Sequence[int],
+    meant: Meant,
+    most: int,
+    *,
+    are_few: bool,
 ) -> Histogram:
-    """At most this many buckets; `NO_EVENTS` if the traces have none."""
-    kept = await _kept(connection, scope.traces)
+    """At most this many buckets; `NO_EVENTS` if the traces with these ``numbers`` have none.
+
+    ``are_few``: an index leads to those that are meant, so that all of them are counted.
+    """
+    kept = await _kept(connection, numbers)
     if kept is None:
         return NO_EVENTS
     since = kept.first_at if asked.since is None else within(asked.since)
@@ -86,17 +77,13 @@ async def histogram(
     width = max(SHORTEST, -(-(until - since) // most))
     number = -(-(until - since) // width)
     first, end = await _ids(connection, asked, kept)
-    begins = None
-    if not scope.lookups:  # else the index leads to few
-        begins = await _first_counted(connection, scope.traces, first, end)
-    if begins is None:
-        counted = await _counted(connection, scope, since, width, number)
-        return Histogram(Microseconds(since), Duration(width), counted)
-    start, counted_since = begins
-    scope.bounds.append(lambda event_id: event_id >= start)
-    counted = await _counted(connection, scope, since, width, number)
+    begins = None if are_few else await _first_counted(connection, numbers, first, end)
+    start, counted_since = begins or (None, None)
+    counted = await _counted(connection, await meant(start), since, width, number)
     found = Histogram(Microseconds(since), Duration(width), counted, counted_since)
-    if asked.is_of_times_alone and await _are_all(connection, scope.traces):
+    if start is None or counted_since is None:
+        return found
+    if asked.is_of_times_alone and await _are_all(connection, numbers):
         return await _estimated(connection, found, first, start)
     begun = _place(found, counted_since) + 1
     uncounted = (Bucket(each.at) for each in counted[:begun])
@@ -135,16 +122,15 @@ async def _first_counted(
 
 
 async def _counted(
-    connection: AsyncConnection, scope: _HistogramScope, since: int, width: int, number: int
+    connection: AsyncConnection, meant: Sequence[Select[Any]], since: int, width: int, number: int
 ) -> list[Bucket]:
     """The counts; events outside the buckets are in the first or the last."""
     begin, length = (literal_column(str(each), BigInteger) for each in (since, width))
     place = (events.c.recorded_at - begin) // length
     is_unmatched = events.c.match == literal_column(str(int(Match.unmatched)))
     sums = [[0, 0, 0] for _ in range(number)]
-    await scope.settle(connection)
-    for part in itertools.chain.from_iterable(scope.parts(scope.traces)):
-        grouped = part.query.add_columns(place, events.c.type, is_unmatched, func.count())
+    for query in meant:
+        grouped = query.add_columns(place, events.c.type, is_unmatched, func.count())
         found = await connection.execute(grouped.group_by(place, events.c.type, is_unmatched))
         for at, kind, unmatched, count in found:
             counts = sums[min(number - 1, max(0, int(at)))]

@@ -8,8 +8,9 @@ would make a database either sort all their events or wade through everybody els
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from sqlalchemy import (
@@ -51,6 +52,8 @@ from app.store.reading.times import ids_between
 from app.stored.reading import DEEP, EventFilter, EventList, EventPage, Histogram, Sort, is_quick
 from app.tracker.links.bodies import decompressed
 from model.event import EVERYTHING, Event, Large
+
+T = TypeVar("T")
 
 _events = tables.events.c
 _traces = tables.traces.c
@@ -151,6 +154,12 @@ class _Scope(msgspec.Struct, frozen=True):
         held = literal(await self.text.among(connection, ids), ARRAY(BigInteger))
         self.conditions.append(or_(self.text.in_plain, _events.id == func.any(held)))
 
+    async def queries(self, connection: AsyncConnection) -> list[Select[Any]]:
+        """All of the events, each by one of the queries, without columns."""
+        await self.settle(connection)
+        parts = itertools.chain.from_iterable(self.parts(self.traces))
+        return [part.query for part in parts]
+
     def _indexed(self, numbers: list[int], leads: Lookup, others: list[Lookup]) -> _Part:
         its = searched_keys.c
         query = (
@@ -204,12 +213,8 @@ class Events(Subject):
         With ``after``, ids rise up to ``before``; without it they fall. Raises `BadRequestError`
         if it takes too long, and for an invalid regular expression.
         """
-
-        async def work(connection: AsyncConnection) -> list[Event]:
-            ids = await self._listed(connection, asked, after, before, limit)
-            return await by_ids(connection, ids, large)
-
-        return await self.database.search(_lane(asked), work)
+        read = partial(by_ids, large=large)
+        return await self._listed(_lane(asked), asked, after, before, limit, read)
 
     async def find(
         self,
@@ -225,12 +230,8 @@ class Events(Subject):
 
         ``follow``: for a reader who follows the store and does not wait behind other searches.
         """
-
-        async def work(connection: AsyncConnection) -> EventList:
-            ids = await self._listed(connection, asked, after, before, limit)
-            return await found_by_ids(connection, ids, large)
-
-        return await self.database.search(_lane(asked, follow=follow), work)
+        lane, read = _lane(asked, follow=follow), partial(found_by_ids, large=large)
+        return await self._listed(lane, asked, after, before, limit, read)
 
     async def some(self, ids: Sequence[int], large: Large = EVERYTHING) -> Sequence[Event]:
         """The events with these ids, in their order; those that do not exist are left out."""
@@ -279,22 +280,36 @@ class Events(Subject):
         `NO_EVENTS` if there are none. Raises as `list`.
         """
         scope = await _scope(connection, self.database.dialect, asked)
-        return await over_time.histogram(connection, asked, scope, buckets)
+
+        async def meant(first: int | None) -> list[Select[Any]]:
+            if first is not None:
+                scope.bounds.append(lambda event_id: event_id >= first)
+            return await scope.queries(connection)
+
+        return await over_time.histogram(
+            connection, asked, scope.traces, meant, buckets, are_few=bool(scope.lookups)
+        )
 
     async def _listed(
         self,
-        connection: AsyncConnection,
+        lane: Lane,
         asked: EventFilter,
         after: int | None,
         before: int | None,
         limit: int,
-    ) -> Sequence[int]:
-        scope = await _scope(connection, self.database.dialect, asked, after)
-        if after is not None:
-            scope.bounds.append(lambda event_id: event_id > within(after))
-        if before is not None:
-            scope.bounds.append(lambda event_id: event_id < within(before))
-        return await _ids(connection, scope, Sort.id, after is None, limit, 0)
+        read: Callable[[AsyncConnection, Sequence[int]], Awaitable[T]],
+    ) -> T:
+        async def work(connection: AsyncConnection) -> T:
+            scope = await _scope(connection, self.database.dialect, asked, after)
+            if after is not None:
+                scope.bounds.append(lambda event_id: event_id > within(after))
+            if before is not None:
+                scope.bounds.append(lambda event_id: event_id < within(before))
+            return await read(
+                connection, await _ids(connection, scope, Sort.id, after is None, limit, 0)
+            )
+
+        return await self.database.search(lane, work)
 
     @reads
     async def last_id(self, connection: AsyncConnection) -> int:
@@ -383,10 +398,9 @@ async def ids_that_fit(
 async def _count(connection: AsyncConnection, asked: EventFilter, scope: _Scope) -> int:
     if asked.names_traces_alone or not scope.traces:
         return scope.total  # kept with each trace
-    await scope.settle(connection)
     counted = 0
-    for part in itertools.chain.from_iterable(scope.parts(scope.traces)):
-        counted += (await connection.execute(part.query.add_columns(func.count()))).scalar_one()
+    for query in await scope.queries(connection):
+        counted += (await connection.execute(query.add_columns(func.count()))).scalar_one()
     return counted
 
 
