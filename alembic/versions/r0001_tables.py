@@ -198,7 +198,7 @@ def _tables() -> None:
         sa.Column("cause_id", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("rule", sa.Text(), nullable=False),
         sa.Column("trace_id", sa.Integer(), nullable=False),
-        sa.Column("kind", sa.SmallInteger(), nullable=False),
+        sa.Column("kind", sa.SmallInteger(), nullable=True),
         sa.Column("way", sa.SmallInteger(), nullable=False),
         sa.PrimaryKeyConstraint("effect_id", "cause_id", "rule", name=op.f("pk_restamped_edges")),
         sqlite_with_rowid=False,
@@ -210,16 +210,6 @@ def _tables() -> None:
         sa.Column("trace_id", sa.Integer(), nullable=False),
         sa.Column("roles", sa.SmallInteger(), nullable=False),
         sa.PrimaryKeyConstraint("event_id", "key", name=op.f("pk_restamped_keys")),
-        sqlite_with_rowid=False,
-    )
-    op.create_table(
-        "restamped_ways",
-        sa.Column("effect_id", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("cause_id", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("rule", sa.Text(), nullable=False),
-        sa.Column("trace_id", sa.Integer(), nullable=False),
-        sa.Column("way", sa.SmallInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("effect_id", "cause_id", "rule", name=op.f("pk_restamped_ways")),
         sqlite_with_rowid=False,
     )
     op.create_table(

@@ -33,15 +33,6 @@ _ACTS = {name: kind for kind, name in ACTS.items()}
 CLOCKS_DIFFER = 1_000_000  # µs
 
 
-class StoredMessage(msgspec.Struct, frozen=True):
-    """An event's message, to be read again; of one that ``is_cut`` the body's end is not stored."""
-
-    routing_keys: tuple[str, ...]
-    properties: dict[str, Any]
-    body: bytes
-    is_cut: bool
-
-
 class StoredLink(msgspec.Struct, frozen=True):
     """Something that led to an event: its id, its channel's key, by which rule, and `Way`."""
 
@@ -61,11 +52,11 @@ class StoredEvent(msgspec.Struct, frozen=True):
     """The part of an event that its stamp depends on.
 
     ``cause`` is the id of the one that it received, ``named`` is what it names by links that stay
-    as they are; the ``message`` is needed where the others are to be found out again.
+    as they are. The rest is there where the others are to be found out again from its message; of
+    one that ``is_cut`` the body's end is not stored.
     """
 
     id: int
-    type: int
     channel_key: int
     recorded_at: int
     exchange: str
@@ -74,7 +65,10 @@ class StoredEvent(msgspec.Struct, frozen=True):
     cause: int | None
     quiet: bool
     named: tuple[StoredLink, ...] = ()
-    message: StoredMessage | None = None
+    routing_keys: tuple[str, ...] = ()
+    properties: dict[str, Any] = {}
+    body: bytes = b""
+    is_cut: bool = False
 
     @property
     def joins(self) -> tuple[int, ...]:
@@ -328,10 +322,10 @@ class Restamper:
 
     def _names_of(self, event: StoredEvent, record: Record) -> Names:
         """The names in an event's message by the new rules; none where it is not read again."""
-        if not self._reads_again or event.message is None:
+        if not self._reads_again:
             return NO_NAMES
-        self.cut += event.message.is_cut
-        return (self._read_cut if event.message.is_cut else self._linker.read)(record)
+        self.cut += event.is_cut
+        return (self._read_cut if event.is_cut else self._linker.read)(record)
 
     def _influences(
         self, acts: Sequence[StoredLink], known: Mapping[int, Reference]
@@ -441,14 +435,10 @@ class Restamper:
 
 def _record(event: StoredEvent, channel: Channel) -> Record:
     """As much of the record as quiet traffic, or what it says of causes, is told by."""
-    said = event.message or _NO_MESSAGE
-    to = event.exchange, said.routing_keys
+    to = event.exchange, event.routing_keys
     if event.queue is None:
-        return Publish(channel, *to, event.routed_queues, said.properties, said.body)
-    return Deliver(channel, *to, event.queue, False, said.properties, said.body)
-
-
-_NO_MESSAGE = StoredMessage((), {}, b"", is_cut=False)
+        return Publish(channel, *to, event.routed_queues, event.properties, event.body)
+    return Deliver(channel, *to, event.queue, False, event.properties, event.body)
 
 
 def _none() -> int:

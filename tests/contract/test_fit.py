@@ -147,7 +147,7 @@ async def test_a_restamp_finds_how_the_other_policy_fits(store: Store, database_
     assert await _ways(database_url) == before == sorted([Way.missed, Way.hidden] * 5)
     assert len(await store.doubts.of_trace(trace_id)) == 2
     async with connected(database_url) as connection:
-        left = await connection.execute(text("SELECT count(*) FROM restamped_ways"))
+        left = await connection.execute(text("SELECT count(*) FROM restamped_edges"))
         assert left.scalar_one() == 0
 
 

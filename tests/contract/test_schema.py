@@ -150,7 +150,7 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
     return pipe
 
 
-PUBLISHED = {"r0001_tables.py": "7316555c665c6da68f3b5c0b8a4bb16db51f7fd4b4ae9b9604eed0f9027736ed"}
+PUBLISHED = {"r0001_tables.py": "21860ca7ef27ee84d520d6fecf39f4703a3cbee6b7c55fad510546341dc066f8"}
 """Each migration that a database may have been made by, and the SHA-256 of its file."""
 
 

@@ -29,7 +29,6 @@ from app.tracker.restamp import (
     RestampResult,
     StoredEvent,
     StoredLink,
-    StoredMessage,
 )
 from itc import Stamp, unpack
 
@@ -78,7 +77,6 @@ def stored(events: Sequence[StampedEvent]) -> list[StoredEvent]:
     return [
         StoredEvent(
             id=event.reference.id or 0,
-            type=event.record.event_type,
             channel_key=event.channel_key,
             recorded_at=event.recorded_at,
             exchange=event.record.exchange,
@@ -260,12 +258,10 @@ def with_messages(events: Sequence[StampedEvent], most: int = 100) -> list[Store
         msgspec.structs.replace(
             row,
             named=tuple(link for link in row.named if link.is_act),
-            message=StoredMessage(
-                event.record.routing_keys,
-                event.record.properties,
-                event.record.body[:most],
-                is_cut=len(event.record.body) > most,
-            ),
+            routing_keys=event.record.routing_keys,
+            properties=event.record.properties,
+            body=event.record.body[:most],
+            is_cut=len(event.record.body) > most,
         )
         for row, event in zip(stored(events), events, strict=True)
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import ColumnElement, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
@@ -96,13 +96,7 @@ class Gaps(Subject):
         self, connection: AsyncConnection, trace_id: int, limit: int = 100
     ) -> list[Gap]:
         """The last gaps of a trace, oldest first."""
-        query = (
-            select(*_COLUMNS)
-            .where(_its.trace_id == trace_id)
-            .order_by(_its.after_event_id.desc(), _its.id.desc())
-            .limit(limit)
-        )
-        return [Gap(*row) for row in reversed((await connection.execute(query)).all())]
+        return await newest(connection, limit, _its.trace_id == trace_id)
 
     @reads
     async def declared(self, connection: AsyncConnection, trace_id: int) -> list[Gap]:
@@ -123,6 +117,17 @@ class Gaps(Subject):
         rows_of = self.database.dialect.rows_of
         [rows] = await rows_of(connection, [_BETWEEN], asked._asdict())
         return [Gap(*row[:-2], *map(bool, row[-2:])) for row in rows]
+
+
+async def newest(connection: AsyncConnection, limit: int, *met: ColumnElement[bool]) -> list[Gap]:
+    """The last gaps that meet some conditions, oldest first."""
+    query = (
+        select(*_COLUMNS)
+        .where(*met)
+        .order_by(_its.after_event_id.desc(), _its.id.desc())
+        .limit(limit)
+    )
+    return [Gap(*row) for row in reversed((await connection.execute(query)).all())]
 
 
 async def _lock_trace_of(connection: AsyncConnection, gap_id: int, epoch: int | None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 from sqlalchemy import delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -118,19 +119,15 @@ async def hold(
     if from_event_id is None:
         query = select(tables.event_ids.c.next)
         from_event_id = int((await connection.execute(query)).scalar_one())
-    known = {} if anew else {each.rule.rule: each for each in await held(connection, trace_id)}
+    before = [] if anew else await held(connection, trace_id)
+    known = {each.rule.rule: each.from_event_id for each in before}
     await connection.execute(delete(tables.link_rules).where(_held.trace_id == trace_id))
     if rules:
         values = [
             {
-                "trace_id": trace_id,
-                "name": each.rule.name,
-                "position": position,
+                **_row(trace_id, position, each.rule),
                 "origin": each.origin.value,
-                "rule": rule_as_text(each.rule),
-                "from_event_id": (
-                    known[each.rule].from_event_id if each.rule in known else from_event_id
-                ),
+                "from_event_id": known.get(each.rule, from_event_id),
             }
             for position, each in enumerate(rules)
         ]
@@ -140,16 +137,13 @@ async def hold(
 async def _replace(connection: AsyncConnection, trace_id: int, rules: Sequence[Rule]) -> None:
     await connection.execute(delete(tables.own_link_rules).where(_own.trace_id == trace_id))
     if rules:
-        values = [
-            {
-                "trace_id": trace_id,
-                "name": rule.name,
-                "position": position,
-                "rule": rule_as_text(rule),
-            }
-            for position, rule in enumerate(rules)
-        ]
+        values = [_row(trace_id, position, rule) for position, rule in enumerate(rules)]
         await connection.execute(insert(tables.own_link_rules), values)
+
+
+def _row(trace_id: int, position: int, rule: Rule) -> dict[str, Any]:
+    text = rule_as_text(rule)
+    return {"trace_id": trace_id, "name": rule.name, "position": position, "rule": text}
 
 
 def _check(rules: Sequence[Rule], of_all: Sequence[TraceRule]) -> None:

@@ -39,22 +39,19 @@ from app.tracker.restamp import (
     RestampResult,
     StoredEvent,
     StoredLink,
-    StoredMessage,
 )
 from model.words import WITHOUT_RULE
 
 # How many ids one statement goes through: PostgreSQL's have to end within a minute.
 SPAN = 50_000
 
-# What is read of an event, in the order of `StoredEvent`, and of its message.
+# What is read of an event and of its message, in the order of `StoredEvent`.
 _OF_EVENT = (
-    *("id", "type", "channel", "recorded_at", "exchange", "queue", "routed_queues"),
-    *("cause_id", "quiet"),
+    *("id", "channel", "recorded_at", "exchange", "queue", "routed_queues", "cause_id", "quiet"),
 )
 _OF_MESSAGE = ("routing_keys", "properties", "payload", "payload_bytes")
 
 _new = tables.restamped.c
-_ways = tables.restamped_ways.c
 # What messages say nothing of stays as it is where they are read again.
 _KEPT = [SPANS_RULE, *WITHOUT_RULE]
 _SET = (
@@ -73,7 +70,7 @@ _MOVED_EDGES = (
     "INSERT INTO edges (trace_id, effect_id, cause_id, rule, kind, way)"
     " SELECT trace_id, effect_id, cause_id, rule, kind, way FROM restamped_edges"
     " WHERE trace_id = :trace AND effect_id BETWEEN :first AND :last AND cause_id >= :stored"
-    " AND rule"
+    " AND kind IS NOT NULL AND rule"
 )
 _BY_BROKER: sa.BindParameter[str] = sa.bindparam("acts", WITHOUT_RULE, expanding=True)
 _BY_RULES: sa.BindParameter[str] = sa.bindparam("kept", _KEPT, expanding=True)
@@ -84,9 +81,9 @@ _LINKS_GONE, _LINKS_MOVED = (
     sa.text(f"{each} NOT IN :kept").bindparams(_BY_RULES) for each in (_GONE, _MOVED_EDGES)
 )
 _WAYS_MOVED = sa.text(
-    "UPDATE edges SET way = new.way FROM restamped_ways AS new"
+    "UPDATE edges SET way = new.way FROM restamped_edges AS new"
     " WHERE new.effect_id = edges.effect_id AND new.cause_id = edges.cause_id"
-    " AND new.rule = edges.rule AND new.trace_id = :trace"
+    " AND new.rule = edges.rule AND new.kind IS NULL AND new.trace_id = :trace"
     " AND new.effect_id BETWEEN :first AND :last AND edges.effect_id BETWEEN :first AND :last"
 )
 # Links that spans told of since their effects were stamped anew: whether the new clocks have them
@@ -95,7 +92,7 @@ _LATE_SINCE = sa.text(
     "INSERT INTO late_edges (trace_id, effect_id, cause_id)"
     " SELECT g.trace_id, g.effect_id, g.cause_id FROM edges AS g"
     " WHERE g.trace_id = :trace AND g.effect_id BETWEEN :first AND :last AND g.rule = :spans"
-    " AND g.cause_id >= :stored AND NOT EXISTS (SELECT 1 FROM restamped_ways AS seen"
+    " AND g.cause_id >= :stored AND NOT EXISTS (SELECT 1 FROM restamped_edges AS seen"
     " WHERE seen.effect_id = g.effect_id AND seen.cause_id = g.cause_id AND seen.rule = g.rule"
     " AND seen.trace_id = g.trace_id) ON CONFLICT DO NOTHING"
 ).bindparams(spans=SPANS_RULE)
@@ -151,8 +148,9 @@ class Restamps(Subject):
         stored = []
         for row in rows:
             *plain, routed_queues, cause, quiet = row[: len(_OF_EVENT)]
-            named, message = tuple(links.get(row.id, ())), _message(row) if messages else None
-            values = (*plain, _texts(routed_queues), cause, quiet, named, message)
+            named = tuple(links.get(row.id, ()))
+            said = _said(row) if messages else ()
+            values = (*plain, _texts(routed_queues), cause, quiet, named, *said)
             stored.append(StoredEvent(*values))
         return stored
 
@@ -285,7 +283,6 @@ class Restamps(Subject):
 _ASIDE: tuple[tuple[sa.Table, sa.Column[Any]], ...] = (
     (tables.restamped_keys, tables.restamped_keys.c.event_id),
     (tables.restamped_edges, tables.restamped_edges.c.effect_id),
-    (tables.restamped_ways, _ways.effect_id),
     (tables.restamped, _new.event_id),
 )
 
@@ -324,12 +321,9 @@ def _rows_aside(trace_id: int, stamps: Sequence[NewStamp]) -> Iterator[tuple[sa.
             (new.event_id, edge.cause.id, edge.rule, trace_id, int(edge.kind), stored_way(edge))
             for new in stamps
             for edge in new.edges
-        ],
-    )
-    yield (
-        tables.restamped_ways,
-        [
-            (new.event_id, link.cause, link.rule, trace_id, link.way)
+        ]
+        + [
+            (new.event_id, link.cause, link.rule, trace_id, None, link.way)
             for new in stamps
             for link in new.ways
         ],
@@ -399,14 +393,10 @@ async def _links(
     return links
 
 
-def _message(row: Any) -> StoredMessage:
+def _said(row: Any) -> tuple[tuple[str, ...], dict[str, Any], bytes, bool]:
     body = row.payload or b""
-    return StoredMessage(
-        _texts(row.routing_keys),
-        msgspec.json.decode(row.properties, type=dict[str, Any]),
-        body,
-        is_cut=len(body) < row.payload_bytes,
-    )
+    properties = msgspec.json.decode(row.properties, type=dict[str, Any])
+    return _texts(row.routing_keys), properties, body, len(body) < row.payload_bytes
 
 
 def _texts(array: str | None) -> tuple[str, ...]:

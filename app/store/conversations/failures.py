@@ -23,6 +23,7 @@ from app.store.database.subject import Subject, reads, searches
 from app.store.reading import messages
 from app.store.reading.events import MAX_ID
 from app.store.reading.messages import MessageFacts
+from app.store.reading.queries import in_traces, shares_of_traces
 from app.store.reading.times import ids_between
 from app.stored.failures import Failure, FailureFilter, FailureKind, FailurePage, found
 from app.tracker.links.probes import FAILED
@@ -181,14 +182,10 @@ async def _candidates(
 
 def _query(scope: _FailureScope, before: int | None) -> Select[Any] | None:
     """The newest candidates; None where there can be none."""
-    lists: list[Select[Any]] = []
-    kinds, numbers = scope.kinds, [*scope.traces]
-    if not numbers:
+    if not scope.traces:
         return None
-    shares = min(len(numbers), MOST_LISTS // len(kinds))
-    for kind in kinds:
-        for start in range(shares):
-            lists.append(_list(kind, numbers[start::shares], scope, before))
+    some = shares_of_traces([*scope.traces], MOST_LISTS // len(scope.kinds))
+    lists = [_list(kind, numbers, scope, before) for kind in scope.kinds for numbers in some]
     merged = union_all(*(select(each.subquery()) for each in lists)).subquery()
     return select(merged.c.id, merged.c.kind).order_by(merged.c.id.desc()).limit(TOGETHER)
 
@@ -210,8 +207,8 @@ def _list(
         order = [searched_keys.c.turn, *order]
     elif kind in _PLACES:
         query = query.distinct()  # one that is overdue twice
-    its_trace = trace_id == numbers[0] if len(numbers) == 1 else trace_id.in_(numbers)
-    return query.where(its_trace, text(_CONDITIONS[kind]), *bounds).order_by(*order).limit(TOGETHER)
+    query = query.where(in_traces(trace_id, numbers), text(_CONDITIONS[kind]), *bounds)
+    return query.order_by(*order).limit(TOGETHER)
 
 
 class _Draft(NamedTuple):

@@ -466,6 +466,7 @@ restamped_keys = Table(
     sqlite_with_rowid=False,
 )
 
+# Without a kind, a link stays, and this is how its effect knows now of its cause.
 restamped_edges = Table(
     "restamped_edges",
     metadata,
@@ -473,19 +474,7 @@ restamped_edges = Table(
     Column("cause_id", BigInteger, primary_key=True, autoincrement=False),
     Column("rule", Text, primary_key=True),
     Column("trace_id", Integer, nullable=False),
-    Column("kind", SmallInteger, nullable=False),
-    Column("way", SmallInteger, nullable=False),
-    sqlite_with_rowid=False,
-)
-
-# How restamped events know of their causes, where that is not what `edges` says.
-restamped_ways = Table(
-    "restamped_ways",
-    metadata,
-    Column("effect_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("cause_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("rule", Text, primary_key=True),
-    Column("trace_id", Integer, nullable=False),
+    Column("kind", SmallInteger, nullable=True),
     Column("way", SmallInteger, nullable=False),
     sqlite_with_rowid=False,
 )

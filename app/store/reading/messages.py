@@ -34,7 +34,6 @@ class MessageFacts(NamedTuple):
     exchange: str
     routing_keys: tuple[str, ...]
     routed_queues: tuple[str, ...]
-    fingerprint: bytes
     properties: dict[str, Any]
     payload: bytes | None
 
@@ -50,7 +49,7 @@ class MessageFacts(NamedTuple):
 _its = tables.events.c
 _PLAIN = ("id", "trace_id", "participant", "recorded_at", "cause_id", "queue", "exchange")
 _QUERY = select(
-    *(_its[name] for name in (*_PLAIN, "routing_keys", "routed_queues", "fingerprint")),
+    *(_its[name] for name in (*_PLAIN, "routing_keys", "routed_queues")),
     case((func.length(_its.properties) <= MOST_PROPERTIES, _its.properties)),
     func.substr(_its.payload, 1, MOST_BODY),
 )
@@ -60,8 +59,8 @@ async def read(connection: AsyncConnection, ids: Collection[int]) -> dict[int, M
     """The messages of some events, by their ids; those that do not exist are left out."""
     found = {}
     for row in await rows_with(connection, _QUERY, _its.id, ids):
-        *plain, keys, queues, mark, properties, payload = row
+        *plain, keys, queues, properties, payload = row
         routed = () if queues is None else words_of(queues)
         said = {} if properties is None else table_of(properties)
-        found[row.id] = MessageFacts._make([*plain, words_of(keys), routed, mark, said, payload])
+        found[row.id] = MessageFacts._make([*plain, words_of(keys), routed, said, payload])
     return found

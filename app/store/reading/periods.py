@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from sqlalchemy import ColumnElement, and_, func, or_, select, text, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.store.capture import gaps
 from app.store.database import tables
 from app.store.database.subject import Subject, reads
 from app.store.reading.filters import within
 from app.store.reading.times import ids_between
 from app.stored.reading import TracePeriod
-from model.gaps import Gap
 from model.times import Microseconds
 from spark_jobs.statements import Question, spanned_sql
 
 _gaps = tables.gaps.c
 
 MOST_GAPS = 100
-
-_COLUMNS = [_gaps[each.name] for each in fields(Gap)]
 
 
 class Periods(Subject):
@@ -35,16 +31,10 @@ class Periods(Subject):
         first = await _end(connection, trace_id, since, until, last=False)
         last = None if first is None else await _end(connection, trace_id, since, until, last=True)
         met = [_gaps.trace_id == trace_id, _overlaps(since, until, first, last)]
-        query = (
-            select(*_COLUMNS)
-            .where(*met)
-            .order_by(_gaps.after_event_id.desc(), _gaps.id.desc())
-            .limit(MOST_GAPS)
-        )
-        gaps = [Gap(*row) for row in reversed((await connection.execute(query)).all())]
+        found = await gaps.newest(connection, MOST_GAPS, *met)
         counting = select(func.count()).select_from(tables.gaps).where(*met)
         number = (await connection.execute(counting)).scalar_one()
-        return TracePeriod(first, last, gaps, number, await _oldest_at(connection, trace_id))
+        return TracePeriod(first, last, found, number, await _oldest_at(connection, trace_id))
 
 
 def _overlaps(

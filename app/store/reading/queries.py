@@ -165,7 +165,7 @@ class _Scope(msgspec.Struct, frozen=True):
         query = (
             select()
             .join_from(searched_keys, tables.events, _events.id == its.event_id)
-            .where(_in_traces(its.trace_id, numbers), its.key == leads.key)
+            .where(in_traces(its.trace_id, numbers), its.key == leads.key)
             .where(*(bound(its.event_id) for bound in self.bounds))
             .where(*self.conditions, *map(has_key, others))
         )
@@ -180,7 +180,7 @@ class _Scope(msgspec.Struct, frozen=True):
         query = (
             select()
             .join_from(searched_keys, tables.events, is_its_delivery)
-            .where(_in_traces(its.trace_id, numbers), its.key == leads.key)
+            .where(in_traces(its.trace_id, numbers), its.key == leads.key)
             .where(*(bound(_events.id) for bound in self.bounds))
             .where(~has_row(leads, _events.id), is_as_published())
             .where(*self.conditions, *map(has_key, others))
@@ -189,7 +189,7 @@ class _Scope(msgspec.Struct, frozen=True):
 
     def _looked_through(self, numbers: list[int], *more: ColumnElement[bool]) -> _Part:
         bounds = (bound(_events.id) for bound in self.bounds)
-        query = select().select_from(tables.events).where(_in_traces(_events.trace_id, numbers))
+        query = select().select_from(tables.events).where(in_traces(_events.trace_id, numbers))
         return _Part(query.where(*bounds, *self.conditions, *more), _events.id)
 
 
@@ -478,7 +478,7 @@ async def _listed(
     limit: int,
     offset: int,
 ) -> Sequence[int]:
-    shares = [scope.parts(numbers) for numbers in _shares(scope.traces)]
+    shares = [scope.parts(numbers) for numbers in shares_of_traces(scope.traces)]
     if not shares:
         return []
     parts = [[*itertools.chain.from_iterable(each)] for each in zip(*shares, strict=True)]
@@ -526,11 +526,11 @@ def _order(
     return [column.desc() for column in by] if descending else by
 
 
-def _in_traces(column: ColumnElement[int], numbers: list[int]) -> ColumnElement[bool]:
+def in_traces(column: ColumnElement[int], numbers: list[int]) -> ColumnElement[bool]:
     return column == numbers[0] if len(numbers) == 1 else column.in_(numbers)
 
 
-def _shares(numbers: list[int]) -> list[list[int]]:
+def shares_of_traces(numbers: list[int], most: int = MOST_LISTS) -> list[list[int]]:
     """Traces that share a list: one per list, unless there are more than the database merges."""
-    lists = min(len(numbers), MOST_LISTS)
+    lists = min(len(numbers), most)
     return [numbers[start::lists] for start in range(lists)]

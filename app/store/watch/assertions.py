@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import asdict
 from sqlalchemy import ColumnElement, Select, and_, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -153,41 +154,12 @@ class Assertions(Subject):
             at = self.database.clock()
             alone = MOST_A_MINUTE - await _found_since(connection, trace_id, judged, at // MINUTE)
             values = [
-                self._row(trace_id, judged, each, delivery, at, None if n < alone else at // MINUTE)
+                _row(trace_id, judged, each, delivery, at, None if n < alone else at // MINUTE)
                 for n, each in enumerate(new)
             ]
             await connection.execute(insert(tables.violations), values)
             await _keep_within_bound(connection, trace_id)
         return True
-
-    def _row(
-        self,
-        trace_id: int,
-        judged: JudgingStep,
-        one: NewViolation,
-        delivery: WebhookState,
-        now: int,
-        summary: int | None,
-    ) -> dict[str, Any]:
-        told_at = now if summary is None else (summary + 1) * MINUTE
-        is_due = delivery is WebhookState.due
-        return {
-            "trace_id": trace_id,
-            "assertion": judged.name,
-            "text": judged.text,
-            "event_id": one.event,
-            "last_id": one.last_id,
-            "root": one.root,
-            "kind": one.kind.value,
-            "type": one.type,
-            "recorded_at": one.recorded_at,
-            "found_at": now,
-            "sentence": one.sentence,
-            "delivery": delivery.value,
-            "attempts": 0,
-            "next_at": told_at if is_due else None,
-            "summary": summary if is_due else None,
-        }
 
     async def _add(
         self,
@@ -214,6 +186,31 @@ class Assertions(Subject):
                 **dict.fromkeys(_COUNTS, 0),
             )
         )
+
+
+def _row(
+    trace_id: int,
+    judged: JudgingStep,
+    one: NewViolation,
+    delivery: WebhookState,
+    now: int,
+    summary: int | None,
+) -> dict[str, Any]:
+    told_at = now if summary is None else (summary + 1) * MINUTE
+    is_due = delivery is WebhookState.due
+    found = asdict(one)
+    return {
+        "trace_id": trace_id,
+        "assertion": judged.name,
+        "text": judged.text,
+        "event_id": found.pop("event"),
+        **found,
+        "found_at": now,
+        "delivery": delivery,
+        "attempts": 0,
+        "next_at": told_at if is_due else None,
+        "summary": summary if is_due else None,
+    }
 
 
 def _query() -> Select[Any]:
