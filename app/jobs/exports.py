@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -27,7 +27,17 @@ from app.jobs.folders import (
 )
 from app.jobs.requests import JobRequest, times_of
 from app.stored.jobs import Json
-from model.exports import FORMATS, LEFTOVER, MANIFEST, Format, Quota, Usage, format_of, usage_of
+from model.exports import (
+    FORMATS,
+    LEFTOVER,
+    MANIFEST,
+    Format,
+    Quota,
+    Usage,
+    format_of,
+    manifest_of,
+    usage_of,
+)
 from model.interchange import COLLECTOR, PERIOD_FORMATS, PeriodForm
 from model.times import IsoTime, Microseconds
 from model.words import Along, Via
@@ -119,15 +129,21 @@ class Exports(ManifestedFiles[tuple[int, int]]):
         return super().find(subject, file)
 
     def list(self) -> list[Export]:
-        found = [
-            export
-            for from_id, to_id, folder in self._folders()
-            for path in files_in(folder)
-            if is_plain(path.name)
-            and not path.name.endswith(MANIFEST)
-            and (export := self._export(from_id, to_id, path))
-        ]
-        return sorted(found, key=lambda each: each.created_at, reverse=True)
+        found = []
+        for path, status in self.newest_first("*-*"):
+            ends, manifest = FOLDER.fullmatch(path.parent.name), self.manifest(path)
+            if ends and manifest and is_plain(path.name) and self._format_of(path.name):
+                export = Export(
+                    from_id=int(ends[1]),
+                    to_id=int(ends[2]),
+                    file=path.name,
+                    vhost=manifest.vhost,
+                    bytes=status.st_size,
+                    created_at=Microseconds(status.st_mtime_ns // 1000),
+                    events=manifest.events,
+                )
+                found.append(export)
+        return found
 
     def sweep(self) -> int:
         """Remove what killed workers left half-written, of any kind; returns how many files."""
@@ -146,30 +162,6 @@ class Exports(ManifestedFiles[tuple[int, int]]):
         if others := ", ".join(self._apart()):
             none += f" here; {others} has a folder of its own for exports: ask there"
         return none
-
-    def _folders(self) -> Iterator[tuple[int, int, Path]]:
-        for folder in files_in(self.folder):
-            if (ends := FOLDER.fullmatch(folder.name)) and folder.is_dir():
-                yield int(ends[1]), int(ends[2]), folder
-
-    def _export(self, from_id: int, to_id: int, path: Path) -> Export | None:
-        """The export at a path; None if one of its two files is missing, perhaps just removed."""
-        manifest = self.manifest(path)
-        if manifest is None or format_of(path.name) is None:
-            return None
-        try:
-            status = path.stat()
-        except OSError:
-            return None
-        return Export(
-            from_id=from_id,
-            to_id=to_id,
-            file=path.name,
-            vhost=manifest.vhost,
-            bytes=status.st_size,
-            created_at=Microseconds(status.st_mtime_ns // 1000),
-            events=manifest.events,
-        )
 
 
 TOUCHED = "touched"
@@ -276,15 +268,13 @@ class PeriodFiles(ManifestedFiles[str]):
 
     def list(self) -> list[PeriodFile]:
         found = []
-        for path in self.folder.glob(f"{PERIOD}-*/*{MANIFEST}"):
-            file = path.with_name(path.name.removesuffix(MANIFEST))
+        for path, _ in self.newest_first(f"{PERIOD}-*"):
             with contextlib.suppress(OSError, msgspec.MsgspecError, KeyError):
-                said = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-                location = _period_location(said["vhost"], file.name)
-                values = {**said, "file": file.name, "location": location}
-                row = msgspec.convert(values, PeriodFile, strict=False)
-                found.append((file.stat().st_mtime_ns, row))
-        return [row for _, row in sorted(found, key=lambda each: each[0], reverse=True)]
+                said = msgspec.json.decode(manifest_of(path).read_bytes(), type=dict[str, Any])
+                location = _period_location(said["vhost"], path.name)
+                values = {**said, "file": path.name, "location": location}
+                found.append(msgspec.convert(values, PeriodFile, strict=False))
+        return found
 
     def _folder_of(self, vhost: str) -> str:
         return f"{PERIOD}-{folder_of(vhost)}"

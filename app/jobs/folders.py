@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import re
 from abc import abstractmethod
 from collections.abc import Iterable
@@ -123,6 +124,15 @@ class ManifestedFiles(Generic[Subject]):
         if name != file:
             return ManifestedFile(manifest_of(path), manifest.vhost, "application/json")
         return ManifestedFile(path, manifest.vhost, media_type)
+
+    def newest_first(self, folders: str) -> list[tuple[Path, os.stat_result]]:
+        """The files that are there with their manifests, in folders that a pattern fits."""
+        found = []
+        for manifest in self.folder.glob(f"{folders}/*{MANIFEST}"):
+            file = manifest.with_name(manifest.name.removesuffix(MANIFEST))
+            with contextlib.suppress(OSError):  # removed just now
+                found.append((file, file.stat()))
+        return sorted(found, key=lambda each: each[1].st_mtime_ns, reverse=True)
 
     def delete(self, subject: Subject, file: str) -> None:
         """Remove a file and its manifest, and their folder if nothing else is in it."""

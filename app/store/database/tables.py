@@ -45,6 +45,10 @@ metadata = MetaData(
 )
 
 
+def _table(name: str, *parts: Column[Any] | Index, **of_sqlite: Any) -> Table:
+    return Table(name, metadata, *parts, **of_sqlite)
+
+
 def _partial(name: str, condition: str, *columns: str) -> Index:
     """An index of the rows for which a condition holds."""
     return Index(name, *columns, sqlite_where=text(condition), postgresql_where=text(condition))
@@ -53,9 +57,8 @@ def _partial(name: str, condition: str, *columns: str) -> Index:
 # Only an INTEGER key is SQLite's fast rowid.
 BigId = BigInteger().with_variant(Integer, "sqlite")
 
-traces = Table(
+traces = _table(
     "traces",
-    metadata,
     Column("id", Integer, primary_key=True),
     Column("vhost", Text, nullable=False, unique=True),
     Column("policy", Text, nullable=False),  # `app.tracker.Policy`
@@ -79,9 +82,8 @@ traces = Table(
 
 # The services on this database. One that has not been heard of in time holds nothing any more.
 # Times are the database's where several services can use it.
-services = Table(
+services = _table(
     "services",
-    metadata,
     Column("id", Text, primary_key=True),  # of this run of it, never used again
     Column("name", Text, nullable=False),
     Column("started_at", BigInteger, nullable=False),
@@ -92,9 +94,8 @@ services = Table(
     Column("snapshots", LargeBinary, nullable=True),  # how its traces are, JSON
 )
 
-participants = Table(
+participants = _table(
     "participants",
-    metadata,
     Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("key", Text, nullable=False),  # what the policy takes as its identity
@@ -123,17 +124,15 @@ participants = Table(
 
 # Names that people give to participants. They outlive the participants' rows: whoever comes back,
 # or is found again by a restamp, has the same key.
-aliases = Table(
+aliases = _table(
     "aliases",
-    metadata,
     Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
     Column("key", Text, primary_key=True),
     Column("alias", Text, nullable=False),
 )
 
-channels = Table(
+channels = _table(
     "channels",
-    metadata,
     Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("participant", Integer, nullable=False),
@@ -148,10 +147,10 @@ channels = Table(
 )
 
 # One row: by this name our queues say whose they are.
-installation = Table("installation", metadata, Column("name", Text, primary_key=True))
+installation = _table("installation", Column("name", Text, primary_key=True))
 
 # One row, one column: the next event id. Its row lock makes id order commit order.
-event_ids = Table("event_ids", metadata, Column("next", BigId, primary_key=True))
+event_ids = _table("event_ids", Column("next", BigId, primary_key=True))
 
 _NUMBERS: dict[int, type[TypeEngine[Any]]] = {32: Integer, 64: BigInteger}
 _TYPES: dict[Kind, type[TypeEngine[Any]]] = {
@@ -189,9 +188,8 @@ FAILED = {
 }
 """Which events tell of a failure: an index each, which a query that says just this can use."""
 
-events = Table(
+events = _table(
     "events",
-    metadata,
     *map(_column, OF_EVENTS),
     # With what a vector clock tells of each participant, so that this is all that is read for it.
     Index(None, "trace_id", "participant", "height", "seq", unique=True),
@@ -218,9 +216,8 @@ searched.attach(metadata)
 
 # What led to events beside their causes: to a publish the delivery, or the publish, that it names;
 # to a delivery what the broker did (`model.words.EdgeKind`).
-edges = Table(
+edges = _table(
     "edges",
-    metadata,
     Column("trace_id", Integer, nullable=False),
     Column("effect_id", BigInteger, primary_key=True, autoincrement=False),
     Column("cause_id", BigInteger, primary_key=True, autoincrement=False),
@@ -235,9 +232,8 @@ edges = Table(
 
 # Imported spans (`app.stored.spans`). A context is the trace's id and the span's, 24 bytes. Those
 # that arrived since traceparents were last resolved are new.
-spans = Table(
+spans = _table(
     "spans",
-    metadata,
     Column("context", LargeBinary, primary_key=True),
     Column("parent", LargeBinary, nullable=True),
     Column("is_remote", Boolean, nullable=True),  # the parent; null where it is not known
@@ -254,9 +250,8 @@ spans = Table(
     sqlite_with_rowid=False,
 )
 
-span_links = Table(
+span_links = _table(
     "span_links",
-    metadata,
     Column("context", LargeBinary, primary_key=True),
     Column("linked", LargeBinary, primary_key=True),
     Column("is_remote", Boolean, nullable=True),
@@ -266,9 +261,8 @@ span_links = Table(
 
 # The contexts in messages' traceparents: of publishes, and of deliveries whose publish is not
 # known. A publish is new, then waits for a span or for none: then all is known that can be.
-traceparents = Table(
+traceparents = _table(
     "traceparents",
-    metadata,
     Column("trace_id", Integer, primary_key=True, autoincrement=False),
     Column("event_id", BigInteger, primary_key=True, autoincrement=False),
     Column("context", LargeBinary, nullable=False),
@@ -281,9 +275,8 @@ traceparents = Table(
 )
 
 # Links that were found after their effect was stamped, and that its clock does not have.
-late_edges = Table(
+late_edges = _table(
     "late_edges",
-    metadata,
     Column("trace_id", Integer, primary_key=True, autoincrement=False),
     Column("effect_id", BigInteger, primary_key=True, autoincrement=False),
     Column("cause_id", BigInteger, primary_key=True, autoincrement=False),
@@ -292,9 +285,8 @@ late_edges = Table(
 
 # The rules that the events of a trace are read by, in order of position, and from which event on.
 # Whoever runs the trace writes them, with the first batch that they were used for.
-link_rules = Table(
+link_rules = _table(
     "link_rules",
-    metadata,
     Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
     Column("name", Text, primary_key=True),
     Column("position", Integer, nullable=False),
@@ -304,9 +296,8 @@ link_rules = Table(
 )
 
 # The rules that people have set for a trace, in order of position: whoever runs it takes them up.
-own_link_rules = Table(
+own_link_rules = _table(
     "own_link_rules",
-    metadata,
     Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
     Column("name", Text, primary_key=True),
     Column("position", Integer, nullable=False),
@@ -315,9 +306,8 @@ own_link_rules = Table(
 
 # What must hold in a trace (`model.assertions`), in order of position. Whoever runs the trace
 # judges each of them by the events that are stored since it was set.
-assertions = Table(
+assertions = _table(
     "assertions",
-    metadata,
     Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
     Column("name", Text, primary_key=True),
     Column("position", Integer, nullable=False),
@@ -335,9 +325,8 @@ assertions = Table(
 
 # What did not hold, once for each event, and whether the webhook has taken it. Ids are never used
 # again: they are in events' names for others.
-violations = Table(
+violations = _table(
     "violations",
-    metadata,
     Column("id", BigId, primary_key=True),
     Column("trace_id", Integer, ForeignKey("traces.id"), nullable=False),
     Column("assertion", Text, nullable=False),
@@ -365,9 +354,8 @@ violations = Table(
 
 # The fields whose values are among the keys, and from which event on: values of those before, and
 # of all other fields, are looked for in the events themselves.
-indexed_fields = Table(
+indexed_fields = _table(
     "indexed_fields",
-    metadata,
     Column("field", Text, primary_key=True),  # message_id, correlation_id, header.NAME
     Column("from_event_id", BigInteger, nullable=False),
     # Whether deliveries may have it by their publish alone, or had once.
@@ -376,17 +364,15 @@ indexed_fields = Table(
 
 # The times of each 4096 consecutive ids: they turn "since" and "until" into bounds of ids. Times
 # are only nearly in the order of ids: batches of several traces interleave, clocks are set.
-blocks = Table(
+blocks = _table(
     "blocks",
-    metadata,
     Column("number", BigId, primary_key=True, autoincrement=False),  # event id // 4096
     Column("earliest", BigInteger, nullable=False),  # least recorded_at of its events
     Column("latest", BigInteger, nullable=False),
 )
 
-copies = Table(
+copies = _table(
     "copies",
-    metadata,
     Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
     Column("number", BigInteger, primary_key=True, autoincrement=False),
     Column("queue", Text, nullable=False),
@@ -396,9 +382,8 @@ copies = Table(
 )
 
 # Copies that are gone from their queue, and nobody was handed them there (`LostCopy`).
-lost_copies = Table(
+lost_copies = _table(
     "lost_copies",
-    metadata,
     Column("trace_id", Integer, primary_key=True, autoincrement=False),
     Column("event_id", BigInteger, primary_key=True, autoincrement=False),  # their publish
     Column("queue", Text, primary_key=True),
@@ -409,9 +394,8 @@ lost_copies = Table(
 
 # A span in which trace messages may have been lost, somewhere between two events. If only a part
 # of the broker was untraced, there are events in it.
-gaps = Table(
+gaps = _table(
     "gaps",
-    metadata,
     Column("id", Integer, primary_key=True),
     Column("trace_id", Integer, ForeignKey("traces.id"), nullable=False),
     Column("after_event_id", BigInteger, nullable=False),  # 0: before the first event
@@ -425,9 +409,8 @@ gaps = Table(
     Index(None, "trace_id", "after_event_id"),
 )
 
-quarantine = Table(
+quarantine = _table(
     "quarantine",
-    metadata,
     Column("id", Integer, primary_key=True),
     Column("trace_id", Integer, ForeignKey("traces.id"), nullable=False),
     Column("recorded_at", BigInteger, nullable=False),
@@ -441,9 +424,8 @@ quarantine = Table(
 
 # New stamps of a trace's events, while it is restamped; whatever else is here is left over.
 # Participants are numbered from 1: they get their numbers in the trace when they take their place.
-restamped = Table(
+restamped = _table(
     "restamped",
-    metadata,
     Column("event_id", BigId, primary_key=True, autoincrement=False),
     Column("trace_id", Integer, nullable=False),
     Column("participant", Integer, nullable=False),
@@ -456,9 +438,8 @@ restamped = Table(
 )
 
 # The keys and links of the same events, where their messages are read again by other rules.
-restamped_keys = Table(
+restamped_keys = _table(
     "restamped_keys",
-    metadata,
     Column("event_id", BigInteger, primary_key=True, autoincrement=False),
     Column("key", LargeBinary, primary_key=True),
     Column("trace_id", Integer, nullable=False),
@@ -467,9 +448,8 @@ restamped_keys = Table(
 )
 
 # Without a kind, a link stays, and this is how its effect knows now of its cause.
-restamped_edges = Table(
+restamped_edges = _table(
     "restamped_edges",
-    metadata,
     Column("effect_id", BigInteger, primary_key=True, autoincrement=False),
     Column("cause_id", BigInteger, primary_key=True, autoincrement=False),
     Column("rule", Text, primary_key=True),
@@ -479,9 +459,8 @@ restamped_edges = Table(
     sqlite_with_rowid=False,
 )
 
-jobs = Table(
+jobs = _table(
     "jobs",
-    metadata,
     Column("id", Integer, primary_key=True),
     Column("kind", Text, nullable=False),  # chain | archive | topology | report | restamp
     Column("state", Text, nullable=False),  # queued | running | succeeded | failed | cancelled
@@ -504,9 +483,8 @@ jobs = Table(
 
 # Connections to the broker, of all virtual hosts. One is told of at most once: by its node, its
 # name and when it was opened. Ids are never used again: participants may be named by them.
-connections = Table(
+connections = _table(
     "connections",
-    metadata,
     Column("id", BigId, primary_key=True),
     Column("node", Text, nullable=False),
     Column("name", Text, nullable=False),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -48,19 +48,22 @@ class MessageFacts(NamedTuple):
 
 _its = tables.events.c
 _PLAIN = ("id", "trace_id", "participant", "recorded_at", "cause_id", "queue", "exchange")
-_QUERY = select(
+WITHOUT_BODY = select(
     *(_its[name] for name in (*_PLAIN, "routing_keys", "routed_queues")),
     case((func.length(_its.properties) <= MOST_PROPERTIES, _its.properties)),
-    func.substr(_its.payload, 1, MOST_BODY),
 )
+_WITH_BODY = WITHOUT_BODY.add_columns(func.substr(_its.payload, 1, MOST_BODY))
 
 
 async def read(connection: AsyncConnection, ids: Collection[int]) -> dict[int, MessageFacts]:
     """The messages of some events, by their ids; those that do not exist are left out."""
-    found = {}
-    for row in await rows_with(connection, _QUERY, _its.id, ids):
-        *plain, keys, queues, properties, payload = row
-        routed = () if queues is None else words_of(queues)
-        said = {} if properties is None else table_of(properties)
-        found[row.id] = MessageFacts._make([*plain, words_of(keys), routed, said, payload])
-    return found
+    rows = await rows_with(connection, _WITH_BODY, _its.id, ids)
+    return {row.id: facts(row[:-1], row[-1]) for row in rows}
+
+
+def facts(row: Sequence[Any], payload: bytes | None = None) -> MessageFacts:
+    """The message in a row of `WITHOUT_BODY`."""
+    *plain, keys, queues, properties = row
+    routed = () if queues is None else words_of(queues)
+    said = {} if properties is None else table_of(properties)
+    return MessageFacts._make([*plain, words_of(keys), routed, said, payload])

@@ -34,8 +34,6 @@ class AncestryWalk:
     the span ``consumer``; or it ``waits_for`` a span; or there is nothing to be found: ``outcome``.
     """
 
-    event_id: int
-    participant: int
     context: bytes
     consumer: bytes | None = None
     handled: tuple[bytes, ...] = ()

@@ -108,7 +108,7 @@ async def waiting_for(connection: AsyncConnection, arrived: list[bytes]) -> list
 async def find(connection: AsyncConnection, rows: Sequence[Row]) -> list[Lead]:
     spans: dict[bytes, Span | None] = {}
     carriers: defaultdict[int, dict[bytes, list[Carrier]]] = defaultdict(dict)
-    walks = [(row, AncestryWalk(row.event_id, row.participant, row.context)) for row in rows]
+    walks = [(row, AncestryWalk(row.context)) for row in rows]
     under_way = walks
     while under_way:
         for row, walk in under_way:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import case, func, select
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.causality import links
@@ -13,25 +13,15 @@ from app.store.database import tables
 from app.store.database.chunks import rows_with
 from app.store.database.subject import Subject, reads
 from app.store.reading import messages
-from app.store.reading.messages import MOST_PROPERTIES, table_of, words_of
 from app.stored.assertions import MOST_REACHED, Reach, WatchedEvent
-from model.message_types import is_in_body, type_of
+from model.message_types import is_in_body
 from model.ways import Direction
-from model.words import EventType
 
 # So many events are looked at in one step from several.
 MOST_A_STEP = 10_000
 
 _its = tables.events.c
-_QUERY = select(
-    _its.id,
-    _its.recorded_at,
-    _its.type,
-    _its.cause_id,
-    _its.exchange,
-    _its.routing_keys,
-    case((func.length(_its.properties) <= MOST_PROPERTIES, _its.properties)).label("properties"),
-).where(~_its.quiet)
+_QUERY = messages.WITHOUT_BODY.where(~_its.quiet)
 
 
 class WatchPage(NamedTuple):
@@ -89,22 +79,16 @@ async def _seen(connection: AsyncConnection, ids: Collection[int]) -> dict[int, 
 
 
 async def _read(connection: AsyncConnection, rows: Sequence[Any]) -> list[WatchedEvent]:
-    types = await _types(connection, rows)
+    """The events; a body is read where only that can say the type of its message."""
+    found = [messages.facts(row) for row in rows]
+    in_body = await messages.read(connection, [e.id for e in found if is_in_body(e.properties)])
     return [
         WatchedEvent(
-            row.id, row.recorded_at, row.type == EventType.published, types[row.id], row.cause_id
+            each.id,
+            each.recorded_at,
+            is_publish=each.queue is None,
+            type=in_body.get(each.id, each).type,
+            message=each.cause,
         )
-        for row in rows
+        for each in found
     ]
-
-
-async def _types(connection: AsyncConnection, rows: Sequence[Any]) -> dict[int, str]:
-    """The types of events' messages; a body is read where only that can say it."""
-    found, in_body = {}, []
-    for row in rows:
-        properties = {} if row.properties is None else table_of(row.properties)
-        if is_in_body(properties):
-            in_body.append(row.id)
-        found[row.id] = type_of(properties, row.exchange, words_of(row.routing_keys), None)
-    known = await messages.read(connection, in_body)
-    return found | {each: message.type for each, message in known.items()}
