@@ -119,7 +119,7 @@ async def measure(store: Store, events: int) -> None:
 
     asked: list[tuple[str, Callable[[], Awaitable[int]]]] = []
     for name in LARGE_NAMES:
-        found = await store.events.list(EventFilter(correlation_id=name), limit=1)
+        found = (await store.events.find(EventFilter(correlation_id=name), limit=1)).items
         for via in (Via.links, Via.conversation):
             asked.append((f"{name}, {via}", lambda e=found[0].id, v=via: one(e, v)))  # type: ignore[misc]
     small = events // 2 + 1

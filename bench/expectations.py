@@ -35,7 +35,7 @@ async def broken_in(url: str, orders: Orders) -> set[int]:
         found = set()
         for order in orders.broken:
             wanted = EventFilter(correlation_id=order)
-            events = await store.events.list(wanted, limit=1_000)
+            events = (await store.events.find(wanted, limit=1_000)).items
             found.add(min(event.id for event in events))
         return found
     finally:

@@ -107,8 +107,8 @@ async def settled(store: Store, records: list[Record], vhost: str | None = None)
 async def stored_events(store: Store, vhost: str | None = None) -> AsyncIterator[Event]:
     """All events, or those of a virtual host, oldest first, read page by page."""
     last = 0
-    while page := await store.events.list(_of(vhost), after=last, limit=1_000):
-        for event in page:
+    while page := (await store.events.find(_of(vhost), after=last, limit=1_000)).items:
+        for event in await store.events.some([each.id for each in page]):
             yield event
         last = page[-1].id
 

@@ -221,7 +221,7 @@ class TraceExtent(msgspec.Struct, frozen=True):
 
 
 class RestampedTrace(msgspec.Struct, frozen=True):
-    """A restamped trace: its rules, and how many of its participants are assumed."""
+    """A restamped trace, and its rules."""
 
     vhost: str
     participant: Policy

@@ -24,7 +24,9 @@ async def test_an_alias_is_shown_wherever_the_name_was(store: Store, trace_id: i
     await store.batches.append(trace_id, history.batch(60))
 
     assert (await names(store, trace_id))[2] == "Orders"
-    events = await store.events.list(EventFilter(participant_name="Orders"), after=0, limit=500)
+    events = (
+        await store.events.find(EventFilter(participant_name="Orders"), after=0, limit=500)
+    ).items
     mine = [event.reference.id for event in history.events if event.participant == 2]
     assert [event.id for event in events] == mine
     assert {event.participant_name for event in events} == {"Orders"}

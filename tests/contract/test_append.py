@@ -63,7 +63,7 @@ async def test_events_come_back_as_they_were_stamped(store: Store, trace_id: int
     history = History(seed=1)
     for _ in range(4):
         await store.batches.append(trace_id, history.batch(50))
-    rows = await store.events.list(EVERYTHING, after=0, limit=1000)
+    rows = (await store.events.find(EVERYTHING, after=0, limit=1000)).items
     assert len(rows) == len(history.events) == 200
     for event, row in zip(history.events, rows, strict=True):
         assert row._asdict() == _as_stored(event, trace_id)
@@ -121,7 +121,9 @@ async def test_a_failure_on_the_way_leaves_nothing(store: Store, trace_id: int) 
     assert await store.events.count(EVERYTHING) == 10
     batch.unreadable.clear()
     assert await store.batches.append(trace_id, batch) == range(11, 31)
-    assert [row.id for row in await store.events.list(EVERYTHING, after=0)] == list(range(1, 31))
+    assert [row.id for row in (await store.events.find(EVERYTHING, after=0)).items] == list(
+        range(1, 31)
+    )
 
 
 async def test_a_killed_process_leaves_nothing_of_its_batch(
@@ -142,7 +144,7 @@ async def test_a_killed_process_leaves_nothing_of_its_batch(
     await child.wait()
     assert said == b"before the commit\n"
     assert await store.events.count(EVERYTHING) == 10
-    assert len(await store.events.list(EVERYTHING, limit=1000)) == 10
+    assert len((await store.events.find(EVERYTHING, limit=1000)).items) == 10
     assert (await store.checkpoints.restore(other.id, 10)).state == b""
     assert await store.batches.append(other.id, History(seed=8).batch(5)) == range(11, 16)
 
@@ -157,7 +159,9 @@ async def test_ids_are_in_commit_order_over_concurrent_appenders(database_url: s
         while len(seen) < total:
             seen.extend(
                 row.id
-                for row in await reader.events.list(EVERYTHING, after=seen[-1] if seen else 0)
+                for row in (
+                    await reader.events.find(EVERYTHING, after=seen[-1] if seen else 0)
+                ).items
             )
 
     async def write(number: int) -> list[range]:
@@ -288,5 +292,5 @@ async def test_a_message_with_text_that_nothing_can_store_is_stored(
 ) -> None:
     history = OddHistory(seed=4)
     await store.batches.append(trace_id, history.batch(3))
-    rows = await store.events.list(EVERYTHING, after=0, limit=10)
+    rows = (await store.events.find(EVERYTHING, after=0, limit=10)).items
     assert [row.properties for row in rows] == [each.record.properties for each in history.events]

@@ -49,7 +49,7 @@ async def test_an_export_says_of_every_event_what_the_api_says(
     try:
         trace = await store.traces.create("/", "channel")
         await store.batches.append(trace.id, History(seed=8).batch(150))
-        rows = await store.events.list(EventFilter(), after=0, limit=1_000)
+        rows = (await store.events.find(EventFilter(), after=0, limit=1_000)).items
     finally:
         await store.close()
     shown = [json.loads(encode_json(event_view(row, EVERYTHING_READ))) for row in rows]
@@ -71,7 +71,7 @@ async def test_a_chain_is_what_is_an_effect_of_the_one_event_and_a_cause_of_the_
     history = LinkedHistory(seed=5, channels=3)
     for _ in range(4):
         await store.batches.append(trace_id, history.batch(50))
-    ids = [row.id for row in await store.events.list(EventFilter(), after=0, limit=1_000)]
+    ids = [row.id for row in (await store.events.find(EventFilter(), after=0, limit=1_000)).items]
     dice, sizes = random.Random(5), []
     with DatabaseAddress.from_url(database_url).connect() as connection:
         for _ in range(25):

@@ -287,7 +287,7 @@ async def test_ids_may_be_larger_than_32_bits(store: Store, trace_id: int) -> No
     assert [row.id for row in causes.items] == _past(history.events, event)
     effects = await store.causality.walk(_id(event), 1, limit=1000)
     assert [row.id for row in effects.items] == _future(history.events, event)
-    rows = await store.events.list(EventFilter(), before=first + 10, limit=3)
+    rows = (await store.events.find(EventFilter(), before=first + 10, limit=3)).items
     assert [row.id for row in rows] == [first + 9, first + 8, first + 7]
     assert await store.participants.vector(rows[0])
     plan = await store.retention.plan(trace_id, keep_events=10)

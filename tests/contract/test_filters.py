@@ -122,7 +122,7 @@ def expected(filter: EventFilter, told: list[Told]) -> list[int]:
 
 
 async def _ids(store: Store, wanted: EventFilter, after: int | None = None) -> list[int]:
-    rows = await store.events.list(wanted, after=after, limit=1000, large=NOTHING_LARGE)
+    rows = (await store.events.find(wanted, after=after, limit=1000, large=NOTHING_LARGE)).items
     return [row.id for row in rows]
 
 
@@ -255,9 +255,9 @@ async def test_no_question_has_more_of_what_is_compressed_read_than_it_may(
     batch.events.extend(events)
     await store.batches.append(trace_id, batch)
     new = EventFilter(q="new")
-    assert len(await store.events.list(new, limit=19)) == 19
+    assert len((await store.events.find(new, limit=19)).items) == 19
     for question in (
-        store.events.list(EventFilter(q="none"), limit=19),
+        store.events.find(EventFilter(q="none"), limit=19),
         store.events.count(new),
     ):
         with pytest.raises(BadRequestError, match="more than 20 compressed messages"):
@@ -315,22 +315,24 @@ async def test_a_cursor_walks_through_everything_both_ways(
     filter = EventFilter(vhosts=vhosts)
     ids = expected(filter, told)
     rising: list[int] = []
-    while rows := await store.events.list(filter, after=rising[-1] if rising else 0, limit=17):
+    while rows := (
+        await store.events.find(filter, after=rising[-1] if rising else 0, limit=17)
+    ).items:
         rising += [row.id for row in rows]
     falling: list[int] = []
-    while rows := await store.events.list(
-        filter, before=falling[-1] if falling else None, limit=17
-    ):
+    while rows := (
+        await store.events.find(filter, before=falling[-1] if falling else None, limit=17)
+    ).items:
         falling += [row.id for row in rows]
     assert rising == falling[::-1] == ids
-    between = await store.events.list(filter, after=ids[3], before=ids[9], limit=100)
+    between = (await store.events.find(filter, after=ids[3], before=ids[9], limit=100)).items
     assert [row.id for row in between] == ids[4:9]
 
 
 async def test_a_cursor_may_be_any_number(store: Store, told: list[Told]) -> None:
-    assert await store.events.list(EVERYTHING, after=2**80) == []
-    assert await store.events.list(EVERYTHING, before=-5) == []
-    newest = await store.events.list(EVERYTHING, before=2**80, limit=1)
+    assert (await store.events.find(EVERYTHING, after=2**80)).items == []
+    assert (await store.events.find(EVERYTHING, before=-5)).items == []
+    newest = (await store.events.find(EVERYTHING, before=2**80, limit=1)).items
     assert [row.id for row in newest] == [told[-1].id]
 
 
@@ -376,7 +378,7 @@ async def test_large_fields_are_read_only_where_they_are_asked_for(
 ) -> None:
     for left_out in ALL_LARGE:
         large = ALL_LARGE - {left_out}
-        [row] = await store.events.list(EVERYTHING, after=0, limit=1, large=large)
+        [row] = (await store.events.find(EVERYTHING, after=0, limit=1, large=large)).items
         assert {name for name in ALL_LARGE if getattr(row, name) is not None} == large
     with pytest.raises(ValueError, match="without its clock"):
         _ = (await store.events.get(1, ALL_LARGE - {"clock"})).stamp
@@ -385,14 +387,14 @@ async def test_large_fields_are_read_only_where_they_are_asked_for(
 @pytest.mark.parametrize("pattern", ["(", "a{2,1}", r"(a)\1", "(?=a)", "x" * 501])
 async def test_an_invalid_regular_expression_is_refused(store: Store, pattern: str) -> None:
     with pytest.raises(BadRequestError, match="regular expression"):
-        await store.events.list(EventFilter(exchange=pattern, use_regex=True))
+        await store.events.find(EventFilter(exchange=pattern, use_regex=True))
 
 
 @pytest.mark.parametrize("pattern", [r"\pL", r"end\z", "(?i:a)", "(?P<name>a)", "a{900}"])
 async def test_what_re2_alone_can_read_is_refused_where_another_has_to(
     database_url: str, store: Store, told: list[Told], pattern: str
 ) -> None:
-    asked = store.events.list(EventFilter(exchange=pattern, use_regex=True))
+    asked = store.events.find(EventFilter(exchange=pattern, use_regex=True))
     if database_url.startswith("sqlite"):
         await asked
         return
@@ -403,7 +405,9 @@ async def test_what_re2_alone_can_read_is_refused_where_another_has_to(
 async def test_a_regular_expression_made_to_take_for_ever_does_not(
     store: Store, told: list[Told]
 ) -> None:
-    rows = await store.events.list(EventFilter(connection="(.*.*)*(.|.)*!$", use_regex=True))
+    rows = (
+        await store.events.find(EventFilter(connection="(.*.*)*(.|.)*!$", use_regex=True))
+    ).items
     assert rows == []
 
 
@@ -430,8 +434,8 @@ async def test_more_virtual_hosts_than_a_query_can_join(store: Store) -> None:
         trace = await store.traces.create(f"vhost {number}", "channel")
         if number % 50 == 0:
             ids += await store.batches.append(trace.id, History(seed=number).batch(3))
-    assert [row.id for row in await store.events.list(EVERYTHING, after=0)] == ids
-    assert [row.id for row in await store.events.list(EVERYTHING, limit=5)] == ids[:-6:-1]
+    assert [row.id for row in (await store.events.find(EVERYTHING, after=0)).items] == ids
+    assert [row.id for row in (await store.events.find(EVERYTHING, limit=5)).items] == ids[:-6:-1]
     assert await store.events.count(EventFilter(type=EventType.published)) > 0
 
 
@@ -465,7 +469,7 @@ async def test_a_page_from_the_middle_costs_what_the_first_one_does(
     async def cost(filter: EventFilter, before: int | None) -> int:
         nonlocal steps
         steps = 0
-        assert len(await store.events.list(filter, before=before, limit=10)) == 10
+        assert len((await store.events.find(filter, before=before, limit=10)).items) == 10
         return steps
 
     newest_first = [

@@ -216,9 +216,9 @@ async def _check(world: World) -> None:
     limit = dice.choice((1, 2, 5, len(meant) or 1, 100))
     borders = range(RUN, world.next_id + RUN, RUN)
     edge = dice.choice((0, world.next_id, *meant, *borders))
-    falling = await events.list(asked, before=edge, limit=limit)
+    falling = (await events.find(asked, before=edge, limit=limit)).items
     assert [row.id for row in falling] == [each for each in meant[::-1] if each < edge][:limit]
-    rising = await events.list(asked, after=edge, limit=limit)
+    rising = (await events.find(asked, after=edge, limit=limit)).items
     assert [row.id for row in rising] == [each for each in meant if each > edge][:limit]
     assert await events.count(asked) == len(meant)
     number, size = dice.randint(1, 3), dice.choice((1, 3, len(meant) or 1, 50))

@@ -80,8 +80,8 @@ async def test_lists_by_name(
     for more in ({}, {"vhost": "/"}, {"conversation": "a"}, {"headers": BY_HEADER}):
         asked = EventFilter(**{**named, **more})
         with plans(store, database_url) as found:
-            await store.events.list(asked)
-            await store.events.list(asked, after=ids[0], before=ids[-1])
+            await store.events.find(asked)
+            await store.events.find(asked, after=ids[0], before=ids[-1])
             await store.events.count(asked)
             await store.events.page(asked, page=2, page_size=3)
         _check(found)

@@ -66,8 +66,8 @@ class Messages:
 
 async def _found(store: Store, **asked: object) -> list[int]:
     wanted = msgspec.structs.replace(EventFilter(), **asked)
-    falling = [row.id for row in await store.events.list(wanted)]
-    rows = await store.events.list(wanted, after=0)
+    falling = [row.id for row in (await store.events.find(wanted)).items]
+    rows = (await store.events.find(wanted, after=0)).items
     rising = [row.id for row in rows]
     assert rising == falling[::-1]
     assert await store.events.count(wanted) == len(rising)
@@ -109,7 +109,7 @@ async def test_events_are_found_by_what_their_messages_are_called(
     assert await _found(store, message_id="") == []
     assert await _found(store, conversation="m1") == []
     wanted = EventFilter(correlation_id="c1")
-    assert [row.id for row in await store.events.list(wanted, after=1, before=5)] == [2]
+    assert [row.id for row in (await store.events.find(wanted, after=1, before=5)).items] == [2]
 
 
 async def test_runs_are_looked_through_in_order_and_go_with_their_events(
@@ -124,7 +124,7 @@ async def test_runs_are_looked_through_in_order_and_go_with_their_events(
     ids = [*range(RUN - 3, RUN + 3), *range(3 * RUN - 3, 3 * RUN + 3)]
     assert await _found(store, conversation="t") == ids
     assert await _found(store, correlation_id="c") == ids[1::2]
-    newest = await store.events.list(EventFilter(conversation="t"), before=ids[-2], limit=5)
+    newest = (await store.events.find(EventFilter(conversation="t"), before=ids[-2], limit=5)).items
     assert [row.id for row in newest] == ids[5:-2][::-1]
     runs = [run_of(each) for each in (ids[0], ids[3], ids[6], ids[9])]
     assert await _runs(store) == runs
@@ -206,12 +206,14 @@ async def test_a_delivery_is_found_through_its_publish(store: Store, trace_id: i
         7,
     ]
     wanted = EventFilter(message_id="a")
-    assert [row.id for row in await store.events.list(wanted, after=1, before=8, limit=3)] == [
+    assert [
+        row.id for row in (await store.events.find(wanted, after=1, before=8, limit=3)).items
+    ] == [
         3,
         4,
         6,
     ]
-    assert [row.id for row in await store.events.list(wanted, before=8, limit=2)] == [7, 6]
+    assert [row.id for row in (await store.events.find(wanted, before=8, limit=2)).items] == [7, 6]
 
 
 CAUSE = {"causation_id": "z"}
@@ -634,8 +636,8 @@ async def test_a_name_is_looked_up_by_its_index(
     for readers in store._database._readers.values():
         event.listen(readers.engine.sync_engine, "before_cursor_execute", note)
     wanted = EventFilter(vhost=vhost, **asked)
-    await store.events.list(wanted)
-    await store.events.list(wanted, after=-1)
+    await store.events.find(wanted)
+    await store.events.find(wanted, after=-1)
     await store.events.count(wanted)
     leading = [each for each in said if "FROM searched_keys JOIN events" in each[0]]
     assert len(leading) >= 3

@@ -64,7 +64,7 @@ SCRIPT = """
         store = await Store.open(url)
         trace = await store.traces.create("/", "channel")
         await store.batches.append(trace.id, History(seed=1).batch(40))
-        rows = await store.events.list(EventFilter(), after=0, limit=100)
+        rows = (await store.events.find(EventFilter(), after=0, limit=100)).items
         await store.close()
         return rows
 

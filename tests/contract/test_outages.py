@@ -46,16 +46,16 @@ async def test_the_store_goes_on_after_the_server_was_away(server: PostgresServe
         with pytest.raises(OutageError, match="database"):
             await store.batches.append(trace.id, batch)
         with pytest.raises(OutageError, match="database"):
-            await store.events.list(EVERYTHING)
+            await store.events.find(EVERYTHING)
         with pytest.raises(OutageError):
             await store.ping()
     with pytest.raises(OutageError, match="cannot be reached"):
         await Store.open(url)
     server.start()
     assert await store.batches.append(trace.id, batch) == range(11, 21)
-    assert len(await store.events.list(EVERYTHING)) == 20
+    assert len((await store.events.find(EVERYTHING)).items) == 20
     server.restart()  # its connections are dead, and the store does not know
-    assert len(await store.events.list(EVERYTHING)) == 20
+    assert len((await store.events.find(EVERYTHING)).items) == 20
     assert await store.batches.append(trace.id, history.batch(1)) == range(21, 22)
     await store.close()
 
@@ -90,7 +90,7 @@ async def test_a_locked_file_is_an_outage(tmp_path: Path, monkeypatch: pytest.Mo
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(OutageError, match="locked by another process"):
             await store.batches.append(trace.id, batch)
-        assert await store.events.list(EVERYTHING) == []  # readers go on
+        assert (await store.events.find(EVERYTHING)).items == []  # readers go on
         other.execute("ROLLBACK")
     assert await store.batches.append(trace.id, batch) == range(1, 6)
     await store.close()
@@ -115,7 +115,7 @@ async def test_a_writer_waits_for_its_turn_while_others_read(
         other.execute("BEGIN IMMEDIATE")
         appending = asyncio.create_task(store.batches.append(trace.id, History(seed=3).batch(5)))
         await waits.wait()
-        assert await store.events.list(EVERYTHING) == []
+        assert (await store.events.find(EVERYTHING)).items == []
         assert not appending.done()
         other.execute("ROLLBACK")
     assert await appending == range(1, 6)
@@ -201,6 +201,6 @@ async def test_an_append_that_is_cancelled_anywhere_is_stored_once_when_repeated
         cut_off += appending.cancelled()
         await store.batches.append(trace_id, batch)
     assert cut_off > 3
-    rows = await store.events.list(EVERYTHING, after=0, limit=1000)
+    rows = (await store.events.find(EVERYTHING, after=0, limit=1000)).items
     assert [row.id for row in rows] == list(range(1, 201))
     assert [row.stamp for row in rows] == [event.stamp for event in history.events]

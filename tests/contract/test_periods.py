@@ -26,7 +26,7 @@ async def events(store: Store) -> list[Event]:
     traces = {vhost: await store.traces.create(vhost, "channel") for vhost in histories}
     for vhost in ["/", "other", "/", "/", "other"]:
         await store.batches.append(traces[vhost].id, histories[vhost].batch(60))
-    return await store.events.list(EVERYTHING, after=0, limit=1_000, large=NOTHING_LARGE)
+    return (await store.events.find(EVERYTHING, after=0, limit=1_000, large=NOTHING_LARGE)).items
 
 
 async def counted(store: Store, asked: EventFilter, buckets: int = 7) -> Histogram:

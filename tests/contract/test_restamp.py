@@ -75,7 +75,7 @@ def told_by(policy: Policy, events: list[StampedEvent]) -> list[StampedEvent]:
 
 
 async def all_events(store: Store, vhost: str = "/") -> list[Event]:
-    return list(await store.events.list(EventFilter(vhost=vhost), after=0, limit=9_999))
+    return list((await store.events.find(EventFilter(vhost=vhost), after=0, limit=9_999)).items)
 
 
 def assert_relations(events: list[Event], wanted: list[StampedEvent]) -> None:

@@ -35,7 +35,8 @@ async def _prune(store: Store, history: History, plan: PrunePlan) -> None:
 
 async def _ids(store: Store, vhost: str = "/") -> list[int]:
     return [
-        row.id for row in await store.events.list(EventFilter(vhost=vhost), after=0, limit=9999)
+        row.id
+        for row in (await store.events.find(EventFilter(vhost=vhost), after=0, limit=9999)).items
     ]
 
 
@@ -198,7 +199,7 @@ async def test_channels_without_events_go_also_where_their_participant_stays(
         assert history.tracker.participants.channels == len(last)
     # Of the first events' channels only those that acted again are left.
     assert {event.channel_key for event in history.events[:30]} - set(last)
-    rows = await store.events.list(EventFilter(vhost="/"), after=0, limit=9999)
+    rows = (await store.events.find(EventFilter(vhost="/"), after=0, limit=9999)).items
     expected = [event.record.channel for event in history.events[-30:]]
     assert [(row.connection, row.channel) for row in rows] == [
         (channel.connection, channel.number) for channel in expected
@@ -231,7 +232,7 @@ async def test_other_traces_keep_everything(store: Store, trace_id: int) -> None
     await _prune(store, history, plan)
     assert await _ids(store, "other") == list(range(1, 11))
     assert await _ids(store) == []
-    found = await store.events.list(EventFilter(since=BEGINNING), after=0)
+    found = (await store.events.find(EventFilter(since=BEGINNING), after=0)).items
     assert [row.id for row in found] == list(range(1, 11))
 
 

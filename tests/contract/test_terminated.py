@@ -126,7 +126,7 @@ async def test_backends_that_are_ended_are_outages_and_nothing_is_lost_or_double
         assert outages >= 5
         found, after = [], 0
         wanted = EventFilter()
-        while page := await store.events.list(wanted, after=after, limit=500):
+        while page := (await store.events.find(wanted, after=after, limit=500)).items:
             found += page
             after = page[-1].id
         assert [(e.participant, e.seq) for e in found] == [

@@ -63,7 +63,7 @@ def records(seed: int, count: int = 60) -> list[Record]:
 
 async def whole(store: Store) -> Conversation:
     """All that is stored, as if it were one conversation."""
-    events = await store.events.list(EventFilter(), after=0, limit=500, large=EVERYTHING)
+    events = (await store.events.find(EventFilter(), after=0, limit=500, large=EVERYTHING)).items
     known = {each.id: happened(each) for each in events}
     named = await store.causality.named_by([*known])
     causes = {
@@ -139,7 +139,7 @@ def _is_violated(finding: Finding) -> bool:
 async def test_the_events_that_are_read_say_types_and_messages(store: Store) -> None:
     trace = await store.traces.create("/", Policy.channel)
     await tell(store, trace.id, tracker_by(Policy.channel), records(1))
-    events = await store.events.list(EventFilter(), after=0, limit=500, large=EVERYTHING)
+    events = (await store.events.find(EventFilter(), after=0, limit=500, large=EVERYTHING)).items
     expected = [
         (each.id, each.recorded_at, happened(each).message_type, each.cause) for each in events
     ]

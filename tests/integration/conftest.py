@@ -69,9 +69,9 @@ class Service:
         """All stored events of a virtual host, oldest first."""
         found: list[Event] = []
         wanted = EventFilter(vhosts=frozenset({vhost}))
-        while page := await self.store.events.list(
-            wanted, after=found[-1].id if found else 0, limit=500
-        ):
+        while page := (
+            await self.store.events.find(wanted, after=found[-1].id if found else 0, limit=500)
+        ).items:
             found += page
         return found
 

@@ -266,7 +266,9 @@ async def test_a_value_of_amqp_1_0_is_text_that_can_be_found(
     ]
     for text, event in zip(("findable, at last", '"order":"seventeen"'), events, strict=True):
         wanted = EventFilter(vhosts=frozenset({vhost}), q=text)
-        assert [each.id for each in await service.store.events.list(wanted, limit=9)] == [event.id]
+        assert [each.id for each in (await service.store.events.find(wanted, limit=9)).items] == [
+            event.id
+        ]
 
 
 async def test_no_reader_of_a_stream_is_a_redelivery_whichever_reads_first(

@@ -31,7 +31,7 @@ async def roots(url: str, orders: Orders) -> dict[int, Fault]:
     try:
         found = {}
         for order, fault in orders.broken.items():
-            events = await store.events.list(EventFilter(correlation_id=order), limit=1_000)
+            events = (await store.events.find(EventFilter(correlation_id=order), limit=1_000)).items
             found[min(event.id for event in events)] = fault
         return found
     finally:
@@ -110,7 +110,7 @@ async def lost_after(url: str, order: str) -> None:
     """Note a gap after the last event of an order, which a later event told of."""
     store = await Store.open(url)
     try:
-        events = await store.events.list(EventFilter(correlation_id=order), limit=1_000)
+        events = (await store.events.find(EventFilter(correlation_id=order), limit=1_000)).items
         last = max(event.id for event in events)
         [trace] = await store.traces.list()
         gap = await store.gaps.open(

@@ -133,10 +133,10 @@ async def _archived_through(vhost: str, parts: Services) -> int:
     belongs to another store.
     """
     archived = await asyncio.to_thread(parts.folders.archives.get, vhost)
-    rows = await parts.store.events.list(
+    found = await parts.store.events.find(
         EventFilter(vhost=vhost), before=archived.through + 1, limit=1, large=NOTHING_LARGE
     )
-    newest = (rows[0].id, rows[0].recorded_at) if rows else None
+    newest = next(((each.id, each.recorded_at) for each in found.items), None)
     return await asyncio.to_thread(parts.folders.archives.prunable, vhost, newest)
 
 

@@ -161,18 +161,9 @@ async def _handovers(
     of_it = and_(cause.c.id == its.cause_id, cause.c.trace_id == trace_id)
     query = (
         select(
-            its.id,
-            its.queue,
-            its.fingerprint,
-            its.clock,
-            its.lamport,
-            its.participant,
-            its.candidates,
-            its.match,
-            cause.c.id,
-            cause.c.clock,
-            cause.c.lamport,
-            cause.c.fingerprint,
+            *(its.id, its.queue, its.fingerprint, its.clock, its.lamport, its.participant),
+            *(its.candidates, its.match),
+            *(cause.c.id, cause.c.clock, cause.c.lamport, cause.c.fingerprint),
         )
         .select_from(tables.events.outerjoin(cause, of_it))
         .where(its.trace_id == trace_id, its.queue.is_not(None))

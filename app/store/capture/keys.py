@@ -65,15 +65,6 @@ async def forget_before(
             of_edges.effect_id < event_id,
         )
     )
-    of_late, of_contexts = tables.late_edges.c, tables.traceparents.c
-    await connection.execute(
-        delete(tables.late_edges).where(of_late.trace_id == trace_id, of_late.effect_id < event_id)
-    )
-    await connection.execute(
-        delete(tables.traceparents).where(
-            of_contexts.trace_id == trace_id, of_contexts.event_id < event_id
-        )
-    )
 
 
 class IndexStart(NamedTuple):

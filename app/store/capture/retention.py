@@ -32,6 +32,12 @@ from app.tracker.events import Checkpoint, ParticipantState
 _traces = tables.traces.c
 _who = tables.participants.c
 _events = tables.events.c
+# What is stored of an event besides, and goes with it.
+_GOING_WITH = (
+    tables.lost_copies.c.event_id,
+    tables.late_edges.c.effect_id,
+    tables.traceparents.c.event_id,
+)
 
 
 class Retention(Subject):
@@ -108,9 +114,9 @@ class Retention(Subject):
             .values(checkpoint=checkpoint.state, events=_traces.events - plan.events)
         )
         await remove_copies(connection, trace_id, checkpoint.copies_removed)
-        lost = tables.lost_copies.c
-        its = (lost.trace_id == trace_id, lost.event_id < before_id)
-        await connection.execute(delete(tables.lost_copies).where(*its))
+        for event_id in _GOING_WITH:
+            its = event_id.table.c.trace_id == trace_id, event_id < before_id
+            await connection.execute(delete(event_id.table).where(*its))
         gone = await connection.execute(delete(tables.events).where(*_prefix(trace_id, before_id)))
         ended = await _remove_participants(connection, trace_id, before_id)
         if (gone.rowcount, ended) != (plan.events, len(plan.participants)):

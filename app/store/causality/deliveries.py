@@ -13,7 +13,7 @@ from app.store.database.chunks import rows_with
 from app.store.database.subject import Subject, reads
 from app.store.reading.events import AT_ONCE, by_id, by_ids, found_by_ids
 from app.stored.causality import Fate, QueueFate
-from model.deaths import Loss
+from model.deaths import Loss, deaths_of
 from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
 from model.words import EventType, Match
 
@@ -109,8 +109,4 @@ def _note(fates: dict[str, QueueFate], event: Event, died_in: Sequence[str]) -> 
 
 def _died_in(event: Event) -> list[str]:
     """The queues that a dead letter died in, in order."""
-    headers = (event.properties or {}).get("headers")
-    deaths = headers.get("x-death") if isinstance(headers, dict) else None
-    newest_first = deaths if isinstance(deaths, list) else []
-    queues = [death.get("queue") for death in newest_first if isinstance(death, dict)]
-    return [queue for queue in reversed(queues) if isinstance(queue, str)]
+    return [death.queue for death in reversed(deaths_of(event.properties))]

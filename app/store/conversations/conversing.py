@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, text
 from app.store.causality import links
 from app.store.causality.deliveries import losses_of, shares_of
 from app.store.causality.links import Neighbours
-from app.store.causality.walks import nearest, neighbours_along
+from app.store.causality.walks import EVERY_ONE, nearest, neighbours_along
 from app.store.conversations.publishers import publishers_of
 from app.store.conversations.roots import ConversationOrigin, Roots
 from app.store.database.chunks import chunks
@@ -30,7 +30,6 @@ MOST_DELIVERIES = 10_000
 MOST_FOREIGN = 100
 # Of conversations that are found together: events of each, and of all in one step.
 MOST_EACH, MOST_A_STEP = 1_000, 10_000
-EVERY_ONE = 2**31 - 1
 
 # With those of quiet traffic: a copy that was handed over does not wait.
 _DELIVERIES = text(

@@ -101,7 +101,7 @@ class Conversations(Subject):
 
         Where ``asked`` names virtual hosts and times alone, these are of the roots; otherwise the
         conversations of the events that it asks for. Raises `BadRequestError` as
-        `app.store.reading.queries.Events.list`.
+        `app.store.reading.queries.Events.find`.
         """
         dialect, size = self.database.dialect, min(TOGETHER, max(limit, 1))
 
@@ -114,7 +114,7 @@ class Conversations(Subject):
             return await self._page(_Listing(wanted, limit), newest, via, before, size)
 
         async def fitting(connection: AsyncConnection) -> tuple[list[int], bool]:
-            ids = await ids_of(connection, dialect, asked, before=None, limit=MOST_FITTING, only=[])
+            ids = await ids_of(connection, dialect, asked, limit=MOST_FITTING)
             roots = await _roots_of(connection, dialect, ids, via)
             return roots, len(ids) == MOST_FITTING
 

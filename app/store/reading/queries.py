@@ -8,9 +8,8 @@ would make a database either sort all their events or wade through everybody els
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import (
@@ -53,8 +52,6 @@ from app.stored.reading import DEEP, EventFilter, EventList, EventPage, Histogra
 from app.tracker.links.bodies import decompressed
 from model.event import EVERYTHING, Event, Large
 
-T = TypeVar("T")
-
 _events = tables.events.c
 _traces = tables.traces.c
 
@@ -76,6 +73,19 @@ class _Part(NamedTuple):
     query: Select[Any]
     id: ColumnElement[int]
     turn: ColumnElement[int] | None = None
+
+
+class _Order(NamedTuple):
+    """The order of a list."""
+
+    sort: Sort
+    descending: bool
+
+    def by(
+        self, key: ColumnElement[Any], event_id: ColumnElement[int]
+    ) -> Sequence[ColumnElement[Any]]:
+        columns = [event_id] if key is event_id else [key, event_id]
+        return [column.desc() for column in columns] if self.descending else columns
 
 
 class _CompressedText(msgspec.Struct, frozen=True):
@@ -199,23 +209,6 @@ class Events(Subject):
     get = reading(by_id)
     get_all = reading(all_by_ids)
 
-    async def list(
-        self,
-        asked: EventFilter,
-        *,
-        after: int | None = None,
-        before: int | None = None,
-        limit: int = 100,
-        large: Large = EVERYTHING,
-    ) -> list[Event]:
-        """Up to this many events: the first after ``after``, or else the last before ``before``.
-
-        With ``after``, ids rise up to ``before``; without it they fall. Raises `BadRequestError`
-        if it takes too long, and for an invalid regular expression.
-        """
-        read = partial(by_ids, large=large)
-        return await self._listed(_lane(asked), asked, after, before, limit, read)
-
     async def find(
         self,
         asked: EventFilter,
@@ -226,12 +219,21 @@ class Events(Subject):
         large: Large = EVERYTHING,
         follow: bool = False,
     ) -> EventList:
-        """As `list`, but without large fields that are too much to read at once.
+        """Up to this many events: the first after ``after``, or else the last before ``before``.
 
-        ``follow``: for a reader who follows the store and does not wait behind other searches.
+        With ``after``, ids rise up to ``before``; without it they fall. Large fields are left out
+        that are too much to read at once. ``follow``: for a reader who follows the store and does
+        not wait behind other searches. Raises `BadRequestError` if it takes too long, and for an
+        invalid regular expression.
         """
-        lane, read = _lane(asked, follow=follow), partial(found_by_ids, large=large)
-        return await self._listed(lane, asked, after, before, limit, read)
+
+        async def work(connection: AsyncConnection) -> EventList:
+            ids = await ids_of(
+                connection, self.database.dialect, asked, after=after, before=before, limit=limit
+            )
+            return await found_by_ids(connection, ids, large)
+
+        return await self.database.search(_lane(asked, follow=follow), work)
 
     async def some(self, ids: Sequence[int], large: Large = EVERYTHING) -> Sequence[Event]:
         """The events with these ids, in their order; those that do not exist are left out."""
@@ -251,13 +253,14 @@ class Events(Subject):
     ) -> EventPage:
         """The page with this number, from 1, with counts; empty after the last.
 
-        Raises as `list`; large fields are left out as by `find`.
+        Raises, and leaves out large fields, as `find`.
         """
         offset = (page - 1) * page_size
 
         async def work(connection: AsyncConnection) -> EventPage:
             scope = await _scope(connection, self.database.dialect, asked)
-            ids, count = await _page(connection, asked, scope, sort, descending, page_size, offset)
+            order = _Order(sort, descending)
+            ids, count = await _page(connection, asked, scope, order, page_size, offset)
             found = await found_by_ids(connection, ids, large)
             return EventPage(found.items, scope.total, count, page, page_size, found.heavy)
 
@@ -277,7 +280,7 @@ class Events(Subject):
         """Counts of events in each of at most this many parts of a period.
 
         The period is that of the filter, else from the oldest event that is kept to the newest.
-        `NO_EVENTS` if there are none. Raises as `list`.
+        `NO_EVENTS` if there are none. Raises as `find`.
         """
         scope = await _scope(connection, self.database.dialect, asked)
 
@@ -289,27 +292,6 @@ class Events(Subject):
         return await over_time.histogram(
             connection, asked, scope.traces, meant, buckets, are_few=bool(scope.lookups)
         )
-
-    async def _listed(
-        self,
-        lane: Lane,
-        asked: EventFilter,
-        after: int | None,
-        before: int | None,
-        limit: int,
-        read: Callable[[AsyncConnection, Sequence[int]], Awaitable[T]],
-    ) -> T:
-        async def work(connection: AsyncConnection) -> T:
-            scope = await _scope(connection, self.database.dialect, asked, after)
-            if after is not None:
-                scope.bounds.append(lambda event_id: event_id > within(after))
-            if before is not None:
-                scope.bounds.append(lambda event_id: event_id < within(before))
-            return await read(
-                connection, await _ids(connection, scope, Sort.id, after is None, limit, 0)
-            )
-
-        return await self.database.search(lane, work)
 
     @reads
     async def last_id(self, connection: AsyncConnection) -> int:
@@ -369,16 +351,19 @@ async def ids_of(
     dialect: Dialect,
     asked: EventFilter,
     *,
-    before: int | None,
+    after: int | None = None,
+    before: int | None = None,
     limit: int,
-    only: Sequence[ColumnElement[bool]],
+    only: Sequence[ColumnElement[bool]] = (),
 ) -> Sequence[int]:
-    """The ids of the newest events before one that are asked for, and for which ``only`` holds."""
-    scope = await _scope(connection, dialect, asked)
+    """The ids of events, as `Events.find` lists them, for which ``only`` holds, too."""
+    scope = await _scope(connection, dialect, asked, after)
     scope.conditions.extend(only)
+    if after is not None:
+        scope.bounds.append(lambda event_id: event_id > within(after))
     if before is not None:
         scope.bounds.append(lambda event_id: event_id < within(before))
-    return await _ids(connection, scope, Sort.id, True, limit, 0)
+    return await _ids(connection, scope, _Order(Sort.id, after is None), limit, 0)
 
 
 async def ids_that_fit(
@@ -408,25 +393,24 @@ async def _page(
     connection: AsyncConnection,
     asked: EventFilter,
     scope: _Scope,
-    sort: Sort,
-    descending: bool,
+    order: _Order,
     limit: int,
     offset: int,
 ) -> tuple[Sequence[int], int]:
     """A page's ids in order, and how many there are altogether."""
     if offset == 0 and not asked.names_traces_alone:
         # Most searches find less than a page: nothing is left to be counted.
-        found = await _ids(connection, scope, sort, descending, limit + 1, 0)
+        found = await _ids(connection, scope, order, limit + 1, 0)
         count = len(found) if len(found) <= limit else await _count(connection, asked, scope)
         return found[:limit], count
     count = await _count(connection, asked, scope)
     if offset >= count:
         return [], count
-    if offset >= DEEP and sort is Sort.id and asked.names_traces_alone:
-        ids = await _ids_without_holes(connection, scope, descending, limit, offset)
+    if offset >= DEEP and order.sort is Sort.id and asked.names_traces_alone:
+        ids = await _ids_without_holes(connection, scope, order.descending, limit, offset)
         if ids is not None:
             return ids, count
-    return await _ids(connection, scope, sort, descending, limit, offset), count
+    return await _ids(connection, scope, order, limit, offset), count
 
 
 async def _ids_without_holes(
@@ -449,20 +433,15 @@ async def _ids_without_holes(
 
 
 async def _ids(
-    connection: AsyncConnection,
-    scope: _Scope,
-    sort: Sort,
-    descending: bool,
-    limit: int,
-    offset: int,
+    connection: AsyncConnection, scope: _Scope, order: _Order, limit: int, offset: int
 ) -> Sequence[int]:
     """Ids in order; those that only may be meant are read in portions, each twice the last one."""
     if scope.text is None:
-        return await _listed(connection, scope, sort, descending, limit, offset)
+        return await _listed(connection, scope, order, limit, offset)
     found: list[int] = []
     passed, size, end = 0, limit + offset, limit + offset
     while True:
-        ids = await _listed(connection, scope, sort, descending, size, passed)
+        ids = await _listed(connection, scope, order, size, passed)
         found += await scope.text.among(connection, ids)
         if len(found) >= end or len(ids) < size:
             return found[offset:end]
@@ -471,59 +450,45 @@ async def _ids(
 
 
 async def _listed(
-    connection: AsyncConnection,
-    scope: _Scope,
-    sort: Sort,
-    descending: bool,
-    limit: int,
-    offset: int,
+    connection: AsyncConnection, scope: _Scope, order: _Order, limit: int, offset: int
 ) -> Sequence[int]:
     shares = [scope.parts(numbers) for numbers in shares_of_traces(scope.traces)]
     if not shares:
         return []
     parts = [[*itertools.chain.from_iterable(each)] for each in zip(*shares, strict=True)]
     if len(parts) == 1:
-        query = _merged(parts[0], sort, descending, limit, offset)
+        query = _merged(parts[0], order, limit, offset)
         return [row[0] for row in await connection.execute(query)]
     # Those looked through are only looked for where the others do not fill the list.
-    by_id = sort is Sort.id
+    by_id = order.sort is Sort.id
     found: list[tuple[Any, int]] = []
-    for each in reversed(parts) if descending else parts:
+    for each in reversed(parts) if order.descending else parts:
         missing = limit + offset - (len(found) if by_id else 0)
         if missing > 0:
-            query = _merged(each, sort, descending, missing, 0)
+            query = _merged(each, order, missing, 0)
             found += [(key, event_id) for event_id, key in await connection.execute(query)]
-    found.sort(reverse=descending)
+    found.sort(reverse=order.descending)
     return [event_id for _, event_id in found[offset : offset + limit]]
 
 
-def _merged(
-    parts: Sequence[_Part], sort: Sort, descending: bool, limit: int, offset: int
-) -> Select[Any]:
+def _merged(parts: Sequence[_Part], order: _Order, limit: int, offset: int) -> Select[Any]:
     """A query for ids in order, and what they are ordered by."""
     lists = []
     for query, event_id, turn in parts:
-        key = event_id if sort is Sort.id else _events[sort]
+        key = event_id if order.sort is Sort.id else _events[order.sort]
         columns = query.add_columns(event_id.label("id"), key.label("key"))
         if turn is not None and key is event_id:  # so no more is read than the list takes
-            columns = columns.order_by(turn if descending else turn.desc())
-        lists.append(columns.order_by(*_order(key, event_id, descending)).limit(limit + offset))
+            columns = columns.order_by(turn if order.descending else turn.desc())
+        lists.append(columns.order_by(*order.by(key, event_id)).limit(limit + offset))
     if len(lists) == 1:
         return lists[0].limit(limit).offset(offset)
     merged = union_all(*(select(each.subquery()) for each in lists)).subquery()
     return (
         select(merged.c.id, merged.c.key)
-        .order_by(*_order(merged.c.key, merged.c.id, descending))
+        .order_by(*order.by(merged.c.key, merged.c.id))
         .limit(limit)
         .offset(offset)
     )
-
-
-def _order(
-    key: ColumnElement[Any], event_id: ColumnElement[int], descending: bool
-) -> Sequence[ColumnElement[Any]]:
-    by = [event_id] if key is event_id else [key, event_id]
-    return [column.desc() for column in by] if descending else by
 
 
 def in_traces(column: ColumnElement[int], numbers: list[int]) -> ColumnElement[bool]:
