@@ -36,7 +36,7 @@ def walked(
     """The walk through all that there is."""
     known: dict[bytes, Span | None] = {each.context: each for each in spans}
     carriers: dict[bytes, list[Carrier]] = {}
-    walk = AncestryWalk(9, 2, start)
+    walk = AncestryWalk(start)
     seen: dict[bytes, Span | None] = {}
     while not walk.is_over:
         walk.advance(seen, carriers)
