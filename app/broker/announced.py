@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from app.stored.capture import ClosedConnection
 from model.texts import storable
 
 CREATED, CLOSED = "connection.created", "connection.closed"
@@ -66,9 +65,18 @@ class ConnectionOpened(msgspec.Struct, frozen=True):
     properties: dict[str, str] = {}
 
 
+class ConnectionClosed(msgspec.Struct, frozen=True):
+    """A connection that is gone; ``closed_at`` in µs."""
+
+    node: str
+    name: str
+    pid: str
+    closed_at: int
+
+
 def announcement(
     routing_key: str, headers: Mapping[str, Any]
-) -> ConnectionOpened | ClosedConnection | None:
+) -> ConnectionOpened | ConnectionClosed | None:
     """The announcement in a message of the event exchange; None if that is no connection's."""
     # The broker puts its events into the exchange itself: one that was dead-lettered into it, by
     # a queue of somebody's, is somebody's.
@@ -100,12 +108,12 @@ def connection_of(headers: Mapping[str, Any]) -> ConnectionOpened | None:
     )
 
 
-def _closed(headers: Mapping[str, Any]) -> ClosedConnection | None:
+def _closed(headers: Mapping[str, Any]) -> ConnectionClosed | None:
     node, name, pid = (_text(headers, key) for key in ("node", "name", "pid"))
     closed_at = _time(headers.get("timestamp_in_ms"))
     if not node or not name or not pid or closed_at is None:
         return None
-    return ClosedConnection(node, name, pid, closed_at)
+    return ConnectionClosed(node, name, pid, closed_at)
 
 
 def _time(value: Any) -> int | None:

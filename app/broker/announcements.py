@@ -20,7 +20,7 @@ import msgspec
 from pamqp.common import FieldTable
 from yarl import URL
 
-from app.broker.announced import CLOSED, CREATED, ConnectionOpened, announcement
+from app.broker.announced import CLOSED, CREATED, ConnectionClosed, ConnectionOpened, announcement
 from app.broker.connection import TraceConnection
 from app.broker.consumer import TRACE_QUEUE
 from app.broker.deliveries import Arrival
@@ -30,7 +30,6 @@ from app.broker.outages import BrokerAddress, outage, shown
 from app.broker.trace_queue import announcements_queue
 from app.broker.wire import UnreadableTableError, decode_headers
 from app.errors import OutageError
-from app.stored.capture import ClosedConnection
 
 EVENT_EXCHANGE = "amq.rabbitmq.event"
 KEYS = (CREATED, CLOSED)
@@ -51,7 +50,7 @@ class AnnouncementBatch(msgspec.Struct, frozen=True):
     """
 
     opened: list[ConnectionOpened]
-    closed: list[ClosedConnection]
+    closed: list[ConnectionClosed]
     tag: int
     unread: int
 
@@ -77,7 +76,7 @@ class AnnouncementStream(DivertedStream):
         said = [_said(delivery) for delivery in taken]
         return AnnouncementBatch(
             opened=[each for each in said if isinstance(each, ConnectionOpened)],
-            closed=[each for each in said if isinstance(each, ClosedConnection)],
+            closed=[each for each in said if isinstance(each, ConnectionClosed)],
             tag=taken[-1].tag,
             unread=said.count(None),
         )
@@ -166,7 +165,7 @@ class Announcements:
         return True
 
 
-def _said(delivery: Arrival) -> ConnectionOpened | ClosedConnection | None:
+def _said(delivery: Arrival) -> ConnectionOpened | ConnectionClosed | None:
     try:
         return announcement(delivery.routing_key, decode_headers(delivery.header))
     except UnreadableTableError:

@@ -21,7 +21,7 @@ import msgspec
 
 from app.background import Background, end
 from app.errors import OutageError
-from app.stored.capture import NewConnection
+from app.stored.capture import ClosedConnection, NewConnection
 from app.tracker.clients import client_name, shown_name
 
 if TYPE_CHECKING:
@@ -144,7 +144,11 @@ class ConnectionWatch(Background):
 
     async def _take_in(self, stream: AnnouncementStream) -> None:
         heard = await stream.batch()
-        await self._store.add(new_connections(heard.opened), heard.closed)
+        closed = [
+            ClosedConnection(each.node, each.name, each.pid, each.closed_at)
+            for each in heard.closed
+        ]
+        await self._store.add(new_connections(heard.opened), closed)
         await stream.acknowledge(heard.tag)
         self._announced += len(heard.opened) + len(heard.closed)
         self._unread += heard.unread

@@ -9,11 +9,11 @@ import pytest
 from app.broker.announced import (
     LONGEST_PROPERTY,
     MOST_PROPERTIES,
+    ConnectionClosed,
     ConnectionOpened,
     announcement,
     connection_of,
 )
-from app.stored.capture import ClosedConnection
 
 NODE = "itc-a5d38c6e@localhost"
 CAPABILITIES = (
@@ -77,7 +77,7 @@ def test_its_end_is_announced() -> None:
         "name": "127.0.0.1:42372 -> 127.0.0.1:44025",
         "timestamp_in_ms": 1795316508443,
     }
-    assert announcement("connection.closed", headers) == ClosedConnection(
+    assert announcement("connection.closed", headers) == ConnectionClosed(
         NODE, headers["name"], headers["pid"], 1795316508443_000
     )
 

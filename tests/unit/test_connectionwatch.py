@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from app.broker.announced import ConnectionOpened
+from app.broker.announced import ConnectionClosed, ConnectionOpened
 from app.broker.announcements import AnnouncementBatch
 from app.errors import OutageError
 from app.stored.capture import ClosedConnection, NewConnection
@@ -113,7 +113,7 @@ async def test_announcements_are_stored_and_then_acknowledged(
 ) -> None:
     watch.start()
     world.to_hear.put_nowait(
-        AnnouncementBatch([A], [ClosedConnection("n", "b", "<b>", 5)], tag=2, unread=3)
+        AnnouncementBatch([A], [ConnectionClosed("n", "b", "<b>", 5)], tag=2, unread=3)
     )
     await until(lambda: world.acknowledged == [2])
     assert world.stored == [
