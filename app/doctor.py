@@ -43,6 +43,7 @@ from app.stored.capture import Service, Trace
 from app.traces.audit import Ledger
 from app.traces.status import audit_status
 from app.tracker import Tracker, UnreadableCheckpointError
+from app.tracker.taken import Selection
 from app.version import program_version
 from model.sound import Doubt, Evidence
 
@@ -293,12 +294,12 @@ def capturing_user(settings: Settings) -> str:
 async def _trace(trace: Trace, settings: Settings, management: ManagementApi) -> Finding:
     user, queue = capturing_user(settings), settings.trace_queue
     states = await management.tracing(trace.vhost)
-    lack = (
-        await _lack_of_rights(trace.vhost, user, management, queue, TRACE_EXCHANGE)
-        or await _lack_of_marks(trace, user, management, queue)
-        or await _wrong_queue(trace, settings, management)
-    )
-    if lack:
+    if lack := await _lack_of_rights(trace.vhost, user, management, rights_to(queue)):
+        return lack
+    marks = _rights_for_marks(queue, trace.taken)
+    if lack := await _lack_of_rights(trace.vhost, user, management, marks):
+        return f"{lack[0]}: without marks losses show later", lack[1]
+    if lack := await _wrong_queue(trace, settings, management):
         return lack
     if off := sorted(node for node, on in states.items() if not on):
         advice = "a running service switches it on by itself: is it running?"
@@ -314,7 +315,7 @@ async def _connections(settings: Settings, management: ManagementApi) -> Finding
         return found, "rabbitmq-plugins enable rabbitmq_event_exchange"
     user, queue = capturing_user(settings), announcements_queue(settings.trace_queue)
     announced = f"announced in the virtual host {vhost}"
-    if lack := await _lack_of_rights(vhost, user, management, queue, EVENT_EXCHANGE):
+    if lack := await _lack_of_rights(vhost, user, management, rights_to(queue, EVENT_EXCHANGE)):
         found, advice = lack
         return f"{announced}, but {found}", advice
     return announced, WELL
@@ -398,63 +399,60 @@ async def _wrong_queue(
     return None
 
 
+class Right(NamedTuple):
+    """A right that is needed: on things such as ``example``, to which ``pattern`` gives it."""
+
+    verb: str
+    shown: str
+    example: str
+    pattern: str
+
+
+_VERBS = Permissions.__struct_fields__
+
+
+def _right(verb: str, name: str) -> Right:
+    return Right(verb, name, name, f"^{re.escape(name)}$")
+
+
+def rights_to(queue: str, exchange: str = TRACE_EXCHANGE) -> list[Right]:
+    return [
+        *(_right(verb, queue) for verb in Permissions.__struct_fields__),
+        _right("read", exchange),
+    ]
+
+
+def _rights_for_marks(queue: str, taken: Selection) -> list[Right]:
+    """Through the default exchange, or one of their own to which their queue is bound."""
+    prefix = queue_prefix(queue)
+    configure, write, read = (
+        Right(verb, f"{prefix}…", f"{prefix}0", f"^{re.escape(prefix)}") for verb in _VERBS
+    )
+    if takes_default(taken):
+        return [configure, _right("write", "amq.default")]
+    return [configure, write, read]
+
+
+def missing_rights(permissions: Permissions, needed: Sequence[Right]) -> list[Right]:
+    return [one for one in needed if not _permits(getattr(permissions, one.verb), one.example)]
+
+
 async def _lack_of_rights(
-    vhost: str, user: str, management: ManagementApi, queue: str, exchange: str
+    vhost: str, user: str, management: ManagementApi, needed: Sequence[Right]
 ) -> Finding | None:
     try:
-        permissions = await management.permissions(vhost, user)
-        missing = missing_rights(permissions, queue, exchange)
+        permissions, is_in = await management.permissions(vhost, user), True
     except NotFoundError:
-        permissions, missing = Permissions("", "", ""), ["enter it"]
+        permissions, is_in = Permissions("", "", ""), False
+    missing = missing_rights(permissions, needed)
     if not missing:
         return None
-    patterns = (
-        _extended(permissions.configure, queue),
-        _extended(permissions.write, queue),
-        _extended(permissions.read, queue, exchange),
-    )
-    command = shlex.join(("rabbitmqctl", "set_permissions", "-p", vhost, user, *patterns))
-    return f"no right to {', '.join(missing)}", command
-
-
-async def _lack_of_marks(
-    trace: Trace, user: str, management: ManagementApi, queue: str
-) -> Finding | None:
-    permissions = await management.permissions(trace.vhost, user)
-    prefix, default = queue_prefix(queue), "amq.default"
-    patterns = [permissions.configure, permissions.write, permissions.read]
-    lack = []
-    # Through the default exchange, or one of their own to which their queue is bound.
-    own = ("configure",) if takes_default(trace.taken) else ("configure", "write", "read")
-    for place, verb in enumerate(own):
-        if not _permits(patterns[place], f"{prefix}0"):
-            lack.append(f"{verb} {prefix}…")
-            patterns[place] = "|".join(filter(None, (patterns[place], f"^{re.escape(prefix)}")))
-    if takes_default(trace.taken) and not _permits(patterns[1], default):
-        lack.append(f"write {default}")
-        patterns[1] = _extended(patterns[1], default)
-    if not lack:
-        return None
-    command = shlex.join(("rabbitmqctl", "set_permissions", "-p", trace.vhost, user, *patterns))
-    return f"no right to {', '.join(lack)}: without marks losses show later", command
-
-
-def _extended(pattern: str, *names: str) -> str:
-    """The pattern, and beside it the names that it does not permit yet."""
-    more = (f"^{re.escape(name)}$" for name in names if not _permits(pattern, name))
-    return "|".join(filter(None, (pattern, *more)))
-
-
-def missing_rights(
-    permissions: Permissions, queue: str, exchange: str = TRACE_EXCHANGE
-) -> list[str]:
-    needed = [
-        ("configure", permissions.configure, queue),
-        ("write", permissions.write, queue),
-        ("read", permissions.read, queue),
-        ("read", permissions.read, exchange),
-    ]
-    return [f"{verb} {name}" for verb, pattern, name in needed if not _permits(pattern, name)]
+    patterns = msgspec.structs.asdict(permissions)
+    for one in missing:
+        patterns[one.verb] = "|".join(filter(None, (patterns[one.verb], one.pattern)))
+    command = ("rabbitmqctl", "set_permissions", "-p", vhost, user, *patterns.values())
+    named = [f"{one.verb} {one.shown}" for one in missing] if is_in else ["enter it"]
+    return f"no right to {', '.join(named)}", shlex.join(command)
 
 
 def _permits(pattern: str, name: str) -> bool:

@@ -55,9 +55,8 @@ class _Message:
         self._work = work
 
     def spans(self) -> Iterator[Span | Refusal]:
-        for number, value in self._fields(0, len(self._body)):
-            if number == 1 and not isinstance(value, int):
-                yield from self._of_resource(*value)
+        for resource in self._parts(1, 0, len(self._body)):
+            yield from self._of_resource(*resource)
 
     def _of_resource(self, begin: int, end: int) -> Iterator[Span | Refusal]:
         service = None
@@ -70,11 +69,10 @@ class _Message:
             elif number == 2:
                 scopes.append(value)
         for scope in scopes:
-            for number, value in self._fields(*scope):
-                if number == 2 and not isinstance(value, int):
-                    self._work.span()
-                    self._work.grant(1)
-                    yield self._span(*value, service)
+            for span_part in self._parts(2, *scope):
+                self._work.span()
+                self._work.grant(1)
+                yield self._span(*span_part, service)
 
     def _span(self, begin: int, end: int, service: str | None) -> Span | Refusal:
         ids = {1: b"", 2: b"", 4: b""}
@@ -104,11 +102,9 @@ class _Message:
         return link(trace_id, span_id, flags)
 
     def _service(self, begin: int, end: int) -> str | None:
-        for number, value in self._fields(begin, end):
-            if number != 1 or isinstance(value, int):
-                continue
+        for attribute in self._parts(1, begin, end):
             key, text = b"", None
-            for of_attribute, part in self._fields(*value):
+            for of_attribute, part in self._fields(*attribute):
                 if isinstance(part, int):
                     continue
                 if of_attribute == 1:
@@ -120,15 +116,19 @@ class _Message:
         return None
 
     def _text(self, begin: int, end: int) -> str | None:
-        for number, value in self._fields(begin, end):
-            if number == 1 and not isinstance(value, int):
-                text = self._some(value, 4 * LONGEST_SERVICE)
-                return storable(text)[:LONGEST_SERVICE] or None
+        for part in self._parts(1, begin, end):
+            return storable(self._some(part, 4 * LONGEST_SERVICE))[:LONGEST_SERVICE] or None
         return None
 
     def _some(self, part: tuple[int, int], most: int) -> bytes:
         """The first of a field's bytes: whatever is longer is none of what is looked for."""
         return self._body[part[0] : min(part[1], part[0] + most)]
+
+    def _parts(self, wanted: int, at: int, end: int) -> Iterator[tuple[int, int]]:
+        """Where the bytes of each field of this number are."""
+        for number, value in self._fields(at, end):
+            if number == wanted and not isinstance(value, int):
+                yield value
 
     def _fields(self, at: int, end: int) -> Iterator[tuple[int, _Value]]:
         body = self._body
