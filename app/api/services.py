@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from app.store.store import Store
 
 
+# The shortest time between two checks of a reader's rights, so that believing the broker for less
+# than this does not become a busy loop.
+LEAST_LOOK_SECONDS = 0.1
+
+
 @dataclass(frozen=True)
 class Services:
     """Everything that `app.main` puts together for the routes.
@@ -58,6 +63,11 @@ class Services:
     spans: Intake | None = None
     resolved: SpanWatch | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def look_seconds(self) -> float:
+        """The time between two checks of the rights of somebody who reads on."""
+        return max(self.settings.auth_cache_seconds, LEAST_LOOK_SECONDS)
 
 
 async def _services(request: Request) -> Services:

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 # Of encoded batches for the readers who ask next.
 KEPT_BYTES = 1 << 25
 _SHARED = 16  # batches kept for readers who ask a moment later, whatever their size
-# The shortest time between two checks of a reader's rights, so that believing the broker for less
-# than this does not become a busy loop.
-LEAST_LOOK_SECONDS = 0.1
 
 
 class TailQuery(msgspec.Struct, frozen=True):

@@ -32,7 +32,6 @@ from app.api.rights import while_allowed
 from app.api.routes.queries import HEADERS, CausesQuery, EffectsQuery, Form, ListQuery, WalkQuery
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User
-from app.api.tail import LEAST_LOOK_SECONDS
 from app.errors import NotFoundError
 from app.stored.causality import EventLinks, Fate
 from app.stored.reading import EventList, EventPage, Sort, is_quick
@@ -117,8 +116,8 @@ async def _list_after(
     batch, event_id = await parts.tail.after(following, event_id, user.name, follow=False)
     if query.wait and not batch.ids:
         first = parts.tail.first_after(following, event_id, user.name)
-        look = max(parts.settings.auth_cache_seconds, LEAST_LOOK_SECONDS)
-        batch = await while_allowed(first, query.wait, parts, user, request, look) or batch
+        found = await while_allowed(first, query.wait, parts, user, request, parts.look_seconds)
+        batch = found or batch
     return encoded_answer(batch.encoded, batch.heavy, parts.store.events, parts.budget)
 
 

@@ -16,7 +16,6 @@ from app.api.rights import reason_to_drop, while_allowed
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, frame, heartbeat
-from app.api.tail import LEAST_LOOK_SECONDS
 from app.errors import NotFoundError
 from app.stored.jobs import Job
 from model.described import shown
@@ -52,7 +51,7 @@ async def get_job(
     """One job."""
     job = await _visible_job(job_id, user, parts)
     if wait:
-        change, look = _change(job, parts), _look_seconds(parts)
+        change, look = _change(job, parts), parts.look_seconds
         changed = await while_allowed(change, wait, parts, user, request, look)
         job = changed or await parts.jobs.job(job_id)
     return json_answer(job)
@@ -70,10 +69,6 @@ async def _change(job: Job, parts: Services) -> Job:
         if present != job:
             return present
     return await parts.jobs.job(job.id)
-
-
-def _look_seconds(parts: Services) -> float:
-    return max(parts.settings.auth_cache_seconds, LEAST_LOOK_SECONDS)
 
 
 @router.delete("/{job_id}", status_code=204, responses=WRITING)
@@ -111,7 +106,7 @@ async def _progress(
     stopping = asyncio.ensure_future(parts.stopping.wait())
     try:
         while not stopping.done():
-            quiet = min(HEARTBEAT_SECONDS, _look_seconds(parts))
+            quiet = min(HEARTBEAT_SECONDS, parts.look_seconds)
             await asyncio.wait({coming, stopping}, timeout=quiet, return_when="FIRST_COMPLETED")
             if reason := await drop():
                 yield frame("dropped", {"reason": reason})

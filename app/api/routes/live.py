@@ -13,7 +13,7 @@ from app.api.routes.queries import HEADERS, LiveQuery
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User
 from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, frame, heartbeat
-from app.api.tail import LEAST_LOOK_SECONDS, TailQuery
+from app.api.tail import TailQuery
 from app.errors import BadRequestError, ItcError
 
 router = APIRouter(tags=["events"])
@@ -67,7 +67,7 @@ async def _frames(
     """Batches from ``start`` on; a notice when the stream cannot continue."""
     cursor = start
     allowed = parts.tail.newest - start + BEHIND_EVENTS
-    quiet = min(HEARTBEAT_SECONDS, max(parts.settings.auth_cache_seconds, LEAST_LOOK_SECONDS))
+    quiet = min(HEARTBEAT_SECONDS, parts.look_seconds)
     yield heartbeat(cursor)
     while not parts.stopping.is_set():
         if reason := await reason_to_drop(user, request):
