@@ -30,7 +30,7 @@ from app.tracker.links.memory import LinkCount
 from app.tracker.links.names import Names
 from app.tracker.links.rules import Rules
 from app.tracker.matching import Matcher
-from app.tracker.participants import Participant, ParticipantRegistry
+from app.tracker.participants import ParticipantRegistry
 from app.tracker.progress import SteadyTime
 from app.tracker.quiet import Quiet
 from app.tracker.records import Deliver, Publish, Record
@@ -157,8 +157,8 @@ class Tracker:
         self._takes = Takes(taken)
         self.took = taken  # as of the checkpoint
         self.counters = Counters()
-        self._policy, self._bounds = policy, bounds
-        self._quiet, self._places = quiet or Quiet(()), places or SharedPlaces()
+        self._most_held = bounds.reorder_held
+        self._quiet, places = quiet or Quiet(()), places or SharedPlaces()
         self._matcher = Matcher(
             copies=bounds.copies,
             copy_age=bounds.copy_age,
@@ -170,16 +170,19 @@ class Tracker:
         self._time = SteadyTime()
         self._replies = Replies()
         self._suspicion = Suspicion()
-        self.participants = ParticipantRegistry(policy, self._places, assumed=bounds.assumed)
+        state = read_state(restored.state) if restored is not None and restored.state else None
+        self.participants = ParticipantRegistry(
+            policy, places, assumed=bounds.assumed, pool=None if state is None else _pool(state)
+        )
         self._linker = Linker(
             Rules(()) if rules is None else rules,
             bounds.named,
-            self._numbered,
+            self.participants.numbered,
             self._stamped,
-            self._places,
+            places,
         )
-        if restored is not None and restored.state:
-            self._restore(restored)
+        if restored is not None and state is not None:
+            self._restore(restored, state)
         self._steps = Steps(self.participants, self._linker)
 
     @property
@@ -279,7 +282,7 @@ class Tracker:
         for cause in self._matcher.causes():  # as it is after a restart
             cause.names = None
         held = self._window.records()
-        self._window = ReorderWindow(span=self._window.span, most=self._bounds.reorder_held)
+        self._window = ReorderWindow(span=self._window.span, most=self._most_held)
         self._hold_again(held)
 
     def reorder(self, on: bool) -> None:
@@ -347,8 +350,7 @@ class Tracker:
             )
         )
 
-    def _restore(self, restored: RestorePoint) -> None:
-        state = read_state(restored.state)
+    def _restore(self, restored: RestorePoint, state: TrackerState) -> None:
         self.counters = state.totals.counters
         self._matcher.copies_dropped = self.counters.copies_dropped
         self._matcher.restore(
@@ -358,13 +360,6 @@ class Tracker:
             restored.kept,
             state.kept,
             restored.lost,
-        )
-        try:
-            pool = IdPool.load(state.pool)
-        except MalformedError as error:
-            raise UnreadableCheckpointError(str(error)) from error
-        self.participants = ParticipantRegistry(
-            self._policy, self._places, assumed=self._bounds.assumed, pool=pool
         )
         self.participants.next_participant = state.next_participant
         self.participants.next_channel_key = state.next_channel_key
@@ -527,15 +522,19 @@ class Tracker:
         forgotten = self._matcher.has_forgotten(deliver.queue)
         return forgotten or not self._suspicion.is_from_before(deliver)
 
-    def _numbered(self, number: int) -> Participant | None:
-        return self.participants.numbered(number)
-
     def _stamped(self) -> int:
         return self.counters.published + self.counters.received
 
     def _count(self, match: Match) -> None:
         if name := _COUNTED.get(match):
             setattr(self.counters, name, getattr(self.counters, name) + 1)
+
+
+def _pool(state: TrackerState) -> IdPool:
+    try:
+        return IdPool.load(state.pool)
+    except MalformedError as error:
+        raise UnreadableCheckpointError(str(error)) from error
 
 
 def _without_causes(names: Names) -> Names:
