@@ -139,6 +139,9 @@ class Settings(BaseSettings):
     """Addresses of reverse proxies whose `X-Forwarded-For` is believed."""
     cors_origins: Names = ()
     """Other origins whose pages may call this API, comma separated."""
+    frame_ancestors: Names = ()
+    """Origins whose pages may show the dashboard in a frame, comma separated: that of RabbitMQ's
+    management page, for the tab of the broker plugin."""
     loopback_users: Names = ("guest",)
     """Users that may sign in from this machine only. The broker cannot tell, because it sees this
     service's own address."""
@@ -299,12 +302,14 @@ class Settings(BaseSettings):
             raise ValueError(f"expected at most {MOST_INDEXED} names of at most 255 bytes")
         return value
 
-    @field_validator("cors_origins")
+    @field_validator("cors_origins", "frame_ancestors")
     @classmethod
     def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for origin in value:
             parts = urlsplit(origin)
-            if parts.scheme not in ("http", "https") or not parts.netloc or parts.path:
+            is_plain = not set("*;' \t\n") & set(origin)
+            is_web = parts.scheme in ("http", "https")
+            if not (is_web and is_plain and parts.netloc) or parts.path:
                 raise ValueError("expected origins such as https://ops.example.org, never *")
         return value
 

@@ -303,7 +303,9 @@ class Verdict:
     # Those that the broker may give back all the same.
     hasty: dict[bytes, list[str]] = field(default_factory=lambda: defaultdict(list))
     outcomes: Counter[str] = field(default_factory=Counter)
+    traced: set[bytes] = field(default_factory=set)  # the messages that were handed to somebody
     undone: int = 0
+    vanished: int = 0
     faults: list[str] = field(default_factory=list)
 
 
@@ -323,6 +325,7 @@ class Hand:
     def deliver(self, body: bytes) -> None:
         """One was handed over."""
         self.bodies.append(body)
+        self._verdict.traced.add(body)
         if self._auto or self._got:
             self._final(body, "auto")
         else:
@@ -476,7 +479,10 @@ def drill(broker: Broker, vhost: str, messages: int, work: str, trace: str, seed
     for body in (str(number).encode() for number in range(messages)):
         settled, hasty = verdict.settled[body], verdict.hasty[body]
         verdict.undone += max(len(settled) + len(hasty) - 1, 0)
-        if len(settled) > 1 or not settled + hasty:
+        # A queue is rid of what it sends to a consumer that does not acknowledge, even if its
+        # channel ends before it hands it over.
+        verdict.vanished += body not in verdict.traced
+        if len(settled) > 1 or (body in verdict.traced and not settled + hasty):
             verdict.faults.append(f"message {body.decode()}: {settled}, {hasty}")
     return verdict
 
@@ -515,7 +521,8 @@ def main() -> int:
         f"{given.messages} messages in {time.monotonic() - began:.0f} s, {verdict.channels} "
         f"channels, {verdict.deliveries} deliveries, {verdict.settlements} settlements of "
         f"{verdict.steps} records, {dict(verdict.outcomes)}, "
-        f"{verdict.undone} undone as the channel ended; {len(verdict.faults)} faults"
+        f"{verdict.undone} undone and {verdict.vanished} never handed over as a channel ended; "
+        f"{len(verdict.faults)} faults"
     )
     for fault in verdict.faults[:20]:
         print(f"  {fault}")

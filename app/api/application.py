@@ -121,4 +121,8 @@ def _add_layers(app: FastAPI, settings: Settings) -> None:
     app.add_middleware(HeadLikeGet)
     app.add_middleware(PathSegments)
     app.add_middleware(Refusing, check=one_host)
-    app.add_middleware(SecurityHeaders, cross_origin=bool(settings.cors_origins))
+    app.add_middleware(
+        SecurityHeaders,
+        cross_origin=bool(settings.cors_origins),
+        framed_by=settings.frame_ancestors,
+    )

@@ -34,6 +34,7 @@ from app.errors import (
 logger = logging.getLogger(__name__)
 
 
+FRAMED_BY_NOBODY = "frame-ancestors 'none'"
 CONTENT_SECURITY_POLICY = "; ".join(
     [
         "default-src 'none'",
@@ -46,7 +47,7 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "manifest-src 'self'",
         "base-uri 'none'",
         "form-action 'self'",
-        "frame-ancestors 'none'",
+        FRAMED_BY_NOBODY,
     ]
 )
 

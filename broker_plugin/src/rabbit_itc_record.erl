@@ -6,7 +6,7 @@
 %% the broker's internal user, a name that no client can give, so a record cannot be forged.
 -module(rabbit_itc_record).
 
--export([place/1, place/4, tell/3, is_traced/1, is_ours/1, pid_text/1]).
+-export([place/1, place/4, tell/3, is_traced/1, is_ours/1, pid_text/1, version/0]).
 
 -include("rabbit_itc.hrl").
 
@@ -52,6 +52,7 @@ properties(Headers, #{vhost := VHost, headers := Shared}) ->
                           {<<"at">>, long, os:system_time(microsecond)}
                           | Shared ++ Headers]}.
 
+%% @doc The version of this plugin.
 version() ->
     {ok, Version} = application:get_key(rabbitmq_itc, vsn),
     list_to_binary(Version).

@@ -46,6 +46,19 @@ async def test_every_answer_says_what_a_page_may_do(
     assert answer.headers["cache-control"] == "no-store"
 
 
+async def test_only_the_pages_that_a_setting_names_may_frame_the_dashboard(
+    tmp_path: Path,
+) -> None:
+    world = make_world(tmp_path, frame_ancestors="https://rabbit.example.org,http://10.0.0.1:15672")
+    async with connected(world.app()) as client:
+        answer = await client.get("/")
+
+    policy = answer.headers["content-security-policy"].split("; ")
+    assert "frame-ancestors https://rabbit.example.org http://10.0.0.1:15672" in policy
+    assert "default-src 'none'" in policy
+    assert "x-frame-options" not in answer.headers
+
+
 async def test_the_answer_to_a_bug_has_the_headers_and_tells_nothing(
     world: World, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

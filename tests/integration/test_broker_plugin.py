@@ -275,3 +275,16 @@ def test_it_is_disabled_and_enabled_with_channels_open_and_leaves_nothing(
     worker.basic_nack(held[1], requeue=True)
     [(_, settled)] = [each for each in client.until("settled") if each[0] == "settled"]
     assert (settled["outcome"], settled["delivery_tag"]) == ("returned", 2)
+
+
+def test_it_works_without_the_management_plugin(broker: RabbitNode, client: Client) -> None:
+    client.trace(on=True)
+    client.until("began")
+    worker = client.worker(1)
+
+    broker.ctl("disable", "rabbitmq_management", tool="rabbitmq-plugins")
+    try:
+        worker.basic_ack(worker.basic_get("work")[0].delivery_tag)
+        assert "settled" in events(client.told())
+    finally:
+        broker.ctl("enable", "rabbitmq_management", "rabbitmq_tracing", tool="rabbitmq-plugins")

@@ -1,20 +1,21 @@
 """Protection of a browser from being used against its user, and of whoever reads ``Host``.
 
 State-changing requests from another site's page are refused; every answer says how little a page
-of ours may load, and that nobody may frame it. A request has exactly one valid ``Host``.
+of ours may load, and that nobody may frame it but whom a setting names. A request has exactly one
+valid ``Host``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.problems import SECURITY_HEADERS, problem
+from app.api.problems import FRAMED_BY_NOBODY, SECURITY_HEADERS, problem
 from app.api.signin.auth import was_forwarded
 from app.settings import is_loopback
 
@@ -32,9 +33,14 @@ class SecurityHeaders:
     caches, unless their route says otherwise.
     """
 
-    def __init__(self, app: ASGIApp, *, cross_origin: bool) -> None:
+    def __init__(self, app: ASGIApp, *, cross_origin: bool, framed_by: Sequence[str] = ()) -> None:
         self._app = app
         self._headers = dict(SECURITY_HEADERS)
+        if framed_by:
+            policy = self._headers["content-security-policy"]
+            origins = f"frame-ancestors {' '.join(framed_by)}"
+            self._headers["content-security-policy"] = policy.replace(FRAMED_BY_NOBODY, origins)
+            del self._headers["x-frame-options"]  # which knows no other origins
         if cross_origin:
             # Otherwise pages of the configured origins could not read the answer.
             self._headers["cross-origin-resource-policy"] = "cross-origin"
