@@ -53,8 +53,8 @@ class Life:
     steps: list[Step] = field(default_factory=list)
     handed: dict[int, bytes] = field(default_factory=dict)
     last_get: bool = False
-    is_cut: bool = False  # its last steps may not have arrived
-    is_quiet: bool = False  # the queue had handled its last steps before it ended
+    # The queue had handled its last steps before it ended; otherwise some may not have arrived.
+    is_quiet: bool = False
 
 
 def step_of(method: Any) -> Step | None:
@@ -127,8 +127,6 @@ class LoggedConnection:
 
     def cut(self) -> None:
         """Lose the connection, as a crash would."""
-        for life in self.lives[-1:]:
-            life.is_cut = True
         self._sock.shutdown(socket.SHUT_RDWR)
 
 
@@ -421,7 +419,7 @@ def _judge_life(
         hand.step(step)
         steps.append(step)
     where = f"{life.connection} channel {life.channel}"
-    wanted = life.steps[: len(steps)] if life.is_cut else life.steps
+    wanted = life.steps if life.is_quiet else life.steps[: len(steps)]
     if steps != wanted:
         at = next((i for i, (a, b) in enumerate(zip(steps, wanted, strict=False)) if a != b), -1)
         verdict.faults.append(
