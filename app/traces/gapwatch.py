@@ -35,7 +35,8 @@ class _Loss(msgspec.Struct, eq=False):
 
     ``until`` (µs) is None while the loss may go on; after that it is closed once ``due`` trace
     messages are stored, and nothing from before ``until`` is held back. ``ends`` is the event that
-    it was closed before, if it was.
+    it was closed before, if it was. What is ``tentative`` may be taken back while it goes on, and
+    so explains nothing else.
     """
 
     reason: str
@@ -47,6 +48,7 @@ class _Loss(msgspec.Struct, eq=False):
     until: int | None = None
     due: int = 0
     ends: int | None = None
+    tentative: bool = False
 
     @property
     def is_proven(self) -> bool:
@@ -136,7 +138,8 @@ class GapWatch:
 
         The clock decides between what has no event between it: it may have been ahead.
         """
-        return self.is_open or _order(self._noted) > _order(point)
+        open_ones = [loss for loss in self._losses if loss.is_proven and not loss.tentative]
+        return bool(open_ones) or _order(self._noted) > _order(point)
 
     def covers(self, begins: Point, queued: int) -> bool:
         """Tell whether a proven loss spans all from ``begins`` to the end of what is queued."""
@@ -192,15 +195,27 @@ class GapWatch:
             if loss in self._losses:
                 self._losses.remove(loss)
 
+    async def take_back(self, reason: str) -> None:
+        """Take back a tentative loss that goes on: all has come. Raises `OutageError`."""
+        async with self._writing:
+            for loss in [each for each in self._losses if each.reason == reason]:
+                if loss.tentative and loss.until is None:
+                    if loss.gap_id is not None:
+                        await self._gaps.withdraw(loss.gap_id, epoch=self.epoch)
+                        log.warning("trace of %r: all has come after all: %s", self._name, reason)
+                    self._losses.remove(loss)
+
     async def lost(self, reason: str, queued: int, *, begins: Point | None = None) -> None:
         """Note and write a loss that is over; raises `OutageError`."""
         self.note(reason, queued, begins=begins)
         await self.write()
 
-    async def losing(self, reason: str, *, begins: Point | None = None) -> None:
+    async def losing(
+        self, reason: str, *, begins: Point | None = None, tentative: bool = False
+    ) -> None:
         """Record a loss that is going on; repeated calls record it once."""
         if not self.is_losing(reason):
-            self._begin(reason, begins)
+            self._begin(reason, begins).tentative = tentative
         await self.write()
 
     async def ended(self, reason: str, queued: int) -> None:

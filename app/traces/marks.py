@@ -73,6 +73,7 @@ class Marks:
         self._clock = clock
         self._series: list[_Series] = []
         self._is_asked = False
+        self._due: dict[str, int] = {}  # the last one of each series when some were overdue
 
     def ask(self) -> None:
         """Ask for a mark, though there may be no traffic: somebody waits to be sure of a time."""
@@ -150,12 +151,28 @@ class Marks:
 
         One that the broker took later than ``before`` (µs) may be on its way.
         """
-        begins = [
-            each.well
+        overdue = [
+            each
             for each in self._series
             if each.overdue_from is not None and each.overdue_from < before
         ]
+        self._due |= {each.name: each.published for each in overdue}
+        begins = [each.well for each in overdue]
         return min(begins, key=lambda point: point.event_id, default=None)
+
+    def have_come(self) -> bool | None:
+        """Tell whether all marks have come that were overdue, none of them missing.
+
+        None: no more of them is to be expected, and nobody knows.
+        """
+        stored = {each.name: each.stored for each in self._series}
+        if not self._due or not self._due.keys() <= stored.keys():
+            self._due = {}
+            return None
+        if any(stored[name] < number for name, number in self._due.items()):
+            return False
+        self._due = {}
+        return True
 
     async def _publish(self, series: _Series, here: Point) -> None:
         number = series.published + 1

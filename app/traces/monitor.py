@@ -218,7 +218,7 @@ class Monitor:
         elif not gaps.is_losing(MARKS_MISSING):
             await self._check(begins)  # which may know why
             if not gaps.is_open:
-                await gaps.losing(MARKS_MISSING, begins=begins)
+                await gaps.losing(MARKS_MISSING, begins=begins, tentative=True)
 
     async def _check(self, begins: Point | None = None) -> None:
         """See that tracing is on, and that the queue is as it should be.

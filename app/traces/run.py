@@ -271,7 +271,7 @@ class Run:
         begins = marks.missing(stretch.marks)
         if begins and not gaps.covers(begins, stretch.messages):
             gaps.note(MARKS_MISSING, stretch.messages, begins=begins)
-        if not gaps.is_open:
+        if not gaps.is_open or gaps.is_losing(MARKS_MISSING):  # which may be taken back
             self._note_suspicions(stretch)
         if gaps.is_pending:
             await patiently(gaps.write, self._pipeline.supervisor)
@@ -287,4 +287,17 @@ class Run:
         self._settle(stretch)
         if gaps.is_pending:
             with contextlib.suppress(OutageError):  # the next batch's turn
-                await (gaps.ended(MARKS_MISSING, 0) if stretch.marks else gaps.write())
+                await (self._settle_marks(begins is None) if stretch.marks else gaps.write())
+
+    async def _settle_marks(self, is_none_missing: bool) -> None:
+        """Decide on marks that were overdue, now that marks came. Raises `OutageError`.
+
+        A flood can keep them inside the broker for as long as nothing comes: then they come later.
+        """
+        gaps, have_come = self._pipeline.gaps, self._pipeline.marks.have_come()
+        if is_none_missing and have_come:
+            await gaps.take_back(MARKS_MISSING)
+        elif is_none_missing and have_come is False:
+            await gaps.write()
+        else:
+            await gaps.ended(MARKS_MISSING, 0)

@@ -55,7 +55,8 @@ class GapStore:
         await asyncio.sleep(0)
         if not self.answers:
             raise OutageError("the connection was lost before the commit")
-        assert self.gaps.pop(gap_id).suspected
+        gap = self.gaps.pop(gap_id)
+        assert gap.suspected or gap.until is None
 
 
 def watch(store: GapStore) -> GapWatch:
@@ -254,3 +255,15 @@ async def test_it_ends_when_it_is_lifted_and_what_was_queued_is_stored() -> None
     await gaps.write()
     assert store.gaps[7].before_event_id == 14
     assert not gaps.is_pending
+
+
+async def test_a_loss_that_goes_on_is_taken_back_where_all_has_come() -> None:
+    store = GapStore()
+    gaps = watch(store)
+    await gaps.losing("overdue", tentative=True)
+    assert not gaps.has_one_since(Point(9, 9)), "it explains nothing, as it may be taken back"
+    await gaps.lost("purged", 0)
+    await gaps.take_back("overdue")
+    await gaps.take_back("purged")  # which is over
+    assert [gap.reason for gap in store.gaps.values()] == ["purged"]
+    assert not gaps.is_losing("overdue")

@@ -102,6 +102,27 @@ async def test_a_mark_that_the_broker_took_and_that_does_not_come_is_overdue(
     assert marks.overdue(before=1_000) is None
 
 
+async def test_overdue_ones_have_come_once_the_last_of_them_has(publisher: Publisher) -> None:
+    marks = Marks()
+    one, two, three = await published(marks, publisher, 3)
+    assert marks.have_come() is None, "none was overdue"
+    assert marks.overdue(before=10**18) == Point(0, 0)
+    marks.stored([one, two], Point(10, 1))
+    assert marks.have_come() is False
+    marks.stored([three], Point(10, 1))
+    assert marks.have_come() is True
+    assert marks.have_come() is None
+
+
+async def test_of_overdue_ones_of_a_series_in_doubt_nobody_knows(publisher: Publisher) -> None:
+    marks = Marks()
+    await published(marks, publisher, 1)
+    assert marks.overdue(before=10**18) is not None
+    publisher.blocked = True
+    await published(marks, publisher, 1)  # which ends the series
+    assert marks.have_come() is None
+
+
 async def test_one_that_comes_before_the_broker_confirms_it_is_not_overdue(
     publisher: Publisher,
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, delete, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
@@ -87,9 +87,14 @@ class Gaps(Subject):
     async def withdraw(
         self, connection: AsyncConnection, gap_id: int, *, epoch: int | None = None
     ) -> None:
-        """Remove a suspected gap: nothing is missing there. Raises `LeaseLostError` as `open`."""
+        """Remove a gap that is still open, or only suspected: nothing is missing there after all.
+
+        Raises `LeaseLostError` as `open`.
+        """
         await _lock_trace_of(connection, gap_id, epoch)
-        await connection.execute(delete(tables.gaps).where(_its.id == gap_id, _its.suspected))
+        await connection.execute(
+            delete(tables.gaps).where(_its.id == gap_id, or_(_its.suspected, _its.until.is_(None)))
+        )
 
     @reads
     async def newest(
