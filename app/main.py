@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -82,6 +82,28 @@ class Closing:
             return self._seconds
         return max(0.0, self._until - asyncio.get_running_loop().time())
 
+    def when_stopping(
+        self, work: Callable[[float], Awaitable[None]]
+    ) -> Callable[[], Awaitable[None]]:
+        """Do some work at once when the service is asked to end, with the seconds that are left.
+
+        The result waits until it is done, and lets go of it if the service ends for another reason.
+        """
+
+        async def do() -> None:
+            await self.stopping.wait()
+            await work(self.left())
+
+        task = asyncio.create_task(do(), name="what is done first at the end")
+
+        async def done() -> None:
+            if self.stopping.is_set():
+                await asyncio.wait({task}, timeout=self.left())
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        return done
+
     async def end(self) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
@@ -143,6 +165,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         if not store.is_alone:
             claims.start()
             stack.push_async_callback(claims.stop)
+            stack.push_async_callback(closing.when_stopping(claims.hand_over))
         await jobs.start()
         stack.push_async_callback(jobs.stop)
         watch_assertions(stack, settings, store, traces.here)

@@ -3,9 +3,10 @@
     python -m drills.services [FAULTS] [--processes N]
 
 30 faults by default. In turn the service that runs a trace is killed, stopped (SIGSTOP, and woken
-later), or cut off from the database by a proxy that passes nothing on. Then another has to take its
-traces over, and one that comes back must write nothing more. It prints how long nothing was
-captured, and for each virtual host what `drills.judge` finds: lost, doubled and wrong must be 0.
+later), cut off from the database by a proxy that passes nothing on, or asked to end. Then another
+has to take its traces over, and one that comes back must write nothing more. It prints how long
+nothing was captured, and for each virtual host what `drills.judge` finds: lost, doubled and wrong
+must be 0.
 """
 
 from __future__ import annotations
@@ -121,6 +122,16 @@ class Member:
         """Kill it, and start it again a little later."""
         await asyncio.to_thread(self.service.end, signal.SIGKILL)
 
+    async def leave(self) -> None:
+        """Ask it to end, as a rolling restart does, and go on meanwhile."""
+        self.service.process.signal(signal.SIGTERM)
+
+    async def come_back(self) -> None:
+        """Wait until it has ended, and start it again."""
+        await asyncio.to_thread(self.service.process.wait, BACK_SECONDS)
+        await asyncio.to_thread(self.service.end, signal.SIGTERM)
+        self.service.start()
+
     async def revive(self) -> None:
         """Start it again."""
         self.service.start()
@@ -147,6 +158,7 @@ FAULTS: Sequence[tuple[str, Step, Step]] = (
     ("kill -9", Member.kill, Member.revive),
     ("SIGSTOP", Member.stop, Member.wake),
     ("partition", Member.cut, Member.mend),
+    ("SIGTERM", Member.leave, Member.come_back),
 )
 
 

@@ -104,6 +104,21 @@ class Claims:
         """Claim nothing more; what is held is still renewed."""
         await end(*self._tasks, *self._busy.values())
 
+    async def hand_over(self, deadline: float) -> None:
+        """Leave what is held to the others as soon as its run has ended, before all else ends.
+
+        Each has ``deadline`` seconds for that. It is no more this service's turn for anything.
+        """
+        await self.stop()
+        self._reaches = False
+        if not self._others:
+            return
+        with contextlib.suppress(OutageError):  # then the others have what is held a little later
+            snapshots = encoded(self._traces.snapshots(), reaches=False)
+            await self._store.renew(self._service, self._seconds, snapshots)
+            vhosts = self._traces.running()
+            await asyncio.gather(*(self._traces.give_up(each, deadline) for each in vhosts))
+
     async def leave(self) -> None:
         """Let the others have what is held."""
         await end(self._renewing)

@@ -182,12 +182,13 @@ class TracesHere:
                 log.warning("the trace of %r is another service's now", vhost)
                 await present.end(drain=False, deadline=DROP_SECONDS)
 
-    async def give_up(self, vhost: str) -> None:
-        """Leave a trace to another service, which may be able to capture it."""
+    async def give_up(self, vhost: str, deadline: float = DROP_SECONDS) -> None:
+        """End a run within ``deadline`` seconds, and leave its trace to another service."""
         async with self.lock(vhost):
-            if present := self._running.pop(vhost, None):
+            if present := self._running.get(vhost):
                 log.warning("the trace of %r is left to another service", vhost)
-                await present.end(drain=False, deadline=DROP_SECONDS)
+                await present.end(drain=False, deadline=deadline)
+                self._running.pop(vhost, None)
                 await self._store.leases.release(self._ids[vhost], self._service)
 
     async def stop(self, vhost: str, trace: Trace) -> None:

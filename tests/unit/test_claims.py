@@ -11,7 +11,7 @@ import pytest
 from app.stored.capture import LeasedTrace, Service
 from app.traces import claims
 from app.traces.claims import Claims, in_turn, is_free
-from app.traces.elsewhere import Others, encoded
+from app.traces.elsewhere import Others, encoded, is_able
 from app.traces.life import Standing, TraceState
 from app.traces.status import Snapshot
 
@@ -55,6 +55,9 @@ class FakeTraces:
         self.away: Collection[str] = ()
         self.done: list[tuple[str, str]] = []
 
+    def snapshots(self) -> dict[int, Snapshot]:
+        return {}
+
     def running(self) -> Collection[str]:
         return self.here
 
@@ -67,7 +70,7 @@ class FakeTraces:
     def out_of_reach(self) -> Collection[str]:
         return self.away
 
-    async def give_up(self, vhost: str) -> None:
+    async def give_up(self, vhost: str, deadline: float = 0.0) -> None:
         self.done.append(("give up", vhost))
 
     async def drop(self, vhost: str) -> None:
@@ -77,9 +80,14 @@ class FakeTraces:
 class FakeServices:
     def __init__(self, services: Sequence[Service], traces: Sequence[LeasedTrace]) -> None:
         self.services, self.traces = services, traces
+        self.said: list[bytes] = []
 
     async def all(self) -> Sequence[Service]:
         return self.services
+
+    async def renew(self, service: str, seconds: float, snapshots: bytes) -> bool:
+        self.said.append(snapshots)
+        return True
 
     async def held(self) -> Sequence[LeasedTrace]:
         return self.traces
@@ -156,6 +164,17 @@ async def test_a_service_out_of_the_brokers_reach_leaves_free_traces_to_the_othe
     assert here.done == []
     await looked(here, [cut_off], held(1, "dead"))  # nobody can do better
     assert here.done == [("run", "v1")]
+
+
+@pytest.mark.parametrize("others", [True, False])
+async def test_a_service_that_ends_hands_over_first_where_there_is_another(others: bool) -> None:
+    here = FakeTraces("v1", "v2")
+    there = [service("me"), *([service("b")] if others else [])]
+    mine = await looked(here, there, held(1, "me"), held(2, "me"))
+    await mine.hand_over(5.0)
+    assert here.done == ([("give up", "v1"), ("give up", "v2")] if others else [])
+    said: list[bytes] = mine._store.said  # type: ignore[attr-defined]
+    assert [is_able(service("me", snapshots=each)) for each in said] == [False] * others
 
 
 async def test_services_with_another_folder_of_exports_are_named() -> None:
