@@ -128,7 +128,7 @@ def finder(place: Expression) -> Callable[[ProbedMessage], Any]:
 _NO_KEY = (None,)
 
 
-class Question(NamedTuple):
+class Inquiry(NamedTuple):
     """What of a message a probe asks for: the values of places, where conditions hold.
 
     Keys are made in a ``space``, with what `takes` ``take`` out of a value; `Rule` says what the
@@ -144,10 +144,10 @@ class Question(NamedTuple):
 
 
 class Probe:
-    """What asks messages a `Question`, and the uses of their keys."""
+    """What asks messages an `Inquiry`, and the uses of their keys."""
 
-    def __init__(self, question: Question) -> None:
-        parts, space, where, take, same_body, body_begins = question
+    def __init__(self, inquiry: Inquiry) -> None:
+        parts, space, where, take, same_body, body_begins = inquiry
         self.parts, self.same_body = parts, same_body
         self.where = where
         self.finders = [(finder(part), part.source is not Source.payload) for part in parts]
@@ -232,7 +232,7 @@ class FailureProbe(Probe):
         type_ = Expression(Source.property, ("type",))
         says = Condition(headers) if headers else Condition((type_,), begins=profile.type)
         exchange = Expression(Source.property, ("exchange",))
-        super().__init__(Question((exchange,), "failed", (says,), body_begins=profile.body_begins))
+        super().__init__(Inquiry((exchange,), "failed", (says,), body_begins=profile.body_begins))
         self.uses.append((FOUND_BY, 0))
 
     def keys(self, message: ProbedMessage) -> list[Key]:

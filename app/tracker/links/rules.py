@@ -28,10 +28,10 @@ from app.tracker.links.probes import (
     MOST_KEYS,
     FailureProbe,
     Fields,
+    Inquiry,
     OfBody,
     Probe,
     ProbedMessage,
-    Question,
     Triggers,
     hasher,
 )
@@ -102,10 +102,10 @@ class Rules:
             self._take_apart(number, rule)
         self.indexed = _looked_at(self.rules, indexed) if found_by is None else dict(found_by)
         for name, use in ((MESSAGE_ID, CALLED), ("correlation_id", FOUND_BY)):
-            self._use(Question((Expression(Source.property, (name,)),), name), use)
+            self._use(Inquiry((Expression(Source.property, (name,)),), name), use)
         for name in sorted(self.indexed):
             use = CALLED if self.indexed[name] else FOUND_BY
-            self._use(Question((Expression(Source.header, (name,)),), HEADER + name), use)
+            self._use(Inquiry((Expression(Source.header, (name,)),), HEADER + name), use)
         self._probes |= {(name,): FailureProbe(each) for name, each in ERROR_PROFILES.items()}
         probes = self._probes.values()
         for probe in probes:
@@ -228,20 +228,20 @@ class Rules:
 
     def _take_apart(self, number: int, rule: Rule) -> None:
         more = rule.take, rule.same_body, rule.body_begins
-        child = Question(rule.child, rule.shared_space, rule.where, *more)
+        child = Inquiry(rule.child, rule.shared_space, rule.where, *more)
         if rule.kind is LinkKind.conversation:
             self._use(child, CONVERSATIONS)
             if rule.shared_space != CONVERSATION and len(rule.child) == 1:
                 self._use(child._replace(space=CONVERSATION), FOUND_BY)
             return
         self._use(child, CAUSES, number)
-        self._use(Question(rule.parent, rule.shared_space, rule.parent_where, *more), IDS)
+        self._use(Inquiry(rule.parent, rule.shared_space, rule.parent_where, *more), IDS)
 
-    def _use(self, question: Question, use: int, number: int = 0) -> None:
-        """Have the keys that answer a question used so, with others or alone."""
-        probe = self._probes.get(question)
+    def _use(self, inquiry: Inquiry, use: int, number: int = 0) -> None:
+        """Have the keys that answer an inquiry used so, with others or alone."""
+        probe = self._probes.get(inquiry)
         if probe is None:
-            probe = self._probes[question] = Probe(question)
+            probe = self._probes[inquiry] = Probe(inquiry)
         probe.uses.append((use, number))
 
 
