@@ -9,7 +9,7 @@ import enum
 from typing import Literal, NamedTuple, TypeAlias
 
 from itc import Relation
-from model.words import Via
+from model.words import Via, number_of
 
 Answer: TypeAlias = Literal["caused", "may have", "cannot have", "unknown"]
 
@@ -121,7 +121,7 @@ def touched_sentence(
     by = "it" if events == 1 else "them"
     were = "was" if caused == 1 else "were"
     least, most = ("at least ", "up to ") if cut else ("", "")
-    begin = f"of {_plural(since)} since, {least}{caused:,} {were} caused by {by},"
+    begin = f"of {number_of(since, 'event')} since, {least}{caused:,} {were} caused by {by},"
     more = f"{most}{may_have:,} more may have been"
     rest = since - caused - may_have
     if complete and sound and not unknown:
@@ -131,7 +131,3 @@ def touched_sentence(
         return f"{known}, and for {unknown:,} it is unknown, because {_BEHIND}"
     why = " and ".join([_MISSING_HERE] * (not complete) + [_DOUBTFUL] * (not sound))
     return f"as far as is known, {begin} {more}, and nothing known leads to {rest:,}; but {why}"
-
-
-def _plural(events: int) -> str:
-    return "1 event" if events == 1 else f"{events:,} events"

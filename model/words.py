@@ -108,3 +108,8 @@ Along: TypeAlias = Literal["links", "conversation"]
 # What a key is to its event, added up. Plain numbers: an enumeration's arithmetic is slow.
 IS_CONVERSATION = 1  # it shares this with what belongs together
 IS_FOUND_BY = 2  # people look for it by this
+
+
+def number_of(count: int, noun: str) -> str:
+    """Say how many there are: "1 event", "1,200 events"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

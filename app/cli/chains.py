@@ -19,7 +19,7 @@ from app.cli.following import finished
 from app.cli.options import FileName, Json, Limit, Output, Requirements, Wait, say_caveats
 from app.cli.output import as_json, complain, listed, printable, say
 from model.exports import DEFAULT, FORMATS, format_of
-from model.words import Via
+from model.words import Via, number_of
 
 From = Annotated[int, typer.Argument(metavar="FROM", min=1, help="One event's id.")]
 To = Annotated[int, typer.Argument(metavar="TO", min=1, help="The other event's id.")]
@@ -97,7 +97,7 @@ def _at_once(
     if answer["events"]:
         if answer["count"] is not None:
             complete = ", complete" if answer["complete"] else ""
-            say(f"{answer['count']} events of {answer['participants']} participants{complete}")
+            say(f"{_of(answer['count'], answer['participants'])}{complete}")
         show_events(answer["events"])
     elif answer["truncated"]:
         complain("it is too long to be shown at once: -o FILE writes it")
@@ -132,8 +132,8 @@ def _say_summary(summary: dict[str, Any], say: Callable[[str], None]) -> None:
     if not summary["file"]:
         return say_caveats(summary, say)
     complete = ", complete" if summary["complete"] else ""
-    say(f"{summary['events']} events of {summary['participants']} participants{complete}")
-    say(f"{summary['bytes']} bytes in {summary['location']}")
+    say(f"{_of(summary['events'], summary['participants'])}{complete}")
+    say(f"{number_of(summary['bytes'], 'byte')} in {summary['location']}")
     return say_caveats(summary, say)
 
 
@@ -187,3 +187,7 @@ def _save(response: httpx.Response, target: Path) -> None:
 def _write(response: httpx.Response, file: BinaryIO) -> None:
     for part in response.iter_bytes():
         file.write(part)
+
+
+def _of(events: int, participants: int) -> str:
+    return f"{number_of(events, 'event')} of {number_of(participants, 'participant')}"

@@ -13,6 +13,7 @@ from app.cli.exits import CommandError, Exit
 from app.cli.following import followed, report, submit
 from app.cli.options import Joined, Json, TimeRange, Vhost
 from app.cli.output import as_json, gaps_of, period_of, printable, say, table
+from model.words import number_of
 
 _SHOWN = 20
 
@@ -97,7 +98,7 @@ def _counted(found: dict[str, Any]) -> str:
         for name, said in (("young", "too young"), ("unknown", "unknown"), ("cut", "too large"))
         if found[name]
     )
-    said = f"{found['conversations']} conversations"
+    said = number_of(found["conversations"], "conversation")
     return f"{said}; left out: {left_out}" if left_out else said
 
 
@@ -282,4 +283,7 @@ def _adopt(client: ServiceClient, vhost: str, number: int, *, past: bool) -> Non
         say(f"{printable(vhost)}: rule {printable(rule['name'])} adopted")
     if past:
         summary = followed(client, submit(client, "/itc_db/restamp", {"links": True}, vhost=vhost))
-        say(f"{printable(vhost)}: {summary['events']} events restamped, {summary['edges']} links")
+        say(
+            f"{printable(vhost)}: {number_of(summary['events'], 'event')} restamped, "
+            f"{number_of(summary['edges'], 'link')}"
+        )

@@ -74,6 +74,8 @@ def listed(
         may_be_cut = limit is not None and len(items) >= limit
         unsaid = {"complete": None, "sound": None, "truncated": None if may_be_cut else False}
         return as_json(unsaid | answer)
+    if not items:
+        complain("none")
     if row is None:
         return table(
             [column.upper() for column in columns],

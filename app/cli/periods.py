@@ -28,6 +28,7 @@ from app.cli.options import (
 )
 from app.cli.output import as_json, complain, listed, printable, say
 from model.interchange import PERIOD_FORMATS, period_format_of
+from model.words import number_of
 
 
 class As(enum.StrEnum):
@@ -144,11 +145,15 @@ _COUNTS = ("conversations", "spans", "channels", "operations", "messages")
 
 
 def _say(summary: dict[str, Any], say: Callable[[str], None]) -> None:
-    counts = [f"{summary[name]} {name}" for name in _COUNTS if summary.get(name) is not None]
+    counts = [
+        number_of(summary[name], name.removesuffix("s"))
+        for name in _COUNTS
+        if summary.get(name) is not None
+    ]
     complete = ", complete" if summary["complete"] else ""
-    say(f"{summary['events']} events, {', '.join(counts)}{complete}")
+    say(f"{number_of(summary['events'], 'event')}, {', '.join(counts)}{complete}")
     if summary["file"]:
-        say(f"{summary['bytes']} bytes in {printable(summary['location'])}")
+        say(f"{number_of(summary['bytes'], 'byte')} in {printable(summary['location'])}")
     if summary.get("cut"):
         say(f"CUT: of {summary['cut']} conversations only their first 10,000 events")
     if summary.get("left_out"):

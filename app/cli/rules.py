@@ -14,6 +14,7 @@ from app.cli.commands import family
 from app.cli.exits import CommandError, Exit
 from app.cli.options import AnyVhost, Input, Json, Listed, TimeRange, Vhost, content_of
 from app.cli.output import listed, printable, say
+from model.words import number_of
 
 _LINKS, _ASSERTIONS = "/itc_db/links", "/itc_db/assertions"
 
@@ -39,7 +40,7 @@ def set_links(client: ServiceClient, vhost: Vhost, file: Input) -> None:
     if not isinstance(rules, list):
         raise CommandError(Exit.usage, f"{file}: a list of rules is expected; links add takes one")
     client.send("PUT", _LINKS, params={"vhost": vhost}, json=rules)
-    say(f"{printable(vhost)}: {len(rules)} rules of its own")
+    say(f"{printable(vhost)}: {number_of(len(rules), 'rule')} of its own")
 
 
 def add_link(client: ServiceClient, vhost: Vhost, file: Input) -> None:

@@ -12,6 +12,7 @@ from app.cli.exits import CommandError, Exit
 from app.cli.following import finished
 from app.cli.options import ActingRules, Json, Vhost, Wait
 from app.cli.output import as_json, listed, printable, say
+from model.words import number_of
 
 _MOST_JOBS = 1_000
 
@@ -63,11 +64,11 @@ def restamp(
         return as_json(summary) if summary else None
     assumed = f", {summary['assumed']} of them assumed" if summary["assumed"] else ""
     say(
-        f"{printable(vhost)}: {summary['events']} events restamped, with"
-        f" {summary['participants']} participants by {summary['participant']}{assumed}"
+        f"{printable(vhost)}: {number_of(summary['events'], 'event')} restamped, with"
+        f" {number_of(summary['participants'], 'participant')} by {summary['participant']}{assumed}"
     )
     if summary["edges"] is not None:
-        say(f"  {summary['edges']} links")
+        say(f"  {number_of(summary['edges'], 'link')}")
     if summary["cut"]:
         say(
             f"  {summary['cut']} messages are not stored whole (ITC_PAYLOAD_MAX_BYTES): rules that"
@@ -98,9 +99,10 @@ def archive(
     summary = finished(client, "/itc_db/archive", wait, json, **asked)
     if summary is None or json:
         return as_json(summary) if summary else None
+    files, size = number_of(summary["files"], "file"), number_of(summary["bytes"], "byte")
     return say(
-        f"{summary['events']} events archived in {summary['files']} files,"
-        f" {summary['bytes']} bytes; all up to event {summary['through']} are archived"
+        f"{number_of(summary['events'], 'event')} archived in {files}, {size}; all up to event"
+        f" {summary['through']} are archived"
     )
 
 
@@ -130,4 +132,5 @@ def prune(
         as_json(answer)
     else:
         verb = "would go" if dry_run else "went"
-        say(f"{answer['events']} events {verb}, {answer['participants']} participants with them")
+        events, their = answer["events"], answer["participants"]
+        say(f"{number_of(events, 'event')} {verb}, {number_of(their, 'participant')} with them")

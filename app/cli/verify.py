@@ -23,6 +23,7 @@ from app.cli.verifying import VERDICTS, faults, parsed, public_key, sentence_of,
 from model.answers import Verdict
 from model.evidence import COLUMNS, SIGNATURE
 from model.exports import MANIFEST, manifest_of
+from model.words import number_of
 
 _SHOWN = 20
 _PIECE = 1 << 20
@@ -200,7 +201,8 @@ def _say(file: Path, manifest: dict[str, Any], found: list[str], trusted: bytes 
         say(f"WRONG and {len(found) - _SHOWN} more")
     if found:
         return
-    say(printable(f"{file}: {manifest['events']} events, each verdict follows from its stamps"))
+    events = number_of(manifest["events"], "event")
+    say(printable(f"{file}: {events}, each verdict follows from its stamps"))
     event, vhost = manifest["event"], manifest["vhost"]
     if SIGNATURE not in manifest:
         say("not signed: whoever had the file may have changed it together with its manifest")

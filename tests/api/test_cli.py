@@ -403,7 +403,7 @@ async def test_a_chain_on_stdout_is_the_export_alone(run: Command) -> None:
 
     assert ended.out == '{"id": 1}\n'
     assert ended.err.splitlines()[-2:] == [
-        "1 events of 1 participants, complete",
+        "1 event of 1 participant, complete",
         "10 bytes in /itc_db/undefined/1/3/chain.jsonl",
     ]
 
@@ -430,7 +430,7 @@ async def test_a_chain_is_found_and_downloaded(run: Command, tmp_path: Path) -> 
 
     assert piped.code == 0
     found, where = piped.out.splitlines()
-    assert found == "1 events of 1 participants, complete"
+    assert found == "1 event of 1 participant, complete"
     assert where == "10 bytes in /itc_db/undefined/1/3/a.jsonl"
     assert "\x1b" not in piped.out + piped.err
     assert (tmp_path / "a.jsonl").read_text() == '{"id": 1}\n'
@@ -551,7 +551,7 @@ async def test_a_period_is_written_saved_listed_and_removed(run: Command, tmp_pa
 
     assert (written.code, written.out.splitlines()) == (
         0,
-        ["3 events, 1 conversations, complete", "3 bytes in /itc_db/periods/%2F/day.ocel.json"],
+        ["3 events, 1 conversation, complete", "3 bytes in /itc_db/periods/%2F/day.ocel.json"],
     )
     assert (tmp_path / "day.ocel.json").read_text() == "{}\n"
     assert (named.json["file"], named.json["format"]) == ("api.asyncapi.yaml", "asyncapi.yaml")
@@ -599,7 +599,7 @@ async def test_a_chain_along_links_says_what_caused_what(run: Command, world: Wo
     assert ended.code == 0
     assert ended.out.splitlines() == [
         "event 1 caused event 3, by messages and links",
-        "1 events of 1 participants, complete",
+        "1 event of 1 participant, complete",
         f"10 bytes in {location}",
     ]
 
@@ -646,7 +646,7 @@ async def test_an_incomplete_answer_ends_with_7_on_request(run: Command, world: 
         (
             ORDERED,
             [
-                "1 events of 1 participants",
+                "1 event of 1 participant",
                 "10 bytes in /itc_db/undefined/3/1/chain.jsonl",
             ],
         ),
@@ -713,7 +713,7 @@ async def test_old_events_are_pruned(run: Command, world: World) -> None:
     preview = await run("prune", "/", "--keep-events", 4, "--dry-run")
     pruned = await run("prune", "/", "--keep-days", 0.5, "--json")
 
-    assert preview.out == "3 events would go, 1 participants with them\n"
+    assert preview.out == "3 events would go, 1 participant with them\n"
     assert pruned.json == {"vhost": "/", "events": 3, "participants": 1, "dry_run": False}
     assert world.traces.pruned == [("/", 4, None, True), ("/", None, 43_200.0, False)]
 
@@ -728,7 +728,7 @@ async def test_old_events_are_archived_and_then_pruned(run: Command, world: Worl
     unbounded = await run("archive", "/")
     pruned = await run("prune", "/", "--archived")
 
-    assert archived.out.startswith("2 events archived in 1 files, ")
+    assert archived.out.startswith("2 events archived in 1 file, ")
     assert archived.out.endswith("; all up to event 2 are archived\n")
     assert "job 1: " in archived.err
     assert (again.json["events"], again.json["through"]) == (0, 2)

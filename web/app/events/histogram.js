@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { clockTime, count, dateTime, isToday } from "../core/format.js";
+import { clockTime, count, dateTime, isToday, plural } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { patch, route } from "../core/route.js";
 
@@ -32,8 +32,8 @@ export function Histogram({ filters }) {
     <div class="histogram-foot small soft">
       <span>${text(shown.since)}</span>
       <span aria-live="polite">${brush
-        ? html`${text(at(Math.min(...brush)))} to ${text(at(Math.max(...brush) + 1))}: ${count(sum(shown, brush))} events`
-        : html`${count(shown.events)} events${shown.counted_since ? `, those before ${text(shown.counted_since)} ${estimated(shown)}` : ""}`}
+        ? html`${text(at(Math.min(...brush)))} to ${text(at(Math.max(...brush) + 1))}: ${plural(sum(shown, brush), "event")}`
+        : html`${plural(shown.events, "event")}${shown.counted_since ? `, those before ${text(shown.counted_since)} ${estimated(shown)}` : ""}`}
         ${narrowed && html` <button class="button small quiet" onClick=${() => patch({ since: null, until: null, at: null })}>All times</button>`}
       </span>
       <span>${text(shown.until)}</span>
@@ -85,7 +85,7 @@ function Bars({ shown, brush, onBrush, onTake }) {
   const inside = (n) => brush && n >= Math.min(...brush) && n <= Math.max(...brush);
   return html`<div class="bars" ref=${box} tabindex="0" role="slider" aria-label="Events over time: choose a period"
     aria-valuemin="0" aria-valuemax=${buckets.length - 1} aria-valuenow=${brush ? brush[1] : buckets.length - 1}
-    aria-valuetext=${brush ? `${text(timeOf(shown, Math.min(...brush)))} to ${text(timeOf(shown, Math.max(...brush) + 1))}, ${count(sum(shown, brush))} events` : "all of it"}
+    aria-valuetext=${brush ? `${text(timeOf(shown, Math.min(...brush)))} to ${text(timeOf(shown, Math.max(...brush) + 1))}, ${plural(sum(shown, brush), "event")}` : "all of it"}
     onPointerDown=${begin} onPointerMove=${move} onPointerUp=${end} onKeyDown=${press}>
     ${buckets.map(
       (one, n) => html`<i key=${n} class=${`${inside(n) ? "chosen" : ""} ${one.events === null ? "unknown" : one.published === null ? "estimate" : ""}`}

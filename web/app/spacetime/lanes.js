@@ -1,6 +1,6 @@
 // The names above the lanes, as real text and buttons; they follow the canvas sideways.
 import { html } from "../core/html.js";
-import { visible } from "../core/format.js";
+import { plural, visible } from "../core/format.js";
 import { toggleGroup } from "./stage.js";
 import { GUTTER } from "./view.js";
 
@@ -41,7 +41,7 @@ function GroupHead({ group, view }) {
   const to = Math.min(view.width, view.x(group.to - 0.5));
   if (to - from < 6) return null;
   const name = visible(group.key);
-  const title = `${group.collapsed ? "Show" : "Fold"} ${name}: ${group.size} participants`;
+  const title = `${group.collapsed ? "Show" : "Fold"} ${name}: ${plural(group.size, "participant")}`;
   return html`<button class="group-head" aria-expanded=${String(!group.collapsed)} title=${title}
     style=${{ left: `${from}px`, width: `${to - from}px`, "--tone": serviceTone(group.service) }}
     onClick=${() => toggleGroup(group.key)}>

@@ -1,4 +1,5 @@
 // Where everything stands: events in rows, participants in lanes, and the links between events.
+import { plural } from "../core/format.js";
 import { lowerBound, NONE } from "./model.js";
 
 // Rows are Lamport times or the wall clock. Lamport: one row for each distinct Lamport time among
@@ -142,7 +143,7 @@ export function arrange({ model, participants, services, grouping, collapsed }, 
       laneOf.set(member.number, folded ? from : lanes.length);
       if (!folded) lanes.push(lane(member, grouping));
     }
-    if (folded) lanes.push({ label: `${members.length}`, title: `${key}: ${members.length} participants`, folded, service });
+    if (folded) lanes.push({ label: `${members.length}`, title: `${key}: ${plural(members.length, "participant")}`, folded, service });
     if (grouping !== "none") {
       heads.push({ key, from, to: lanes.length, collapsed: folded, size: members.length, service });
     }

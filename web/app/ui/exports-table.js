@@ -1,7 +1,7 @@
 import { signal } from "../../vendor/signals.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { bytes, count, dateTime } from "../core/format.js";
+import { bytes, count, dateTime, plural } from "../core/format.js";
 import { download } from "../core/download.js";
 import { useResource } from "../core/resource.js";
 import { href, vhost } from "../core/route.js";
@@ -38,7 +38,7 @@ export function ExportsTable() {
 
 function Row({ file }) {
   const remove = async () => {
-    const what = `It was written at ${dateTime(file.created_at)}, with ${count(file.events)} events. Its events stay stored.`;
+    const what = `It was written at ${dateTime(file.created_at)}, with ${plural(file.events, "event")}. Its events stay stored.`;
     if (!(await ask(`Delete ${file.file}?`, what, "Delete the file"))) return;
     await attempt(() => api.deleteExport(file.location), `${file.file} was removed.`);
     reloadExports();
