@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 import aiormq.exceptions
@@ -88,7 +88,8 @@ class TraceStream(DivertedStream):
         queue_is_new: bool,
     ) -> None:
         super().__init__(channel, queue, place)
-        self.about = Own(queue, place.user).about
+        self.account = place.user
+        self.know_accounts(())
         # Delivery tags count from 1: the last that arrived, and the last acknowledged.
         self._arrived_tag = self._acknowledged = 0
         self._gate = connection.gate
@@ -109,6 +110,10 @@ class TraceStream(DivertedStream):
         self.is_sentinel_gone = False
         self.remark: str | None = None
         self.waits = self.is_over = False
+
+    def know_accounts(self, former: Iterable[str]) -> None:
+        """Know what is our own under these accounts, too."""
+        self.about = Own(self._queue, self.account, former).about
 
     async def batch(self, most: int, linger: float) -> list[Arrival]:
         """Wait for messages and return up to ``most`` of them.

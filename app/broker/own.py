@@ -9,6 +9,7 @@ Nearly every message is somebody else's and counted: that is found out first.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from app.broker import sentinel
@@ -39,10 +40,13 @@ OWN, OWN_UNCOUNTED = About(is_own=True, is_counted=True), About(is_own=True, is_
 class Own:
     """Recognition of our own among one stream's trace messages."""
 
-    def __init__(self, queue: str, user: str) -> None:
-        """``queue`` is the trace queue, ``user`` ours."""
+    def __init__(self, queue: str, user: str, former: Iterable[str] = ()) -> None:
+        """``queue`` is the trace queue, ``user`` ours; under the ``former`` ones we captured once.
+
+        What was traced of these may still be in the queue.
+        """
         self._queue = queue
-        self._user = user
+        self._users = frozenset((user, *former))
         self._queues = (queue, announcements_queue(queue))
         self._special = (queue, PREFIX)  # no other names of queues make a difference
         self._marks = queue_prefix(queue)
@@ -65,7 +69,7 @@ class Own:
         channel, queue = message.channel, message.queue
         if channel.number and (
             (
-                channel.user != self._user
+                channel.user not in self._users
                 or (message.exchange and not message.exchange.startswith(self._marks))
             )
             if queue is None
@@ -76,13 +80,13 @@ class Own:
         if queue is None:  # a publish
             is_counted = bool(channel.number)
             if (
-                channel.user == self._user
+                channel.user in self._users
                 and message.routing_keys
                 and message.routing_keys[0].startswith(self._queue)
             ):
-                if mark := mark_of(message, self._marks, self._user):
+                if mark := mark_of(message, self._marks, channel.user):
                     return About(True, is_counted, mark=mark)
-                is_own = sentinel.is_about(message, self._queue, self._user)
+                is_own = sentinel.is_about(message, self._queue, channel.user)
         else:
             is_own = queue in self._queues
             is_counted = bool(channel.number) and not (

@@ -26,8 +26,10 @@ import msgspec
 
 from app.broker.consumer import TraceStream
 from app.broker.deliveries import Arrival
+from app.broker.own import About
 from app.broker.undeliverable import Waiting, unseen
 from app.errors import OutageError, QueueLostError, UndeliverableError
+from app.tracker import Record, Settlement, Unreadable
 
 # How many messages are looked at in one request: at first, and at most.
 FIRST_LOOK, FURTHEST_LOOK = 100, 1_000
@@ -96,9 +98,15 @@ class PassingStream:
         self.traces_replies = stream.traces_replies
         self.sentinel: str | None = None
         self.is_sentinel_gone = False
-        self.about = stream.about
+        self.account = stream.account
+        self.know_accounts = stream.know_accounts
         self.take_largest = stream.take_largest
         self.bind = stream.bind
+
+    @property
+    def about(self) -> Callable[[Record | Settlement | Unreadable], About]:
+        """As of the stream."""
+        return self._stream.about
 
     @property
     def remark(self) -> str:

@@ -346,12 +346,14 @@ def _is_behind(now: Tally, before: Tally) -> bool:
 class Ledger(msgspec.Struct, frozen=True):
     """The ledger of a trace, stored with each batch: what it has seen with it, and the audit.
 
-    ``sentinel`` is the token of the sentinel in the trace queue (`app.broker.sentinel`).
+    ``sentinel`` is the token of the sentinel in the trace queue (`app.broker.sentinel`),
+    ``accounts`` are those under which we captured last.
     """
 
     seen: Tally = Tally()
     audit: AuditState | None = None
     sentinel: str | None = None
+    accounts: tuple[str, ...] = ()
 
     def dump(self) -> bytes:
         """The ledger as the store keeps it."""

@@ -90,6 +90,8 @@ class Monitor:
         if stream.sentinel != self._recorder.sentinel:
             self._recorder.sentinel = stream.sentinel
             self._recorder.is_ledger_new = True
+        stream.know_accounts(self._recorder.accounts)
+        self._recorder.capture_as(stream.account)
         was_off = await pipeline.source.switch_on(pipeline.trace.vhost)
         self._recorder.audit.traced_since(self._recorder.seen, time.monotonic())
         stored = await pipeline.store.gaps.newest(pipeline.trace.id)

@@ -30,6 +30,8 @@ from model.times import now
 log = logging.getLogger(__name__)
 
 SPAN_SECONDS = 10.0
+# Of the accounts under which we captured so many are remembered.
+MOST_ACCOUNTS = 4
 
 
 class Rate:
@@ -85,6 +87,7 @@ class Recorder:
         if self.tracker.is_taking_anew:
             self.audit.restart(self.last_event_id, now())
         self.sentinel = ledger.sentinel if ledger else None
+        self.accounts = ledger.accounts if ledger else ()
         self.marks = 0  # seen by this run, among all that was seen
         self.is_ledger_new = False  # whether it holds what is not stored yet
         self.settled = Point(0, 0)  # all that was traced before its time is stored up to its event
@@ -112,7 +115,13 @@ class Recorder:
     @property
     def ledger(self) -> Ledger:
         """The ledger: what was seen, and what the audit says of it."""
-        return Ledger(self.seen, self.audit.state, self.sentinel)
+        return Ledger(self.seen, self.audit.state, self.sentinel, self.accounts)
+
+    def capture_as(self, account: str) -> None:
+        """Note under which account we capture, to be known once it is another."""
+        if account not in self.accounts:
+            self.accounts = (*self.accounts, account)[-MOST_ACCOUNTS:]
+            self.is_ledger_new = True
 
     def lose_sentinel(self, token: str) -> None:
         """Note that a sentinel came like a trace message, and will be acknowledged like one."""

@@ -22,6 +22,11 @@ class QuietStream:
     sentinel = None
     is_sentinel_gone = False
     bookmarks: Sequence[Bookmark] = ()
+    account = "itc"
+    former: Sequence[str] = ()
+
+    def know_accounts(self, former: Sequence[str]) -> None:
+        self.former = former
 
     async def mark_place(self, epoch: int, event_id: int) -> None:
         self.bookmarks = [Bookmark(epoch, event_id)]

@@ -14,6 +14,7 @@ import pytest
 from app.errors import LeaseLostError, OutageError
 from app.stored.capture import Batch, Trace
 from app.traces import linkwatch
+from app.traces.audit import Ledger
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
 from app.traces.life import Life, TraceState
@@ -57,7 +58,10 @@ class FakeStore:
     async def restore(self, trace_id: int, handovers: int, named: int) -> RestorePoint:
         await self.answers.wait()
         held = (*of_all(BUILT_IN), TraceRule(OWN, Origin.own))
-        return RestorePoint(b"", [], [], [], [], last_event_id=7, link_rules=held, own_rules=(OWN,))
+        ledger = Ledger(accounts=("old",)).dump()
+        return RestorePoint(
+            b"", [], [], [], [], b"", ledger, last_event_id=7, link_rules=held, own_rules=(OWN,)
+        )
 
     async def own(self, trace_id: int) -> Sequence[Rule]:
         if self.is_away:
@@ -189,7 +193,13 @@ async def test_a_run_that_is_asked_to_end_before_it_has_begun_ends_at_once(world
     await asyncio.wait_for(running, 30)
     assert not world.source.stream.looked.is_set()
     # That tracing was on is stored, so that the next start is a return.
-    assert [batch.events for batch in world.store.appended] == [[]]
+    [batch] = world.store.appended
+    assert batch.events == []
+    # What was traced of an account that captured once is known for our own, as this one will be.
+    assert world.source.stream.former == ("old",)
+    known = Ledger.load(batch.ledger)
+    assert known is not None
+    assert known.accounts == ("old", "itc")
 
 
 async def test_a_run_follows_its_stream_until_the_queue_is_empty(world: World) -> None:

@@ -64,6 +64,14 @@ def test_a_message_is_told_by_who_sends_it_and_through_what(
     assert about(message) == expected
 
 
+def test_marks_of_an_account_under_which_we_captured_once_are_ours_too() -> None:
+    about = Own(QUEUE, "new", ("itc",)).about
+    mark = On().publish(f"{QUEUE}.marks.1", body=b"series 7")
+    assert about(mark) == About(is_own=True, is_counted=True, mark=("series", 7))
+    assert about(On().publish(QUEUE, body=WORD + b"token")) is OWN
+    assert about(On(user="ann").publish(f"{QUEUE}.marks.1", body=b"series 7")) is OTHERS
+
+
 def test_what_cannot_be_read_is_somebody_elses_or_the_sentinel() -> None:
     odd = Unreadable("why", "publish.x", "{}", b"", 0, 1)
     token = Unreadable("why", QUEUE, "{}", WORD + b"token", 27, 1)
