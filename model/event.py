@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from operator import attrgetter
-from types import NoneType, UnionType
+from types import NoneType
 from typing import (
     Annotated,
     Any,
@@ -25,7 +25,7 @@ from itc import Stamp, packed_text, unpack
 from model.described import INNER
 from model.payloads import Encoding, payload_text
 from model.times import Microseconds, iso_time
-from model.words import EventType, Match
+from model.words import Disposition, EventType, Match
 
 Kind: TypeAlias = Literal["number", "text", "flag", "time", "word", "words", "table", "bytes"]
 
@@ -162,6 +162,20 @@ class Event(NamedTuple):
         Storage("events.quiet"),
         Display("Quiet", "Of quiet traffic: matched, and never joined into clocks."),
     ]
+    settlement: Annotated[
+        Disposition | None,
+        Storage("events.settlement", null=True),
+        Display(
+            "Settlement",
+            "What became of a received event at its consumer; `null` where it is not known, as it "
+            "is without the broker plugin.",
+        ),
+    ]
+    settled_at: Annotated[
+        Microseconds | None,
+        Storage("events.settled_at", null=True),
+        Display("Settled", "When, by the clock of the broker's node; `null` while in hand."),
+    ]
     node: Annotated[str, Storage("channels.node"), Display("Node", "The broker's node.")]
     connection: Annotated[
         str, Storage("channels.connection"), Display("Connection", "The broker's name for it.")
@@ -192,6 +206,11 @@ class Event(NamedTuple):
     interval: Annotated[str, Storage("participants.interval")]
     height: Annotated[int, Storage("events.height")]
     clock: Annotated[bytes | None, Storage("events.clock", large=True)]
+
+    @property
+    def settled_by(self) -> int | None:
+        """The number of the participant that settled it."""
+        return None if self.settled_at is None else self.participant
 
     @property
     def payload_truncated(self) -> bool:
@@ -284,6 +303,7 @@ _KINDS: dict[Any, Kind] = {
     Microseconds: "time",
     EventType: "word",
     Match: "word",
+    Disposition: "word",
     tuple: "words",
     dict: "table",
     bytes: "bytes",
@@ -293,7 +313,7 @@ _KINDS: dict[Any, Kind] = {
 def _stored_fields() -> Iterator[Field]:
     for name, annotation in get_type_hints(Event, include_extras=True).items():
         type_, stored, *shown = get_args(annotation)
-        options = get_args(type_) if isinstance(type_, UnionType) else (type_,)
+        options = get_args(type_) if NoneType in get_args(type_) else (type_,)
         [plain] = [each for each in options if each is not NoneType]
         kind = _KINDS[get_origin(plain) or plain]
         yield Field(name, plain, kind, stored, *shown)
@@ -313,6 +333,16 @@ EVERYTHING: Large = frozenset(each.name for each in FIELDS if each.stored.large)
 
 # Fields that are derived from stored ones, each with the one that it follows.
 _MADE: dict[str, tuple[ShownField, ...]] = {
+    "settled_at": (
+        ShownField(
+            "settled_by",
+            int,
+            "number",
+            True,
+            Display("Settled by", "Who settled it: whoever it was handed to; by its number."),
+            lambda event: event.settled_by,
+        ),
+    ),
     "payload": (
         ShownField(
             "payload_encoding",
@@ -369,6 +399,9 @@ def _shown_fields() -> Iterator[ShownField]:
 
 def _value_of(field: Field) -> Callable[[Event], Any]:
     plain = attrgetter(field.name)
+    if field.stored.null and field.kind in ("time", "word"):
+        whole = _value_of(field._replace(stored=Storage(field.stored.column)))
+        return lambda event: None if plain(event) is None else whole(event)
     if field.kind == "time":
         return lambda event: iso_time(plain(event))
     if field.kind == "word":

@@ -24,6 +24,16 @@ class Match(enum.IntEnum):
     untraced = 5  # a direct reply, whose delivery the broker does not trace: known from `reply_to`
 
 
+class Disposition(enum.IntEnum):
+    """What became of a delivery at its consumer, as the broker plugin says it."""
+
+    in_hand = 1
+    acknowledged = 2
+    rejected = 3
+    returned = 4  # to its queue: given back, or its channel is gone
+    auto = 5  # settled when it was handed over, as the consumer had asked for
+
+
 class LinkKind(enum.IntEnum):
     """The way in which a rule has a message refer to what led to it."""
 

@@ -146,7 +146,14 @@ TYPES: dict[Kind, pa.DataType] = {
     "table": TEXT,
     "bytes": BYTES,
 }
-MARKS: dict[Kind, int | str] = {"number": -1, "time": -1, "text": "", "words": "", "table": ""}
+MARKS: dict[Kind, int | str] = {
+    "number": -1,
+    "time": -1,
+    "word": -1,
+    "text": "",
+    "words": "",
+    "table": "",
+}
 
 
 def _stored(field: Field) -> tuple[str, EventColumn]:

@@ -65,6 +65,13 @@ def _texts(columns: Columns) -> Iterator[tuple[str | None, str]]:
 
 # Fields that are not simply a column: the columns that they are made of, and how.
 MADE: dict[str, tuple[tuple[str, ...], Callable[[Columns], list[Any]]]] = {
+    "settled_by": (
+        ("settled_at", "participant"),
+        lambda columns: [
+            None if at is None else who
+            for at, who in zip(columns["settled_at"], columns["participant"], strict=True)
+        ],
+    ),
     "cause": (("cause_id",), lambda columns: columns["cause_id"]),
     "payload": (
         ("payload", "payload_stored", "payload_cut"),
@@ -108,7 +115,7 @@ def _values(name: str, columns: Columns) -> list[Any]:
     field, values = SHOWN[name], columns[name]
     if field.kind != "word":
         return values
-    words = {value: field.type(value).name for value in set(values)}
+    words = {value: value if value is None else field.type(value).name for value in set(values)}
     return [words[value] for value in values]
 
 

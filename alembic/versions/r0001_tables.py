@@ -363,6 +363,17 @@ def _tables() -> None:
         sa.PrimaryKeyConstraint("trace_id", "number", name=op.f("pk_channels")),
     )
     op.create_table(
+        "open_channels",
+        sa.Column("trace_id", sa.Integer(), nullable=False),
+        sa.Column("pid", sa.Text(), nullable=False),
+        sa.Column("state", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["trace_id"], ["traces.id"], name=op.f("fk_open_channels_trace_id_traces")
+        ),
+        sa.PrimaryKeyConstraint("trace_id", "pid", name=op.f("pk_open_channels")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
         "copies",
         sa.Column("trace_id", sa.Integer(), nullable=False),
         sa.Column("number", sa.BigInteger(), autoincrement=False, nullable=False),
@@ -393,6 +404,8 @@ def _tables() -> None:
         sa.Column("routed_queues", sa.Text(), nullable=True),
         sa.Column("redelivered", sa.Boolean(), nullable=False),
         sa.Column("quiet", sa.Boolean(), nullable=False),
+        sa.Column("settlement", sa.SmallInteger(), nullable=True),
+        sa.Column("settled_at", sa.BigInteger(), nullable=True),
         sa.Column("properties", sa.Text(), nullable=False),
         sa.Column("payload", sa.LargeBinary(), nullable=True),
         sa.Column("payload_bytes", sa.BigInteger(), nullable=False),
@@ -433,6 +446,14 @@ def _tables() -> None:
         unique=False,
         sqlite_where=sa.text("doubtful"),
         postgresql_where=sa.text("doubtful"),
+    )
+    op.create_index(
+        "ix_events_in_hand",
+        "events",
+        ["trace_id", "id"],
+        unique=False,
+        sqlite_where=sa.text("settlement = 1"),
+        postgresql_where=sa.text("settlement = 1"),
     )
     op.create_index(
         "ix_events_named",

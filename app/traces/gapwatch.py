@@ -72,6 +72,7 @@ class GapWatch:
         self.processed = 0  # trace messages since this object was made
         self._held_since: int | None = None
         self._losses: list[_Loss] = []
+        self._has_new = False
         self._writing = asyncio.Lock()
         self._noted = Point(0, 0)  # the last proven loss
         self._suspected: dict[str, _Loss] = {}  # the last one of each reason
@@ -83,6 +84,11 @@ class GapWatch:
     def is_open(self) -> bool:
         """Tell whether a proven gap is not closed yet: it covers what is lost now."""
         return any(loss.is_proven for loss in self._losses)
+
+    def take_new(self) -> bool:
+        """Tell whether a proven loss was noted, or found in the store, since the last call."""
+        has_new, self._has_new = self._has_new, False
+        return has_new
 
     @property
     def is_pending(self) -> bool:
@@ -274,6 +280,7 @@ class GapWatch:
         begins = begins or self.well
         loss = _Loss(reason, begins.at, begins.event_id)
         self._losses.append(loss)
+        self._has_new = True
         return loss
 
     def _adopt(self, gap: Gap) -> None:
@@ -286,6 +293,7 @@ class GapWatch:
                 loss.gap_id = gap.id
                 return
         self._losses.append(_loss_of(gap))
+        self._has_new |= self._losses[-1].is_proven
         if gap.suspected:
             self._suspected[gap.reason] = self._losses[-1]
 

@@ -34,6 +34,7 @@ from app.traces.stamping import Stamper, Stretch
 from app.traces.standstill import suspect_standstills
 from app.traces.status import Snapshot
 from app.traces.supervisor import patiently
+from app.tracker.events import SettledChanges
 
 if TYPE_CHECKING:
     from app.broker.source import Stream
@@ -176,6 +177,8 @@ class Run:
                 self._links.take_up()
                 self._queues.take_up()
                 self._batch_began = time.monotonic()
+            if self._pipeline.gaps.take_new():
+                self._recorder.tracker.settlements.forget()
             steps = stamper.steps(messages, silent)
             is_through = stamper.stamp(steps)
         while not is_through:
@@ -254,13 +257,21 @@ class Run:
         if self._stamper.doubt is not None and not self._is_doubt_noted and not is_passing:
             self._is_doubt_noted = True
             gaps.suspect(self._stamper.doubt, stretch.messages, here)
+            self._forget_settlements(stretch)
         lost = [each.after for each in stretch.suspects if each.after is not None]
         if lost:
             # Ids are dealt out as events are stored: those of this batch come after all others.
             begins = min([each.id for each in lost if each.id is not None], default=here)
             gaps.suspect(PUBLISH_MISSING, stretch.messages, begins)
+            self._forget_settlements(stretch)
         if len(lost) < len(stretch.suspects):
             gaps.suspect(CAUSE_FORGOTTEN, stretch.messages, here)
+
+    def _forget_settlements(self, stretch: Stretch) -> None:
+        """Note that deliveries may be missing, so that from this batch on no count is right."""
+        self._recorder.tracker.settlements.forget()
+        if stretch.batch is not None:
+            stretch.batch.checkpoint.settlements = SettledChanges(is_anew=True)
 
     async def _commit(self, stretch: Stretch) -> None:
         """Store a batch, then acknowledge it.
@@ -275,6 +286,8 @@ class Run:
             self._note_suspicions(stretch)
         if gaps.is_pending:
             await patiently(gaps.write, self._pipeline.supervisor)
+        if gaps.is_open:
+            self._forget_settlements(stretch)
         if stretch.batch is not None:
             await recorder.append(stretch.batch)
         if stretch.messages:

@@ -121,13 +121,16 @@ class Stamper:
                 recorder.lose_sentinel(about.sentinel)
             elif not message.is_event:
                 if isinstance(message, Settlement):
-                    continue  # nothing is made of it yet
+                    tracker.settle(message, arrival.at)
+                    continue
                 kept = message if recorder.bodies else replace(message, body=b"")
                 stamped.unreadable.append(kept)
                 tracker.counters.quarantined += 1
                 is_delivery = message.routing_key.startswith("deliver.")
                 received += is_delivery
                 published += not is_delivery
+                if is_delivery or not message.routing_key:  # of which channel nobody knows
+                    tracker.settlements.forget()
             else:
                 if about.is_counted:
                     if message.queue is None:

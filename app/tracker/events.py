@@ -6,6 +6,8 @@ UTC, taken when the trace message reached us (the firehose carries no time of it
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 import msgspec
 
 from app.tracker.links.names import NO_NAMES, Key, Names
@@ -14,7 +16,7 @@ from app.tracker.links.rule import Rule
 from app.tracker.records import Channel, Record
 from itc import Stamp
 from model.deaths import LossWord
-from model.words import EdgeKind, Match, Way
+from model.words import Disposition, EdgeKind, Match, Way
 
 
 class Reference(msgspec.Struct, eq=False, gc=False):
@@ -193,6 +195,49 @@ class LostCopy(msgspec.Struct, frozen=True, gc=False):
     reason: LossWord
 
 
+class OpenChannel(msgspec.Struct, array_like=True):
+    """A channel whose deliveries are counted: the next has ``next_tag``.
+
+    Of those before ``since`` nothing is known. ``modes``: whether its consumers of a queue are in
+    auto-ack mode, None if some are. ``got`` is the queue of which it has just got a message so.
+    ``hand`` is what it holds, by tag and in that order: references, as it is stored ids. Of these
+    ``unsure`` may have been settled as they were handed over; ``taken`` are settled by a
+    transaction that may still be rolled back, each with whether it was in hand for sure.
+    """
+
+    channel: Channel
+    pid: str
+    next_tag: int
+    since: int
+    transactional: bool
+    modes: dict[str, bool | None] = {}
+    got: str | None = None
+    hand: dict[int, Any] = {}
+    unsure: set[int] = set()
+    taken: list[tuple[int, Any, Disposition, bool]] = []
+    is_stored: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many deliveries of it are remembered."""
+        return len(self.hand) + len(self.taken)
+
+
+# What became of a delivery, and when (µs); both None where that is not known.
+Disposed: TypeAlias = tuple[Disposition | None, int | None]
+
+
+class SettledChanges(msgspec.Struct):
+    """What became of deliveries, and the channels that changed, by pid; None for those gone.
+
+    ``is_anew``: of all that was in hand before nothing is known.
+    """
+
+    is_anew: bool = False
+    settled: dict[Reference, Disposed] = {}
+    channels: dict[str, OpenChannel | None] = {}
+
+
 class Checkpoint(msgspec.Struct):
     """The changes since the last checkpoint; stored in one transaction with its events.
 
@@ -209,6 +254,7 @@ class Checkpoint(msgspec.Struct):
     copies_removed: list[int]
     copies_lost: list[LostCopy] = []
     replies: list[tuple[int, str]] = []  # channel's key, and where it gets replies from now on
+    settlements: SettledChanges = msgspec.field(default_factory=SettledChanges)
 
 
 class Handover(msgspec.Struct, frozen=True):
@@ -263,7 +309,7 @@ class RestorePoint(msgspec.Struct):
     last batch, the last event's id (0 before the first) and when it was recorded (before the
     first, when the trace was made); the ``link_rules`` in force, and those that its virtual host
     is to have as its ``own_rules`` from now on. ``lost`` are the copies that are gone, by queue and
-    mark, those of the oldest publishes first.
+    mark, those of the oldest publishes first. ``open_channels`` hold ids.
     """
 
     state: bytes
@@ -280,3 +326,4 @@ class RestorePoint(msgspec.Struct):
     own_rules: tuple[Rule, ...] = ()
     kept: list[tuple[bytes, Reference]] = []
     lost: list[tuple[str, bytes, Reference]] = []
+    open_channels: list[OpenChannel] = []

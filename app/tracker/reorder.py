@@ -24,7 +24,7 @@ import msgspec
 
 from app.tracker.fingerprint import halves
 from app.tracker.links.names import NO_NAMES, Key, Names
-from app.tracker.records import Deliver, Publish
+from app.tracker.records import Deliver, Publish, Settlement
 
 # How many heads are looked at when something has come that they all wait for, those first that
 # waited first. The others go when more comes, or when they have waited for long enough.
@@ -44,7 +44,7 @@ class WaitingRecord(msgspec.Struct, frozen=True):
     message says of causes.
     """
 
-    record: Publish | Deliver
+    record: Publish | Deliver | Settlement
     at: int
     fingerprint: bytes
     since: int = 0
@@ -52,7 +52,8 @@ class WaitingRecord(msgspec.Struct, frozen=True):
 
     def brings(self) -> list[Place]:
         """List the places where it will put something that another record may wait for."""
-        return places_of(self.record, self.fingerprint, self.names)
+        record = self.record
+        return places_of(record, self.fingerprint, self.names) if record.is_event else []
 
 
 def places_of(record: Publish | Deliver, mark: bytes, names: Names) -> list[Place]:

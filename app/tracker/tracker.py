@@ -33,9 +33,10 @@ from app.tracker.matching import Matcher
 from app.tracker.participants import ParticipantRegistry
 from app.tracker.progress import SteadyTime
 from app.tracker.quiet import Quiet
-from app.tracker.records import Deliver, Publish, Record
+from app.tracker.records import Deliver, Publish, Record, Settlement
 from app.tracker.reorder import Place, ReorderWindow, WaitingRecord, named_by, places_of
 from app.tracker.replies import Replies, is_reply
+from app.tracker.settlements import Settlements
 from app.tracker.step import Steps
 from app.tracker.suspicion import Suspect, Suspicion
 from app.tracker.taken import ALL, Selection, Takes
@@ -170,6 +171,7 @@ class Tracker:
         self._time = SteadyTime()
         self._replies = Replies()
         self._suspicion = Suspicion()
+        self.settlements = Settlements()
         state = read_state(restored.state) if restored is not None and restored.state else None
         self.participants = ParticipantRegistry(
             policy, places, assumed=bounds.assumed, pool=None if state is None else _pool(state)
@@ -228,6 +230,20 @@ class Tracker:
         if publish is not None and self._takes.deliveries(publish.routed_queues[0]):
             return chain(events, self._reply(publish, now))
         return events
+
+    def settle(self, said: Settlement, now: int) -> None:
+        """Take in what the broker plugin says, which reached us at ``now``.
+
+        Where not all is taken, deliveries cannot be counted, so nothing comes of it.
+        """
+        if not self._takes.is_all or self.is_taking_anew:
+            return
+        if self._window.count:
+            name = self.participants.key_of(said.channel)
+            if self._window.blocks(name):
+                self._window.hold(name, WaitingRecord(said, now, b"", self._time.now))
+                return
+        self.settlements.note(said)
 
     def _reply(self, publish: Publish, now: int) -> Iterator[StampedEvent]:
         """The delivery of a direct reply, behind its publish."""
@@ -301,7 +317,15 @@ class Tracker:
         lost = [each if each.at else replace(each, at=self._time.heard) for each in lost]
         replies = self._replies.changes()
         return Checkpoint(
-            self._state(), channels, acted, participants, added, removed, lost, replies
+            self._state(),
+            channels,
+            acted,
+            participants,
+            added,
+            removed,
+            lost,
+            replies,
+            self.settlements.changes(),
         )
 
     def forget_before(self, event_id: int) -> list[int]:
@@ -377,6 +401,9 @@ class Tracker:
         self.took = state.taken
         self._suspicion.since = state.taken_since if state.taken == self._takes.what else None
         self._suspicion.restore(restored.handovers)
+        self.settlements = Settlements(restored.open_channels)
+        if not self._takes.is_all or self.is_taking_anew:
+            self.settlements.forget()
         self._time = SteadyTime(state.time, state.heard)
         self._hold_again(state.held)
 
@@ -384,7 +411,9 @@ class Tracker:
         """Have records wait, each read by the rules of now."""
         for held in records:
             name = self.participants.key_of(held.record.channel)
-            self._window.hold(name, replace(held, names=self._linker.read(held.record)))
+            if held.record.is_event:
+                held = replace(held, names=self._linker.read(held.record))
+            self._window.hold(name, held)
         for name in self._window.waiting():
             self._await(name)
 
@@ -395,7 +424,7 @@ class Tracker:
             self._window.hold(name, arrival)
             self._await(name)
         else:
-            yield from self._with_released((self._stamp_held(arrival),))
+            yield from self._with_released(self._stamp_held(arrival))
 
     def _must_wait(self, arrival: WaitingRecord) -> bool:
         record = arrival.record
@@ -432,16 +461,20 @@ class Tracker:
     def _release(self, name: str) -> Iterator[StampedEvent]:
         """Stamp what a participant has waiting, up to what has to wait on."""
         while (head := self._window.head(name)) and not self._must_wait(head):
-            yield self._stamp_held(self._window.release(name))
+            yield from self._stamp_held(self._window.release(name))
         self._await(name)
+
+    def _stamp_held(self, held: WaitingRecord) -> Iterator[StampedEvent]:
+        """Stamp a record, or take in what it says of settlements."""
+        if held.record.is_event:
+            yield self._stamp(held.record, held.at, held.fingerprint, held.names)
+        else:
+            self.settlements.note(held.record)
 
     def _close_overdue(self) -> Iterator[StampedEvent]:
         while overdue := self._window.overdue(self._time.now):
-            event = self._stamp_held(self._window.release(overdue))
-            yield from self._with_released(chain((event,), self._release(overdue)))
-
-    def _stamp_held(self, held: WaitingRecord) -> StampedEvent:
-        return self._stamp(held.record, held.at, held.fingerprint, held.names)
+            first = self._stamp_held(self._window.release(overdue))
+            yield from self._with_released(chain(first, self._release(overdue)))
 
     def _stamp(self, record: Record, now: int, mark: bytes, names: Names | None) -> StampedEvent:
         channel_key, participant = self.participants.acting(record.channel)
@@ -480,11 +513,15 @@ class Tracker:
             self._matcher.published(record, mark, reference, participant.number, self._time.now)
             if "reply_to" in record.properties:
                 self._replies.note(channel_key, record)
+            if self.settlements.channels:
+                self.settlements.published(record.channel)
         elif type(record) is Deliver:
             self.counters.received += 1
             if match is not _ROUTED and (match is not Match.unmatched or self._is_missed(record)):
                 self._count(match)
             self._matcher.handed_over(record.queue, mark, reference, participant.number)
+            if self.settlements.channels:
+                self.settlements.handed_over(record, reference, now)
             if found.guess is not None:
                 if match is _ROUTED:
                     self._suspicion.matched(record, found.guess, now)

@@ -99,7 +99,7 @@ def cell(text: str) -> str:
 def _csv_values(name: str, values: Sequence[Any]) -> Sequence[Any]:
     """Flags and times as in JSON, nothing where there is none."""
     if EXPORTED[name].kind == "time":
-        return [iso_time(value) for value in values]
+        return [None if value is None else iso_time(value) for value in values]
     if EXPORTED[name].kind == "flag":
         return json_texts(name, values)
     return values
@@ -118,12 +118,14 @@ LABELS = {
     for name, field in EXPORTED.items()
     if name not in (*ELSEWHERE, "payload_truncated")
 }
+TIMES = [name for name in LABELS if EXPORTED[name].kind == "time"]
 WIDTH = max(map(len, LABELS.values())) + 2
 
 
 def _render_txt(batch: pa.RecordBatch, chain: Chain) -> bytes:
     del chain
     fields = event_fields(batch)
+    fields |= {name: [*_csv_values(name, fields[name])] for name in TIMES}
     fields["links"] = [_causes(text) for text in batch.column("links").to_pylist()]
     rows = zip(*fields.values(), strict=True)
     return "".join(_block(dict(zip(fields, row, strict=True))) for row in rows).encode()

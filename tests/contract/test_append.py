@@ -33,6 +33,8 @@ def _as_stored(event: StampedEvent, trace_id: int) -> dict[str, object]:
         "participant": event.participant,
         "participant_name": f"{record.channel.user}@127.0.0.1 #{event.participant}",
         "quiet": False,
+        "settlement": None,
+        "settled_at": None,
         "candidates": event.candidates,
         "doubtful": event.is_doubtful,
         "seq": event.seq,

@@ -32,7 +32,7 @@ from app.store.database.tables import (
 )
 from itc import IdPool, Stamp, pack
 from model.blocks import block_of
-from model.words import ACTS, BY_BROKER, IS_CONVERSATION, EdgeKind, Via
+from model.words import ACTS, BY_BROKER, IS_CONVERSATION, Disposition, EdgeKind, Via
 
 Steps: TypeAlias = defaultdict[int, set[int]]
 
@@ -130,6 +130,10 @@ class History:
         """A received event: of a publish, or unmatched; ``links`` are what the broker did."""
         match = 4 if cause is None else 1
         columns = {"type": 1, "match": match, "queue": "work", "routed_queues": None, **fields}
+        # Of some it is not known what became of them, some are in hand.
+        columns["settlement"] = (None, *Disposition)[len(self.rows) % (len(Disposition) + 1)]
+        if columns["settlement"] not in (None, Disposition.in_hand):
+            columns["settled_at"] = NOON + 1000 * len(self.rows)
         joins = [each.cause for each in links] + ([] if cause is None else [cause])
         event_id = self._add(trace, actor, [] if columns.get("quiet") else joins, cause, columns)
         self.links[event_id], self.shared[event_id] = links, shared
@@ -172,6 +176,8 @@ class History:
                 "routed_queues": '["work"]',
                 "redelivered": False,
                 "quiet": False,
+                "settlement": None,
+                "settled_at": None,
                 "doubtful": False,
                 "fingerprint": b"",
                 "properties": '{"headers":{}}',

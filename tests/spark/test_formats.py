@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from model.event import SHOWN
 from model.exports import FORMATS, format_of, manifest_of
-from model.words import EdgeKind, EventType, Match, Via
+from model.words import Disposition, EdgeKind, EventType, Match, Via
 from spark_jobs.chain import ChainRequest, run
 from spark_jobs.database import DatabaseAddress
 from spark_jobs.formats.diagrams import _dot_text, _mermaid_text, what
@@ -65,7 +65,6 @@ def expected(history: History, event_id: int) -> dict[str, Any]:
             import base64
 
             payload, encoding = base64.b64encode(row["payload"]).decode(), "base64"
-    at = row["recorded_at"]
     return {
         "id": event_id,
         "vhost": "/",
@@ -80,13 +79,16 @@ def expected(history: History, event_id: int) -> dict[str, Any]:
         ),
         "seq": row["seq"],
         "lamport": row["lamport"],
-        "recorded_at": f"2026-01-01T12:00:{at // 1_000_000 % 60:02d}.{at % 1_000_000:06d}Z",
+        "recorded_at": _shown(row["recorded_at"]),
         "exchange": row["exchange"],
         "queue": row["queue"],
         "routing_keys": json.loads(row["routing_keys"]),
         "routed_queues": row["routed_queues"] and json.loads(row["routed_queues"]),
         "redelivered": row["redelivered"],
         "quiet": row["quiet"],
+        "settlement": row["settlement"] and Disposition(row["settlement"]).name,
+        "settled_at": row["settled_at"] and _shown(row["settled_at"]),
+        "settled_by": row["settled_at"] and row["participant"],
         "node": "rabbit@localhost",
         "connection": f"127.0.0.1:{row['participant']} -> 127.0.0.1:5672",
         "channel": 1,
@@ -103,6 +105,10 @@ def expected(history: History, event_id: int) -> dict[str, Any]:
             if link.kind is not EdgeKind.candidate
         ],
     }
+
+
+def _shown(at: int) -> str:
+    return f"2026-01-01T12:00:{at // 1_000_000 % 60:02d}.{at % 1_000_000:06d}Z"
 
 
 def all_expected(stored: Stored) -> list[dict[str, Any]]:
@@ -198,7 +204,8 @@ def test_parquet(export: Export, stored: Stored) -> None:
     table = pq.read_table(export("chain.parquet"))
     assert table.column_names == [*SHOWN, "links"]
     for row, event in zip(table.to_pylist(), all_expected(stored), strict=True):
-        row["recorded_at"] = row["recorded_at"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        for name in ("recorded_at", "settled_at"):
+            row[name] = row[name] and row[name].strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         row["properties"] = json.loads(row["properties"])
         assert row == event
     assert json.loads(table.schema.metadata[b"chain"])["from"] == stored.first
@@ -214,6 +221,8 @@ def test_labelled_text_has_one_block_per_event(export: Export, stored: Stored) -
         assert labels["Stamp"] == event["stamp"]
         assert labels["User"] == event["user"]
         assert labels.get("Queue") == event["queue"]
+        assert labels.get("Settlement") == event["settlement"]
+        assert labels.get("Settled") == event["settled_at"]
         assert ("Cause" in labels) == (event["cause"] is not None)
 
 

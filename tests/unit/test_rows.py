@@ -12,7 +12,7 @@ from app.store.database.engine import dialect_of
 from app.store.database.tables import OF_EVENTS
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, StampedEvent, Tracker
 from app.tracker.links import BUILT_IN, Rules
-from model.words import EventType, Match
+from model.words import Disposition, EventType, Match
 
 KEPT = 4
 PROPERTIES = {"message_id": "an id"}
@@ -36,9 +36,10 @@ def stamped() -> tuple[StampedEvent, StampedEvent]:
 def test_each_value_is_in_the_column_that_is_its_own(most: int) -> None:
     publish, delivery = stamped()
     names, dialect = [field.name for field in OF_EVENTS], dialect_of("sqlite:///itc.db")
+    settled = {102: (Disposition.rejected, 1_500), 103: (Disposition.auto, 9)}
     one, other = (
         dict(zip(names, row, strict=True))
-        for row in event_rows(dialect, 7, (publish, delivery), most)
+        for row in event_rows(dialect, 7, (publish, delivery), most, settled)
     )
     for event, row in ((publish, one), (delivery, other)):
         for name in (
@@ -68,3 +69,5 @@ def test_each_value_is_in_the_column_that_is_its_own(most: int) -> None:
     assert (one["queue"], other["queue"]) == (None, "q")
     assert (one["routed_queues"], other["routed_queues"]) == ('["q"]', None)
     assert (one["redelivered"], other["redelivered"]) == (False, True)
+    assert (one["settlement"], one["settled_at"]) == (None, None)
+    assert (other["settlement"], other["settled_at"]) == (Disposition.rejected, 1_500)

@@ -7,7 +7,7 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -23,7 +23,7 @@ from app.traces.marks import Marks
 from app.traces.pipeline import Pipeline, PipelineSettings
 from app.traces.running import Attempt
 from app.traces.supervisor import Supervisor
-from app.tracker import Channel, Publish, RestorePoint
+from app.tracker import Channel, Deliver, Publish, RestorePoint, Settlement
 from app.tracker.links import BUILT_IN, Rule, of_all
 from app.tracker.taken import Selection
 from tests.introductions import NOBODY
@@ -35,11 +35,15 @@ OWN = Rule.from_json({"name": "own", "kind": "conversation", "child": "$message.
 
 
 class Portion(NamedTuple):
-    """How many messages come, with bodies of that many bytes, and what happens before."""
+    """How many messages come, with bodies of that many bytes, and what happens before.
+
+    Or what is ``said``, instead of publishes.
+    """
 
     messages: int
     size: int = 1
     before: Callable[[], Awaitable[None]] | None = None
+    said: Sequence[Deliver | Settlement] = ()
 
 
 class Queue(QuietStream):
@@ -60,13 +64,17 @@ class Queue(QuietStream):
             self.is_through()
             return []
         self.asked.append(most)
-        count, size, before = self.portions.popleft()
+        count, size, before, said = self.portions.popleft()
         if before is not None:
             await before()
         assert count <= most
         tags = range(self._tag + 1, self._tag + 1 + count)
         self._tag += count
-        return [Arrival(tag, False, "", b"", b"", tag, _publish(size)) for tag in tags]
+        messages = said or [_publish(size)] * count
+        return [
+            Arrival(tag, False, "", b"", b"", tag, message)
+            for tag, message in zip(tags, messages, strict=True)
+        ]
 
     async def acknowledge(self, tag: int) -> None:
         self.acknowledged.append(tag)
@@ -107,6 +115,12 @@ class Store:
 
     declared = newest
 
+    async def open(self, trace_id: int, **gap: Any) -> int:
+        return 1
+
+    async def close(self, gap_id: int, **gap: Any) -> None:
+        pass
+
     async def append(self, trace_id: int, batch: Batch, epoch: int | None = None) -> range:
         first = 1 + sum(len(each.events) for each in self.appended)
         self.appended.append(batch)
@@ -141,6 +155,7 @@ class World:
     def __init__(self) -> None:
         self.queue, self.store = Queue(), Store()
         self.attempt: Attempt | None = None
+        self.gaps = GapWatch(cast("Any", self.store), TRACE.id)
 
     async def run(self, *portions: Portion, **settings: Any) -> list[int]:
         """Let these portions come; return the sizes of the batches that come of them."""
@@ -155,7 +170,7 @@ class World:
             feed=Feed(),
             supervisor=Supervisor("shop", self._unused, life, clock=lambda: 0.0),
             settings=PipelineSettings(mark_seconds=0, audit_seconds=0, **settings),
-            gaps=GapWatch(store, TRACE.id),
+            gaps=self.gaps,
             marks=Marks(),
             turn=contextlib.nullcontext(),
             introductions=NOBODY,
@@ -259,3 +274,24 @@ async def test_others_get_the_event_loop_before_a_portion_is_stamped(
     assert await world.run(Portion(10)) == [10]
     others.cancel()
     assert len(set(world.queue.turns_before)) == turns
+
+
+async def test_where_deliveries_may_be_missing_none_are_counted_until_a_channel_begins_anew(
+    world: World,
+) -> None:
+    async def lose() -> None:
+        world.gaps.note("something is missing", 1)
+
+    def opened(pid: str) -> Settlement:
+        return Settlement("channel", CHANNEL, 1, pid=pid, next_tag=1)
+
+    deliver = Deliver(CHANNEL, "", ("q",), "q", False, {}, b"")
+    await world.run(
+        Portion(2, said=[opened("<1>"), deliver]),
+        Portion(1, said=[deliver], before=lose),
+        Portion(2, said=[opened("<2>"), deliver]),
+    )
+    said = [batch.checkpoint.settlements for batch in world.store.appended if batch.events]
+    assert [len(each.settled) for each in said] == [1, 0, 1]
+    assert [[*each.channels] for each in said] == [["<1>"], [], ["<2>"]]
+    assert [each.is_anew for each in said[:2]] == [False, True]

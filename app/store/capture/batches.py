@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import Executable, bindparam, case, delete, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store.capture import link_rules, quarantine, rows
+from app.store.capture import link_rules, quarantine, rows, settlements
 from app.store.capture.aliases import with_aliases
 from app.store.capture.leases import lock_trace
 from app.store.database import tables
@@ -85,8 +85,12 @@ class Batches(Subject):
         if stored == batch.token:
             return _dealt(batch.events, previous_id + 1 - len(batch.events))
         ids = _dealt(batch.events, await _take_ids(connection, len(batch.events)))
+        settled = settlements.by_id(batch.checkpoint.settlements)
+        await settlements.store(
+            connection, dialect, trace_id, batch.checkpoint.settlements, settled
+        )
         if batch.events:
-            await self._store_events(connection, trace_id, batch)
+            await self._store_events(connection, trace_id, batch, settled)
             await _note_times(connection, dialect, ids, batch.events)
         await _store_checkpoint(connection, dialect, trace_id, batch)
         await quarantine.add(connection, trace_id, batch.unreadable, self._bounds.quarantine_max)
@@ -106,11 +110,17 @@ class Batches(Subject):
         )
         return ids
 
-    async def _store_events(self, connection: AsyncConnection, trace_id: int, batch: Batch) -> None:
+    async def _store_events(
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        batch: Batch,
+        settled: settlements.Settled,
+    ) -> None:
         dialect, bounds = self.database.dialect, self._bounds
         most = bounds.payload_max_bytes if batch.bodies else 0
         for some in chunks(batch.events, TOGETHER):
-            new = rows.event_rows(dialect, trace_id, some, most)
+            new = rows.event_rows(dialect, trace_id, some, most, settled)
             await dialect.insert_many(connection, tables.events, new)
         # All at once: sorted, neighbours go into the same pages.
         of_events = [
@@ -208,7 +218,7 @@ async def _note_last_of_channels(
         if (event_id := event.reference.id) is not None
     }
     for some in chunks(acted):
-        pairs, values = dialect.pairs([(number, last[number]) for number in some])
+        pairs, values = dialect.numbers([(number, last[number]) for number in some])
         await connection.exec_driver_sql(_NOTE_LAST.format(pairs=pairs, trace=trace_id), values)
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import Select, and_, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
-from app.store.capture import link_rules
+from app.store.capture import link_rules, settlements
 from app.store.database import tables
 from app.store.database.subject import Subject, reads
 from app.tracker.events import (
@@ -88,6 +88,7 @@ class Checkpoints(Subject):
             own_rules=tuple(await link_rules.own(connection, trace_id)),
             kept=await _kept(connection, trace_id, last_event_id, references),
             lost=await _lost(connection, trace_id, references),
+            open_channels=await settlements.open_channels(connection, trace_id),
         )
 
 

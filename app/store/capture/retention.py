@@ -20,7 +20,7 @@ from sqlalchemy import ColumnElement, Select, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
-from app.store.capture import gaps, keys, quarantine
+from app.store.capture import gaps, keys, quarantine, settlements
 from app.store.capture.batches import remove_copies
 from app.store.capture.leases import lock_trace
 from app.store.database import tables
@@ -113,6 +113,9 @@ class Retention(Subject):
             .where(_traces.id == trace_id)
             .values(checkpoint=checkpoint.state, events=_traces.events - plan.events)
         )
+        changes, dialect = checkpoint.settlements, self.database.dialect
+        settled = settlements.by_id(changes)
+        await settlements.store(connection, dialect, trace_id, changes, settled)
         await remove_copies(connection, trace_id, checkpoint.copies_removed)
         for event_id in _GOING_WITH:
             its = event_id.table.c.trace_id == trace_id, event_id < before_id

@@ -6,7 +6,7 @@ object mapper takes several times that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -15,7 +15,7 @@ import msgspec
 
 from app.store.database.engine import Dialect
 from app.stored.spans import context_of
-from app.tracker.events import ChannelState, Edge, LostCopy, PendingCopy, StampedEvent
+from app.tracker.events import ChannelState, Disposed, Edge, LostCopy, PendingCopy, StampedEvent
 from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.records import Unreadable
 from app.tracker.values import readable
@@ -24,6 +24,7 @@ from model.words import IS_CONVERSATION, IS_FOUND_BY, EdgeKind, EventType, Way
 Row: TypeAlias = tuple[Any, ...]
 
 _encode = msgspec.json.Encoder().encode
+_UNKNOWN: Disposed = (None, None)
 _REMEMBERED = 2_000  # lists of words
 _KEY = itemgetter(2)
 _BOTH = IS_CONVERSATION | IS_FOUND_BY
@@ -43,12 +44,16 @@ _TEXTS = _Texts()
 
 
 def event_rows(
-    dialect: Dialect, trace_id: int, events: Iterable[StampedEvent], most: int
+    dialect: Dialect,
+    trace_id: int,
+    events: Iterable[StampedEvent],
+    most: int,
+    settled: Mapping[int | None, Disposed],
 ) -> list[Row]:
     """Rows of ``events`` in the order of `OF_EVENTS`, with the first ``most`` bytes of each body.
 
     A body that is an AMQP 1.0 value is stored as text. The events' references must have their ids
-    already.
+    already. ``settled`` is what is known of them by their ids.
     """
     encode, texts, flags = _encode, _TEXTS, dialect.flags
     return [
@@ -69,6 +74,8 @@ def event_rows(
             texts[record.routed_queues],
             flags[record.redelivered],
             flags[event.quiet],
+            disposition,
+            settled_at,
             encode(record.properties).decode(),
             record.body[:most] if most else None,
             len(record.body),
@@ -82,6 +89,7 @@ def event_rows(
         )
         for event in events
         for reference in [event.reference]
+        for disposition, settled_at in [settled.get(reference.id, _UNKNOWN)]
         # Most records have no type, and so are readable as they are.
         for record in [
             readable(event.record) if "type" in event.record.properties else event.record

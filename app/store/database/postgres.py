@@ -206,8 +206,10 @@ class Postgres:
             (await connection.execute(_with_numbers(each), parameters)).all() for each in statements
         ]
 
-    def pairs(self, pairs: Sequence[tuple[int, int]]) -> tuple[str, tuple[Any, ...]]:
-        return "SELECT * FROM unnest($1::BIGINT[], $2::BIGINT[])", tuple(zip(*pairs, strict=True))
+    def numbers(self, rows: Sequence[tuple[int | None, ...]]) -> tuple[str, tuple[Any, ...]]:
+        columns = tuple(zip(*rows, strict=True))
+        arrays = ", ".join(f"${place}::BIGINT[]" for place in range(1, len(columns) + 1))
+        return f"SELECT * FROM unnest({arrays})", columns  # noqa: S608  numbers of places
 
     async def run_quickly(self, connection: AsyncConnection, work: Coroutine[Any, Any, T]) -> T:
         return await work

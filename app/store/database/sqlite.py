@@ -210,10 +210,10 @@ class Sqlite:
         raw = await connection.get_raw_connection()
         return await all_rows(raw.driver_connection, statements, parameters)
 
-    def pairs(self, pairs: Sequence[tuple[int, int]]) -> tuple[str, tuple[Any, ...]]:
-        """A table of pairs of whole numbers, as the driver's SQL and its parameters."""
-        values = ", ".join(["(?, ?)"] * len(pairs))
-        return f"VALUES {values}", tuple(itertools.chain.from_iterable(pairs))
+    def numbers(self, rows: Sequence[tuple[int | None, ...]]) -> tuple[str, tuple[Any, ...]]:
+        """A table of whole numbers, at least a row, as the driver's SQL and its parameters."""
+        row = f"({', '.join('?' * len(rows[0]))})"
+        return f"VALUES {', '.join([row] * len(rows))}", tuple(itertools.chain.from_iterable(rows))
 
     async def run_quickly(self, connection: AsyncConnection, work: Coroutine[Any, Any, T]) -> T:
         """The result of ``work``, which waits for this connection alone: in its thread."""

@@ -201,6 +201,8 @@ events = _table(
     _partial("ix_events_quiet", "quiet", "trace_id", "id"),
     # The few that may be effects of anything.
     _partial("ix_events_doubtful", "doubtful", "trace_id", "id"),
+    # Those that consumers hold (`model.words.Disposition`).
+    _partial("ix_events_in_hand", "settlement = 1", "trace_id", "id"),
     # Those that other messages may name, the last of which a tracker remembers.
     _partial("ix_events_named", "ids IS NOT NULL", "trace_id", "id"),
     # The few that tell of failures (`model.words.Match`): dead letters, messages that came back,
@@ -209,6 +211,17 @@ events = _table(
         _partial(f"ix_events_{kind}", condition, "trace_id", "id")
         for kind, condition in FAILED.items()
     ),
+)
+
+# The channels whose deliveries are counted, each with what it has in hand
+# (`app.tracker.events.OpenChannel`).
+open_channels = Table(
+    "open_channels",
+    metadata,
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("pid", Text, primary_key=True),
+    Column("state", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 # `keys` is made by statements: its order is each database's own affair.

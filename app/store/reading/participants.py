@@ -58,7 +58,7 @@ class Participants(Subject):
         known = await self._known(connection, event)
         found = []
         for some in chunks([*known]):
-            pairs, values = self.database.dialect.pairs([(each, known[each][1]) for each in some])
+            pairs, values = self.database.dialect.numbers([(each, known[each][1]) for each in some])
             query = _LAST_KNOWN.format(pairs=pairs, trace=event.trace_id)
             rows: Sequence[Any] = (await connection.exec_driver_sql(query, values)).all()
             found += [VectorEntry(number, known[number][0], seq) for number, seq in rows]

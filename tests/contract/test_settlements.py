@@ -1,0 +1,210 @@
+"""What became of deliveries is stored as it was, whenever the service is killed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+import pytest
+
+from app.store import Store
+from app.stored.capture import Batch
+from app.stored.reading import EventFilter
+from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Settlement, Tracker, settlements
+from app.tracker.taken import Selection
+from model.event import Event
+from model.words import Disposition, EventType
+from tests.contract.broker import BEGINNING, Broker
+
+CHANNEL = Channel("rabbit@one", "c:1 -> b", 1, "shop")
+
+
+class Trace:
+    """A trace as the service keeps it: what it was told is stored in batches."""
+
+    def __init__(self, store: Store, trace_id: int, window: int = 0) -> None:
+        self._store, self._trace_id = store, trace_id
+        self._bounds = Bounds(reorder_window=window)
+        self.tracker = Tracker(Policy.channel, self._bounds)
+
+    async def take(self, records: Iterable[Publish | Deliver | Settlement]) -> None:
+        events, at = [], BEGINNING
+        for record in records:
+            if isinstance(record, Settlement):
+                at = record.at
+                self.tracker.settle(record, at)
+            else:
+                events += self.tracker.apply(record, at)
+        await self._store.batches.append(
+            self._trace_id, Batch(events, self.tracker.checkpoint(), b"")
+        )
+
+    async def killed(self) -> None:
+        restored = await self._store.checkpoints.restore(self._trace_id, 1_000)
+        self.tracker = Tracker(Policy.channel, self._bounds, restored)
+
+    async def received(self) -> list[Event]:
+        wanted = EventFilter(type=EventType.received)
+        return [*(await self._store.events.find(wanted, after=0, limit=10_000)).items]
+
+    async def said(self) -> list[str | None]:
+        return [each.settlement and each.settlement.name for each in await self.received()]
+
+
+def say(event: str, at: int = 1, channel: Channel = CHANNEL, **said: object) -> Settlement:
+    return Settlement(event, channel, BEGINNING + at, **said)
+
+
+def opened(pid: str = "<1>", next_tag: int = 1, at: int = 1) -> Settlement:
+    return say("channel", at, pid=pid, next_tag=next_tag)
+
+
+def settled(
+    tag: int, at: int = 2, outcome: str = "acknowledged", *, up_to: bool = False
+) -> Settlement:
+    return say("settled", at, outcome=outcome, delivery_tag=tag, multiple=up_to)
+
+
+def deliver(queue: str = "work", channel: Channel = CHANNEL) -> Deliver:
+    return Deliver(channel, "", (queue,), queue, False, {}, b"")
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_every_settlement_is_as_the_broker_has_it(
+    store: Store, trace_id: int, seed: int
+) -> None:
+    broker, trace, chance = Broker(seed), Trace(store, trace_id), random.Random(seed)
+    for _ in range(25):
+        await trace.take(broker.records(chance.randrange(40)))
+        if chance.random() < 0.5:
+            await trace.killed()
+    stored = await trace.received()
+    assert len(stored) == len(broker.copies)
+    said = 0
+    for event, copy in zip(stored, broker.copies, strict=True):
+        if event.settlement is None:
+            assert not copy.is_known, event.id
+            continue
+        said += 1
+        assert event.settlement is copy.disposition, event.id
+        if copy.disposition is Disposition.returned:  # or when the next one had its number
+            assert event.settled_at >= copy.at
+        elif copy.disposition is not Disposition.auto:  # settled as it came
+            assert event.settled_at == copy.at
+    assert said > len(stored) / 3
+
+
+async def test_where_nothing_is_said_of_a_channel_nothing_is_known(
+    store: Store, trace_id: int
+) -> None:
+    trace = Trace(store, trace_id)
+    await trace.take([deliver(), settled(1), say("consumer", queue="work", auto=True), deliver()])
+    assert await trace.said() == [None, None]
+
+
+async def test_a_count_that_does_not_fit_is_given_up(store: Store, trace_id: int) -> None:
+    """Of two deliveries one trace message was lost: which tag the other has is not known."""
+    trace = Trace(store, trace_id)
+    await trace.take([opened(), deliver()])
+    await trace.take([settled(2), deliver(), settled(1)])
+    assert await trace.said() == [None, None]
+    await trace.take([opened(next_tag=4), deliver(), settled(4)])
+    assert await trace.said() == [None, None, "acknowledged"]
+
+
+async def test_what_a_node_stops_or_begins_to_record_is_not_known(
+    store: Store, trace_id: int
+) -> None:
+    trace = Trace(store, trace_id)
+    there = Channel("rabbit@two", "c:1 -> b", 1, "shop")
+    on_both = [opened(), say("channel", channel=there, pid="<2>", next_tag=1)]
+    await trace.take([*on_both, deliver(), deliver(channel=there)])
+    assert await trace.said() == ["in_hand", "in_hand"]
+    await trace.take([say("began", channel=Channel("rabbit@two", "", 0, ""))])
+    assert await trace.said() == ["in_hand", None]
+    await trace.killed()
+    await trace.take(
+        [deliver(channel=there), say("ended", channel=Channel("rabbit@one", "", 0, ""))]
+    )
+    await trace.take([settled(1), deliver()])
+    assert await trace.said() == [None, None, "in_hand", None]
+
+
+async def test_channels_with_direct_replies_are_not_counted(store: Store, trace_id: int) -> None:
+    trace = Trace(store, trace_id)
+    asks = say("consumer", queue="amq.rabbitmq.reply-to", auto=True)
+    await trace.take([opened(), deliver(), asks, deliver(), settled(1)])
+    assert await trace.said() == [None, None]
+
+
+async def test_who_has_a_number_next_shows_that_its_last_owner_is_gone(
+    store: Store, trace_id: int
+) -> None:
+    trace = Trace(store, trace_id)
+    await trace.take([opened("<1>"), deliver(), opened("<2>", at=7), deliver()])
+    await trace.killed()
+    await trace.take([say("closed", at=9, pid="<1>"), settled(1, at=10, outcome="rejected")])
+    first, second = await trace.received()
+    assert (first.settlement, first.settled_at) == (Disposition.returned, BEGINNING + 7)
+    assert (second.settlement, second.settled_at) == (Disposition.rejected, BEGINNING + 10)
+
+
+async def test_a_channel_that_holds_too_much_is_known_again_behind_it(
+    store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settlements, "MOST_IN_HAND", 3)
+    trace = Trace(store, trace_id)
+    await trace.take([opened(), *(deliver() for _ in range(4))])
+    assert await trace.said() == [None] * 4
+    await trace.take([deliver(), settled(5, up_to=True), deliver()])
+    assert await trace.said() == [None] * 4 + ["acknowledged", "in_hand"]
+
+
+async def test_the_oldest_of_too_many_channels_is_given_up(
+    store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settlements, "MOST_CHANNELS", 2)
+    trace = Trace(store, trace_id)
+    places = [Channel("rabbit@one", "c:1 -> b", number, "shop") for number in range(3)]
+    for place in places:
+        await trace.take(
+            [
+                say("channel", channel=place, pid=f"<{place.number}>", next_tag=1),
+                deliver(channel=place),
+            ]
+        )
+    assert await trace.said() == [None, "in_hand", "in_hand"]
+    assert len((await store.checkpoints.restore(trace_id, 0)).open_channels) == 2
+
+
+async def test_after_a_loss_nothing_is_known_until_a_channel_is_counted_anew(
+    store: Store, trace_id: int
+) -> None:
+    trace = Trace(store, trace_id)
+    await trace.take([opened(), deliver(), deliver(), settled(1)])
+    trace.tracker.settlements.forget()
+    await trace.take([settled(2), deliver(), opened("<2>"), deliver()])
+    assert await trace.said() == ["acknowledged", None, None, "in_hand"]
+    await trace.killed()
+    await trace.take([settled(1)])
+    assert await trace.said() == ["acknowledged", None, None, "acknowledged"]
+
+
+async def test_settlements_wait_behind_a_delivery_that_waits_for_its_publish(
+    store: Store, trace_id: int
+) -> None:
+    """On a cluster a delivery may come before its publish, and so what became of it."""
+    trace = Trace(store, trace_id, window=1_000_000)
+    await trace.take([opened(), deliver(), settled(1), deliver()])
+    assert trace.tracker.held == 3
+    await trace.killed()
+    other = Channel("rabbit@one", "d:1 -> b", 1, "shop")
+    publish = Publish(other, "", ("work",), ("work",), {}, b"")
+    await trace.take([publish, publish])
+    assert await trace.said() == ["acknowledged", "in_hand"]
+
+
+async def test_a_trace_of_some_queues_counts_nothing(store: Store, trace_id: int) -> None:
+    some = Tracker(Policy.channel, Bounds(), taken=Selection(queues=("work",)))
+    some.settle(opened(), 1)
+    assert not some.settlements.channels

@@ -1,0 +1,116 @@
+"""What became of deliveries, on a broker with the plugin, from the client to the stored event."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+import aio_pika
+import pytest
+
+from app.store import Store
+from app.traces.pipeline import PipelineSettings
+from model.words import EventType
+from tests.integration.conftest import Service, until
+from tools.plugin import NAME, build
+from tools.servers import RabbitNode
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitNode]:
+    folder = tmp_path_factory.mktemp("plugin")
+    build(folder)
+    with RabbitNode(plugins=(NAME,), plugins_folder=folder) as node:
+        yield node
+
+
+@pytest.fixture
+def where(broker: RabbitNode) -> Iterator[str]:
+    with broker.fresh_vhost() as name:
+        yield name
+
+
+@pytest.fixture
+async def serve(
+    store: Store, broker: RabbitNode, settings: PipelineSettings, where: str
+) -> AsyncIterator[Callable[[], Awaitable[Service]]]:
+    """Starts the service, or starts it again."""
+    running: list[Service] = []
+
+    async def start() -> Service:
+        if running:
+            await running.pop().close()
+        running.append(Service(store, broker, settings))
+        await running[0].running(where)
+        return running[0]
+
+    yield start
+    await running[0].close()
+
+
+async def settlements(service: Service, vhost: str) -> dict[str, list[str | None]]:
+    """What became of each message's deliveries, by its body."""
+    found: dict[str, list[str | None]] = {}
+    for event in await service.events(vhost):
+        if event.type is EventType.received and event.payload is not None:
+            word = event.settlement and event.settlement.name
+            found.setdefault(event.payload.decode(), []).append(word)
+    return found
+
+
+async def test_each_delivery_says_what_became_of_it_across_restarts(
+    broker: RabbitNode, where: str, serve: Callable[[], Awaitable[Service]]
+) -> None:
+    service = await serve()
+    async with await aio_pika.connect(broker.amqp_url(where)) as connection:
+        publisher, consumer, other = [await connection.channel() for _ in range(3)]
+        for name in ("work", "log"):
+            await consumer.declare_queue(name, auto_delete=False)
+        got: dict[str, aio_pika.abc.AbstractIncomingMessage] = {}
+        arrived: asyncio.Queue[None] = asyncio.Queue()
+
+        async def take(message: aio_pika.abc.AbstractIncomingMessage) -> None:
+            got[message.body.decode()] = message
+            arrived.put_nowait(None)
+
+        async def publish(queue: str, *bodies: str) -> None:
+            for body in bodies:
+                message = aio_pika.Message(body.encode())
+                await publisher.default_exchange.publish(message, routing_key=queue)
+
+        tag = await (await consumer.get_queue("work")).consume(take)
+        await (await other.get_queue("log")).consume(take, no_ack=True)
+        await publish("log", "auto")
+        await publish("work", "one", "two", "rejected", "again", "held", "left")
+        for _ in range(7):
+            await arrived.get()
+        await got["two"].ack(multiple=True)
+        await got["rejected"].reject(requeue=False)
+        await got["again"].nack(requeue=True)
+        await arrived.get()
+        expected: dict[str, list[str | None]] = {
+            "auto": ["auto"],
+            "one": ["acknowledged"],
+            "two": ["acknowledged"],
+            "rejected": ["rejected"],
+            "again": ["returned", "in_hand"],
+            "held": ["in_hand"],
+            "left": ["in_hand"],
+        }
+
+        async def is_said() -> bool:
+            return await settlements(service, where) == expected
+
+        await until(is_said, f"{expected} is said")
+        service = await serve()  # which goes on with what is in hand
+        await got["held"].ack()
+        await got["again"].ack()
+        await (await consumer.get_queue("work")).cancel(tag)
+        expected |= {"held": ["acknowledged"], "again": ["returned", "acknowledged"]}
+        await until(is_said, f"{expected} is said")
+        await consumer.close()
+        expected["left"] = ["returned"]
+        await until(is_said, f"{expected} is said")
+    received = [event for event in await service.events(where) if event.settlement is not None]
+    assert all(event.settled_by == event.participant for event in received)
+    assert all(abs(event.settled_at - event.recorded_at) < 60_000_000 for event in received)
