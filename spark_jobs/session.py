@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import resource
 import shutil
 import socket
 import sys
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 APPLICATION = "rabbitmq-itc"
 REACH_SECONDS = 5
+# With fewer a JVM with Spark's archives on its path may end at its start, without a word of why.
+FEW_DESCRIPTORS = 256
 CONNECT_PORT, MASTER_PORT = 15002, 7077
 PACKAGES = ("itc", "model", "spark_jobs")
 ROOT = Path(__file__).resolve().parent.parent
@@ -161,7 +164,13 @@ def _start_jvm(configuration: dict[str, str]) -> None:
 def _why_not(text: str, settings: SparkSettings) -> str:
     if "INVALID_DRIVER_MEMORY" in text:
         return f"{settings.memory} is too little for Spark; set ITC_SPARK_MEMORY to 512m or more."
-    return f"Spark did not start on {settings.master}: {in_short(text)}"
+    few = ""
+    if (descriptors := resource.getrlimit(resource.RLIMIT_NOFILE)[0]) < FEW_DESCRIPTORS:
+        few = (
+            f" This process may open only {descriptors} files, which is too few for Java: raise"
+            " LimitNOFILE or ulimit -n."
+        )
+    return f"Spark did not start on {settings.master}: {in_short(text)}{few}"
 
 
 def _connect(remote: str) -> SparkSession:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -93,3 +95,20 @@ def test_an_error_is_told_without_its_stack() -> None:
     assert in_short(told) == "java.lang.E: too bad"
     assert in_short("simply bad\nmore") == "simply bad"
     assert in_short("") == ""
+
+
+def test_too_few_descriptors_are_named_where_spark_does_not_start() -> None:
+    """A JVM that may open no more files ends without saying so."""
+    program = (
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))\n"
+        "from spark_jobs.errors import JobError\n"
+        "from spark_jobs.session import SparkSettings, open_session\n"
+        "try:\n"
+        "    open_session(SparkSettings())\n"
+        "except JobError as error:\n"
+        "    print(error)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert "may open only 60 files" in run.stdout
