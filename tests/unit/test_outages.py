@@ -41,6 +41,7 @@ def forced(why: str) -> exceptions.ConnectionClosed:
 
 SENTENCES = [
     (at_opening(), "does not let user shop into the virtual host orders"),
+    (at_opening(), "has reached its limit of connections (max-connections)"),
     (
         exceptions.ConnectionClosed(530, "NOT_ALLOWED - vhost orders not found"),
         "does not let user shop into the virtual host orders",
