@@ -18,7 +18,7 @@ from app.stored.reading import Sort
 from app.tracker import Policy
 from model.answers import Verdict
 from model.conversations import Outcome
-from model.words import EventType, LinkKind, Match, Via
+from model.words import Disposition, EventType, LinkKind, Match, Via
 
 
 def unescape(segment: str) -> str:
@@ -42,6 +42,7 @@ LinkKindWord = Annotated[LinkKind, word_of(LinkKind)]
 MatchWord = Annotated[Match, word_of(Match)]
 OutcomeWord = Annotated[Outcome, word_of(Outcome)]
 PolicyWord = Annotated[Policy, word_of(Policy)]
+SettlementWord = Annotated[Disposition, word_of(Disposition)]
 SortWord = Annotated[Sort, word_of(Sort)]
 StateWord = Annotated[JobState, word_of(JobState)]
 VerdictWord = Annotated[Verdict, word_of(Verdict)]

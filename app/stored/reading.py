@@ -13,7 +13,7 @@ from model.event import Event
 from model.gaps import Gap
 from model.sound import Evidence
 from model.times import LATEST, Duration, Microseconds
-from model.words import EventType, Match
+from model.words import Disposition, EventType, Match
 
 CONVERSATION = "conversation"
 HEADER = "header."
@@ -50,6 +50,7 @@ class EventFilter(VhostFilter, frozen=True, kw_only=True):
 
     type: EventType | None = None
     match: Match | None = None
+    settlement: Disposition | None = None
     exchange: str | None = None
     queue: str | None = None
     connection: str | None = None

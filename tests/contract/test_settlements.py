@@ -92,6 +92,10 @@ async def test_every_settlement_is_as_the_broker_has_it(
         elif copy.disposition is not Disposition.auto:  # settled as it came
             assert event.settled_at == copy.at
     assert said > len(stored) / 3
+    for each in Disposition:
+        asked = EventFilter(settlement=each)
+        found = (await store.events.find(asked, after=0, limit=10_000)).items
+        assert found == [event for event in stored if event.settlement is each]
 
 
 async def test_where_nothing_is_said_of_a_channel_nothing_is_known(

@@ -29,6 +29,7 @@ from app.api.parameters import (
     KnownFields,
     MatchWord,
     PageSize,
+    SettlementWord,
     SortWord,
     Text,
     ViaWord,
@@ -179,6 +180,9 @@ class Filter(WithHeaders):
     participant: Number | None = Field(None, description="Of this participant of its trace.")
     participant_name: Text | None = Field(None, description="Of the participants of this name.")
     match: MatchWord | None = Field(None, description="Matched in this way.")
+    settlement: SettlementWord | None = Field(
+        None, description="Settled so, or `in_hand`: held by its consumer now."
+    )
     redelivered: bool | None = Field(
         None, description="Flagged as redelivered by the broker, or not."
     )

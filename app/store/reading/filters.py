@@ -15,6 +15,7 @@ from sqlalchemy import (
     exists,
     func,
     literal,
+    literal_column,
     or_,
     select,
     true,
@@ -138,6 +139,8 @@ def _plain(asked: EventFilter) -> Iterator[ColumnElement[bool]]:
         yield _events.type == int(asked.type)
     if asked.match is not None:
         yield _events.match == int(asked.match)
+    if asked.settlement is not None:  # as a constant, for the index of what is in hand
+        yield _events.settlement == literal_column(str(int(asked.settlement)))
     if asked.redelivered is not None:
         yield _events.redelivered.is_(asked.redelivered)
     if asked.participant is not None:

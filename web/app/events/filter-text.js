@@ -4,10 +4,13 @@
 const BOOLEANS = ["true", "false"];
 const MATCHES = ["routed", "redelivered", "dead_lettered", "unmatched", "untraced", "none"];
 
+const SETTLEMENTS = ["in_hand", "acknowledged", "rejected", "returned", "auto"];
+
 /** Each field with what is to be written behind it, and all its values if they are few. */
 export const FIELDS = {
   type: ["published or received", ["published", "received"]],
   match: ["how a delivery found its publish", MATCHES],
+  settlement: ["what became of a delivery", SETTLEMENTS],
   exchange: ["name"],
   queue: ["name"],
   routing_key: ["one of the keys"],
