@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import delete, select, update
+from sqlalchemy import ColumnElement, delete, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
@@ -22,6 +22,8 @@ from model.words import Disposition
 Settled: TypeAlias = Mapping[int | None, Disposed]
 
 _events, _channels = tables.events.c, tables.open_channels.c
+# A constant, as of a parameter a plan that is kept does not know that the index of these fits it.
+_IN_HAND: ColumnElement[int] = literal_column(str(int(Disposition.in_hand)))
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(OpenChannel).decode
 
@@ -49,7 +51,7 @@ async def store(
         await connection.execute(delete(tables.open_channels).where(_channels.trace_id == trace_id))
         await connection.execute(
             update(tables.events)
-            .where(_events.trace_id == trace_id, _events.settlement == Disposition.in_hand)
+            .where(_events.trace_id == trace_id, _events.settlement == _IN_HAND)
             .values(settlement=None)
         )
     for some in chunks([*settled.items()]):
