@@ -73,15 +73,19 @@ async def test_gaps_are_kept_and_closed(store: Store, trace_id: int) -> None:
         await store.gaps.close(99, before_event_id=1, until=1)
 
 
-async def test_what_is_suspected_is_withdrawn_and_nothing_else(store: Store, trace_id: int) -> None:
+async def test_what_is_suspected_or_open_is_withdrawn_and_nothing_else(
+    store: Store, trace_id: int
+) -> None:
     sure = await store.gaps.open(trace_id, after_event_id=0, since=5, reason="lost")
+    await store.gaps.close(sure, before_event_id=9, until=6)
+    overdue = await store.gaps.open(trace_id, after_event_id=0, since=5, reason="late")
     doubt = await store.gaps.open(
         trace_id, after_event_id=0, since=5, reason="short", suspected=True
     )
     epoch = await store.leases.take(trace_id, None)
     with pytest.raises(LeaseLostError):
         await store.gaps.withdraw(doubt, epoch=epoch - 1)
-    for gap in (sure, doubt, doubt, 99):
+    for gap in (sure, doubt, doubt, overdue, 99):
         await store.gaps.withdraw(gap, epoch=epoch)
     assert [gap.id for gap in await store.gaps.newest(trace_id)] == [sure]
     assert [gap.id for gap in await store.gaps.between(trace_id, 1, 9)] == [sure]
