@@ -218,16 +218,15 @@ class TraceStream(DivertedStream):
 
     async def mark_place(self, epoch: int, event_id: int) -> None:
         """Put a bookmark where the others were, the new one first."""
-        self._check()
         bookmark = Bookmark(epoch, event_id)
         present, self.bookmarks = self.bookmarks, (bookmark,)
-        if bookmark not in present:
-            keys = [each.key for each in present]
-            with outages(self._place):
-                await self._channel.queue_bind(
-                    self._queue, TRACE_EXCHANGE, routing_key=bookmark.key
-                )
-            await self.bind(keys)
+        if bookmark in present:
+            return
+        # No other binding is touched: that one is gone is for the next look to find.
+        await self._bind(TRACE_EXCHANGE, [bookmark.key])
+        with self.asking():
+            for each in present:
+                await self._channel.queue_unbind(self._queue, TRACE_EXCHANGE, routing_key=each.key)
 
     @property
     def buffered(self) -> int:
