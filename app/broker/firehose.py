@@ -34,7 +34,7 @@ SETTLEMENTS: dict[str, frozenset[str]] = {
     "channel": _OF_CHANNEL | {"pid", "next_tag", "transactional"},
     "closed": _OF_CHANNEL | {"pid"},
     "consumer": _OF_CHANNEL | {"queue", "auto"},
-    "get": _OF_CHANNEL | {"queue"},
+    "get": _OF_CHANNEL | {"queue", "auto"},
     "settled": _OF_CHANNEL | {"outcome", "delivery_tag", "multiple"},
     "recovered": _OF_CHANNEL,
     "selected": _OF_CHANNEL,

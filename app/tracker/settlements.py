@@ -156,7 +156,8 @@ class Settlements:
         known.modes[said.queue] = before if before == said.auto else None
 
     def _get(self, known: OpenChannel, said: Settlement) -> None:
-        known.got = said.queue
+        # A get with acknowledgement is told only behind one without, so that nobody takes it for it.
+        known.got = said.queue if said.auto else None
 
     def _settled(self, known: OpenChannel, said: Settlement) -> None:
         tag, hand = said.delivery_tag, known.hand

@@ -147,7 +147,7 @@ class Broker:
         """A get of a queue that nobody consumes, in either mode, which may find nothing."""
         auto = self.random.random() < 0.5
         if auto:
-            yield self._say(process, "get", queue="got")
+            yield self._say(process, "get", queue="got", auto=True)
         if self.random.random() < 0.6:
             yield self._deliver(process, "got", auto)
         elif auto and self.random.random() < 0.5:

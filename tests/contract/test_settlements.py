@@ -106,6 +106,15 @@ async def test_where_nothing_is_said_of_a_channel_nothing_is_known(
     assert await trace.said() == [None, None]
 
 
+async def test_a_get_with_acknowledgement_is_none_without_that_found_nothing_before_it(
+    store: Store, trace_id: int
+) -> None:
+    trace = Trace(store, trace_id)
+    empty, found = (say("get", queue="work", auto=auto) for auto in (True, False))
+    await trace.take([opened(), empty, found, deliver(), empty, deliver()])
+    assert await trace.said() == ["in_hand", "auto"]
+
+
 async def test_a_count_that_does_not_fit_is_given_up(store: Store, trace_id: int) -> None:
     """Of two deliveries one trace message was lost: which tag the other has is not known."""
     trace = Trace(store, trace_id)
