@@ -156,7 +156,7 @@ class Settlements:
         known.modes[said.queue] = before if before == said.auto else None
 
     def _get(self, known: OpenChannel, said: Settlement) -> None:
-        # A get with acknowledgement is told only behind one without, so that nobody takes it for it.
+        # One with acknowledgement is told only behind one without, which it is not to pass for.
         known.got = said.queue if said.auto else None
 
     def _settled(self, known: OpenChannel, said: Settlement) -> None:
