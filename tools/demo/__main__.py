@@ -158,8 +158,7 @@ def _verdict(exported: list[Event], summary: dict[str, Any], faults: list[str]) 
 
 def _stay(stage: Stage, printer: Printer) -> None:
     try:
-        printer.step("everything stays up until Ctrl-C")
-        printer.end_step()
+        printer.stays("everything stays up until Ctrl-C")
         code = stage.service.wait()
     except KeyboardInterrupt:
         printer.line()

@@ -38,10 +38,18 @@ class Printer:
         """Say what is being done now, and go on saying so until the next is said."""
         self.end_step()
         begin = time.monotonic()
-        said = f"[{begin - self._begin:5.1f} s] {text}"
+        said = self._timed(text)
         self._console.print(Text(said), end="\r" if self._console.is_terminal else "\n")
-        self._waiting = threading.Thread(target=self._go_on, args=(said, begin), daemon=True)
-        self._waiting.start()
+        waiting = threading.Thread(target=self._go_on, args=(said, begin), daemon=True)
+        waiting.start()
+        self._waiting = waiting  # once it is started: Ctrl-C may come before, and joins it
+
+    def stays(self, text: str) -> None:
+        """Say what is so from now on: nothing is waited for."""
+        self.line(self._timed(text))
+
+    def _timed(self, text: str) -> str:
+        return f"[{time.monotonic() - self._begin:5.1f} s] {text}"
 
     def end_step(self) -> None:
         """Say no more of the last step."""
