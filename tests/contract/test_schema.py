@@ -150,7 +150,7 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
     return pipe
 
 
-PUBLISHED = {"r0001_tables.py": "049e4405d4da85b6f353a0909cf15e3f0cc41e889470085d9991d02962069fcd"}
+PUBLISHED = {"r0001_tables.py": "5e0659219570359e43582d79dc767936ef677e4151b14ec0b2f93babdd2fcc13"}
 """Each migration that a database may have been made by, and the SHA-256 of its file."""
 
 
