@@ -52,7 +52,7 @@ class Life:
     channel: int
     steps: list[Step] = field(default_factory=list)
     handed: dict[int, bytes] = field(default_factory=dict)
-    last_get: bool = False
+    takes_without: bool = False  # whether it has taken anything without acknowledgement
     # The queue had handled its last steps before it ended; otherwise some may not have arrived.
     is_quiet: bool = False
 
@@ -114,10 +114,10 @@ class LoggedConnection:
             self.lives.append(Life(self.name, number))
         elif step := step_of(method):
             [life] = [each for each in self.lives[-1:] if each.channel == number]
-            # Of gets with acknowledgement only one behind one without is told.
-            if step[0] != "get" or step[2] or life.last_get:
+            life.takes_without |= step[0] in ("consumer", "get") and step[-1]
+            # A get is told only of a channel that takes without acknowledgement as well.
+            if step[0] != "get" or life.takes_without:
                 life.steps.append(step)
-            life.last_get = step[2] if step[0] == "get" else life.last_get
         self._send(number, method, content)
 
     def open(self) -> tuple[BlockingChannel, Life]:

@@ -326,6 +326,7 @@ UNREAD: tuple[Field, ...] = (
     Field("channel_key", int, "number", Storage("events.channel", bits=32)),
     Field("fingerprint", bytes, "bytes", Storage("events.fingerprint")),
     Field("ids", bytes, "bytes", Storage("events.ids", null=True)),
+    Field("hold", int, "number", Storage("events.hold", null=True)),
 )
 """What else is stored of one, only to restore the tracker."""
 

@@ -416,6 +416,7 @@ def _tables() -> None:
         sa.Column("channel", sa.Integer(), nullable=False),
         sa.Column("fingerprint", sa.LargeBinary(), nullable=False),
         sa.Column("ids", sa.LargeBinary(), nullable=True),
+        sa.Column("hold", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(
             ["trace_id"], ["traces.id"], name=op.f("fk_events_trace_id_traces")
         ),
@@ -563,18 +564,6 @@ def _tables() -> None:
         "participants",
         ["trace_id", "last_event_id"],
         unique=False,
-    )
-    op.create_table(
-        "proposals",
-        sa.Column("trace_id", sa.Integer(), nullable=False),
-        sa.Column("looked_at", sa.BigInteger(), nullable=False),
-        sa.Column("publishes", sa.BigInteger(), nullable=False),
-        sa.Column("programs", sa.Integer(), nullable=False),
-        sa.Column("found", sa.Text(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["trace_id"], ["traces.id"], name=op.f("fk_proposals_trace_id_traces")
-        ),
-        sa.PrimaryKeyConstraint("trace_id", name=op.f("pk_proposals")),
     )
     op.create_table(
         "quarantine",

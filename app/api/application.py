@@ -31,7 +31,6 @@ from app.api.routes import (
     live,
     metrics,
     periods,
-    proposals,
     reports,
     restamp,
     service,
@@ -46,7 +45,6 @@ from app.settings import Settings
 ROUTERS = (
     traces.router,
     links.router,
-    proposals.router,
     assertions.router,
     events.router,
     periods.router,

@@ -22,6 +22,9 @@ from model.texts import storable
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
 KINDS = PUBLISH, DELIVER = "publish", "deliver"
 SETTLE = "settle"
+# The consumer tag, of no consumer, whose cancelling by us the plugin answers with where channels
+# stand. The broker takes it for a consumer that is gone.
+ASKED = "itc.channels"
 # No client can name itself so, unless it may impersonate others.
 BROKER_USER = "rmq-internal"
 

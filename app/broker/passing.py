@@ -102,6 +102,7 @@ class PassingStream:
         self.know_accounts = stream.know_accounts
         self.take_largest = stream.take_largest
         self.bind = stream.bind
+        self.ask_channels = stream.ask_channels
 
     @property
     def about(self) -> Callable[[Record | Settlement | Unreadable], About]:

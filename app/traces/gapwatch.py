@@ -72,7 +72,7 @@ class GapWatch:
         self.processed = 0  # trace messages since this object was made
         self._held_since: int | None = None
         self._losses: list[_Loss] = []
-        self._has_new = False
+        self._new: int | None = None
         self._writing = asyncio.Lock()
         self._noted = Point(0, 0)  # the last proven loss
         self._suspected: dict[str, _Loss] = {}  # the last one of each reason
@@ -85,10 +85,10 @@ class GapWatch:
         """Tell whether a proven gap is not closed yet: it covers what is lost now."""
         return any(loss.is_proven for loss in self._losses)
 
-    def take_new(self) -> bool:
-        """Tell whether a proven loss was noted, or found in the store, since the last call."""
-        has_new, self._has_new = self._has_new, False
-        return has_new
+    def take_new(self) -> int | None:
+        """The event after which there are proven losses that are new since the last call."""
+        begins, self._new = self._new, None
+        return begins
 
     @property
     def is_pending(self) -> bool:
@@ -121,6 +121,8 @@ class GapWatch:
                 self._adopt(gap)
             elif gap.suspected:
                 self._suspected.setdefault(gap.reason, _loss_of(gap))
+            elif gap.before_event_id is None or gap.before_event_id > last_event_id:
+                self._note_new(gap.after_event_id)  # nothing is stored since it was closed
             self._note_at(Point(gap.after_event_id, gap.until or gap.since))
         for gap in lifted:
             self._adopt(gap)
@@ -280,8 +282,11 @@ class GapWatch:
         begins = begins or self.well
         loss = _Loss(reason, begins.at, begins.event_id)
         self._losses.append(loss)
-        self._has_new = True
+        self._note_new(begins.event_id)
         return loss
+
+    def _note_new(self, begins: int) -> None:
+        self._new = begins if self._new is None else min(begins, self._new)
 
     def _adopt(self, gap: Gap) -> None:
         """Continue a stored gap, which may be a loss of ours whose reply never reached us."""
@@ -293,9 +298,10 @@ class GapWatch:
                 loss.gap_id = gap.id
                 return
         self._losses.append(_loss_of(gap))
-        self._has_new |= self._losses[-1].is_proven
         if gap.suspected:
             self._suspected[gap.reason] = self._losses[-1]
+        elif not gap.declared:
+            self._note_new(gap.after_event_id)
 
     def _end(self, loss: _Loss, queued: int) -> None:
         loss.until = loss.until or now()

@@ -34,12 +34,14 @@ from app.traces.stamping import Stamper, Stretch
 from app.traces.standstill import suspect_standstills
 from app.traces.status import Snapshot
 from app.traces.supervisor import patiently
-from app.tracker.events import SettledChanges
+from app.tracker.events import NEVER
 
 if TYPE_CHECKING:
     from app.broker.source import Stream
 
 CANCEL_SECONDS = 0.5
+# Not more often are the broker's channels asked where they stand: each says so in a record.
+ASKING_SECONDS = 10.0
 # How many messages are taken at once: what they are of is to be known before the first is stamped.
 PORTION = 1_000
 # A batch of large bodies is stored early; memory holds several copies of it meanwhile.
@@ -83,7 +85,7 @@ class Run:
         self._links = LinkWatch(pipeline, recorder)
         self._queues = QueueWatch(pipeline, recorder, ending)
         self._next_retention = time.monotonic()
-        self._batch_began = 0.0
+        self._next_asking = self._batch_began = 0.0
         self._is_doubt_noted = False
 
     def snapshot(self, standing: Standing) -> Snapshot:
@@ -177,15 +179,24 @@ class Run:
                 self._links.take_up()
                 self._queues.take_up()
                 self._batch_began = time.monotonic()
-            if self._pipeline.gaps.take_new():
-                self._recorder.tracker.settlements.forget()
+            begins = self._pipeline.gaps.take_new()
+            if begins is not None:
+                self._recorder.tracker.settlements.forget(begins)
             steps = stamper.steps(messages, silent)
             is_through = stamper.stamp(steps)
         while not is_through:
             await asyncio.sleep(0)
             async with self._pipeline.turn:
                 is_through = stamper.stamp(steps)
+        await self._ask_channels()
         return len(messages), is_empty
+
+    async def _ask_channels(self) -> None:
+        """Once a loss is over, have channels say where they stand: no count is right until then."""
+        settlements, now = self._recorder.tracker.settlements, time.monotonic()
+        if settlements.is_anew and now >= self._next_asking and not self._pipeline.gaps.is_open:
+            settlements.is_anew, self._next_asking = False, now + ASKING_SECONDS
+            await self._stream.ask_channels()
 
     def _may_grow(self) -> bool:
         """Tell whether the batch in the making may wait for more."""
@@ -257,21 +268,22 @@ class Run:
         if self._stamper.doubt is not None and not self._is_doubt_noted and not is_passing:
             self._is_doubt_noted = True
             gaps.suspect(self._stamper.doubt, stretch.messages, here)
-            self._forget_settlements(stretch)
+            self._forget_settlements(stretch, here)
         lost = [each.after for each in stretch.suspects if each.after is not None]
         if lost:
             # Ids are dealt out as events are stored: those of this batch come after all others.
             begins = min([each.id for each in lost if each.id is not None], default=here)
             gaps.suspect(PUBLISH_MISSING, stretch.messages, begins)
-            self._forget_settlements(stretch)
+            self._forget_settlements(stretch, begins)
         if len(lost) < len(stretch.suspects):
             gaps.suspect(CAUSE_FORGOTTEN, stretch.messages, here)
 
-    def _forget_settlements(self, stretch: Stretch) -> None:
-        """Note that deliveries may be missing, so that from this batch on no count is right."""
-        self._recorder.tracker.settlements.forget()
+    def _forget_settlements(self, stretch: Stretch, after: int = NEVER) -> None:
+        """Note that deliveries may be missing since an event, so that no count is right."""
+        self._recorder.tracker.settlements.forget(after)
         if stretch.batch is not None:
-            stretch.batch.checkpoint.settlements = SettledChanges(is_anew=True)
+            checkpoint = stretch.batch.checkpoint
+            checkpoint.settlements = checkpoint.settlements.forgotten(after)
 
     async def _commit(self, stretch: Stretch) -> None:
         """Store a batch, then acknowledge it.

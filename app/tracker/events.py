@@ -6,7 +6,7 @@ UTC, taken when the trace message reached us (the firehose carries no time of it
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -195,47 +195,29 @@ class LostCopy(msgspec.Struct, frozen=True, gc=False):
     reason: LossWord
 
 
-class OpenChannel(msgspec.Struct, array_like=True):
-    """A channel whose deliveries are counted: the next has ``next_tag``.
-
-    Of those before ``since`` nothing is known. ``modes``: whether its consumers of a queue are in
-    auto-ack mode, None if some are. ``got`` is the queue of which it has just got a message so.
-    ``hand`` is what it holds, by tag and in that order: references, as it is stored ids. Of these
-    ``unsure`` may have been settled as they were handed over; ``taken`` are settled by a
-    transaction that may still be rolled back, each with whether it was in hand for sure.
-    """
-
-    channel: Channel
-    pid: str
-    next_tag: int
-    since: int
-    transactional: bool
-    modes: dict[str, bool | None] = {}
-    got: str | None = None
-    hand: dict[int, Any] = {}
-    unsure: set[int] = set()
-    taken: list[tuple[int, Any, Disposition, bool]] = []
-    is_stored: bool = False
-
-    @property
-    def count(self) -> int:
-        """How many deliveries of it are remembered."""
-        return len(self.hand) + len(self.taken)
+# What became of a delivery, and when (µs); both None where that is not known. And of one in hand 8
+# times its delivery tag, and what a transaction that may still be rolled back makes of it.
+Disposed: TypeAlias = tuple[Disposition | None, int | None, int | None]
 
 
-# What became of a delivery, and when (µs); both None where that is not known.
-Disposed: TypeAlias = tuple[Disposition | None, int | None]
+NEVER = 2**63 - 1  # the id of no event
 
 
 class SettledChanges(msgspec.Struct):
     """What became of deliveries, and the channels that changed, by pid; None for those gone.
 
-    ``is_anew``: of all that was in hand before nothing is known.
+    Channels are opaque bytes, as `Checkpoint.state` is. ``unknown_after``: before that nothing is
+    known of all that was in hand, and of what was handed over after this event.
     """
 
-    is_anew: bool = False
+    unknown_after: int | None = None
     settled: dict[Reference, Disposed] = {}
-    channels: dict[str, OpenChannel | None] = {}
+    channels: dict[str, bytes | None] = {}
+
+    def forgotten(self, after: int) -> SettledChanges:
+        """The changes in their place if nothing is known, of what came after an event either."""
+        before = NEVER if self.unknown_after is None else self.unknown_after
+        return SettledChanges(min(after, before))
 
 
 class Checkpoint(msgspec.Struct):
@@ -309,7 +291,8 @@ class RestorePoint(msgspec.Struct):
     last batch, the last event's id (0 before the first) and when it was recorded (before the
     first, when the trace was made); the ``link_rules`` in force, and those that its virtual host
     is to have as its ``own_rules`` from now on. ``lost`` are the copies that are gone, by queue and
-    mark, those of the oldest publishes first. ``open_channels`` hold ids.
+    mark, those of the oldest publishes first. ``in_hand`` are the deliveries that the
+    ``open_channels`` hold: each one's channel, how it is held (`Disposed`), and its id.
     """
 
     state: bytes
@@ -326,4 +309,5 @@ class RestorePoint(msgspec.Struct):
     own_rules: tuple[Rule, ...] = ()
     kept: list[tuple[bytes, Reference]] = []
     lost: list[tuple[str, bytes, Reference]] = []
-    open_channels: list[OpenChannel] = []
+    open_channels: list[bytes] = []
+    in_hand: list[tuple[Channel, int, int]] = []

@@ -72,7 +72,7 @@ class Deliver(msgspec.Struct, frozen=True, tag=True, gc=False):
 Record: TypeAlias = Publish | Deliver
 
 # A delivery tag, and a time in µs.
-Tag: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Tag: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**60)]
 At: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LATEST)]
 
 

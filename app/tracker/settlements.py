@@ -4,8 +4,9 @@ The broker's trace has no delivery tags. A channel counts its deliveries from 1,
 so they are counted here from what the plugin says of a channel, when it was opened or later. What
 it then says is settled up to a tag is known by that. Where the count is not known, nothing is.
 
-A channel of which nothing was said costs one look-up for a delivery, and none before the plugin has
-said anything at all.
+What a channel has in hand is stored with each event, so that its own state stays small. A channel
+of which nothing was said costs one look-up for a delivery, and none before the plugin has said
+anything at all.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import takewhile
 
+import msgspec
 from msgspec.structs import replace
 
-from app.tracker.events import Disposed, OpenChannel, Reference, SettledChanges
+from app.tracker.events import NEVER, Disposed, Reference, SettledChanges
 from app.tracker.records import Channel, Deliver, Settlement
 from app.tracker.replies import PREFIX
 from model.words import Disposition
@@ -28,18 +30,51 @@ MOST_CHANNELS = 20_000
 MOST_QUEUES = 1_000  # that one channel consumes from
 
 _REPLIES = PREFIX.removesuffix(".")
-_UNKNOWN: Disposed = (None, None)
-_IN_HAND, _AUTO = (Disposition.in_hand, None), Disposition.auto
+_UNKNOWN: Disposed = (None, None, None)
+
+
+class OpenChannel(msgspec.Struct, array_like=True):
+    """A channel whose deliveries are counted: the next has ``next_tag``.
+
+    ``modes``: whether its consumers of a queue are in auto-ack mode. ``got`` is the queue of which
+    it has just asked for a message, and whether so. ``hand`` is what it holds, by tag and in that
+    order; ``taken`` is settled by a transaction that may still be rolled back.
+    """
+
+    channel: Channel
+    pid: str
+    next_tag: int
+    transactional: bool
+    modes: dict[str, bool] = {}
+    got: tuple[str, bool] | None = None
+    hand: dict[int, Reference] = {}
+    taken: dict[int, tuple[Reference, Disposition]] = {}
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(OpenChannel).decode
 
 
 class Settlements:
     """The channels of a trace whose deliveries are counted, and what they have in hand."""
 
-    def __init__(self, stored: Iterable[OpenChannel] = ()) -> None:
-        """Go on with the channels that are stored."""
-        self.channels = {each.channel: _restored(each) for each in stored}
-        self._held = sum(each.count for each in self.channels.values())
+    def __init__(
+        self, stored: Iterable[bytes] = (), held: Iterable[tuple[Channel, int, int]] = ()
+    ) -> None:
+        """Go on with stored channels, and what each has in hand: `Disposed`, and the event's id."""
+        self.channels = {each.channel: each for each in map(_decode, stored)}
+        self.is_anew = not self.channels  # whether channels are to say where they stand
+        self._held = 0
         self._changes = SettledChanges()
+        self._acted: dict[str, OpenChannel | None] = {}  # by pid; None for those gone
+        for channel, hold, event_id in held:
+            tag, how = divmod(hold, 8)
+            known, reference = self.channels[channel], Reference(b"", 0, event_id)
+            if how == Disposition.in_hand:
+                known.hand[tag] = reference
+            else:
+                known.taken[tag] = reference, Disposition(how)
+            self._held += 1
 
     def note(self, said: Settlement) -> None:
         """Take in what the plugin says."""
@@ -48,8 +83,7 @@ class Settlements:
         elif said.event == "channel":
             self._count(said)
         elif known := self.channels.get(said.channel):
-            self._touch(known)
-            known.got = None
+            self._acted[known.pid] = known
             _OF_CHANNELS[said.event](self, known, said)
 
     def handed_over(self, deliver: Deliver, reference: Reference, at: int) -> None:
@@ -57,178 +91,135 @@ class Settlements:
         known = self.channels.get(deliver.channel)
         if known is None:
             return
-        self._touch(known)
-        tag, got = known.next_tag, known.got
+        self._acted[known.pid] = known
+        tag, (queue, asked) = known.next_tag, known.got or ("", None)
         known.next_tag, known.got = tag + 1, None
-        is_auto = known.modes.get(deliver.queue, got == deliver.queue)
-        if got == deliver.queue and not is_auto:
-            is_auto = None  # it may be a consumer's, behind one that got nothing
-        if is_auto:
-            self._changes.settled[reference] = (_AUTO, at)
-        elif known.count >= MOST_IN_HAND or self._held >= MOST_HELD:
-            self._lose_hand(known)
+        asked = asked if queue == deliver.queue else None
+        is_auto = known.modes.get(deliver.queue, asked)
+        if is_auto is not asked is not None:  # or it is a consumer's, behind a get of nothing
+            self._drop(known)
+        elif is_auto:
+            self._changes.settled[reference] = (Disposition.auto, at, None)
+        elif len(known.hand) + len(known.taken) >= MOST_IN_HAND or self._held >= MOST_HELD:
+            self._empty(known)
         else:
-            known.hand[tag] = reference
             self._held += 1
-            if is_auto is None:
-                known.unsure.add(tag)
-            else:
-                self._changes.settled[reference] = _IN_HAND
+            self._hold(known, tag, reference)
 
-    def published(self, channel: Channel) -> None:
-        """Note that something else happened on a channel than a delivery."""
-        known = self.channels.get(channel)
-        if known is not None and known.got is not None:
-            self._touch(known)
-            known.got = None
-
-    def forget(self) -> None:
-        """Know nothing any more: deliveries may be missing, so that no count is right."""
-        self.channels, self._held = {}, 0
-        self._changes = SettledChanges(is_anew=True)
+    def forget(self, after: int = NEVER) -> None:
+        """Know nothing any more: deliveries may be missing since an event, so no count is right."""
+        self.channels, self._held, self._acted, self.is_anew = {}, 0, {}, True
+        self._changes = self._changes.forgotten(after)
 
     def changes(self) -> SettledChanges:
         """What changed since the last call."""
         changes, self._changes = self._changes, SettledChanges()
-        for pid, known in changes.channels.items():
-            if known is not None:
-                known.is_stored = True
-                changes.channels[pid] = replace(
-                    known,
-                    modes=known.modes.copy(),
-                    hand=known.hand.copy(),
-                    unsure=known.unsure.copy(),
-                    taken=[*known.taken],
-                )
+        acted, self._acted = self._acted, {}
+        changes.channels = {
+            pid: None if known is None else _encode(replace(known, hand={}, taken={}))
+            for pid, known in acted.items()
+        }
         return changes
 
     def _count(self, said: Settlement) -> None:
         known = self.channels.get(said.channel)
         if known is not None and known.pid != said.pid:
-            self._close(known, said.at)  # its name and number are another's now
-            known = None
+            self._drop(known, (Disposition.returned, said.at, None))
+            known = None  # its name and number are another's now
         if known is None:
             if len(self.channels) >= MOST_CHANNELS:
                 self._drop(next(iter(self.channels.values())))
-            tag = said.next_tag
-            known = OpenChannel(said.channel, said.pid, tag, tag, said.transactional)
+            known = OpenChannel(said.channel, said.pid, said.next_tag, said.transactional)
             self.channels[said.channel] = known
         elif known.next_tag != said.next_tag:
             known.next_tag = said.next_tag
-            self._lose_hand(known)
+            self._empty(known)
         known.transactional = said.transactional
-        self._touch(known)
-
-    def _touch(self, known: OpenChannel) -> None:
-        self._changes.channels[known.pid] = known
+        self._acted[known.pid] = known
 
     def _begin_node(self, said: Settlement) -> None:
         """What was settled on this node until now may not have been recorded."""
         for known in self._on_node(said):
-            self._touch(known)
-            self._lose_hand(known)
+            self._empty(known)
 
     def _end_node(self, said: Settlement) -> None:
         for known in self._on_node(said):
             self._drop(known)
 
     def _on_node(self, said: Settlement) -> list[OpenChannel]:
-        node = said.channel.node
-        return [known for channel, known in self.channels.items() if channel.node == node]
+        return [each for at, each in self.channels.items() if at.node == said.channel.node]
 
     def _closed(self, known: OpenChannel, said: Settlement) -> None:
         if known.pid == said.pid:
-            self._close(known, said.at)
-
-    def _close(self, known: OpenChannel, at: int) -> None:
-        known.hand |= {tag: reference for tag, reference, _, is_sure in known.taken if is_sure}
-        self._held += len(known.hand) - known.count
-        known.taken.clear()
-        self._settle(known, [*known.hand], Disposition.returned, at)
-        self._drop(known)
+            self._drop(known, (Disposition.returned, said.at, None))
 
     def _consume(self, known: OpenChannel, said: Settlement) -> None:
         # Direct replies have tags, and are not traced before RabbitMQ 4.2.
-        if said.queue.startswith(_REPLIES) or len(known.modes) >= MOST_QUEUES:
-            self._drop(known)
+        is_counted = not said.queue.startswith(_REPLIES) and len(known.modes) < MOST_QUEUES
+        if is_counted and known.modes.setdefault(said.queue, said.auto) == said.auto:
             return
-        before = known.modes.get(said.queue, said.auto)
-        known.modes[said.queue] = before if before == said.auto else None
+        self._drop(known)
 
     def _get(self, known: OpenChannel, said: Settlement) -> None:
-        # One with acknowledgement is told only behind one without, which it is not to pass for.
-        known.got = said.queue if said.auto else None
+        known.got = said.queue, said.auto
 
     def _settled(self, known: OpenChannel, said: Settlement) -> None:
         tag, hand = said.delivery_tag, known.hand
         if tag >= known.next_tag:  # so the count is not right
             self._drop(known)
             return
-        tags = [tag] if tag in hand else []
-        if said.multiple:
-            if tag == 0:
-                tags = [*hand]
-            elif tags or tag < known.since:  # otherwise the broker closes the channel over it
-                tags = [*takewhile(lambda each: each <= tag, hand)]
-        self._settle(known, tags, Disposition[said.outcome], said.at, tag)
-
-    def _settle(
-        self,
-        known: OpenChannel,
-        tags: list[int],
-        how: Disposition,
-        at: int,
-        named: int | None = None,
-    ) -> None:
-        """Take tags out of hand, by a method that has ``named`` one, or because all go back.
-
-        Of what is unsure only the one that is named was in hand for sure.
-        """
-        for tag in tags:
-            reference = known.hand.pop(tag)
-            is_sure = tag not in known.unsure or tag == named
-            known.unsure.discard(tag)
-            if known.transactional and named is not None:
-                known.taken.append((tag, reference, how, is_sure))
-                continue
-            self._held -= 1
-            if is_sure:
-                self._changes.settled[reference] = (how, at)
+        tags = [tag] if tag in hand else []  # otherwise the broker closes the channel over it
+        if said.multiple and tag == 0:
+            tags = [*hand]
+        elif said.multiple and tags:
+            tags = [*takewhile(lambda each: each <= tag, hand)]
+        how = Disposition[said.outcome]
+        if not known.transactional:
+            self._settle(map(hand.pop, tags), how, said.at)
+            return
+        for each in tags:
+            reference = hand.pop(each)
+            known.taken[each] = reference, how
+            self._changes.settled[reference] = (Disposition.in_hand, None, each * 8 + how)
 
     def _recover(self, known: OpenChannel, said: Settlement) -> None:
-        self._settle(known, [*known.hand], Disposition.returned, said.at)
+        self._settle(known.hand.values(), Disposition.returned, said.at)
+        known.hand = {}
 
     def _select(self, known: OpenChannel, said: Settlement) -> None:
         known.transactional = True
 
     def _commit(self, known: OpenChannel, said: Settlement) -> None:
-        for _, reference, how, is_sure in known.taken:
-            if is_sure:
-                self._changes.settled[reference] = (how, said.at)
-        self._held -= len(known.taken)
-        known.taken = []
+        for reference, how in known.taken.values():
+            self._settle([reference], how, said.at)
+        known.taken = {}
 
     def _roll_back(self, known: OpenChannel, said: Settlement) -> None:
-        back = {tag: reference for tag, reference, _, _ in known.taken}
-        known.unsure |= {tag for tag, _, _, is_sure in known.taken if not is_sure}
-        known.taken = []
-        known.hand = dict(sorted((back | known.hand).items()))
+        for tag, (reference, _) in known.taken.items():
+            self._hold(known, tag, reference)
+        known.hand, known.taken = dict(sorted(known.hand.items())), {}
 
-    def _lose_hand(self, known: OpenChannel) -> None:
-        """Know nothing of what was handed over on a channel until now, and count on."""
-        for reference in (*known.hand.values(), *[each[1] for each in known.taken]):
-            self._changes.settled[reference] = _UNKNOWN
-        self._held -= known.count
-        known.hand, known.unsure, known.taken = {}, set(), []
-        known.since = known.next_tag
+    def _hold(self, known: OpenChannel, tag: int, reference: Reference) -> None:
+        known.hand[tag] = reference
+        how = Disposition.in_hand
+        self._changes.settled[reference] = (how, None, tag * 8 + how)
 
-    def _drop(self, known: OpenChannel) -> None:
-        self._lose_hand(known)
+    def _settle(self, those: Iterable[Reference], how: Disposition, at: int) -> None:
+        for reference in those:
+            self._held -= 1
+            self._changes.settled[reference] = (how, at, None)
+
+    def _empty(self, known: OpenChannel, how: Disposed = _UNKNOWN) -> None:
+        """Say what became of all that a channel has in hand, unknown by default, and count on."""
+        of_it = [*known.hand.values(), *(reference for reference, _ in known.taken.values())]
+        self._changes.settled |= dict.fromkeys(of_it, how)
+        self._held -= len(of_it)
+        known.hand, known.taken = {}, {}
+
+    def _drop(self, known: OpenChannel, how: Disposed = _UNKNOWN) -> None:
+        self._empty(known, how)
         del self.channels[known.channel]
-        if known.is_stored:
-            self._changes.channels[known.pid] = None
-        else:
-            self._changes.channels.pop(known.pid, None)
+        self._acted[known.pid] = None
 
 
 _OF_NODES: dict[str, Callable[[Settlements, Settlement], None]] = {
@@ -245,9 +236,3 @@ _OF_CHANNELS: dict[str, Callable[[Settlements, OpenChannel, Settlement], None]] 
     "committed": Settlements._commit,
     "rolled_back": Settlements._roll_back,
 }
-
-
-def _restored(known: OpenChannel) -> OpenChannel:
-    hand = {tag: Reference(b"", 0, event_id) for tag, event_id in sorted(known.hand.items())}
-    taken = [(tag, Reference(b"", 0, event_id), *how) for tag, event_id, *how in known.taken]
-    return replace(known, hand=hand, taken=taken, is_stored=True)

@@ -401,7 +401,7 @@ class Tracker:
         self.took = state.taken
         self._suspicion.since = state.taken_since if state.taken == self._takes.what else None
         self._suspicion.restore(restored.handovers)
-        self.settlements = Settlements(restored.open_channels)
+        self.settlements = Settlements(restored.open_channels, restored.in_hand)
         if not self._takes.is_all or self.is_taking_anew:
             self.settlements.forget()
         self._time = SteadyTime(state.time, state.heard)
@@ -513,8 +513,6 @@ class Tracker:
             self._matcher.published(record, mark, reference, participant.number, self._time.now)
             if "reply_to" in record.properties:
                 self._replies.note(channel_key, record)
-            if self.settlements.channels:
-                self.settlements.published(record.channel)
         elif type(record) is Deliver:
             self.counters.received += 1
             if match is not _ROUTED and (match is not Match.unmatched or self._is_missed(record)):

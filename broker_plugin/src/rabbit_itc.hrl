@@ -6,6 +6,7 @@
 -record('basic.nack', {delivery_tag, multiple, requeue}).
 -record('basic.reject', {delivery_tag, requeue}).
 -record('basic.consume', {ticket, queue, consumer_tag, no_local, no_ack, exclusive, nowait, arguments}).
+-record('basic.cancel', {consumer_tag, nowait}).
 -record('basic.get', {ticket, queue, no_ack}).
 -record('basic.recover', {requeue}).
 -record('basic.recover_async', {requeue}).

@@ -17,8 +17,11 @@
 -define(NAME, <<"rabbitmq_itc">>).
 %% In the dictionary of a channel that reads a trace queue.
 -define(READER, '$rabbitmq_itc_reader').
-%% There too: whether the last get was one without acknowledgement.
--define(GETS, '$rabbitmq_itc_gets').
+%% There too: true once the channel has taken anything without acknowledgement.
+-define(AUTO, '$rabbitmq_itc_auto').
+%% A reader cancels a consumer of this name, which there is not, to have all channels say where they
+%% stand: nothing that it has read before tells it.
+-define(ASKED, <<"itc.channels">>).
 -define(REPLIES, <<"amq.rabbitmq.reply-to">>).
 %% An interceptor that claims one of these may change what the broker then does.
 -define(TOLD, ['basic.ack', 'basic.nack', 'basic.reject', 'basic.recover', 'basic.recover_async',
@@ -87,7 +90,9 @@ seen(#'basic.consume'{queue = Queue, consumer_tag = Tag, no_ack = Auto}, Place) 
     consumer(Queue, Tag, Auto, Place);
 seen(#'basic.get'{queue = Queue, no_ack = Auto}, Place) ->
     reads(Queue),
-    got(Queue, Auto, put(?GETS, Auto), Place);
+    got(Queue, Auto, Auto orelse get(?AUTO), Place);
+seen(#'basic.cancel'{consumer_tag = ?ASKED}, _) ->
+    get(?READER) =:= true andalso rabbit_itc_watch:ask();
 seen(#'basic.recover'{requeue = true}, Place) ->
     tell(<<"recovered">>, [], Place);
 seen(#'basic.recover_async'{requeue = true}, Place) ->
@@ -101,12 +106,13 @@ seen(#'tx.rollback'{}, Place) ->
 seen(_, _) ->
     ok.
 
-%% A get is told if it takes without acknowledgement, and one that does not only behind one that did:
-%% a client that looks into an empty queue all the time makes no records.
-got(_, false, Before, _) when Before =/= true ->
-    ok;
-got(Queue, Auto, _, Place) ->
-    tell(<<"get">>, [text(<<"queue">>, Queue), {<<"auto">>, bool, Auto}], Place).
+%% Gets are told of channels alone that take without acknowledgement as well: a client that looks
+%% into an empty queue all the time makes no records.
+got(Queue, Auto, true, Place) ->
+    put(?AUTO, true),
+    tell(<<"get">>, [text(<<"queue">>, Queue), {<<"auto">>, bool, Auto}], Place);
+got(_, _, _, _) ->
+    ok.
 
 outcome(true) -> <<"returned">>;
 outcome(false) -> <<"rejected">>.
@@ -116,6 +122,7 @@ settled(Outcome, Tag, Multiple, Place) ->
                          {<<"multiple">>, bool, Multiple}], Place).
 
 consumer(Queue, Tag, Auto, Place) ->
+    Auto andalso put(?AUTO, true),
     tell(<<"consumer">>, [text(<<"queue">>, Queue), text(<<"consumer_tag">>, Tag),
                           {<<"auto">>, bool, Auto}], Place).
 

@@ -7,7 +7,7 @@
 
 -behaviour(gen_server).
 
--export([start_link/0, watch/2, failed/3, status/0]).
+-export([start_link/0, watch/2, ask/0, failed/3, status/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -define(LOOK_MS, 100).
@@ -23,6 +23,10 @@ start_link() ->
 %% @doc Tell it when this channel's process has ended.
 watch(Pid, Place) ->
     gen_server:cast(?MODULE, {watch, Pid, Place}).
+
+%% @doc Have each channel of each node say where it stands.
+ask() ->
+    gen_server:abcast(?MODULE, ask).
 
 %% @doc Count a failure; the channel in which it happened goes on.
 failed(Class, Reason, Stack) ->
@@ -45,6 +49,9 @@ handle_call(status, _, State) ->
 handle_cast({watch, Pid, Place}, State = #state{channels = Channels}) ->
     is_map_key(Pid, Channels) orelse erlang:monitor(process, Pid),
     {noreply, State#state{channels = Channels#{Pid => Place}}};
+handle_cast(ask, State) ->
+    rabbit_channel:refresh_interceptors(),
+    {noreply, State};
 handle_cast({failed, What}, State = #state{failures = Failures}) ->
     Failures =:= 0 andalso
         logger:error("rabbitmq_itc: a settlement was not told: ~tp", [What], ?LOG),

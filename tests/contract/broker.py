@@ -20,19 +20,15 @@ OUTCOMES = ("acknowledged", "rejected", "returned")
 
 
 class Copy(msgspec.Struct):
-    """A delivery, and what became of it.
-
-    ``is_known``: the records tell. ``is_counted``: they tell its tag.
-    """
+    """A delivery, and what became of it; ``is_known``: the records tell."""
 
     disposition: Disposition = Disposition.in_hand
     at: int | None = None
     is_known: bool = True
-    is_counted: bool = True
 
 
 class Process(msgspec.Struct):
-    """A channel's process, and what the broker has of it."""
+    """A channel's process, and what the broker has of it; ``counted``: records tell its tags."""
 
     channel: Channel
     pid: str
@@ -40,7 +36,7 @@ class Process(msgspec.Struct):
     next_tag: int = 1
     transactional: bool = False
     hand: dict[int, Copy] = {}
-    taken: list[tuple[int, Copy, str, bool]] = []
+    taken: list[tuple[int, Copy, str]] = []
     gone: list[int] = []  # tags that are certainly not in hand
     modes: dict[str, set[bool]] = {}
 
@@ -53,7 +49,7 @@ class Broker:
         self.copies: list[Copy] = []
         self.now = BEGINNING
         self._pids = 0
-        self._late: list[Settlement] = []
+        self.late: list[Settlement] = []  # that channels are closed, not told yet
         self._places = [Channel("rabbit@one", f"c:{n} -> b", n, "shop") for n in range(channels)]
         self._open: dict[Channel, Process] = {}
 
@@ -61,33 +57,38 @@ class Broker:
         """So many steps, and the records that they leave."""
         for _ in range(count):
             self.now += self.random.randrange(1, 1_000)
-            if self._late and self.random.random() < 0.3:
-                yield self._late.pop(0)
+            if self.late and self.random.random() < 0.3:
+                yield self.late.pop(0)
             place = self.random.choice(self._places)
             process = self._open.get(place)
             yield from self._begin(place) if process is None else self._act(process)
 
     def _begin(self, place: Channel) -> Iterator[Deliver | Settlement]:
         self._pids += 1
+        process = self._open[place] = Process(place, f"<{self._pids}>", counted=False)
+        process.modes = {"work": {False}, "log": {True}, "both": {self.random.random() < 0.5}}
         # Of some the plugin tells only when they have been there for a while.
-        process = Process(place, f"<{self._pids}>", counted=self.random.random() < 0.7)
-        self._open[place] = process
-        if process.counted:
-            yield self._tell(process)
-        for queue in QUEUES:
-            for auto in {"work": [False], "log": [True], "both": [False, True]}[queue]:
-                process.modes.setdefault(queue, set()).add(auto)
-                if process.counted:
-                    yield self._say(process, "consumer", queue=queue, auto=auto)
+        if self.random.random() < 0.7:
+            yield from self._tell(process)
 
-    def _tell(self, process: Process) -> Settlement:
-        return self._say(
+    def _tell(self, process: Process) -> Iterator[Settlement]:
+        yield self._say(
             process,
             "channel",
             pid=process.pid,
             next_tag=process.next_tag,
             transactional=process.transactional,
         )
+        process.counted = all(len(modes) == 1 for modes in process.modes.values())
+        for queue, modes in process.modes.items():
+            for auto in sorted(modes):
+                yield self._say(process, "consumer", queue=queue, auto=auto)
+
+    def _mix(self, process: Process) -> None:
+        """Have what it holds, and what comes, be settled by acknowledgement or without."""
+        process.counted = False
+        for copy in [*process.hand.values(), *[copy for _, copy, _ in process.taken]]:
+            copy.is_known = False
 
     def _act(self, process: Process) -> Iterator[Publish | Deliver | Settlement]:
         chance = self.random.random()
@@ -104,12 +105,12 @@ class Broker:
             yield self._say(process, "selected")
         elif chance < 0.87 and process.transactional:
             yield self._say(process, "committed")
-            for _, copy, outcome, is_known in process.taken:
-                self._end(copy, outcome, is_known)
+            for _, copy, outcome in process.taken:
+                self._end(copy, outcome)
             process.taken = []
         elif chance < 0.90 and process.transactional:
             yield self._say(process, "rolled_back")
-            back = {tag: copy for tag, copy, *_ in process.taken}
+            back = {tag: copy for tag, copy, _ in process.taken}
             process.hand = dict(sorted((process.hand | back).items()))
             process.taken = []
         elif chance < 0.93:
@@ -118,24 +119,21 @@ class Broker:
             yield Publish(process.channel, "", ("x",), (), {}, b"")
         elif chance < 0.97:
             yield from self._close(process)
-        elif not process.counted:
-            process.counted = True
-            yield self._tell(process)
-            for queue, modes in process.modes.items():
-                for auto in sorted(modes):
-                    yield self._say(process, "consumer", queue=queue, auto=auto)
+        elif chance < 0.975:
+            process.modes["both"] = {False, True}
+            yield self._say(process, "consumer", queue="both", auto=False)
+            yield self._say(process, "consumer", queue="both", auto=True)
+            self._mix(process)
         else:
-            yield self._tell(process)
+            yield from self._tell(process)
 
     def _deliver(self, process: Process, queue: str, auto: bool | None = None) -> Deliver:
         modes = process.modes.get(queue, {False})
-        is_sure = auto is not None or len(modes) == 1
         auto = self.random.choice(sorted(modes)) if auto is None else auto
-        copy = Copy(is_known=process.counted and is_sure, is_counted=process.counted)
+        copy = Copy(is_known=process.counted)
         if auto:
             copy.disposition = Disposition.auto
-            if is_sure:
-                process.gone.append(process.next_tag)
+            process.gone.append(process.next_tag)
         else:
             process.hand[process.next_tag] = copy
         process.next_tag += 1
@@ -144,15 +142,19 @@ class Broker:
         return Deliver(process.channel, "", ("k",), queue, False, {"message_id": f"{number}"}, b"")
 
     def _get(self, process: Process) -> Iterator[Publish | Deliver | Settlement]:
-        """A get of a queue that nobody consumes, in either mode, which may find nothing."""
+        """A get in either mode, which may find nothing."""
         auto = self.random.random() < 0.5
-        if auto:
-            yield self._say(process, "get", queue="got", auto=True)
-        if self.random.random() < 0.6:
-            yield self._deliver(process, "got", auto)
-        elif auto and self.random.random() < 0.5:
+        queue = self.random.choice(["got"] * 9 + ["work" if auto else "log"])
+        yield self._say(process, "get", queue=queue, auto=auto)
+        if queue != "got":  # it may have found nothing, and a consumer be handed what follows
+            self._mix(process)
+            yield self._deliver(process, queue)
+        elif self.random.random() < 0.6:
+            yield self._deliver(process, queue, auto)
+        elif self.random.random() < 0.5:
             yield Publish(process.channel, "", ("x",), (), {}, b"")
-            yield self._deliver(process, "got", auto=False)
+            yield self._say(process, "get", queue="got", auto=not auto)
+            yield self._deliver(process, "got", not auto)
 
     def _settle(self, process: Process) -> Iterator[Settlement]:
         hand, multiple = process.hand, self.random.random() < 0.5
@@ -170,24 +172,22 @@ class Broker:
             return
         for each in [each for each in tags if each <= tag or not tag] if multiple else [tag]:
             copy = hand.pop(each)
-            is_known = each == tag and copy.is_counted
             if process.transactional:
-                process.taken.append((each, copy, outcome, is_known))
+                process.taken.append((each, copy, outcome))
             else:
                 process.gone.append(each)
-                self._end(copy, outcome, is_known)
+                self._end(copy, outcome)
 
-    def _end(self, copy: Copy, outcome: str, is_known: bool) -> None:
+    def _end(self, copy: Copy, outcome: str) -> None:
         copy.disposition, copy.at = Disposition[outcome], self.now
-        copy.is_known |= is_known
 
     def _close(self, process: Process) -> Iterator[Settlement]:
         del self._open[process.channel]
-        self._give_back([*process.hand.values(), *[copy for _, copy, *_ in process.taken]])
-        if process.counted:
-            self._late.append(self._say(process, "closed", pid=process.pid))
+        self._give_back([*process.hand.values(), *[copy for _, copy, _ in process.taken]])
+        if process.counted or self.random.random() < 0.5:
+            self.late.append(self._say(process, "closed", pid=process.pid))
             if self.random.random() < 0.5:
-                yield self._late.pop()
+                yield self.late.pop()
 
     def _give_back(self, copies: list[Copy]) -> None:
         for copy in copies:

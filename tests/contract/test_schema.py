@@ -150,7 +150,7 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
     return pipe
 
 
-PUBLISHED = {"r0001_tables.py": "5e0659219570359e43582d79dc767936ef677e4151b14ec0b2f93babdd2fcc13"}
+PUBLISHED = {"r0001_tables.py": "052b3cff9e99458a48f87e6a3efade2f77625411c5d332d57bb32fb6a0f3cbea"}
 """Each migration that a database may have been made by, and the SHA-256 of its file."""
 
 

@@ -78,6 +78,7 @@ async def test_every_settlement_is_as_the_broker_has_it(
         await trace.take(broker.records(chance.randrange(40)))
         if chance.random() < 0.5:
             await trace.killed()
+    await trace.take(broker.late)
     stored = await trace.received()
     assert len(stored) == len(broker.copies)
     said = 0
@@ -201,6 +202,10 @@ async def test_after_a_loss_nothing_is_known_until_a_channel_is_counted_anew(
     await trace.killed()
     await trace.take([settled(1)])
     assert await trace.said() == ["acknowledged", None, None, "acknowledged"]
+    first, *_ = await trace.received()
+    trace.tracker.settlements.forget(after=first.id)
+    await trace.take([deliver()])
+    assert await trace.said() == ["acknowledged", None, None, None, None]
 
 
 async def test_settlements_wait_behind_a_delivery_that_waits_for_its_publish(

@@ -124,3 +124,27 @@ async def test_each_delivery_says_what_became_of_it_across_restarts(
     received = [event for event in await service.events(where) if event.settlement is not None]
     assert all(event.settled_by == event.participant for event in received)
     assert all(abs(event.settled_at - event.recorded_at) < 60_000_000 for event in received)
+
+
+async def test_a_channel_from_before_the_trace_says_where_it_stands_once_it_is_asked(
+    broker: RabbitNode, where: str, serve: Callable[[], Awaitable[Service]]
+) -> None:
+    broker.api("PUT", "vhosts", where, json={"tracing": True})
+
+    async def is_told() -> bool:
+        return where in broker.ctl("eval", "rabbit_itc_watch:status().")
+
+    await until(is_told, "the plugin knows that the virtual host is traced")
+    async with await aio_pika.connect(broker.amqp_url(where)) as connection:
+        channel = await connection.channel()
+        queue = await channel.declare_queue("work")
+        await channel.default_exchange.publish(aio_pika.Message(b"first"), "work")
+        await (await queue.get(timeout=10)).ack()
+        service = await serve()
+
+        async def is_known() -> bool:
+            await channel.default_exchange.publish(aio_pika.Message(b"later"), "work")
+            await (await queue.get(timeout=10)).ack()
+            return "acknowledged" in (await settlements(service, where)).get("later", ())
+
+        await until(is_known, "what the channel was handed is acknowledged")

@@ -34,6 +34,9 @@ class QuietStream:
     def take_largest(self) -> int:
         return 0
 
+    async def ask_channels(self) -> None:
+        pass
+
     async def ready_messages(self) -> int:
         return 0
 

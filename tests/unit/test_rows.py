@@ -36,7 +36,7 @@ def stamped() -> tuple[StampedEvent, StampedEvent]:
 def test_each_value_is_in_the_column_that_is_its_own(most: int) -> None:
     publish, delivery = stamped()
     names, dialect = [field.name for field in OF_EVENTS], dialect_of("sqlite:///itc.db")
-    settled = {102: (Disposition.rejected, 1_500), 103: (Disposition.auto, 9)}
+    settled = {102: (Disposition.in_hand, 1_500, 17), 103: (Disposition.auto, 9, None)}
     one, other = (
         dict(zip(names, row, strict=True))
         for row in event_rows(dialect, 7, (publish, delivery), most, settled)
@@ -69,5 +69,6 @@ def test_each_value_is_in_the_column_that_is_its_own(most: int) -> None:
     assert (one["queue"], other["queue"]) == (None, "q")
     assert (one["routed_queues"], other["routed_queues"]) == ('["q"]', None)
     assert (one["redelivered"], other["redelivered"]) == (False, True)
-    assert (one["settlement"], one["settled_at"]) == (None, None)
-    assert (other["settlement"], other["settled_at"]) == (Disposition.rejected, 1_500)
+    assert (one["settlement"], one["settled_at"], one["hold"]) == (None, None, None)
+    settled_as = (other["settlement"], other["settled_at"], other["hold"])
+    assert settled_as == (Disposition.in_hand, 1_500, 17)

@@ -57,6 +57,11 @@ class Queue(QuietStream):
         self.turns = 0
         self.turns_before: list[int] = []  # each message was stamped
         self._tag = 0
+        self.answers: deque[Portion | None] = deque()  # when it asks where channels stand
+
+    async def ask_channels(self) -> None:
+        if self.answers and (answer := self.answers.popleft()):
+            self.portions.append(answer)
 
     async def batch(self, most: int, linger: float) -> Sequence[Arrival]:
         await asyncio.sleep(0)
@@ -276,22 +281,27 @@ async def test_others_get_the_event_loop_before_a_portion_is_stamped(
     assert len(set(world.queue.turns_before)) == turns
 
 
-async def test_where_deliveries_may_be_missing_none_are_counted_until_a_channel_begins_anew(
-    world: World,
+async def test_where_deliveries_may_be_missing_none_are_counted_until_channels_say_where_they_are(
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def lose() -> None:
-        world.gaps.note("something is missing", 1)
+    """As they are asked to once the loss is over: what they say before may be wrong by then."""
+    monkeypatch.setattr(run, "ASKING_SECONDS", 0)
 
-    def opened(pid: str) -> Settlement:
-        return Settlement("channel", CHANNEL, 1, pid=pid, next_tag=1)
+    async def lose() -> None:
+        world.gaps.note("something is missing", 3)
+
+    def opened(pid: str, next_tag: int = 1) -> Settlement:
+        return Settlement("channel", CHANNEL, 1, pid=pid, next_tag=next_tag)
 
     deliver = Deliver(CHANNEL, "", ("q",), "q", False, {}, b"")
+    world.queue.answers.extend([None, Portion(2, said=[opened("<2>", next_tag=3), deliver])])
     await world.run(
         Portion(2, said=[opened("<1>"), deliver]),
-        Portion(1, said=[deliver], before=lose),
-        Portion(2, said=[opened("<2>"), deliver]),
+        Portion(3, said=[deliver, opened("<2>"), deliver], before=lose),
+        Portion(1, said=[deliver]),
+        Portion(1),
     )
     said = [batch.checkpoint.settlements for batch in world.store.appended if batch.events]
-    assert [len(each.settled) for each in said] == [1, 0, 1]
-    assert [[*each.channels] for each in said] == [["<1>"], [], ["<2>"]]
-    assert [each.is_anew for each in said[:2]] == [False, True]
+    assert [len(each.settled) for each in said] == [1, 0, 0, 0, 1]
+    assert [[*each.channels] for each in said] == [["<1>"], [], [], [], ["<2>"]]
+    assert [each.unknown_after for each in said[:2]] == [None, 0]

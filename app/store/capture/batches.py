@@ -85,10 +85,8 @@ class Batches(Subject):
         if stored == batch.token:
             return _dealt(batch.events, previous_id + 1 - len(batch.events))
         ids = _dealt(batch.events, await _take_ids(connection, len(batch.events)))
-        settled = settlements.by_id(batch.checkpoint.settlements)
-        await settlements.store(
-            connection, dialect, trace_id, batch.checkpoint.settlements, settled
-        )
+        changes = batch.checkpoint.settlements
+        settled = await settlements.store(connection, dialect, trace_id, changes, ids)
         if batch.events:
             await self._store_events(connection, trace_id, batch, settled)
             await _note_times(connection, dialect, ids, batch.events)

@@ -89,6 +89,7 @@ class Checkpoints(Subject):
             kept=await _kept(connection, trace_id, last_event_id, references),
             lost=await _lost(connection, trace_id, references),
             open_channels=await settlements.open_channels(connection, trace_id),
+            in_hand=await settlements.in_hand(connection, trace_id),
         )
 
 

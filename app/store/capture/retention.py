@@ -114,8 +114,7 @@ class Retention(Subject):
             .values(checkpoint=checkpoint.state, events=_traces.events - plan.events)
         )
         changes, dialect = checkpoint.settlements, self.database.dialect
-        settled = settlements.by_id(changes)
-        await settlements.store(connection, dialect, trace_id, changes, settled)
+        await settlements.store(connection, dialect, trace_id, changes)
         await remove_copies(connection, trace_id, checkpoint.copies_removed)
         for event_id in _GOING_WITH:
             its = event_id.table.c.trace_id == trace_id, event_id < before_id

@@ -24,7 +24,7 @@ from model.words import IS_CONVERSATION, IS_FOUND_BY, EdgeKind, EventType, Way
 Row: TypeAlias = tuple[Any, ...]
 
 _encode = msgspec.json.Encoder().encode
-_UNKNOWN: Disposed = (None, None)
+_UNKNOWN: Disposed = (None, None, None)
 _REMEMBERED = 2_000  # lists of words
 _KEY = itemgetter(2)
 _BOTH = IS_CONVERSATION | IS_FOUND_BY
@@ -86,10 +86,11 @@ def event_rows(
             event.channel_key,
             event.fingerprint,
             b"".join(event.names.ids) if event.names.ids else None,
+            hold,
         )
         for event in events
         for reference in [event.reference]
-        for disposition, settled_at in [settled.get(reference.id, _UNKNOWN)]
+        for disposition, settled_at, hold in [settled.get(reference.id, _UNKNOWN)]
         # Most records have no type, and so are readable as they are.
         for record in [
             readable(event.record) if "type" in event.record.properties else event.record

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-import msgspec
-from msgspec.structs import replace
-from sqlalchemy import ColumnElement, delete, literal_column, select, update
+from sqlalchemy import ColumnElement, and_, delete, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
 from app.store.database.chunks import chunks
 from app.store.database.engine import Dialect
-from app.tracker.events import Disposed, OpenChannel, SettledChanges
+from app.tracker.events import Disposed, SettledChanges
+from app.tracker.records import Channel
 from model.words import Disposition
 
 Settled: TypeAlias = Mapping[int | None, Disposed]
@@ -24,19 +23,13 @@ Settled: TypeAlias = Mapping[int | None, Disposed]
 _events, _channels = tables.events.c, tables.open_channels.c
 # A constant, as of a parameter a plan that is kept does not know that the index of these fits it.
 _IN_HAND: ColumnElement[int] = literal_column(str(int(Disposition.in_hand)))
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(OpenChannel).decode
 
 # One statement for all: a batch may settle as many deliveries as it has events.
 _SETTLE = (
-    "WITH new(id, settlement, at) AS ({numbers}) UPDATE events"
-    " SET settlement = new.settlement, settled_at = new.at FROM new WHERE events.id = new.id"
+    "WITH new(id, settlement, at, hold) AS ({numbers}) UPDATE events SET"
+    " settlement = new.settlement, settled_at = new.at, hold = new.hold"
+    " FROM new WHERE events.id = new.id"
 )
-
-
-def by_id(changes: SettledChanges) -> Settled:
-    """What became of which event; their references must have their ids already."""
-    return {reference.id: each for reference, each in changes.settled.items()}
 
 
 async def store(
@@ -44,40 +37,52 @@ async def store(
     dialect: Dialect,
     trace_id: int,
     changes: SettledChanges,
-    settled: Settled,
-) -> None:
-    """Store changes, before the events of their batch are."""
-    if changes.is_anew:
+    new: range = range(0),
+) -> Settled:
+    """Store changes, before the ``new`` events of their batch are; returns what is said of which.
+
+    References must have their ids already.
+    """
+    if changes.unknown_after is not None:
         await connection.execute(delete(tables.open_channels).where(_channels.trace_id == trace_id))
-        await connection.execute(
-            update(tables.events)
-            .where(_events.trace_id == trace_id, _events.settlement == _IN_HAND)
-            .values(settlement=None)
-        )
-    for some in chunks([*settled.items()]):
-        numbers, values = dialect.numbers([(event_id, *each) for event_id, each in some])
+        is_settled = _events.settlement.is_not(None)
+        for those in (_events.settlement == _IN_HAND, _events.id > changes.unknown_after):
+            await connection.execute(
+                update(tables.events)
+                .where(_events.trace_id == trace_id, those, is_settled)
+                .values(settlement=None, settled_at=None, hold=None)
+            )
+    settled = {reference.id: each for reference, each in changes.settled.items()}
+    for some in chunks([(key, *each) for key, each in settled.items() if key not in new]):
+        numbers, values = dialect.numbers(some)
         await connection.exec_driver_sql(_SETTLE.format(numbers=numbers), values)
-    for gone in chunks([pid for pid, known in changes.channels.items() if known is None]):
+    for gone in chunks([pid for pid, state in changes.channels.items() if state is None]):
         await connection.execute(
             delete(tables.open_channels).where(
                 _channels.trace_id == trace_id, _channels.pid.in_(gone)
             )
         )
-    states = [
-        (trace_id, pid, _encode(_with_ids(known)))
-        for pid, known in changes.channels.items()
-        if known is not None
-    ]
+    states = [(trace_id, pid, state) for pid, state in changes.channels.items() if state]
     await dialect.upsert_many(connection, tables.open_channels, states, ("state",))
+    return settled
 
 
-async def open_channels(connection: AsyncConnection, trace_id: int) -> list[OpenChannel]:
+async def open_channels(connection: AsyncConnection, trace_id: int) -> list[bytes]:
     """The channels of a trace whose deliveries are counted."""
     query = select(_channels.state).where(_channels.trace_id == trace_id).order_by(_channels.pid)
-    return [_decode(state) for state in await connection.scalars(query)]
+    return [*await connection.scalars(query)]
 
 
-def _with_ids(known: OpenChannel) -> OpenChannel:
-    hand = {tag: reference.id for tag, reference in known.hand.items()}
-    taken = [(tag, reference.id, *how) for tag, reference, *how in known.taken]
-    return replace(known, hand=hand, taken=taken)
+async def in_hand(connection: AsyncConnection, trace_id: int) -> list[tuple[Channel, int, int]]:
+    """What those channels have in hand, as `RestorePoint` has it, oldest first."""
+    at = tables.channels.c
+    query = (
+        select(at.node, at.connection, at.channel, at.user, _events.hold, _events.id)
+        .join(tables.channels, and_(at.trace_id == _events.trace_id, at.number == _events.channel))
+        .where(_events.trace_id == trace_id, _events.settlement == _IN_HAND)
+        .order_by(_events.id)
+    )
+    return [
+        (Channel(*place), hold, event_id)
+        for *place, hold, event_id in await connection.execute(query)
+    ]

@@ -213,11 +213,9 @@ events = _table(
     ),
 )
 
-# The channels whose deliveries are counted, each with what it has in hand
-# (`app.tracker.events.OpenChannel`).
-open_channels = Table(
+# The channels whose deliveries are counted (`app.tracker.settlements.OpenChannel`).
+open_channels = _table(
     "open_channels",
-    metadata,
     Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
     Column("pid", Text, primary_key=True),
     Column("state", LargeBinary, nullable=False),
@@ -315,17 +313,6 @@ own_link_rules = _table(
     Column("name", Text, primary_key=True),
     Column("position", Integer, nullable=False),
     Column("rule", Text, nullable=False),  # JSON
-)
-
-# The rules that a trace's messages speak for, as they were last looked for beside capture, and what
-# there was to look at then.
-proposals = _table(
-    "proposals",
-    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
-    Column("looked_at", BigInteger, nullable=False),
-    Column("publishes", BigInteger, nullable=False),
-    Column("programs", Integer, nullable=False),
-    Column("found", Text, nullable=False),  # `app.stored.proposals.Finding`, JSON
 )
 
 # What must hold in a trace (`model.assertions`), in order of position. Whoever runs the trace

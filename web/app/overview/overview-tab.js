@@ -11,7 +11,6 @@ import { Failure, Panel, pending } from "../ui/panel.js";
 import { Word } from "../ui/term.js";
 import { TraceButton } from "../ui/trace-button.js";
 import { HiddenWays } from "./hidden-ways.js";
-import { Proposals } from "./proposals.js";
 import { RatesPlot } from "./rates-plot.js";
 import { TracesTable } from "./traces-table.js";
 
@@ -32,7 +31,6 @@ export default function OverviewTab() {
     ${shown.length === 0
       ? html`<${NothingTraced} rows=${rows} />`
       : html`<${FindConversation} />
-          <${Proposals} traces=${shown} />
           <${Figures} shown=${shown} />
           <${RatesPlot} vhost=${chosen} />
           <${TracesTable} rows=${rows} />
