@@ -53,6 +53,7 @@ PANELS = {
         conversations.conversation,
         reports.failures,
         events.events,
+        events.deliveries,
         participants.participants,
         reports.topology,
     ),

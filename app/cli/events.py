@@ -1,4 +1,4 @@
-"""``events``, ``compare``, ``causes``, ``effects``."""
+"""``events``, ``deliveries``, ``compare``, ``causes``, ``effects``."""
 
 from __future__ import annotations
 
@@ -127,6 +127,25 @@ def _print_lines(events: list[dict[str, Any]]) -> None:
         cells = zip(_row(event), _FIELDS, strict=True)
         line = " ".join(printable(cell).ljust(field.shown.width) for cell, field in cells)
         out.print(line.rstrip(), markup=False, soft_wrap=True)
+
+
+def deliveries(client: ServiceClient, event: EventId, json: Json = False) -> None:
+    """What became of a publish, queue by queue, and who handled, rejected or holds it."""
+    found = client.get(f"/itc_db/events/{event}/deliveries", payload=None if json else "none")
+    rows = [
+        (queue["queue"], queue["state"], each)
+        for queue in found["queues"]
+        for each in queue["deliveries"] + queue["dead_letters"] or [dict.fromkeys(_OF_DELIVERY)]
+    ]
+    columns = ("QUEUE", "STATE", *(SHOWN[name].label.upper() for name in _OF_DELIVERY))
+    if json:
+        as_json(found)
+    else:
+        say(printable(found["sentence"]))
+        table(columns, ((*where, *(_cell(n, each) for n in _OF_DELIVERY)) for *where, each in rows))
+
+
+_OF_DELIVERY = ("id", "recorded_at", "settlement", "settled_at", "participant_name")
 
 
 def compare(

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, NamedTuple, Self
 
 import msgspec
 
+from model.conversations import spoken
 from model.deaths import Loss
 from model.described import INNER
 from model.event import Event
+from model.sound import listed
 from model.times import Microseconds
 from model.who import Who
-from model.words import EdgeKind, EventType, How, how_of
+from model.words import Disposition, EdgeKind, EventType, How, how_of
 
 LINKS = "What it names as its causes, and what led to it by what the broker did."
 _RULE = "By which it is named; `null` for what the broker did, which `kind` says."
@@ -133,13 +136,26 @@ class QueueFate(msgspec.Struct):
         return self.loss.remark(self.exchange)
 
     @property
+    def newest(self) -> Event | None:
+        """The delivery that was handed over last, of dead letters too."""
+        return max((*self.deliveries, *self.dead_letters), default=None)
+
+    @property
     def dead_lettered_to(self) -> list[str]:
         """The queues it was handed over from after it died here."""
         return list(dict.fromkeys(event.queue for event in self.dead_letters if event.queue))
 
 
+_SETTLED = (
+    (Disposition.auto, "taken without acknowledgement from"),
+    (Disposition.rejected, "rejected from"),
+    (Disposition.returned, "given back to"),
+    (None, "settlement unknown:"),
+)
+
+
 class Fate(msgspec.Struct, frozen=True):
-    """A publish, the number of queues it was routed to, and each one's copy.
+    """A publish, the number of queues it was routed to, and each one's copy, as of ``at``.
 
     ``heavy`` is that of `app.stored.reading.EventList`.
     """
@@ -147,6 +163,7 @@ class Fate(msgspec.Struct, frozen=True):
     publish: Event
     routed_queues: int
     queues: list[QueueFate]
+    at: Microseconds
     heavy: dict[int, int] = {}
 
     @property
@@ -156,8 +173,27 @@ class Fate(msgspec.Struct, frozen=True):
             return "routed to no queue: nobody was given it"
         noun = "queue" if self.routed_queues == 1 else "queues"
         said = [f"handed over for {self.handed_over} of {self.routed_queues} {noun}"]
+        said += self._settled()
         said += [f"its copy in {each.queue} {each.remark}" for each in self.queues if each.remark]
         return "; ".join(said)
+
+    def _settled(self) -> Iterator[str]:
+        """Say what consumers made of the copies; nothing where it is known of none."""
+        queues: defaultdict[Disposition | None, list[str]] = defaultdict(list)
+        held = []
+        for each in self.queues:
+            if (last := each.newest) is not None:
+                queues[last.settlement].append(each.queue)
+                if last.settlement is Disposition.in_hand:
+                    since = spoken(max(0, self.at - last.recorded_at))
+                    held.append(f"{last.participant_name} has held {each.queue}'s for {since}")
+        if not queues.keys() - {None}:
+            return
+        if done := queues.get(Disposition.acknowledged):
+            yield f"acknowledged for {len(done)} of {self.routed_queues}"
+        if held:
+            yield listed(held)
+        yield from (f"{say} {listed(queues[how])}" for how, say in _SETTLED if how in queues)
 
     @property
     def handed_over(self) -> int:

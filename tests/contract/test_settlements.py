@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from app.store import Store
+from app.store.causality import deliveries
 from app.stored.capture import Batch
 from app.stored.reading import EventFilter
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Settlement, Tracker, settlements
@@ -226,3 +227,33 @@ async def test_a_trace_of_some_queues_counts_nothing(store: Store, trace_id: int
     some = Tracker(Policy.channel, Bounds(), taken=Selection(queues=("work",)))
     some.settle(opened(), 1)
     assert not some.settlements.channels
+
+
+async def test_a_publishs_fate_says_who_handled_it_and_who_holds_it(
+    store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliveries, "now", lambda: BEGINNING + 40_000_000)
+    trace = Trace(store, trace_id)
+    shop, silent = (Channel("rabbit@one", f"{name}:1 -> b", 1, name) for name in ("shop", "old"))
+    queues = ("audit", "billing", "log", "mail", "old", "ship", "stock")
+    publish = Publish(shop, "", ("work",), queues, {}, b"")
+    handed = [
+        Deliver(silent if queue == "old" else CHANNEL, "", ("work",), queue, False, {}, b"")
+        for queue in queues[:-1]
+    ]
+    modes = say("consumer", queue="log", auto=True)
+    await trace.take([opened(), modes, publish, *handed])
+    fate = await store.deliveries.fate_of(1)
+    said = "handed over for 6 of 7 queues; shop@c #2 has held audit's for 40.0 s, shop@c #2 has"
+    assert fate.sentence.startswith(said)
+    outcomes = enumerate(("acknowledged", "", "", "rejected", "acknowledged"), start=1)
+    await trace.take(settled(tag, outcome=each) for tag, each in outcomes if each)
+    fate = await store.deliveries.fate_of(1)
+    assert fate.sentence == (
+        "handed over for 6 of 7 queues; acknowledged for 2 of 7;"
+        " shop@c #2 has held billing's for 40.0 s; taken without acknowledgement from log;"
+        " rejected from mail; settlement unknown: old"
+    )
+    other = Publish(shop, "", ("old",), ("old",), {}, b"")
+    await trace.take([other, deliver("old", silent)])
+    assert (await store.deliveries.fate_of(8)).sentence == "handed over for 1 of 1 queue"

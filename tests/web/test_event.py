@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -155,6 +156,30 @@ def test_what_the_broker_did_is_listed_and_an_event_of_equal_messages_says_so(
     expect(page.locator(".drawer")).to_contain_text(
         "one of 2 equal messages: which one is not known"
     )
+
+
+def test_deliveries_say_what_became_of_them_where_that_is_told_of_any(
+    demo: Served, open_page: OpenPage
+) -> None:
+    event = next(e for e in demo.world.events[400:] if len(e.routed or ()) == 3)
+    outcomes: list[str | None] = [None, None, None]
+
+    def settled(answer: dict[str, Any]) -> dict[str, Any]:
+        for queue, outcome in zip(answer["queues"], outcomes, strict=True):
+            for each in queue["deliveries"]:
+                each |= {"settlement": outcome, "settled_at": outcome and "2026-01-02T03:04:05Z"}
+        return answer
+
+    page = open_page(demo)
+    change_answers(page, f"**/itc_db/events/{event.id}/deliveries*", settled)
+    page.goto(f"{demo.url}#/events?event={event.id}&live=off")
+    fates = section(page, "Deliveries").locator(".queue-fate")
+    expect(fates).to_have_count(3)
+    expect(fates.get_by_text("unknown")).to_have_count(0)
+    outcomes[:] = ["acknowledged", "in_hand", None]
+    page.reload()
+    words = ("acknowledged", "in hand", "settlement unknown")
+    expect(fates).to_contain_text([re.compile(rf"to .*{word}") for word in words])
 
 
 def test_an_event_without_links_has_no_such_section(demo: Served, open_page: OpenPage) -> None:

@@ -15,6 +15,7 @@ from app.store.reading.events import AT_ONCE, by_id, by_ids, found_by_ids
 from app.stored.causality import Fate, QueueFate
 from model.deaths import Loss, deaths_of
 from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
+from model.times import now
 from model.words import EventType, Match
 
 # How many of a publish's events are looked at, from the first: a message that is requeued for ever
@@ -57,7 +58,7 @@ class Deliveries(Subject):
             if queue in fates:
                 fates[queue].loss, fates[queue].exchange = loss, publish.exchange
         queues = list(fates.values())
-        return Fate(publish, len(publish.routed_queues), queues, found.heavy)
+        return Fate(publish, len(publish.routed_queues), queues, now(), found.heavy)
 
     @reads
     async def lost(self, connection: AsyncConnection, publish: Event) -> str:

@@ -1,7 +1,7 @@
 // The small signs used everywhere: type and match of an event, states, pins. None of them relies on
 // colour alone.
 import { html } from "../core/html.js";
-import { exchangeName, visible } from "../core/format.js";
+import { dateTime, exchangeName, visible } from "../core/format.js";
 
 /** Published is a full dot, received a ring: the same shapes as in the space-time diagram. */
 export function TypeMark({ type, label = true }) {
@@ -35,6 +35,23 @@ export function MatchMark({ match }) {
   const [tone, word] = MATCHES[match] ?? ["", match];
   if (tone === "") return html`<span class="soft">${word}</span>`;
   return html`<span class="badge ${tone}">${word}</span>`;
+}
+
+const SETTLEMENTS = {
+  in_hand: ["warn", "in hand", "Its consumer has not settled it yet"],
+  acknowledged: ["good", "acknowledged"],
+  rejected: ["bad", "rejected"],
+  returned: ["warn", "given back"],
+  auto: ["", "taken without acknowledgement", "Settled as it was handed over, as its consumer had asked for"],
+};
+
+export const settlementWord = (settlement) => SETTLEMENTS[settlement]?.[1] ?? settlement;
+
+/** What became of a delivery at its consumer; `at` is when. */
+export function SettlementMark({ settlement, at }) {
+  const [tone, word, meaning] = SETTLEMENTS[settlement] ?? ["", "settlement unknown", "Nothing told what its consumer made of it"];
+  const title = meaning ?? (at ? `At ${dateTime(at)}` : undefined);
+  return html`<span class=${tone ? `badge ${tone}` : "soft"} title=${title}>${word}</span>`;
 }
 
 const STATES = {

@@ -4,23 +4,27 @@ import { api } from "../../core/api.js";
 import { time } from "../../core/format.js";
 import { useResource } from "../../core/resource.js";
 import { hrefHere } from "../../core/route.js";
-import { MatchMark, StateMark, Value } from "../marks.js";
+import { MatchMark, SettlementMark, StateMark, Value } from "../marks.js";
 import { pending } from "../panel.js";
 
 export function Deliveries({ event }) {
   const loaded = useResource((signal) => api.deliveries(event.id, signal), [event.id]);
   const { data } = loaded;
+  const isTold = data?.queues.some((fate) => all(fate).some(({ settlement }) => settlement));
   return html`<section class="section">
     <h3>Deliveries ${data && html`<span class="faint">${data.sentence}</span>`}</h3>
     ${!data
       ? pending(loaded, "deliveries")
       : data.queues.length === 0
         ? html`<p class="soft">Routed to no queue: the message was dropped or returned.</p>`
-        : data.queues.map((fate) => html`<${Fate} key=${fate.queue} fate=${fate} />`)}
+        : data.queues.map((fate) => html`<${Fate} key=${fate.queue} fate=${fate} isTold=${isTold} />`)}
   </section>`;
 }
 
-function Fate({ fate }) {
+const all = ({ deliveries, dead_letters: letters }) => [...deliveries, ...letters];
+
+/** `isTold`: of some of the message's deliveries it is known what became of them. */
+function Fate({ fate, isTold }) {
   return html`<div class="queue-fate">
     <div class="queue-fate-head"><${Value}>${fate.queue}<//><${StateMark} state=${fate.state} /></div>
     ${fate.remark && html`<p class="small soft">it ${fate.remark}</p>`}
@@ -28,7 +32,8 @@ function Fate({ fate }) {
       (event) => html`<a class="relative" key=${event.id} href=${hrefHere({ event: String(event.id) })}>
         <span class="number">#${event.id}</span><span></span>
         <span class="cut">to <${Value}>${event.participant_name}<//>
-          ${event.match !== "routed" && html` <${MatchMark} match=${event.match} />`}</span>
+          ${event.match !== "routed" && html` <${MatchMark} match=${event.match} />`}
+          ${isTold && html` <${SettlementMark} settlement=${event.settlement} at=${event.settled_at} />`}</span>
         <span class="faint small">${time(event.recorded_at)}</span>
       </a>`,
     )}
