@@ -19,7 +19,7 @@ from model.happened import Cause, ConversationEvent
 from model.slack import critical_path, slacks
 from model.sound import listed, share
 from model.times import Duration, Microseconds
-from model.words import BY_BROKER, EdgeKind, EventType, Match, Via
+from model.words import BY_BROKER, Disposition, EdgeKind, EventType, Match, Via
 
 CopyWord: TypeAlias = Literal["handed_over", "waiting", "dead_lettered", "gone"]
 FailureWord: TypeAlias = Literal["died", "error_queue", "unroutable", "came_back", "gone"]
@@ -41,8 +41,9 @@ _SAME = _ACTS | {EdgeKind.forward.name}
 class Outcome(enum.StrEnum):
     """The outcome of a message, or of all of a conversation, as far as is known.
 
-    A conversation is ``open`` where a participant that was handed one of its messages has published
-    since without naming a cause: that may go on what was begun here. It is ``unknown`` where a
+    A conversation is ``open`` where a participant that was handed one of its messages has not
+    settled it yet, or has published since without naming a cause: that may go on what was begun
+    here. A message is ``open`` while somebody has it in hand. A conversation is ``unknown`` where a
     participant names nothing that came of a message which it was handed, and has published since
     what is not of the conversation: who waits for several messages may name one of them.
     """
@@ -143,6 +144,16 @@ class Delivery:
     critical: bool
     leads_to: Annotated[tuple[int, ...], "The publishes that it led to."]
     acts: Annotated[tuple[BrokerAct, ...], "What led to it beside its message."] = ()
+    settled_after: Annotated[
+        Duration | None,
+        "Seconds until its consumer acknowledged, rejected or returned it, as the broker plugin "
+        "says; `null` where that is not known, and where the trace message came only later.",
+    ] = None
+
+    @property
+    def settlement(self) -> Disposition | None:
+        """What became of it at its consumer; `null` where it is not known."""
+        return self.it.settlement
 
     @property
     def event(self) -> int:
@@ -458,11 +469,13 @@ class _Told:
         failure = self._failure(head)
         is_elsewhere = not causes and head.id not in self.origins and self.via is not Via.links
         waits = any(copy.state == "waiting" for copy in copies)
+        is_held = any(_is_held(each) for copy in copies for each in copy.deliveries)
+        alive = Outcome.waiting if waits else Outcome.open if is_held else Outcome.done
         return Message(
             it=head,
             led_by=causes,
             offset=Duration(head.at - self.root.at),
-            outcome=Outcome.failed if failure else Outcome.waiting if waits else Outcome.done,
+            outcome=Outcome.failed if failure else alive,
             failure=failure,
             slack=Duration(self.slack[head.id]),
             critical=head.id in self.on_path,
@@ -498,6 +511,9 @@ class _Told:
             handled, until = Duration(max(published) - it.at), "published"
         waited_for = self.before.get(it.id) if it.id not in self.copies else None
         queued = it.at - self.events[waited_for[0]].at if waited_for else 0
+        settled = None if it.settled_at is None else it.settled_at - it.at
+        if it.settlement is Disposition.auto or (settled is not None and settled < 0):
+            settled = None
         return Delivery(
             it,
             Duration(it.at - self.root.at),
@@ -508,6 +524,7 @@ class _Told:
             it.id in self.on_path,
             leads_to,
             self._acts(it.id),
+            None if settled is None else Duration(settled),
         )
 
     def _put_aside(self) -> dict[int, ConversationEvent]:
@@ -669,6 +686,10 @@ class _Told:
         return sorted(found, key=lambda loop: loop.events)
 
 
+def _is_held(delivery: Delivery) -> bool:
+    return delivery.it.settlement is Disposition.in_hand
+
+
 def _died_of(head: ConversationEvent, deliveries: Sequence[ConversationEvent]) -> Death | None:
     """The death of a copy that died for good, as far as is known; None if it did not.
 
@@ -696,7 +717,7 @@ def _outcome(messages: Sequence[Message], is_open: bool, *, is_known: bool) -> O
     for outcome in (Outcome.failed, Outcome.waiting):
         if outcome in found:
             return outcome
-    if is_open:
+    if is_open or Outcome.open in found:
         return Outcome.open
     return Outcome.done if is_known else Outcome.unknown
 
@@ -741,6 +762,10 @@ def sentence_of(
     if counts.waiting:
         verb = "was" if counts.waiting == 1 else "were"
         said.append(f"{counts.waiting:,} {verb} not handed over yet")
+    deliveries = [each for one in messages for copy in one.copies for each in copy.deliveries]
+    if held := [each.it.name for each in deliveries if _is_held(each)]:
+        verb = "is" if len(held) == 1 else "are"
+        said.append(f"{len(held):,} {verb} in the hands of {listed([*dict.fromkeys(held)])}")
     if unnamed:
         names = listed(unnamed)
         verb = "has" if len(unnamed) == 1 else "have"

@@ -12,7 +12,7 @@ from model.event import Event
 from model.message_types import type_of
 from model.texts import storable
 from model.times import Microseconds
-from model.words import EventType, Match, Via
+from model.words import Disposition, EventType, Match, Via
 
 _LONGEST_KEY = 200
 # Where a value may be that the messages of a conversation share, and that people know.
@@ -28,7 +28,7 @@ _KEY_HEADERS = (
 
 
 class ConversationEvent(NamedTuple):
-    """An event as conversations need it; ``at`` in µs, ``message_type`` is `type_of`'s."""
+    """An event as conversations need it; times in µs, ``message_type`` is `type_of`'s."""
 
     id: int
     type: EventType
@@ -47,6 +47,8 @@ class ConversationEvent(NamedTuple):
     forward: Forward | None = None
     expiration: str | None = None
     keys: tuple[str, ...] = ()
+    settlement: Disposition | None = None
+    settled_at: int | None = None
 
 
 def happened(event: Event) -> ConversationEvent:
@@ -73,6 +75,8 @@ def happened(event: Event) -> ConversationEvent:
         else None,
         expiration if isinstance(expiration, str) else None,
         tuple(keys_in(event.properties)) if is_publish else (),
+        event.settlement,
+        event.settled_at,
     )
 
 

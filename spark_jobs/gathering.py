@@ -30,7 +30,7 @@ from model.error_queues import forward_of
 from model.happened import Cause, ConversationEvent, causes_of, keys_in
 from model.jobs import Problem
 from model.message_types import type_of
-from model.words import IS_CONVERSATION, EdgeKind, EventType, Match, Via
+from model.words import IS_CONVERSATION, Disposition, EdgeKind, EventType, Match, Via
 from spark_jobs.database import Connection, DatabaseAddress
 from spark_jobs.errors import JobError
 from spark_jobs.executors import tasks_at_a_time
@@ -64,6 +64,8 @@ COLUMNS = (
     "queue",
     "routed_queues",
     "redelivered",
+    "settlement",
+    "settled_at",
     "properties",
     "envelope",
     "links",
@@ -411,4 +413,6 @@ def happened_in(row: Row) -> ConversationEvent:
         else None,
         expiration if isinstance(expiration, str) else None,
         tuple(keys_in(properties)) if is_publish else (),
+        None if row["settlement"] is None else Disposition(row["settlement"]),
+        row["settled_at"],
     )

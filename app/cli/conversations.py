@@ -146,6 +146,10 @@ def _delivery_line(delivery: dict[str, Any], pad: str, names: dict[int, str]) ->
     if delivery["handled"] is not None:
         until = "handled" if delivery["handled_until"] == "span" else "published after"
         took += f", {until} {_duration(delivery['handled'])}"
+    if delivery["settlement"] is not None:
+        took += f", {delivery['settlement'].replace('_', ' ')}"
+        after = delivery["settled_after"]
+        took += "" if after is None else f" after {_duration(after)}"
     who = names.get(delivery["participant"], "")
     line = f"{pad}  {delivery['queue']} → {who}{took}{how} ({delivery['event']})"
     return printable(f"{_offset(delivery['offset'])}{mark}{line}")

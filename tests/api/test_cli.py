@@ -941,8 +941,16 @@ def test_steps_and_deliveries_say_what_the_broker_did() -> None:
     assert [*map(said_of_step, steps)] == ["rejected", "reply, named by rpc", "received"]
     delivery = {"event": 4, "participant": 2, "queue": "dead", "match": "dead_lettered"}
     delivery |= {"critical": True, "offset": 1.0, "queued": 0.5, "handled": None}
+    delivery |= {"settlement": None, "settled_after": None}
     delivery["acts"] = [{"cause": 3, "kind": "rejected"}, {"cause": 2, "kind": "overflow"}]
     line = delivery_line(delivery, "", {2: "billing"})
     assert line.endswith(
         "dead → billing, queued 500 ms, after it died, rejected at 3, pushed out by 2 (4)"
     )
+    for said, settlement, after in (
+        ("handled 1.0 s, acknowledged after 2.0 s (4)", "acknowledged", 2.0),
+        ("handled 1.0 s, in hand (4)", "in_hand", None),
+    ):
+        settled = {"settlement": settlement, "settled_after": after, "match": "routed", "acts": []}
+        took = {"handled": 1.0, "handled_until": "span"}
+        assert delivery_line(delivery | settled | took, "", {}).endswith(said)

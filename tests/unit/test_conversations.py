@@ -17,7 +17,7 @@ from model.conversations import (
 from model.deaths import Death
 from model.error_queues import Forward
 from model.happened import Cause, ConversationEvent, preferred
-from model.words import EventType, Match, Via
+from model.words import Disposition, EventType, Match, Via
 
 SECOND = 1_000_000
 
@@ -143,6 +143,28 @@ def test_what_was_given_back_is_not_gone_on_with() -> None:
     publishers = {2: PublisherRecord(0, 4, 4, newest=(9,))}
     found = conversation_of(events[0], events, causes, publishers=publishers)
     assert found.outcome is Outcome.done
+
+
+def test_a_settlement_says_how_long_a_message_was_in_hand_beside_what_was_published() -> None:
+    def settled(event: ConversationEvent, how: Disposition, at: float | None) -> ConversationEvent:
+        micros = None if at is None else round(at * SECOND)
+        return event._replace(settlement=how, settled_at=micros)
+
+    first = settled(got(2, 1, 1, "work"), Disposition.acknowledged, 3.5)
+    events = sent(1, 0, "work", "log"), first, sent(3, 2, "log")._replace(participant=2)
+    logged = settled(got(4, 4, 3, "log"), Disposition.in_hand, None)
+    taken = settled(got(5, 4, 1, "log"), Disposition.auto, 4)
+    found = told(*events, logged, taken, causes={3: 2})
+    [[billed], [took]] = [copy.deliveries for copy in found.messages[0].copies]
+    assert (billed.handled, billed.handled_until) == (SECOND, "published")
+    assert (billed.settlement, billed.settled_after) == (Disposition.acknowledged, 2.5 * SECOND)
+    assert (took.settlement, took.settled_after) == (Disposition.auto, None)
+    assert [each.outcome for each in found.messages] == [Outcome.done, Outcome.open]
+    assert found.outcome is Outcome.open
+    assert found.sentence.endswith("in 4.0 s; 1 is in the hands of billing")
+    early = settled(got(2, 1, 1, "work"), Disposition.rejected, 0.5)  # the service was behind
+    [copy] = told(sent(1, 0, "work"), early).messages[0].copies
+    assert copy.deliveries[0].settled_after is None
 
 
 def test_what_spans_tell_is_said_beside_what_messages_name() -> None:

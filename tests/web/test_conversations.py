@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.web import stories
-from tests.web.conftest import OpenPage
+from tests.web.conftest import OpenPage, change_answers
 from tests.web.past import Past, demo_world, iso
 from tests.web.service import Served, running
 from tests.web.test_accessibility import settled, violations
@@ -62,6 +62,49 @@ def opened(told: Told, open_page: OpenPage, more: str = "", **options: Any) -> P
 
 def row(page: Page, name: str) -> Any:
     return page.get_by_role("treeitem", name=re.compile(f"^{re.escape(name)} "))
+
+
+# ---- what consumers made of it ------------------------------------------------------------------
+
+
+def settle(answer: dict[str, Any]) -> dict[str, Any]:
+    """The order's answer, had the broker plugin told of billing's, the mailer's and a print."""
+    first, mailed, printed = (
+        next(each for m in answer["messages"] if m["type"] == kind for each in m["copies"])
+        for kind in ("order.new", "payment.done", "receipt.print")
+    )
+    first["deliveries"][0] |= {"settlement": "returned", "settled_after": 0.3}
+    first["deliveries"][1] |= {"settlement": "acknowledged", "settled_after": 1.2}
+    mailed["deliveries"][0] |= {"settlement": "in_hand", "settled_after": None}
+    printed["deliveries"][0] |= {"settlement": "rejected", "settled_after": 0.25}
+    return answer
+
+
+def test_what_is_known_exactly_is_drawn_beside_what_is_estimated(
+    told: Told, open_page: OpenPage
+) -> None:
+    page = opened(told, open_page)
+    legend = page.locator(".conv-legend")
+    expect(legend).not_to_contain_text("in hand")
+    change_answers(page, f"**/itc_db/conversations/{told.order}?*", settle)
+    page.reload()
+    expect(legend).to_contain_text("until it was settledin hand")
+    held = row(page, "order.new").locator(".bar.settled")
+    expect(held).to_have_count(2)
+    expect(row(page, "order.new").locator(".bar.handled")).to_have_count(1)  # stock's
+    scale = float(held.nth(1).get_attribute("width") or 0) / 1.2
+    exact = float(held.nth(0).get_attribute("width") or 0)
+    assert exact == pytest.approx(scale * 0.3, rel=0.01)
+    expect(row(page, "payment.done").locator(".bar.held")).to_have_count(1)
+    times = page.get_by_role("region", name="Where the time went")
+    expect(times).to_contain_text("250 ms")
+    expect(times).to_contain_text("in the hands of stock")
+    waits = page.get_by_role("region", name="Why it failed")
+    expect(waits).to_contain_text("mailer@10.0.3.10 #5 has payment.done in hand since")
+    row(page, "order.new").click()
+    detail = page.locator(".conv-detail")
+    expect(detail).to_contain_text("given back after 300 ms")
+    expect(detail).to_contain_text("acknowledged after 1.2 s")
 
 
 # ---- what is asked of it ------------------------------------------------------------------------

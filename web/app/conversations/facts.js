@@ -5,7 +5,7 @@ import { href, hrefHere } from "../core/route.js";
 import { Caveats } from "../ui/caveats.js";
 import { CopyButton } from "../ui/copy.js";
 import { Value } from "../ui/marks.js";
-import { failuresOf, partsOf, took, waitingOf } from "./model.js";
+import { failuresOf, heldOf, nameOf, partsOf, took, waitingOf } from "./model.js";
 import { failureText, Outcome, partText } from "./words.js";
 
 const MOST = 3;
@@ -51,7 +51,8 @@ function Step({ event, onSelect, children }) {
 function Why({ model, onSelect }) {
   const failures = failuresOf(model);
   const waiting = waitingOf(model);
-  if (!failures.length && !waiting.length) return null;
+  const held = heldOf(model);
+  if (!failures.length && !waiting.length && !held.length) return null;
   return html`<section aria-labelledby="conv-why">
     <h2 id="conv-why">${failures.length ? "Why it failed" : "What it waits for"}</h2>
     <ul>
@@ -68,6 +69,13 @@ function Why({ model, onSelect }) {
         </li>`,
       )}
       ${waiting.length > MOST && html`<li class="soft">and ${plural(waiting.length - MOST, "further message")} waiting</li>`}
+      ${held.slice(0, MOST).map(
+        ({ message, delivery }) => html`<li key=${delivery.event}>
+          <${Step} event=${delivery.event} onSelect=${onSelect}>${visible(nameOf(model.names, delivery.participant))} has
+            ${" "}${visible(message.type)} in hand since ${dateTime(delivery.at)}<//>
+        </li>`,
+      )}
+      ${held.length > MOST && html`<li class="soft">and ${plural(held.length - MOST, "further message")} in hand</li>`}
     </ul>
   </section>`;
 }

@@ -34,7 +34,7 @@ export function modelOf(answer) {
   }
   let end = answer.seconds ?? 0;
   for (const { delivery } of places.values()) {
-    if (delivery) end = Math.max(end, delivery.offset + (delivery.handled ?? 0));
+    if (delivery) end = Math.max(end, delivery.offset + Math.max(delivery.handled ?? 0, delivery.settled_after ?? 0));
   }
   return { answer, names, messages, places, tops, end, width: Math.max(end, 1e-6) };
 }
@@ -69,20 +69,24 @@ export function countBelow(message) {
   return count;
 }
 
-/** A part of the time: from which event to which, where, and how long. */
-function partBetween({ places, names }, from, to) {
+/** The parts of the time from one event to another: where, and how long. */
+function partsBetween({ places, names }, from, to) {
   const a = places.get(from);
   const b = places.get(to);
-  if (!a || !b) return null;
+  if (!a || !b) return [];
   const at = (place) => (place.delivery ?? place.message).offset;
   const seconds = at(b) - at(a);
   if (!b.delivery) {
     // Where the message is known and the delivery is not, as after a redelivery, a queue's time is in it.
     const isKnown = a.delivery || a.message.participant === b.message.participant;
-    return { kind: isKnown ? "program" : "led", name: nameOf(names, b.message.participant), seconds, event: to };
+    return [{ kind: isKnown ? "program" : "led", name: nameOf(names, b.message.participant), seconds, event: to }];
   }
   const again = a.delivery ? (b.delivery.match === "dead_lettered" ? "dead" : "again") : "queue";
-  return { kind: again, name: b.delivery.queue ?? "", seconds, event: to };
+  const held = Math.min(seconds, a.delivery?.settled_after ?? 0);
+  return [
+    ...(held ? [{ kind: "held", name: nameOf(names, a.delivery.participant), seconds: held, event: from }] : []),
+    { kind: again, name: b.delivery.queue ?? "", seconds: seconds - held, event: to },
+  ];
 }
 
 /** Where the time of the critical path went, the largest part first: `{kind, name, seconds, event}`. */
@@ -90,14 +94,14 @@ export function partsOf(model) {
   const path = model.answer.critical_path;
   const sums = new Map();
   for (let i = 1; i < path.length; i += 1) {
-    const part = partBetween(model, path[i - 1], path[i]);
-    if (!part) continue;
-    const key = `${part.kind}\n${part.name}`;
-    const known = sums.get(key);
-    if (!known) sums.set(key, { ...part, longest: part.seconds });
-    else {
-      known.seconds += part.seconds;
-      if (part.seconds > known.longest) Object.assign(known, { event: part.event, longest: part.seconds });
+    for (const part of partsBetween(model, path[i - 1], path[i])) {
+      const key = `${part.kind}\n${part.name}`;
+      const known = sums.get(key);
+      if (!known) sums.set(key, { ...part, longest: part.seconds });
+      else {
+        known.seconds += part.seconds;
+        if (part.seconds > known.longest) Object.assign(known, { event: part.event, longest: part.seconds });
+      }
     }
   }
   return [...sums.values()].sort((a, b) => b.seconds - a.seconds);
@@ -134,6 +138,9 @@ export function waitingOf({ messages }) {
     message.copies.filter(({ state }) => state === "waiting").map(({ queue }) => ({ message, queue })),
   );
 }
+
+/** What consumers hold: `{message, delivery}`. */
+export const heldOf = ({ places }) => [...places.values()].filter(({ delivery }) => delivery?.settlement === "in_hand");
 
 /** The middle one of some numbers, or null. */
 export function median(numbers) {

@@ -22,8 +22,8 @@ export function ticksOf({ from, to }, pixels, spacing = 110) {
 }
 
 /**
- * What a row shows: `bars` of `{kind, x, y, width, height, critical, event}` with kind queued, handled
- * or waiting, and `marks` of `{kind, x, y, event}` with kind published, delivered, redelivered or died.
+ * What a row shows: `bars` of `{kind, x, y, width, height, critical, event}` with kind queued, handled,
+ * settled, held (not settled yet) or waiting, and `marks` of `{kind, x, y, event}` with kind published, delivered, redelivered or died.
  */
 export function rowShapes(message, x, end) {
   const lanes = Math.max(1, Math.min(MOST_LANES, message.copies.length));
@@ -41,9 +41,15 @@ export function rowShapes(message, x, end) {
       before = delivery.offset;
       const kind = delivery.match === "dead_lettered" ? "died" : delivery.redelivered ? "redelivered" : "delivered";
       marks.push({ kind, x: x(delivery.offset), y, height, event });
-      if (delivery.handled == null) continue;
-      before = delivery.offset + delivery.handled;
-      bar("handled", delivery.offset, before, y, { event, critical });
+      if (delivery.handled != null) {
+        before = delivery.offset + delivery.handled;
+        bar("handled", delivery.offset, before, y, { event, critical });
+      }
+      const low = { event, critical: false, height: height / 3 };
+      if (delivery.settled_after != null) {
+        before = delivery.offset + delivery.settled_after;
+        bar("settled", delivery.offset, before, y + (height * 2) / 3, low);
+      } else if (delivery.settlement === "in_hand") bar("held", delivery.offset, end, y + (height * 2) / 3, low);
     }
     if (copy.state === "waiting") bar("waiting", message.offset, end, y, { event: message.event, critical: false });
     if (copy.state === "dead_lettered" && !copy.deliveries.some(({ match }) => match === "dead_lettered")) {

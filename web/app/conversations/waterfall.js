@@ -64,7 +64,7 @@ export default function Waterfall({ model, selected, onSelect }) {
       <button class="button small" disabled=${!inner.length || folded.size === inner.length}
         onClick=${() => setFolded(new Set(inner.map(({ event }) => event)))}>Fold all</button>
       <button class="button small" disabled=${!folded.size} onClick=${() => setFolded(new Set())}>Unfold all</button>
-      <${Legend} />
+      <${Legend} isTold=${[...model.places.values()].some(({ delivery }) => delivery?.settlement)} />
     </div>
     <${Rows} name="waterfall" role="tree" label=${`Messages, ${plural(rows.length, "row")}`} count=${rows.length} height=${ROW}
       active=${active} onStep=${step} onKey=${(key) => keys[key]?.()} onWidth=${setWidth} headHeight=${HEAD}
@@ -169,10 +169,11 @@ function Mark({ mark: { kind, x, y, height, event }, lit }) {
   return html`<path class="mark-${kind} ${lit ? "lit" : ""}" d=${d} data-event=${event} />`;
 }
 
-function Legend() {
+function Legend({ isTold }) {
   const item = (kind, text) => html`<span><i class="conv-key ${kind}"></i>${text}</span>`;
   return html`<div class="conv-legend small soft" aria-hidden="true">
     ${item("queued", "in the queue")}${item("handled", "in the program, until it published")}${item("waiting", "still waits")}
+    ${isTold && html`${item("settled", "until it was settled")}${item("held", "in hand")}`}
     ${item("critical", "critical path")}${item("redelivered", "handed over again")}${item("died", "died")}
   </div>`;
 }

@@ -1,7 +1,7 @@
 // The words of conversations, so that a thing is called the same everywhere.
 import { html } from "../core/html.js";
 import { visible } from "../core/format.js";
-import { ACTS } from "../ui/marks.js";
+import { ACTS, settlementWord } from "../ui/marks.js";
 import { nameOf, took } from "./model.js";
 
 const OUTCOMES = { done: ["good", "done"], open: ["calm", "open"], unknown: ["calm", "unknown"], waiting: ["warn", "waiting"], failed: ["bad", "failed"] };
@@ -22,6 +22,7 @@ const PARTS = {
   queue: (name) => `in the queue ${name}`,
   again: (name) => `until ${name} handed it over again`,
   dead: (name) => `until its dead letter came out of ${name}`,
+  held: (name) => `in the hands of ${name}, until it was given back or rejected`,
   program: (name) => `in ${name}, until it published`,
   led: (name) => `until ${name}, to which it was handed, published`,
 };
@@ -74,8 +75,10 @@ export function timesOf(message, names) {
       const again = one.match === "dead_lettered" ? "dead letter, " : one.redelivered ? "again, " : "";
       const until = one.handled_until === "span" ? "in the program" : "until it published";
       const handled = one.handled == null ? "" : `, ${took(one.handled)} ${until}`;
+      const after = one.settled_after == null ? "" : ` after ${took(one.settled_after)}`;
+      const settled = one.settlement ? `, ${settlementWord(one.settlement)}${after}` : "";
       const acts = one.acts.map(({ cause, kind }) => `, ${ACTS[kind]} (#${cause})`).join("");
-      return `${again}${took(one.queued)} in ${visible(one.queue ?? copy.queue)}, then ${who}${handled}${acts}`;
+      return `${again}${took(one.queued)} in ${visible(one.queue ?? copy.queue)}, then ${who}${handled}${settled}${acts}`;
     });
   });
   return lines.length ? lines : ["reached no queue"];

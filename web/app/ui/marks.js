@@ -49,7 +49,7 @@ export const settlementWord = (settlement) => SETTLEMENTS[settlement]?.[1] ?? se
 
 /** What became of a delivery at its consumer; `at` is when. */
 export function SettlementMark({ settlement, at }) {
-  const [tone, word, meaning] = SETTLEMENTS[settlement] ?? ["", "settlement unknown", "Nothing told what its consumer made of it"];
+  const [tone, word, meaning] = SETTLEMENTS[settlement] ?? ["", "unknown", "Nothing told what its consumer made of it"];
   const title = meaning ?? (at ? `At ${dateTime(at)}` : undefined);
   return html`<span class=${tone ? `badge ${tone}` : "soft"} title=${title}>${word}</span>`;
 }
