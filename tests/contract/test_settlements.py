@@ -10,12 +10,14 @@ import pytest
 from app.store import Store
 from app.store.causality import deliveries
 from app.stored.capture import Batch
+from app.stored.failures import FailureFilter
 from app.stored.reading import EventFilter
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Settlement, Tracker, settlements
 from app.tracker.taken import Selection
 from model.event import Event
 from model.words import Disposition, EventType
 from tests.contract.broker import BEGINNING, Broker
+from tests.contract.failing import ADMIN, death, handed, letter, message
 
 CHANNEL = Channel("rabbit@one", "c:1 -> b", 1, "shop")
 
@@ -257,3 +259,22 @@ async def test_a_publishs_fate_says_who_handled_it_and_who_holds_it(
     other = Publish(shop, "", ("old",), ("old",), {}, b"")
     await trace.take([other, deliver("old", silent)])
     assert (await store.deliveries.fate_of(8)).sentence == "handed over for 1 of 1 queue"
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+async def test_of_two_holders_of_equal_messages_the_one_that_rejected_it_is_named(
+    store: Store, trace_id: int, is_told: bool
+) -> None:
+    trace = Trace(store, trace_id)
+    two = Channel("rabbit@one", "c:2 -> b", 1, "shop")
+    order = message(1, "work", content_type="text/plain")
+    channels = [opened(), say("channel", channel=two, pid="<2>", next_tag=1)][: 1 + is_told]
+    both = (handed(each, order, "work") for each in (CHANNEL, two))
+    await trace.take([*channels, order, order, *both, settled(1, outcome="rejected")])
+    await trace.take([letter(ADMIN, order, death("work"))])
+    rejected = {"outcome": "rejected", "delivery_tag": 1, "channel": two}
+    for later in ([], [say("settled", 9_000_000, **rejected)]):  # long after the letter came
+        await trace.take(later)
+        [failure] = (await store.failures.find(FailureFilter())).items
+        assert failure.handed_over == (3 if is_told else None)
+        assert (failure.by is not None) is is_told

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import bindparam, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.reading.messages import MOST_PROPERTIES, MessageFacts, table_of
 from model.deaths import HANDED_OVER_BEFORE, Death, ReportedDeaths, deaths_of, is_put_off
-from model.words import ACTS, EdgeKind, EventType
+from model.words import ACTS, Disposition, EdgeKind, EventType
 
 # Of each message the last so many deliveries are looked at, up to the dead letter.
 MOST_BACK = 512
@@ -27,17 +27,24 @@ _STORY = text(
     " ORDER BY back.id DESC LIMIT 1 OFFSET :back), 0)"
     " ORDER BY each.cause_id, each.id"
 ).bindparams(bindparam("ids", expanding=True), long=MOST_PROPERTIES, back=MOST_BACK - 1)
-# Who rejected dead letters, or may have, each by a delivery from the queue where the message died.
+# Who rejected dead letters, or may have, each by a delivery from the queue where the message died,
+# and what became of that before the letter came: the broker's clock and ours differ.
 _REJECTED = text(
-    "SELECT g.effect_id, g.cause_id, g.kind, cause.queue, cause.participant"
+    "SELECT g.effect_id, g.cause_id, g.kind, cause.queue, cause.participant, letter.doubtful,"
+    " CASE WHEN cause.settled_at > letter.recorded_at + 1000000 THEN :in_hand"
+    " ELSE cause.settlement END AS settlement"
     " FROM edges AS g JOIN events AS cause ON cause.id = g.cause_id"
+    " JOIN events AS letter ON letter.id = g.effect_id"
     " WHERE g.effect_id IN :ids AND g.rule = :rejected AND cause.type = :received"
     " ORDER BY g.effect_id, g.cause_id"
 ).bindparams(
     bindparam("ids", expanding=True),
     rejected=ACTS[EdgeKind.rejected],
     received=int(EventType.received),
+    in_hand=int(Disposition.in_hand),
 )
+# What its holder did where a message died for some reason.
+_DONE = {"rejected": Disposition.rejected, "delivery_limit": Disposition.returned}
 
 
 class DeathRecord(NamedTuple):
@@ -63,9 +70,8 @@ class _StoryPart(NamedTuple):
     deaths: list[Death]
 
 
-# By dead letter and queue: the deliveries that may have been rejected, with their participants, and
-# whether it was this one.
-_Rejecters: TypeAlias = Mapping[tuple[int, str], Sequence[tuple[int, int, bool]]]
+# By dead letter and queue: the deliveries that may have been rejected.
+_Rejecters: TypeAlias = Mapping[tuple[int, str], Sequence[Any]]
 
 
 async def died(
@@ -117,11 +123,10 @@ def _news(
 
 
 async def _rejecters(connection: AsyncConnection, letters: Collection[int]) -> _Rejecters:
-    found: defaultdict[tuple[int, str], list[tuple[int, int, bool]]] = defaultdict(list)
+    found: defaultdict[tuple[int, str], list[Any]] = defaultdict(list)
     if letters:
         for row in await connection.execute(_REJECTED, {"ids": sorted(letters)}):
-            is_certain = row.kind == EdgeKind.rejected
-            found[row.effect_id, row.queue].append((row.participant, row.cause_id, is_certain))
+            found[row.effect_id, row.queue].append(row)
     return found
 
 
@@ -130,9 +135,12 @@ def _with_rejecter(died: DeathRecord, rejecters: _Rejecters) -> DeathRecord:
     may_be = rejecters.get((died.letter, died.death.queue), ())
     if died.death.reason not in HANDED_OVER_BEFORE or not may_be:
         return died
-    certain = [each for each in may_be if each[2]]
+    certain = [each for each in may_be if each.kind == EdgeKind.rejected]
+    if not certain and not may_be[0].doubtful:  # of equal messages the others may be known not to
+        done = [e for e in may_be if e.settlement in (None, _DONE[died.death.reason])]
+        certain = [each for each in done if len(done) == 1 and each.settlement is not None]
     if certain:
-        return died._replace(by=certain[-1][0], handed_over=certain[-1][1])
-    if len({participant for participant, _, _ in may_be}) > 1:
+        return died._replace(by=certain[-1].participant, handed_over=certain[-1].cause_id)
+    if len({each.participant for each in may_be}) > 1:
         return died
-    return died._replace(by=may_be[0][0])
+    return died._replace(by=may_be[0].participant)
