@@ -14,7 +14,7 @@ from model.deaths import Loss
 from model.described import INNER
 from model.event import Event
 from model.sound import listed
-from model.times import Microseconds
+from model.times import Duration, Microseconds
 from model.who import Who
 from model.words import Disposition, EdgeKind, EventType, How, how_of
 
@@ -199,6 +199,31 @@ class Fate(msgspec.Struct, frozen=True):
     def handed_over(self) -> int:
         """The number of the queues' copies handed over, directly or as dead letters."""
         return sum(bool(fate.deliveries or fate.dead_letters) for fate in self.queues)
+
+
+class HeldCopies(msgspec.Struct, frozen=True, kw_only=True):
+    """The copies from one queue that a participant has in hand."""
+
+    vhost: str
+    queue: str
+    holder: Annotated[Who, "Who was handed them and has not settled them."]
+    count: int
+    oldest: Annotated[int, "The delivery that has been in hand for longest."]
+    since: Annotated[Microseconds, "When that was recorded."]
+    usual: Annotated[
+        Duration | None,
+        "Seconds within which 99 of 100 of the queue's deliveries were settled, of the newest "
+        "5,000 events; `null` where fewer than 20 of them are known.",
+    ] = None
+    late: Annotated[bool, "Whether the oldest has been in hand for longer than that, and 1 s."]
+
+
+class CopiesInHand(msgspec.Struct, frozen=True):
+    """Copies that consumers hold now, those held for longest first, as far as that is known."""
+
+    count: Annotated[int, "How many these are, those that are not listed too."]
+    items: list[HeldCopies]
+    truncated: Annotated[bool, "Whether there are more than `items`."]
 
 
 class HiddenLink(msgspec.Struct, frozen=True, kw_only=True):

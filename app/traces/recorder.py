@@ -195,7 +195,8 @@ class Recorder:
 
         ids = await patiently(append, pipeline.supervisor)
         newest = batch.events[-1].stamp if batch.events else None
-        self.work.count_stored(newest, time.perf_counter() - began)
+        settled = batch.checkpoint.settlements.settled.values()
+        self.work.count_stored(newest, time.perf_counter() - began, settled)
         self._stored(ids)
 
     def _stored(self, ids: range) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from app.traces.audit import BOTH, AuditState, Compares, Ledger, comparing
 from app.traces.life import Standing, TraceState
 from app.tracker import Counters, Policy, Totals
+from app.tracker.events import Disposed
 from app.tracker.links.memory import LinkCount
 from app.tracker.taken import ALL, Selection
 from itc import Stamp, pack
@@ -17,13 +18,14 @@ from model.described import INNER
 from model.gaps import Gap
 from model.sound import Evidence
 from model.times import Microseconds, iso_time
+from model.words import Disposition
 
 
 class CaptureCost(msgspec.Struct):
     """The cost of capture since its run began, in numbers and seconds, for `/metrics`.
 
     ``stamp_bytes`` and ``id_depth`` are the newest event's: the size of its stored clock, and how
-    often the seed was halved for its participant.
+    often the seed was halved for its participant; ``settled`` are deliveries by `Disposition`.
     """
 
     batches: int = 0
@@ -32,10 +34,16 @@ class CaptureCost(msgspec.Struct):
     stamp_seconds: float = 0.0
     stamp_bytes: int = 0
     id_depth: int = 0
+    settled: dict[str, int] = {}
 
-    def count_stored(self, newest: Stamp | None, seconds: float) -> None:
-        """Count a batch that was committed."""
+    def count_stored(
+        self, newest: Stamp | None, seconds: float, settled: Iterable[Disposed] = ()
+    ) -> None:
+        """Count a batch that was committed, and what became of deliveries in it."""
         self.batches += 1
+        for how, *_ in settled:
+            if how is not None and how is not Disposition.in_hand:
+                self.settled[how.name] = self.settled.get(how.name, 0) + 1
         self.batch_seconds += seconds
         if newest is not None:
             self.stamp_bytes = len(pack(newest))

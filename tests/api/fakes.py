@@ -264,7 +264,13 @@ def trace_status(vhost: str, state: TraceState, policy: str = "channel") -> Trac
         lag=0,
         gaps=[],
         ledger=Ledger(Tally(3, 4), AuditState(suspected=Tally(5), excess=Tally(0, 3))),
-        work=CaptureCost(batches=2, batch_seconds=0.02, stamped=7, stamp_seconds=0.001),
+        work=CaptureCost(
+            batches=2,
+            batch_seconds=0.02,
+            stamped=7,
+            stamp_seconds=0.001,
+            settled={"acknowledged": 3},
+        ),
     )
 
 

@@ -86,6 +86,7 @@ _WITHOUT_IT = {
     ("DELETE", ASSERTION),
     ("GET", "/itc_db/hidden"),
     ("GET", "/itc_db/hidden/ways"),
+    ("GET", "/itc_db/in_hand"),
     ("GET", "/itc_db/compare/{a}/{b}"),
     ("GET", "/itc_db/histogram"),
     ("GET", "/itc_db/certainty"),

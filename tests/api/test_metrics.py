@@ -12,7 +12,12 @@ import yaml
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from app.stored.causality import CopiesInHand
+from app.tracker import Policy, Settlement
 from tests.api.conftest import World
+from tests.api.described import conforms
+from tests.contract.failing import BILLING, handed, message
+from tests.contract.outbox import START, tell, tracker_by
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 OWN = ("itc_",)
@@ -73,6 +78,7 @@ async def test_what_happened_is_counted(metrics: dict[str, Metric]) -> None:
     assert value(metrics, "itc_audit_missing_total", vhost="/") == 0
     assert value(metrics, "itc_audit_suspected", vhost="/") == 5
     assert value(metrics, "itc_audit_excess_total", vhost="/") == 3
+    assert value(metrics, "itc_settlements_total", vhost="/", outcome="acknowledged") == 3
     assert value(metrics, "itc_jobs", state="succeeded") == 1
     assert value(metrics, "itc_connections_announced") == 1
     assert value(metrics, "itc_connection_announcements_total") == 7
@@ -168,3 +174,26 @@ async def test_the_dashboard_loads_and_asks_for_what_there_is(metrics: dict[str,
             assert names, panel["title"]
             assert names <= series(metrics), panel["title"]
             assert target["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+
+
+async def test_what_consumers_hold_is_told_of_running_traces_alone(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    trace = await world.store.traces.create("shop", Policy.connection)
+    tracker, order = tracker_by(Policy.connection), message(1)
+    tracker.settle(Settlement("channel", BILLING, START, pid="<1>", next_tag=1), START)
+    ids = await tell(world.store, trace.id, tracker, [order, *[handed(BILLING, order)] * 2])
+
+    assert (await client.get("/itc_db/in_hand")).json()["count"] == 0
+    await client.put(TRACE.replace("%2F", "shop"))
+    held = (await client.get("/itc_db/in_hand?vhost=shop")).json()
+
+    conforms(held, (CopiesInHand,))
+    [one] = held["items"]
+    assert (held["count"], one["count"], one["oldest"]) == (2, 2, ids[1])
+    assert one["holder"]["name"] == "billing@10.0.0.6 #2"
+    assert (await client.get("/itc_db/in_hand?vhost=%2F")).json()["items"] == []
+    metrics = await scraped(client)
+    assert value(metrics, "itc_in_hand_messages", vhost="shop") == 2
+    since = value(metrics, "itc_in_hand_oldest_timestamp_seconds", vhost="shop")
+    assert since == START / 1e6 + 1

@@ -55,6 +55,7 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("DELETE", ASSERTION): ("/itc_db/assertions/%2F/mine", WRITE, 404),
     ("GET", "/itc_db/violations"): ("/itc_db/violations?vhost=/", READ, 404),
     ("GET", "/itc_db/failures"): ("/itc_db/failures?vhost=/", READ, 404),
+    ("GET", "/itc_db/in_hand"): ("/itc_db/in_hand", READ, LISTS),
     ("GET", "/itc_db/hidden"): ("/itc_db/hidden?vhost=/", READ, 404),
     ("GET", "/itc_db/hidden/ways"): ("/itc_db/hidden/ways?vhost=/", READ, 404),
     ("GET", "/itc_db/quarantine"): ("/itc_db/quarantine", READ, LISTS),

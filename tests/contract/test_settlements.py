@@ -5,16 +5,19 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
+import msgspec
 import pytest
 
 from app.store import Store
 from app.store.causality import deliveries
 from app.stored.capture import Batch
+from app.stored.causality import HeldCopies
 from app.stored.failures import FailureFilter
 from app.stored.reading import EventFilter
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Settlement, Tracker, settlements
 from app.tracker.taken import Selection
 from model.event import Event
+from model.who import Who
 from model.words import Disposition, EventType
 from tests.contract.broker import BEGINNING, Broker
 from tests.contract.failing import ADMIN, death, handed, letter, message
@@ -278,3 +281,28 @@ async def test_of_two_holders_of_equal_messages_the_one_that_rejected_it_is_name
         [failure] = (await store.failures.find(FailureFilter())).items
         assert failure.handed_over == (3 if is_told else None)
         assert (failure.by is not None) is is_told
+
+
+async def test_what_is_held_is_told_by_queue_and_holder_and_late_by_what_is_usual(
+    store: Store, trace_id: int
+) -> None:
+    trace, second = Trace(store, trace_id), 1_000_000
+    known = [opened()]
+    for tag in range(1, 21):  # each is in hand for two seconds
+        known += [deliver(), settled(tag, tag * 2 * second)]
+    await trace.take([*known, deliver(), deliver(), deliver("log")])
+    since = BEGINNING + 40 * second
+
+    async def held(after: float) -> list[HeldCopies]:
+        return await store.deliveries.in_hand({"/"}, at=since + round(after * second))
+
+    [holder] = await store.participants.list(trace_id)
+    who = Who(holder.participant, holder.name)
+    about = {"vhost": "/", "holder": who, "since": since, "late": False}
+    work = HeldCopies(queue="work", count=2, oldest=21, usual=2 * second, **about)
+    log = HeldCopies(queue="log", count=1, oldest=23, usual=None, **about)
+    assert await held(1.9) == [work, log]
+    assert await held(60) == [msgspec.structs.replace(work, late=True), log]
+    assert await store.deliveries.in_hand((), at=since) == []
+    await trace.take([settled(23, up_to=True)])
+    assert await held(60) == []

@@ -20,10 +20,12 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
 from app.api.openapi import READING
+from app.api.routes.traces import held_in
 from app.api.services import Parts, Services
 from app.api.signin.auth import User, reader_of
 from app.jobs.manager import HISTORY
 from app.stored.assertions import WebhookState
+from app.stored.causality import HeldCopies
 from app.stored.jobs import JobState
 from app.stored.spans import Refusal, ResolutionOutcome
 from app.traces.life import TraceState
@@ -73,6 +75,7 @@ async def _families(parts: Services, user: User | None) -> list[Metric]:
     budget, searches, readers = parts.budget, parts.searches, parts.subscribers
     return [
         *_of_traces(statuses),
+        *_in_hand(await held_in(statuses, parts)),
         *_spans(parts),
         *await _assertions(parts, vhosts),
         _labelled(
@@ -221,6 +224,13 @@ def _of_traces(statuses: Sequence[TraceStatus]) -> Iterable[Metric]:
         {(s.vhost, each): getattr(s.counters, each) for s in statuses for each in _TYPES},
     )
     yield _labelled(
+        Count,
+        "itc_settlements",
+        "Deliveries by what became of them at their consumers, as the broker plugin tells.",
+        "vhost outcome",
+        {(s.vhost, how): times for s in statuses for how, times in s.work.settled.items()},
+    )
+    yield _labelled(
         Gauge,
         "itc_trace_state",
         "1 for the state a trace is in.",
@@ -248,6 +258,17 @@ def _of_traces(statuses: Sequence[TraceStatus]) -> Iterable[Metric]:
         "vhost reason",
         {(s.vhost, reason): times for s in statuses for reason, times in s.unread.items()},
     )
+
+
+def _in_hand(held: Sequence[HeldCopies]) -> Iterable[Metric]:
+    counts, oldest = Counter[tuple[str]](), dict[tuple[str], float]()
+    for each in held:  # the longest held first
+        counts[each.vhost,] += each.count
+        oldest.setdefault((each.vhost,), each.since / 1e6)
+    text = "Messages that consumers hold, as the broker plugin tells, in running traces."
+    yield _labelled(Gauge, "itc_in_hand_messages", text, "vhost", counts)
+    name, text = "itc_in_hand_oldest_timestamp_seconds", "When the one held for longest came."
+    yield _labelled(Gauge, name, text, "vhost", oldest)
 
 
 def _at(status: TraceStatus, where: Where) -> float | None:

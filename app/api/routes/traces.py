@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
@@ -17,9 +18,12 @@ from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.errors import BadRequestError, NotFoundError
 from app.stored.capture import Quarantined, Trace
+from app.stored.causality import CopiesInHand, HeldCopies
 from app.stored.reading import EventFilter, Participant
+from app.traces.life import TraceState
 from app.traces.status import TraceStatus
 from model.event import NOTHING_LARGE
+from model.times import now
 
 router = APIRouter(tags=["traces"])
 
@@ -28,6 +32,8 @@ ONE_TRACE = "/itc_db/{vhost}/undefined/undefined/undefined"
 Vhost = Annotated[
     Name, Path(description="A virtual host's name, percent-encoded.", openapi_examples=example("/"))
 ]
+
+OfVhostOrAll = Annotated[Text | None, Query(description="Only of this virtual host.")]
 
 Limit = Annotated[int, Query(ge=1, le=1_000, description="Most in one answer.")]
 
@@ -82,6 +88,26 @@ async def list_traces(user: Reader, parts: Parts) -> Response:
 
 async def visible_traces(user: User, parts: Services) -> list[TraceStatus]:
     return [status for status in await parts.traces.statuses() if user.sees(status.vhost)]
+
+
+MOST_HELD = 500
+
+
+@router.get("/itc_db/in_hand", **answering(CopiesInHand, READING))
+async def get_in_hand(user: Reader, parts: Parts, vhost: OfVhostOrAll = None) -> Response:
+    """What consumers hold now, in running traces, as far as the broker plugin tells."""
+    held = await held_in(await visible_traces(user, parts), parts, vhost)
+    count = sum(each.count for each in held)
+    return json_answer(CopiesInHand(count, held[:MOST_HELD], len(held) > MOST_HELD))
+
+
+async def held_in(
+    statuses: Iterable[TraceStatus], parts: Services, vhost: str | None = None
+) -> list[HeldCopies]:
+    """All that consumers hold; of traces that do not run nobody knows what has become of it."""
+    running = [each.vhost for each in statuses if each.state is TraceState.running]
+    wanted = [each for each in running if vhost in (None, each)]
+    return await parts.store.deliveries.in_hand(wanted, at=now())
 
 
 class PruneResult(msgspec.Struct, frozen=True):

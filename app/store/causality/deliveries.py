@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from sqlalchemy import select
+from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError
+from app.store.causality.ranges import names_of
 from app.store.database import tables
 from app.store.database.chunks import rows_with
 from app.store.database.subject import Subject, reads
 from app.store.reading.events import AT_ONCE, by_id, by_ids, found_by_ids
-from app.stored.causality import Fate, QueueFate
+from app.stored.causality import Fate, HeldCopies, QueueFate
 from model.deaths import Loss, deaths_of
 from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
-from model.times import now
+from model.times import Duration, now
+from model.who import Who
 from model.words import EventType, Match
 
 # How many of a publish's events are looked at, from the first: a message that is requeued for ever
 # has no end of them.
 MOST = 1_000
+
+# How many settlements say what is usual, of how many events; and what is never late (µs).
+LEAST_SETTLED, MOST_NEWEST, LEAST_LATE = 20, 5_000, 1_000_000
+
+# Numbers are `Disposition`'s; as constants, for the index of what is in hand.
+_HELD = text(
+    "SELECT queue, participant, count(*) AS held, min(id) AS oldest, min(recorded_at) AS since"
+    " FROM events WHERE trace_id = :trace AND settlement = 1 GROUP BY queue, participant"
+)
+_SETTLED = text(
+    "SELECT queue, settled_at - recorded_at FROM (SELECT queue, settlement, settled_at, recorded_at"
+    " FROM events WHERE trace_id = :trace ORDER BY id DESC LIMIT :newest) AS newest"
+    " WHERE settlement IN (2, 3, 4)"
+).bindparams(newest=MOST_NEWEST)
 
 
 class Deliveries(Subject):
@@ -61,6 +78,20 @@ class Deliveries(Subject):
         return Fate(publish, len(publish.routed_queues), queues, now(), found.heavy)
 
     @reads
+    async def in_hand(
+        self, connection: AsyncConnection, vhosts: Collection[str], *, at: int
+    ) -> list[HeldCopies]:
+        """All that consumers hold in some virtual hosts at a time (µs), the longest held first."""
+        known = select(tables.traces.c.id, tables.traces.c.vhost)
+        traces = await rows_with(connection, known, tables.traces.c.vhost, vhosts)
+        held = [
+            each
+            for trace_id, vhost in sorted(traces)
+            for each in await _held(connection, trace_id, vhost, at)
+        ]
+        return sorted(held, key=lambda each: (each.since, each.oldest))
+
+    @reads
     async def lost(self, connection: AsyncConnection, publish: Event) -> str:
         """The end of a sentence on which copies of a publish nobody will be handed any more."""
         losses = await losses_of(connection, publish.trace_id, [publish.id])
@@ -81,6 +112,35 @@ async def losses_of(
     for event_id, queue, *loss in await rows_with(connection, query, its.event_id, ids):
         found.setdefault(event_id, {})[queue] = Loss(*loss)
     return found
+
+
+async def _held(
+    connection: AsyncConnection, trace_id: int, vhost: str, at: int
+) -> list[HeldCopies]:
+    rows = (await connection.execute(_HELD, {"trace": trace_id})).all()
+    took: defaultdict[str, list[int]] = defaultdict(list)
+    if rows:
+        for queue, seconds in await connection.execute(_SETTLED, {"trace": trace_id}):
+            took[queue].append(seconds)
+    usual = {
+        queue: Duration(max(0, sorted(some)[-1 - len(some) // 100]))
+        for queue, some in took.items()
+        if len(some) >= LEAST_SETTLED
+    }
+    names = await names_of(connection, trace_id, {row.participant for row in rows})
+    return [
+        HeldCopies(
+            vhost=vhost,
+            queue=row.queue,
+            holder=names.get(row.participant, Who(row.participant, "")),
+            count=row.held,
+            oldest=row.oldest,
+            since=row.since,
+            usual=usual.get(row.queue),
+            late=row.queue in usual and at - row.since > max(LEAST_LATE, usual[row.queue]),
+        )
+        for row in rows
+    ]
 
 
 def shares_of(heavy: Mapping[int, int]) -> Iterator[list[int]]:

@@ -86,6 +86,7 @@ export const api = {
   stopTrace: (vhost) =>
     request(path(vhost, "undefined", "undefined", "undefined"), { method: "DELETE" }),
   participants: (filters, signal) => getJson(path("participants") + query(filters), signal),
+  inHand: (vhost, signal) => getJson(path("in_hand") + query({ vhost }), signal),
   hiddenWays: (vhost, signal) => getJson(path("hidden", "ways") + query({ vhost }), signal),
   quarantine: (vhost, signal) => getJson(path("quarantine") + query({ vhost }), signal),
   events: (filters, signal) => getJson(ROOT + query(filters), signal),

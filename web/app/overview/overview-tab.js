@@ -11,6 +11,7 @@ import { Failure, Panel, pending } from "../ui/panel.js";
 import { Word } from "../ui/term.js";
 import { TraceButton } from "../ui/trace-button.js";
 import { HiddenWays } from "./hidden-ways.js";
+import { InHand } from "./in-hand.js";
 import { RatesPlot } from "./rates-plot.js";
 import { TracesTable } from "./traces-table.js";
 
@@ -33,6 +34,7 @@ export default function OverviewTab() {
       : html`<${FindConversation} />
           <${Figures} shown=${shown} />
           <${RatesPlot} vhost=${chosen} />
+          <${InHand} vhost=${chosen} />
           <${TracesTable} rows=${rows} />
           <${HiddenWays} traces=${shown} />
           <${GapsTable} traces=${shown} />`}

@@ -1,0 +1,40 @@
+// What consumers hold now: who, from which queue, since when, and whether that is longer than usual there.
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
+import { count, dateTime, plural, seconds } from "../core/format.js";
+import { useResource } from "../core/resource.js";
+import { href, hrefHere } from "../core/route.js";
+import { Value } from "../ui/marks.js";
+import { Failure, Panel } from "../ui/panel.js";
+import { Table } from "../ui/table.js";
+
+const MOST = 10;
+
+/** Renders nothing where nobody holds anything, or the broker plugin does not tell. */
+export function InHand({ vhost }) {
+  const { data, error, reload } = useResource((signal) => api.inHand(vhost, signal), [vhost]);
+  if (!error && !data?.count) return null;
+  // Those that are late come first, in their order.
+  const items = data && [...data.items].sort((a, b) => b.late - a.late).slice(0, MOST);
+  return html`<${Panel} title="In hand now" flush note=${data && `${plural(data.count, "message")} that consumers have not settled yet`}
+    foot=${data && (data.truncated || data.items.length > MOST) && "Those that are held for longest are shown."}>
+    ${error
+      ? html`<${Failure} error=${error} onRetry=${reload} />`
+      : html`<${Table} label="In hand now" heads="Held by|From the queue|Virtual host|#Messages|Oldest since|Usually settled within|#Oldest">
+          ${items.map((one) => html`<${Held} key=${`${one.vhost} ${one.queue} ${one.holder.number}`} ...${one} />`)}
+        <//>`}
+  <//>`;
+}
+
+function Held({ vhost, queue, holder, count: messages, oldest, since, usual, late }) {
+  const theirs = href("events", { vhost, participant: String(holder.number), queue, settlement: "in_hand" });
+  return html`<tr>
+    <td class="name"><a href=${theirs} title="Show what they hold"><${Value}>${holder.name}<//></a></td>
+    <td class="name"><${Value}>${queue}<//></td>
+    <td class="name"><${Value}>${vhost}<//></td>
+    <td class="number">${count(messages)}</td>
+    <td class="tabular">${dateTime(since)}${late && html` <span class="badge warn"><span class="dot"></span>longer than usual</span>`}</td>
+    <td class="tabular">${usual == null ? html`<span class="faint" title="Too few settlements are known">not known</span>` : seconds(usual)}</td>
+    <td class="number"><a href=${hrefHere({ event: String(oldest) })}>#${oldest}</a></td>
+  </tr>`;
+}
