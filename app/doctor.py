@@ -40,6 +40,7 @@ from app.settings import Settings
 from app.store import Store, schema_state
 from app.store.database.engine import parse_url
 from app.stored.capture import Service, Trace
+from app.stored.proposals import Proposal
 from app.traces.audit import Ledger
 from app.traces.status import audit_status
 from app.tracker import Tracker, UnreadableCheckpointError
@@ -274,10 +275,12 @@ async def _stored(settings: Settings, management: ManagementApi) -> list[Check]:
                 continue
             doubts = await store.doubts.of_trace(trace.id)
             said, of = await store.doubts.evidence(trace.id), f"of {trace.vhost}"
+            [seen] = await store.proposals.coverage([trace.id])
+            waiting = seen.waiting(await store.link_rules.own(trace.id))
             checks += [
                 Check(f"trace {of}", partial(_trace, trace, settings, management)),
                 Check(f"participants {of}", partial(_participants, trace, doubts), Grade.better),
-                Check(f"links {of}", partial(_links, trace, said)),
+                Check(f"links {of}", partial(_links, trace, said, waiting), Grade.better),
             ]
             if trace.ledger:  # compared with the broker's counters, once that was done
                 checks.append(Check(f"audit {of}", partial(_audit, trace)))
@@ -334,8 +337,8 @@ async def _participants(trace: Trace, doubts: Sequence[Doubt]) -> Finding:
     return "; ".join(doubt.found for doubt in doubts), "; ".join(remedies)
 
 
-async def _links(trace: Trace, evidence: Evidence) -> Finding:
-    """The share of causes that messages name: nothing here is wrong, but worth knowing."""
+async def _links(trace: Trace, evidence: Evidence, waiting: Sequence[Proposal]) -> Finding:
+    """The share of causes that messages name, and what would tie them together."""
     if evidence.coverage is None:
         said = ["no message was published in answer to another yet", *_left(trace)]
         return "; ".join(said), WELL
@@ -360,7 +363,12 @@ async def _links(trace: Trace, evidence: Evidence) -> Finding:
         said.append(
             f"{evidence.hidden} came by ways outside the broker (rabbitmq-itc hidden {vhost})"
         )
-    return "; ".join([*said, *_left(trace)]), WELL
+    said += _left(trace)
+    if not waiting:
+        return "; ".join(said), WELL
+    best, vhost = waiting[0], shlex.quote(trace.vhost)
+    said.append(f"{best.says}, for {best.joins} of {best.of} publishes ({best.certainty})")
+    return "; ".join(said), f"rabbitmq-itc proposals adopt {vhost} {best.id} --past"
 
 
 def _left(trace: Trace) -> Iterator[str]:

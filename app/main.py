@@ -39,6 +39,7 @@ from app.traces.opening import (
     capture,
     open_traces,
     pipeline_settings,
+    previews,
     watch_connections,
     watch_spans,
 )
@@ -46,7 +47,7 @@ from app.traces.pipeline import PipelineSettings
 from app.traces.restamping import Restamping
 from app.traces.running import RunningTrace
 from app.tracker.links import Rule, merged
-from app.watch.opening import watch_assertions
+from app.watch.opening import watch_assertions, watch_for_proposals
 
 log = logging.getLogger(__name__)
 
@@ -169,6 +170,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         await jobs.start()
         stack.push_async_callback(jobs.stop)
         watch_assertions(stack, settings, store, traces.here)
+        watch_for_proposals(stack, settings, store, traces.here)
         budget, searches = ByteBudget(), Searches()
         intake = IntakeBounds(days=settings.retention_days)
         yield Services(
@@ -191,6 +193,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             ),
             spans=None if spans is None else Intake(store.spans, intake, arrived=spans.arrived),
             resolved=spans,
+            previews=previews(store, pipeline),
             link_rules=pipeline.rules_of_all,
             stopping=closing.stopping,
         )

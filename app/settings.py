@@ -211,6 +211,9 @@ class Settings(BaseSettings):
     link_rules: File | None = None
     """A JSON file with a list of own rules beside the built-in ones, for all traces
     (docs/links.md)."""
+    proposals: bool = True
+    """Whether the service looks by itself, beside capture, for what ties messages together where
+    they tell little of their causes (docs/links.md)."""
     indexed_headers: Names = ()
     """Headers by which events are found at once, separated by commas, beside those that rules of
     links look at."""

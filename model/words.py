@@ -112,6 +112,9 @@ class Via(enum.StrEnum):
     conversation = "conversation"
 
 
+WalkWord: TypeAlias = Literal["any", "links", "conversation", "likely"]
+"""The words of `Via` in answers, and ``likely``: along a proposal that is not adopted, too."""
+
 Along: TypeAlias = Literal["links", "conversation"]
 """What holds conversations together: messages and links, or shared keys too; as of `Via`."""
 

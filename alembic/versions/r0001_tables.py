@@ -566,6 +566,18 @@ def _tables() -> None:
         unique=False,
     )
     op.create_table(
+        "proposals",
+        sa.Column("trace_id", sa.Integer(), nullable=False),
+        sa.Column("looked_at", sa.BigInteger(), nullable=False),
+        sa.Column("publishes", sa.BigInteger(), nullable=False),
+        sa.Column("programs", sa.Integer(), nullable=False),
+        sa.Column("found", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["trace_id"], ["traces.id"], name=op.f("fk_proposals_trace_id_traces")
+        ),
+        sa.PrimaryKeyConstraint("trace_id", name=op.f("pk_proposals")),
+    )
+    op.create_table(
         "quarantine",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("trace_id", sa.Integer(), nullable=False),

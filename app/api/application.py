@@ -31,6 +31,7 @@ from app.api.routes import (
     live,
     metrics,
     periods,
+    proposals,
     reports,
     restamp,
     service,
@@ -45,6 +46,7 @@ from app.settings import Settings
 ROUTERS = (
     traces.router,
     links.router,
+    proposals.router,
     assertions.router,
     events.router,
     periods.router,

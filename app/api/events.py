@@ -19,7 +19,7 @@ from itc import Relation, encode, packed_texts
 from model.answers import Answer, said_of
 from model.event import NOTHING_LARGE, SHOWN, WITHOUT_CONTENT, Event, Large, ShownField
 from model.sound import Certainty
-from model.words import Via
+from model.words import WalkWord
 
 CLOCK_ALONE: Large = frozenset({"clock"})
 # Numbers, brackets, commas: but for these the paper's notation of a tree is JSON.
@@ -144,7 +144,7 @@ class ChainEnds(msgspec.Struct, frozen=True):
 
     a: int = msgspec.field(name="from")
     b: int = msgspec.field(name="to")
-    via: Via
+    via: WalkWord
     start: Annotated[int, "The smaller of the two ids."]
     end: Annotated[int, "The larger of the two ids."]
     events: Annotated[Events, "Its events, by id."]

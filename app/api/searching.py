@@ -109,7 +109,7 @@ class Searches:
             yield
 
     def for_walk(
-        self, owner: str, limit: int, via: Via, *, is_far: bool = False
+        self, owner: str, limit: int, via: str, *, is_far: bool = False
     ) -> AbstractAsyncContextManager[None]:
-        quick = limit <= SHORT_WALK and via is not Via.conversation and not is_far
+        quick = limit <= SHORT_WALK and via in (Via.any, Via.links) and not is_far
         return self.turn(owner, quick=quick)

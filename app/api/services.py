@@ -19,10 +19,12 @@ from app.api.tail import Tail
 from app.jobs.manager import JobManager
 from app.jobs.opening import Folders
 from app.settings import Settings
+from app.stored.capture import Trace
 from app.traces.connectionwatch import WatchState
 from app.traces.registry import TraceRegistry
+from app.traces.restamping import Restamping
 from app.traces.spanwatch import SpanWatch
-from app.tracker.links import BUILT_IN, TraceRule, of_all
+from app.tracker.links import BUILT_IN, Rule, TraceRule, of_all
 
 if TYPE_CHECKING:
     from app.broker.management import ManagementApi
@@ -41,7 +43,8 @@ class Services:
     ``connections`` says whether the broker announces connections.
     ``budget`` is of the bytes of large answers that may be in memory.
     ``spans`` takes OpenTelemetry's, and ``resolved`` finds what they tell of; None where it is off.
-    ``link_rules`` are those that hold in all virtual hosts.
+    ``link_rules`` are those that hold in all virtual hosts; ``previews`` reads a trace's stored
+    messages by others.
     ``stopping`` is set when the service is asked to stop: streams end then, so that nobody
     waits for them.
     """
@@ -59,6 +62,7 @@ class Services:
     jobs: JobManager
     folders: Folders
     readiness: Readiness
+    previews: Callable[[Trace, Sequence[Rule]], Restamping]
     link_rules: Sequence[TraceRule] = of_all(BUILT_IN)
     spans: Intake | None = None
     resolved: SpanWatch | None = None

@@ -282,8 +282,13 @@ def _adopt(client: ServiceClient, vhost: str, number: int, *, past: bool) -> Non
         client.send("PUT", path, json=rule)
         say(f"{printable(vhost)}: rule {printable(rule['name'])} adopted")
     if past:
-        summary = followed(client, submit(client, "/itc_db/restamp", {"links": True}, vhost=vhost))
-        say(
-            f"{printable(vhost)}: {number_of(summary['events'], 'event')} restamped, "
-            f"{number_of(summary['edges'], 'link')}"
-        )
+        read_past(client, vhost)
+
+
+def read_past(client: ServiceClient, vhost: str) -> None:
+    """Have what is stored be read by the rules that hold now."""
+    summary = followed(client, submit(client, "/itc_db/restamp", {"links": True}, vhost=vhost))
+    say(
+        f"{printable(vhost)}: {number_of(summary['events'], 'event')} restamped, "
+        f"{number_of(summary['edges'], 'link')}"
+    )

@@ -9,7 +9,7 @@ import msgspec
 from model.conversations import Conversation, Counts, Outcome
 from model.described import INNER
 from model.times import Microseconds
-from model.words import Via
+from model.words import WalkWord
 
 # Of the other ways to a conversation the first so many are named.
 MOST_OTHER_ROOTS = 20
@@ -25,7 +25,7 @@ class FoundConversation(msgspec.Struct, frozen=True):
     root: Annotated[int, "Where it began."]
     trace_id: Annotated[int, INNER]
     vhost: str
-    via: Via
+    via: WalkWord
     conversation: Annotated[Conversation, INNER]
     other_roots: Annotated[list[int], "Those of messages outside that led here as well."]
     last: Annotated[int, INNER]

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from app.stored.capture import Trace
+from app.stored.capture import ParticipantRules, Trace
 from app.traces.connectionwatch import ConnectionWatch
 from app.traces.feed import Feed
 from app.traces.introductions import Introductions
 from app.traces.pipeline import PipelineSettings
 from app.traces.processes import SERVICE, TraceProcesses
 from app.traces.registry import TraceRegistry
+from app.traces.restamping import Restamping
 from app.traces.retention import RetentionRule
 from app.traces.running import RunningTrace
 from app.traces.spanwatch import SpanBounds, SpanWatch
 from app.tracker import Bounds
-from app.tracker.links import Rule
+from app.tracker.links import Origin, Rule, TraceRule
 
 if TYPE_CHECKING:
     from app.broker.opening import BrokerParts
@@ -49,6 +50,26 @@ def open_traces(
         elsewhere = processes.run
     introductions = _introductions(store, broker)
     return TraceRegistry(store, broker.source, pipeline, introductions, elsewhere, service)
+
+
+def previews(
+    store: Store, pipeline: PipelineSettings
+) -> Callable[[Trace, Sequence[Rule]], Restamping]:
+    """Readers of a trace's stored messages, by rules of links that are not adopted."""
+
+    def preview(trace: Trace, rules: Sequence[Rule]) -> Restamping:
+        links = tuple(TraceRule(rule, Origin.own) for rule in rules)
+        return Restamping(
+            store.restamps,
+            trace.id,
+            ParticipantRules(trace.policy, trace.quiet, links),
+            lambda _: None,
+            shared_places=pipeline.shared_places,
+            assumed=pipeline.bounds.assumed,
+            named=pipeline.bounds.named,
+        )
+
+    return preview
 
 
 def capture(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,7 +11,7 @@ from app.errors import CheckpointError
 from app.stored.capture import ParticipantRules, RestampOutcome, TraceExtent
 from app.tracker import Bounds, Policy, Quiet, SharedPlaces, UnreadableCheckpointError
 from app.tracker.links import Rules as LinkRules
-from app.tracker.restamp import Restamper, StoredEvent
+from app.tracker.restamp import NewStamp, Restamper, StoredEvent
 from model.jobs import Progress
 
 if TYPE_CHECKING:
@@ -99,6 +99,18 @@ class Restamping:
         if self._rules.links is None:
             return outcome
         return msgspec.structs.replace(outcome, edges=edges, cut=self._restamper.cut)
+
+    async def preview(
+        self, first: int, last: int
+    ) -> AsyncGenerator[tuple[Sequence[StoredEvent], Sequence[NewStamp]]]:
+        """Yield events of a part, by id, as they would be if the trace began there.
+
+        Nothing is put aside.
+        """
+        self._last_id = first - 1
+        while (events := await self._next()) and events[0].id <= last:
+            self._last_id = events[-1].id
+            yield events, self._restamper.stamp(events, {})
 
     async def tidy(self) -> None:
         """Remove what was put aside."""

@@ -1,4 +1,4 @@
-"""Opens what holds assertions against the traces of a service."""
+"""Opens what holds assertions against the traces of a service, and what looks for proposals."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from app.errors import SettingsError
 from app.stored.assertions import WebhookState
 from app.watch.judging import Judges
+from app.watch.looking import Looking
 from app.watch.watcher import Watcher
 from app.watch.webhook import Webhook, WebhookPost, secret_in
 
@@ -35,6 +36,16 @@ def watch_assertions(
     )
     watcher.start()
     stack.push_async_callback(watcher.stop)
+
+
+def watch_for_proposals(
+    stack: AsyncExitStack, settings: Settings, store: Store, traces: TracesHere
+) -> None:
+    """Look for what ties the messages of the traces that run here together, unless it is off."""
+    if settings.proposals:
+        looking = Looking(store.proposals, traces, settings.database.reveal())
+        looking.start()
+        stack.push_async_callback(looking.stop)
 
 
 def _webhook(settings: Settings, store: Store) -> Webhook | None:

@@ -36,6 +36,8 @@ LEAST_MEASURED = 0.25
 MOST_MEANT = 4.0
 # How often a value is made up anew, on average.
 MOST_BEGUN = 1.5
+# The same of values so short that they may be equal by accident: numbers that several count up.
+MOST_BEGUN_SHORT = 1.1
 # The share that must agree with links, or with better pairs, and from how many on it counts.
 LEAST_AGREEMENT = 0.9
 LEAST_COMPARED = 10
@@ -301,7 +303,8 @@ def _by_itself(pair: PlacePair) -> KeyRefusal | None:
         return KeyRefusal.chance
     if pair.ambiguity > MOST_MEANT:
         return KeyRefusal.ambiguous
-    if pair.begun > MOST_BEGUN * pair.hits:
+    most_begun = MOST_BEGUN if pair.worth[0] else MOST_BEGUN_SHORT
+    if pair.begun > most_begun * pair.hits:
         return KeyRefusal.many_origins
     return None
 

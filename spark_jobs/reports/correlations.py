@@ -1,9 +1,10 @@
 """Reports on correlations: which field of deliveries equals which field of later publishes.
 
 A survey of a part of the events finds the places that may hold keys at all. Then each task turns
-its events into rows, one for a value at a place; Spark brings those of equal values together in one
-shuffle, values that repeat being left out before it; `matching` compares them and `correlating`
-judges the figures. Where there are very many events, some stretches of them are looked at.
+its events into rows, one for a value at a place; those of equal values are brought together,
+values that repeat being left out before; `matching` compares them and `correlating` judges the
+figures. Where there are very many events, some stretches of them are looked at. Spark does it in
+one shuffle; of few events one process does it at once (`spark_jobs.looking`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -30,6 +31,7 @@ from model.reports.correlations import (
 )
 from model.who import Who
 from model.words import LINKED, EventType
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.executors import tasks_at_a_time
 from spark_jobs.failures import explained
 from spark_jobs.period import Period
@@ -106,10 +108,51 @@ class SurveyedSpan(NamedTuple):
     events: int  # in the period
 
 
+Batches: TypeAlias = Iterable[pa.RecordBatch]
+Work: TypeAlias = Callable[[Batches], Iterator[pa.RecordBatch]]
+
+
+class Gathering(NamedTuple):
+    """How rows are made of slices by one `Work` and found in by another, values of one together.
+
+    ``tasks`` are done at a time.
+    """
+
+    tasks: int
+    gather: Callable[[DatabaseAddress, Sequence[Slice], Work, Work, int], pa.Table]
+
+
 def make(
     spark: SparkSession, request: ReportRequest, period: Period, meter: Meter
 ) -> CorrelationReport:
     """Rules that a period's messages speak for."""
+
+    def shuffled(
+        database: DatabaseAddress, slices: Sequence[Slice], keyed: Work, matched: Work, parts: int
+    ) -> pa.Table:
+        with explained():
+            rows = map_slices(spark, database, COLUMNS, slices, keyed, _ROWS)
+            table: pa.Table = (
+                rows.repartition(parts, F.col("value")).mapInArrow(matched, _FOUND).toArrow()
+            )
+        return table
+
+    return correlated(Gathering(tasks_at_a_time(spark), shuffled), request, period, meter)
+
+
+def at_once(
+    database: DatabaseAddress, slices: Sequence[Slice], keyed: Work, matched: Work, parts: int
+) -> pa.Table:
+    """Gather in this process, without Spark: all rows are in memory."""
+    del parts
+    found = [*matched(keyed(each for part in slices for each in read(database, COLUMNS, part)))]
+    return pa.Table.from_batches(found or [_numbered("pairs", (np.empty(0, np.int64),))])
+
+
+def correlated(
+    gathering: Gathering, request: ReportRequest, period: Period, meter: Meter
+) -> CorrelationReport:
+    """Rules that a period's messages speak for, however their rows are gathered."""
     if period.ids is None:
         return CorrelationReport(
             **request.facts(period),
@@ -125,12 +168,12 @@ def make(
     places = _survey(request, period, looked, left)
     meter.enter("comparing", 20.0)
     usable = [place for place in places if place.refusal is None]
-    found, members = _compared(spark, request, period, looked, usable)
+    found, members = _compared(gathering, request, period, looked, usable)
     programs = programs_of(found.programs, period.history.connection, period.trace)
     if programs:
         meter.enter("comparing programs", 60.0)
         as_one = looked._replace(roll=merged(looked.roll, programs))
-        found, members = _compared(spark, request, period, as_one, usable, programs)
+        found, members = _compared(gathering, request, period, as_one, usable, programs)
     meter.enter("judging", 90.0)
     judged, turns = _judged(period, looked, usable, found)
     reactions = _reactions(looked.roll if not programs else as_one.roll, members)
@@ -252,7 +295,7 @@ def _fields(event: Json, left: Counter[str]) -> list[Field]:
 
 
 def _compared(
-    spark: SparkSession,
+    gathering: Gathering,
     request: ReportRequest,
     period: Period,
     looked: SurveyedSpan,
@@ -261,27 +304,19 @@ def _compared(
 ) -> tuple[ValueMatches, Members]:
     roll = looked.roll
     members = members_of(roll, len(looked.spans))
-    size, tasks = len(roll["id"]), tasks_at_a_time(spark)
+    size, tasks = len(roll["id"]), gathering.tasks
     each = max(1, -(-max(tasks, -(-size // MOST_ROWS)) // len(looked.spans)))
     slices = [part for ends in looked.spans for part in spans(period.trace, *ends, each)]
     parts = max(tasks, size * max(len(places), 1) // 2 // TASK_ROWS)
     one_in = max(1, int(roll["is_publish"].sum()) // KEPT)
     numbers = {place.text: number for number, place in enumerate(places)}
-    with explained():
-        keyed = _rows(period.since, period.until, numbers, joined(programs))
-        rows = map_slices(spark, request.database, COLUMNS, slices, keyed, _ROWS)
-        table = (
-            rows.repartition(parts, F.col("value"))
-            .mapInArrow(_matched(members, [place.is_long for place in places], one_in), _FOUND)
-            .toArrow()
-        )
-    return _found(table), members
+    keyed = _rows(period.since, period.until, numbers, joined(programs))
+    matched = _matched(members, [place.is_long for place in places], one_in)
+    return _found(gathering.gather(request.database, slices, keyed, matched, parts)), members
 
 
-def _rows(
-    since: int, until: int, numbers: dict[str, int], one: dict[int, int]
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _rows(since: int, until: int, numbers: dict[str, int], one: dict[int, int]) -> Work:
+    def rows(batches: Batches) -> Iterator[pa.RecordBatch]:
         left: Counter[str] = Counter()
         for batch in batches:
             events = (
@@ -357,10 +392,8 @@ def _spot(event: Json, properties: Json, *, is_publish: bool) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _matched(
-    members: Members, is_long: Sequence[bool], one_in: int
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def matched(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _matched(members: Members, is_long: Sequence[bool], one_in: int) -> Work:
+    def matched(batches: Batches) -> Iterator[pa.RecordBatch]:
         held = [batch for batch in batches if batch.num_rows]
         if not held:
             return

@@ -33,6 +33,8 @@ from app.settings import Settings
 from app.store import Store
 from app.stored.reading import SEARCHES
 from app.traces.connectionwatch import WatchState
+from app.traces.opening import previews
+from app.traces.pipeline import PipelineSettings
 from app.traces.spanwatch import SpanBounds, SpanWatch
 from app.tracker import Record
 from app.tracker.links import BUILT_IN
@@ -141,6 +143,7 @@ class World:
                 jobs=jobs,
                 folders=open_folders(self.settings, quota=quota),
                 readiness=Readiness(database=store.ping, broker=self.broker.vhosts),
+                previews=previews(store, PipelineSettings()),
                 spans=intake,
                 resolved=self.resolver,
             )

@@ -69,6 +69,7 @@ _MADE_OF_IT = {
     ("PUT", EXPECTATIONS),
     ("PUT", COMPARISON),
     ("GET", "/itc_db/reports/{report_id}"),
+    ("GET", "/itc_db/proposals"),
 }
 _WITHOUT_IT = {
     ("GET", "/itc_db/traces"),
@@ -84,6 +85,7 @@ _WITHOUT_IT = {
     ("PUT", "/itc_db/assertions/{vhost}"),
     ("PUT", ASSERTION),
     ("DELETE", ASSERTION),
+    ("POST", "/itc_db/proposals/{proposal}/adopt"),
     ("GET", "/itc_db/hidden"),
     ("GET", "/itc_db/hidden/ways"),
     ("GET", "/itc_db/in_hand"),

@@ -32,6 +32,7 @@ TRACE = "/itc_db/{vhost}/undefined/undefined/undefined"
 CHAIN = "/itc_db/undefined/{from}/{to}/{file}"
 ALIAS = "/itc_db/participants/{vhost}/{participant}"
 LINK_RULE = "/itc_db/links/{vhost}/{name}"
+ADOPTION = "/itc_db/proposals/{proposal}/adopt"
 ASSERTION = "/itc_db/assertions/{vhost}/{name}"
 TOUCHED = "/itc_db/touched/{event_id}/{file}"
 PERIOD = "/itc_db/periods/{vhost}/{file}"
@@ -49,6 +50,8 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("PUT", "/itc_db/links"): ("/itc_db/links?vhost=/", WRITE, 404),
     ("PUT", LINK_RULE): ("/itc_db/links/%2F/mine", WRITE, 404),
     ("DELETE", LINK_RULE): ("/itc_db/links/%2F/mine", WRITE, 404),
+    ("GET", "/itc_db/proposals"): ("/itc_db/proposals?vhost=/", READ, 404),
+    ("POST", ADOPTION): ("/itc_db/proposals/none/adopt?vhost=/", WRITE, 404),
     ("GET", "/itc_db/assertions"): ("/itc_db/assertions?vhost=/", READ, 404),
     ("PUT", "/itc_db/assertions/{vhost}"): ("/itc_db/assertions/%2F", WRITE, 404),
     ("PUT", ASSERTION): ("/itc_db/assertions/%2F/mine", WRITE, 404),
@@ -136,6 +139,7 @@ SUCCESS = {
     ("DELETE", ALIAS): 404,  # it has no alias
     ("PUT", "/itc_db/links"): 400,  # it says no rules
     ("PUT", LINK_RULE): 400,
+    ("POST", ADOPTION): 404,  # there is none
     ("DELETE", LINK_RULE): 404,  # there is none
     ("PUT", "/itc_db/assertions/{vhost}"): 400,  # it says none
     ("PUT", ASSERTION): 400,

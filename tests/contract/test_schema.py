@@ -150,7 +150,7 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
     return pipe
 
 
-PUBLISHED = {"r0001_tables.py": "052b3cff9e99458a48f87e6a3efade2f77625411c5d332d57bb32fb6a0f3cbea"}
+PUBLISHED = {"r0001_tables.py": "941987a0bdd36a02cc9a025fc3fe42edafff21dc92159fbad6bd307e72539c3f"}
 """Each migration that a database may have been made by, and the SHA-256 of its file."""
 
 

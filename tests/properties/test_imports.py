@@ -71,6 +71,8 @@ MAY_IMPORT = {
     # What comes of assertions while events come, and telling others of it.
     "app.watch": (
         "app.background",
+        "app.children",
+        "app.environment",
         "app.errors",
         "app.secret_url",
         "app.stored",

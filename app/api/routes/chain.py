@@ -10,8 +10,9 @@ from pydantic import Field, field_validator
 from app.api.answers import Heavy
 from app.api.described import answering
 from app.api.events import CLOCK_ALONE, ChainEnds, Related, TouchedEvents, of_one_trace, related
+from app.api.likely import SAID, LikelyAnswer, LikelyQuery, WayWord, ground_of, said_as
 from app.api.openapi import READING_ONE, example
-from app.api.parameters import VerdictWord, ViaWord, WalkLimit
+from app.api.parameters import VerdictWord, WalkLimit
 from app.api.routes.events import (
     EventId,
     OtherId,
@@ -43,16 +44,17 @@ BETWEEN = (
 )
 
 
-class ChainQuery(Form):
+class ChainQuery(Form, LikelyQuery):
     """Bounds on a chain."""
 
     limit: WalkLimit = Field(200, description="Most events in the answer; at most 1000.")
-    via: ViaWord = Field(Via.any, description=BETWEEN)
+    via: WayWord = Field(Via.any, description=BETWEEN + SAID)
     after: AfterNext = None
 
 
 @router.get(
-    "/itc_db/chain/{a}/{b}", **answering((ChainEnds, ChainPart, Related, Certainty), READING_ONE)
+    "/itc_db/chain/{a}/{b}",
+    **answering((ChainEnds, ChainPart, Related, Certainty, LikelyAnswer), READING_ONE),
 )
 async def get_chain(
     a: EventId, b: OtherId, query: Annotated[ChainQuery, Query()], user: Reader, parts: Parts
@@ -65,7 +67,11 @@ async def get_chain(
     via, limit = query.via, query.limit
     is_far = query.after is not None or via is not Via.any
     async with parts.searches.for_walk(user.name, limit, via, is_far=is_far):
-        found = await parts.store.chains.between(a, b, limit, query.large, via, after=query.after)
+        span = (min(a, b), max(a, b))
+        ground = await ground_of(via, query.proposal, one.vhost, span, parts)
+        found = await parts.store.chains.between(
+            a, b, limit, query.large, ground.via, after=query.after, overlay=ground.overlay
+        )
     relation, path = compare(one.stamp, other.stamp), None
     if relation in ORDERED or await parts.store.spans.late_between(trace_id, a, b):
         path = await parts.store.causality.path(min(a, b), max(a, b))
@@ -76,8 +82,8 @@ async def get_chain(
     certainty = await spanned(trace_id, a, b, parts)
     said = related(one, other, relation, path, certainty, doubtful)
     heavy = Heavy(found.heavy, user.content, query.chosen, query.large)
-    ends = ChainEnds(a, b, via, min(a, b), max(a, b), heavy.views(found.items))
-    view = shown(ends) | shown(said) | shown(found) | shown(certainty)
+    ends = ChainEnds(a, b, said_as(via), min(a, b), max(a, b), heavy.views(found.items))
+    view = shown(ends) | shown(said) | shown(found) | shown(certainty) | ground.shown
     return events_answer(view, heavy, parts)
 
 

@@ -8,8 +8,9 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from app.api.described import answering, json_answer
+from app.api.likely import SAID, LikelyAnswer, LikelyQuery, WayWord, around, ground_of, said_as
 from app.api.openapi import READING, READING_ONE
-from app.api.parameters import KnownFields, OutcomeWord, Text, ViaWord
+from app.api.parameters import OutcomeWord, Text
 from app.api.routes.events import EventId, spanned, visible_event
 from app.api.routes.queries import HEADERS, Moment, Number, WithHeaders, filter_of
 from app.api.services import Parts
@@ -29,14 +30,14 @@ _LAST = 2**63 - 1
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class ConversationQuery(KnownFields):
+class ConversationQuery(LikelyQuery):
     """Query for a conversation: what leads on, and how much of it to show."""
 
-    via: ViaWord = Field(
+    via: WayWord = Field(
         Via.links,
         description="`links`: messages, and links to what they name as their cause. "
         "`conversation`: these, and whatever shares a conversation's key. `any`: all that the "
-        "event's own message may have influenced.",
+        "event's own message may have influenced." + SAID,
     )
     limit: Annotated[int, Field(ge=1, le=5_000)] = Field(
         1_000, description="Most events to walk to, publishes and deliveries."
@@ -110,7 +111,10 @@ async def list_conversations(
     return json_answer(page)
 
 
-@router.get("/{event_id}", **answering((FoundConversation, Conversation, Certainty), READING_ONE))
+@router.get(
+    "/{event_id}",
+    **answering((FoundConversation, Conversation, Certainty, LikelyAnswer), READING_ONE),
+)
 async def get_conversation(
     event_id: EventId, query: Annotated[ConversationQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
@@ -118,12 +122,14 @@ async def get_conversation(
     event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     user.must_read(event.vhost)
     async with parts.searches.turn(user.name):
+        ground = await ground_of(query.via, query.proposal, event.vhost, around(event_id), parts)
         found = await parts.store.conversations.of_event(
-            event_id, query.via, limit=query.limit, after=query.after
+            event_id, ground.via, limit=query.limit, after=query.after, overlay=ground.overlay
         )
     # What is not handed over, or not shown, may go on to the end.
     one = found.conversation
     is_open = one.truncated or one.counts.waiting or one.outcome in (Outcome.open, Outcome.unknown)
     last = _LAST if is_open else found.last
     certainty = await spanned(found.trace_id, found.root, last, parts)
-    return json_answer(shown(found) | shown(found.conversation) | shown(certainty))
+    view = shown(found) | shown(found.conversation) | shown(certainty) | ground.shown
+    return json_answer(view | {"via": said_as(query.via)})

@@ -26,6 +26,7 @@ from app.api.events import (
     of_one_trace,
     related,
 )
+from app.api.likely import LikelyAnswer, future_of, ground_of, past_of
 from app.api.openapi import READING, READING_ONE, example
 from app.api.parameters import PAGE_SIZE
 from app.api.rights import while_allowed
@@ -146,7 +147,7 @@ async def get_event(event_id: EventId, user: Reader, parts: Parts) -> Response:
 
 @router.get(
     "/itc_db/events/{event_id}/causes",
-    **answering((EventWalk, Certainty), READING_ONE),
+    **answering((EventWalk, Certainty, LikelyAnswer), READING_ONE),
     openapi_extra=HEADERS,
 )
 async def get_causes(
@@ -158,7 +159,7 @@ async def get_causes(
 
 @router.get(
     "/itc_db/events/{event_id}/effects",
-    **answering((EventWalk, Certainty), READING_ONE),
+    **answering((EventWalk, Certainty, LikelyAnswer), READING_ONE),
     openapi_extra=HEADERS,
 )
 async def get_effects(
@@ -179,16 +180,25 @@ async def _walked(
     event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     asked = walk.filter_for(user)
     is_far = beyond is not None or not asked.names_traces_alone
+    span = past_of(event_id) if towards == -1 else future_of(event_id)
     async with parts.searches.for_walk(user.name, walk.limit, walk.via, is_far=is_far):
+        ground = await ground_of(walk.via, walk.proposal, event.vhost, span, parts)
         found = await parts.store.causality.walk(
-            event_id, towards, walk.limit, walk.large, walk.via, beyond=beyond, asked=asked
+            event_id,
+            towards,
+            walk.limit,
+            walk.large,
+            ground.via,
+            beyond=beyond,
+            asked=asked,
+            overlay=ground.overlay,
         )
     heavy = Heavy(found.heavy, user.content, walk.chosen, walk.large)
     following = found.items[-1].id if found.truncated else None
     view = EventWalk(event.id, heavy.views(found.items), found.truncated, following)
     end = _FIRST if towards == -1 else _LAST
     certainty = await spanned(event.trace_id, event.id, end, parts)
-    return events_answer(shown(view) | shown(certainty), heavy, parts)
+    return events_answer(shown(view) | shown(certainty) | ground.shown, heavy, parts)
 
 
 @router.get("/itc_db/events/{event_id}/deliveries", **answering(Deliveries, READING_ONE))

@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic_core import core_schema
 
 from app.api.events import large_of
+from app.api.likely import SAID, LikelyQuery, WayWord
 from app.api.openapi import example
 from app.api.parameters import (
     LONGEST_TEXT,
@@ -32,7 +33,6 @@ from app.api.parameters import (
     SettlementWord,
     SortWord,
     Text,
-    ViaWord,
     Wait,
     WalkLimit,
 )
@@ -246,15 +246,15 @@ class Followed(Filter, ListForm):
         )
 
 
-class WalkQuery(Filter, Form):
+class WalkQuery(Filter, Form, LikelyQuery):
     """Query for a walk: how far, and which of the events on the way are asked for."""
 
     limit: WalkLimit = Field(100, description="Most events in the answer; at most 1000.")
-    via: ViaWord = Field(
+    via: WayWord = Field(
         Via.any,
         description="`links`: by messages, and links to what they name as their cause, alone. "
         "`conversation`: also from what a participant received in a conversation to what it "
-        "published in it later. `any`: to all that may have been influenced.",
+        "published in it later. `any`: to all that may have been influenced." + SAID,
     )
 
 

@@ -10,7 +10,7 @@ from app.api.described import answering
 from app.api.openapi import WITH_BODY
 from app.api.routes.bodies import RestampRequest, body_of, json_body
 from app.api.routes.queries import OfVhost
-from app.api.routes.submitting import MAKING, Asking
+from app.api.routes.submitting import MAKING, Asker, Asking
 from app.api.routes.traces import trace_of
 from app.jobs.restamps import check_not_archived, restamp_request
 from app.stored.capture import RestampedTrace, RestampOutcome
@@ -32,8 +32,13 @@ async def restamp_trace(asker: Asking, vhost: OfVhost) -> Response:
 
     The trace goes on, and pauses while the new stamps take the place of the old, all at once.
     """
-    user, parts = asker.user, asker.parts
     wish = await json_body(asker.request, RestampRequest) or RestampRequest()
+    return await restamped(asker, vhost, wish)
+
+
+async def restamped(asker: Asker, vhost: str, wish: RestampRequest) -> Response:
+    """Submit the job that restamps a virtual host's trace."""
+    user, parts = asker.user, asker.parts
     user.must_see(vhost, "trace")
     checked_rules(wish.participant, wish.quiet)
     trace = await trace_of(vhost, user, parts)

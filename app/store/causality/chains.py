@@ -19,6 +19,7 @@ from app.store.database.searched import is_conversation
 from app.store.database.subject import Subject, searches
 from app.store.reading.events import by_id, found_by_ids
 from app.stored.causality import ChainPart, PathStep
+from app.stored.likely import NO_OVERLAY, Overlay
 from itc import Relation, compare, packed_height_at
 from model.event import EVERYTHING, Event, Large
 from model.ranges import Dot
@@ -45,11 +46,12 @@ class Chains(Subject):
         via: Via = Via.any,
         *,
         after: int | None = None,
+        overlay: Overlay = NO_OVERLAY,
     ) -> ChainPart:
         """The chain between two events of a trace: up to ``limit`` events, the smallest ids first.
 
-        Only those after the id ``after``. Raises `NotFoundError`, and `BadRequestError` if it takes
-        too long to find.
+        Only those after the id ``after``; an ``overlay`` has likely steps, too. Raises
+        `NotFoundError`, and `BadRequestError` if it takes too long to find.
         """
         start = await by_id(connection, min(a, b), _CLOCK)
         end = await by_id(connection, max(a, b), _CLOCK)
@@ -57,7 +59,7 @@ class Chains(Subject):
             return ChainPart()
         if via is Via.any:
             return await _by_clocks(connection, start, end, limit, large, after)
-        return await _evident(connection, start, end, limit, large, after, via)
+        return await _evident(connection, start, end, limit, large, after, via, overlay)
 
 
 async def _evident(
@@ -68,9 +70,10 @@ async def _evident(
     large: Large,
     after: int | None,
     via: Via,
+    overlay: Overlay,
 ) -> ChainPart:
     try:
-        ids = await _between(connection, start.trace_id, start.id, end.id, via)
+        ids = await _between(connection, start.trace_id, start.id, end.id, via, overlay)
     except TooFarError:
         return ChainPart(truncated=True, count=None, participants=None)
     first = 0 if after is None else bisect_right(ids, after)
@@ -188,13 +191,18 @@ def _order(step: PathStep) -> tuple[int, int, str, str]:
 
 
 async def _between(
-    connection: AsyncConnection, trace_id: int, first: int, last: int, via: Via
+    connection: AsyncConnection,
+    trace_id: int,
+    first: int,
+    last: int,
+    via: Via,
+    overlay: Overlay,
 ) -> list[int]:
     """The ids on the ways from an event to one with a greater id, both included; none without.
 
     Raises `TooFarError`.
     """
-    near = await _frontier(connection, trace_id, first, last, via)
+    near = await _frontier(connection, trace_id, first, last, via, overlay)
     if not near.arrived:
         return []
     ids = sorted(near.reached)
@@ -211,6 +219,9 @@ async def _between(
                 part = parts.setdefault((participant, key), len(ids) + len(parts))
                 event, is_delivery = places[event_id], type_ == EventType.received
                 steps.append((event, *step_of_part(event, part, is_delivery)))
+    for effect in ids:
+        likely = (places[each] for each in overlay.neighbours(effect, -1) if each in places)
+        steps += [(places[effect], cause, places[effect]) for cause in likely]
     _, sources, targets = zip(*sorted(steps), strict=True)
     size = len(ids) + len(parts)
     chain = lying_between(size, places[first], places[last], sources, targets)
@@ -218,13 +229,20 @@ async def _between(
 
 
 async def _frontier(
-    connection: AsyncConnection, trace_id: int, first: int, last: int, via: Via
+    connection: AsyncConnection,
+    trace_id: int,
+    first: int,
+    last: int,
+    via: Via,
+    overlay: Overlay,
 ) -> Frontier:
     """The side that is complete: among what it reached is all that lies on the ways."""
     sides = Frontier(last, first), Frontier(first, last)
     follow = {}
     for side in sides:
-        evident = links.Evident(connection, trace_id, first, MOST_REACHED + 1, side.towards)
+        evident = links.Evident(
+            connection, trace_id, first, MOST_REACHED + 1, side.towards, overlay=overlay
+        )
         follow[side] = evident.neighbours
         if via is Via.conversation:
             conversations = links.ConversationWalk(connection, trace_id, evident, side.towards)

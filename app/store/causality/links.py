@@ -23,6 +23,7 @@ from app.store.database.searched import (
     searched_keys,
 )
 from app.stored.causality import CausalPath, EventLinks, Named, NamedBy, Naming, PathStep
+from app.stored.likely import NO_OVERLAY, Overlay
 from model.ways import MOST_REACHED, MOST_STEPS, Direction
 from model.words import ACTS, BY_BROKER, EdgeKind, EventType
 from spark_jobs.statements import PARAMETERS, Question, late_sql
@@ -121,7 +122,8 @@ class Evident:
     """Messages, links and what the broker did, in one direction.
 
     ``first`` is the first event that is stored, ``most`` the most that are wanted of one step.
-    Candidates are ``left_out``, but for whoever asks for all that may be.
+    Candidates are ``left_out``, but for whoever asks for all that may be. An ``overlay`` has steps
+    that are likely, and not evident.
     """
 
     connection: AsyncConnection
@@ -130,10 +132,13 @@ class Evident:
     most: int
     towards: Direction
     left_out: int = int(EdgeKind.candidate)
+    overlay: Overlay = NO_OVERLAY
 
     async def neighbours(self, ids: list[int]) -> dict[int, list[int]]:
         """The events that they lead to, or that lead to them."""
-        found: dict[int, list[int]] = {event_id: [] for event_id in ids}
+        found: dict[int, list[int]] = {
+            event_id: self.overlay.neighbours(event_id, self.towards) for event_id in ids
+        }
         if self.towards == -1:
             for step in await steps_to(self.connection, ids, self.first, self.left_out):
                 found[step.effect].append(step.cause)

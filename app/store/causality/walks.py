@@ -28,6 +28,7 @@ from app.store.database.subject import Subject, reading, reads
 from app.store.reading.events import MAX_ID, by_id, found_by_ids
 from app.store.reading.queries import ids_that_fit
 from app.stored.causality import EventLinks
+from app.stored.likely import NO_OVERLAY, Overlay
 from app.stored.reading import EventFilter, EventList
 from model.event import EVERYTHING, NOTHING_LARGE, Large
 from model.ways import Direction
@@ -102,10 +103,12 @@ class Causality(Subject):
         *,
         beyond: int | None = None,
         asked: EventFilter = NO_FILTER,
+        overlay: Overlay = NO_OVERLAY,
     ) -> EventList:
         """Up to ``limit`` of an event's causes (-1) or effects (1), the nearest first.
 
-        Only those ``beyond`` an id, and that are ``asked`` for. Raises `NotFoundError`, and
+        Only those ``beyond`` an id, and that are ``asked`` for; an ``overlay`` has likely steps,
+        too. Raises `NotFoundError`, and
         `BadRequestError` if a conversation, or what is asked for, takes too long to find.
         """
         is_far = beyond is not None or not asked.names_traces_alone
@@ -116,7 +119,9 @@ class Causality(Subject):
                 return EventList([])
             # What a step leads to may be cut off only where the answer is what is nearest.
             most = EVERY_ONE if is_far else limit + 1
-            neighbours = await neighbours_along(connection, start.trace_id, most, via, towards)
+            neighbours = await neighbours_along(
+                connection, start.trace_id, most, via, towards, overlay
+            )
             meant = None
             if not asked.names_traces_alone:
                 meant = partial(ids_that_fit, connection, self.database.dialect, asked)
@@ -131,7 +136,12 @@ class Causality(Subject):
 
 
 async def neighbours_along(
-    connection: AsyncConnection, trace_id: int, most: int, via: Via, towards: Direction
+    connection: AsyncConnection,
+    trace_id: int,
+    most: int,
+    via: Via,
+    towards: Direction,
+    overlay: Overlay = NO_OVERLAY,
 ) -> Neighbours:
     """From some events to their neighbours, along what ``via`` says.
 
@@ -141,7 +151,7 @@ async def neighbours_along(
     # Retention removes a prefix of ids: smaller ones are no longer stored.
     first = (await connection.execute(oldest)).scalar_one()
     left_out = links.NO_KIND if via is Via.any else int(EdgeKind.candidate)
-    evident = links.Evident(connection, trace_id, first, most, towards, left_out)
+    evident = links.Evident(connection, trace_id, first, most, towards, left_out, overlay)
     if via is Via.links:
         return evident.neighbours
     if via is Via.conversation:

@@ -52,12 +52,12 @@ class Conversing(Roots):
         self, origin: ConversationOrigin, via: Via, limit: int, after: int | None
     ) -> tuple[ConversationMembers, int | None]:
         """The nearest events that a conversation leads to, and where the page goes on."""
-        if after is None and via is not Via.any:
+        if after is None and via is not Via.any and not self.overlay:
             whole = await self._whole(origin, via, limit)
             if whole is not None:
                 return ConversationMembers(sorted(whole), frozenset(origin.roots), whole), None
         most = MOST_A_STEP if after is None else EVERY_ONE
-        far = await neighbours_along(self.connection, self.trace_id, most, via, 1)
+        far = await neighbours_along(self.connection, self.trace_id, most, via, 1, self.overlay)
         members = set(origin.roots)
         ids, truncated = await nearest(0, limit, _from_roots(far, origin.roots, members), 1, after)
         return ConversationMembers(ids, frozenset(origin.roots), members), ids[
@@ -223,7 +223,7 @@ class Conversing(Roots):
 
     async def _named(self, events: Mapping[int, ConversationEvent]) -> dict[int, list[Cause]]:
         """The causes of events beside their messages, as far as it is stored."""
-        return {
+        named = {
             effect: [
                 Cause(link.cause, link.rule, link.kind.name)
                 for link in found
@@ -231,6 +231,9 @@ class Conversing(Roots):
             ]
             for effect, found in (await links.named_by(self.connection, [*events])).items()
         }
+        for effect in self.overlay.named.keys() & events.keys():
+            named.setdefault(effect, []).extend(self.overlay.named[effect])
+        return named
 
     async def _causes(
         self,

@@ -37,6 +37,7 @@ from app.stored.conversations import (
     FoundConversation,
     ListedConversation,
 )
+from app.stored.likely import NO_OVERLAY, Overlay
 from app.stored.reading import EventFilter
 from model.event import NOTHING_LARGE
 from model.times import Microseconds
@@ -65,14 +66,16 @@ class Conversations(Subject):
         *,
         limit: int = 1_000,
         after: int | None = None,
+        overlay: Overlay = NO_OVERLAY,
     ) -> FoundConversation:
         """The conversation of an event: of the walk through it, up to ``limit`` events.
 
-        Only messages that were published after the event ``after``. Raises `NotFoundError`, and
+        Only messages that were published after the event ``after``; an ``overlay`` has likely
+        links and keys, too. Raises `NotFoundError`, and
         `BadRequestError` if it takes too long.
         """
         start = await by_id(connection, event_id, NOTHING_LARGE)
-        trace = await Conversing.of(connection, self.database.dialect, start.trace_id)
+        trace = await Conversing.of(connection, self.database.dialect, start.trace_id, overlay)
         origin = await trace.origin_of(event_id, start.cause, via)
         page, following = await trace.reached(origin, via, limit, after)
         conversation, others = await trace.told(origin, page, via, truncated=following is not None)
@@ -81,7 +84,7 @@ class Conversations(Subject):
             root=origin.root,
             trace_id=start.trace_id,
             vhost=start.vhost,
-            via=via,
+            via=via.value,
             conversation=conversation,
             other_roots=others,
             last=max([origin.root, *page.ids]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -15,6 +15,7 @@ from app.store.database import tables
 from app.store.database.chunks import chunks, rows_with
 from app.store.database.engine import Dialect
 from app.store.database.searched import is_conversation, is_searched_conversation, searched_keys
+from app.stored.likely import NO_OVERLAY, Overlay
 from model.words import EdgeKind, EventType, Via
 
 # A way back to a root has at most this many steps.
@@ -45,24 +46,37 @@ class ConversationOrigin(NamedTuple):
 
 @dataclass(eq=False)
 class Roots:
-    """Ways back within a trace, whose events are stored from ``first`` on."""
+    """Ways back within a trace, whose events are stored from ``first`` on.
+
+    An ``overlay`` has likely links and keys, too.
+    """
 
     connection: AsyncConnection
     dialect: Dialect
     trace_id: int
     first: int
+    overlay: Overlay = NO_OVERLAY
 
     @classmethod
-    async def of(cls, connection: AsyncConnection, dialect: Dialect, trace_id: int) -> Self:
+    async def of(
+        cls,
+        connection: AsyncConnection,
+        dialect: Dialect,
+        trace_id: int,
+        overlay: Overlay = NO_OVERLAY,
+    ) -> Self:
         """Those of a trace. Retention removes a prefix of ids: what is smaller is no cause."""
         oldest = select(func.min(tables.events.c.id)).where(tables.events.c.trace_id == trace_id)
-        return cls(connection, dialect, trace_id, (await connection.execute(oldest)).scalar_one())
+        first = (await connection.execute(oldest)).scalar_one()
+        return cls(connection, dialect, trace_id, first, overlay)
 
     async def origin_of(self, event_id: int, message: int | None, via: Via) -> ConversationOrigin:
         """Find where an event's conversation began; ``message`` is its publish, if it has one."""
         start = event_id if message is None or message < self.first else message
         if via is Via.any:
             return ConversationOrigin(start, [start])
+        if self.overlay:
+            return await self._origin_by_keys(_way(await self._ways_back([start]), start))
         asked = {"id": start, "first": self.first}
         way = [*(await self.connection.execute(_WAY_BACK, asked)).scalars()]
         if via is Via.links:
@@ -93,6 +107,8 @@ class Roots:
         )
         for event_id, key in await rows_with(self.connection, query, keys.event_id, ids):
             found[event_id].add(key)
+        for event_id in self.overlay.keys.keys() & set(ids):
+            found[event_id] |= self.overlay.keys[event_id]
         return found
 
     async def _sharing(self, shared: Sequence[bytes]) -> list[int]:
@@ -116,7 +132,8 @@ class Roots:
             .order_by(keys.turn.desc(), keys.event_id)
             .limit(MOST_SHARING)
         )
-        return [row.event_id for row in await self.connection.execute(query)]
+        found = [row.event_id for row in await self.connection.execute(query)]
+        return found + self.overlay.sharing(shared, self.first)
 
     async def ends_of(self, ids: Collection[int]) -> dict[int, int]:
         """Find the ends of the ways back from events, along the smallest cause each time."""
@@ -129,7 +146,9 @@ class Roots:
 
     async def _ways_back(self, ids: Collection[int]) -> dict[int, int | None]:
         """The smallest cause of each of these events, of that one, and so on."""
-        evident = links.Evident(self.connection, self.trace_id, self.first, 0, -1)
+        evident = links.Evident(
+            self.connection, self.trace_id, self.first, 0, -1, overlay=self.overlay
+        )
         found: dict[int, int | None] = {}
         level = set(ids)
         for _ in range(MOST_STEPS):
@@ -140,3 +159,12 @@ class Roots:
                     found[event_id] = min(causes, default=None)
             level = {cause for each in level if (cause := found[each]) is not None} - found.keys()
         return found
+
+
+def _way(causes: Mapping[int, int | None], start: int) -> list[int]:
+    way: list[int] = []
+    at: int | None = start
+    while at is not None:
+        way.append(at)
+        at = causes.get(at)
+    return way

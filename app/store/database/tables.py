@@ -315,6 +315,17 @@ own_link_rules = _table(
     Column("rule", Text, nullable=False),  # JSON
 )
 
+# The rules that a trace's messages speak for, as they were last looked for beside capture, and what
+# there was to look at then.
+proposals = _table(
+    "proposals",
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("looked_at", BigInteger, nullable=False),
+    Column("publishes", BigInteger, nullable=False),
+    Column("programs", Integer, nullable=False),
+    Column("found", Text, nullable=False),  # `app.stored.proposals.Finding`, JSON
+)
+
 # What must hold in a trace (`model.assertions`), in order of position. Whoever runs the trace
 # judges each of them by the events that are stored since it was set.
 assertions = _table(

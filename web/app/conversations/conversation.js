@@ -13,6 +13,7 @@ import { lazy } from "../ui/lazy.js";
 import { Choice, Empty, Failure, pending } from "../ui/panel.js";
 import { Facts } from "./facts.js";
 import { modelOf, waitingOf } from "./model.js";
+import { ConversationProposal } from "./proposal.js";
 import { WAYS } from "./words.js";
 
 const MOST_EVENTS = 5000; // of one answer
@@ -52,6 +53,7 @@ export function Conversation({ event }) {
               onClick=${() => patch({ beyond: beyond ? null : "on", touched: null }, { replace: true })}>What it touched</button>`} />
         ${beyond === "on" && html`<section class="conv-touched" aria-label="What it touched">
           <${Touched} ids=${[String(model.answer.root)]} key=${model.answer.root} /></section>`}
+        <${ConversationProposal} answer=${model.answer} via=${via} onChange=${loaded.reload} key=${`${model.answer.vhost} ${model.answer.root}`} />
         <${More} loaded=${loaded} />
         <${Drawing} model=${model} view=${view} selected=${Number(event)} />`}
     </div>

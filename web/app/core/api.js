@@ -88,6 +88,9 @@ export const api = {
   participants: (filters, signal) => getJson(path("participants") + query(filters), signal),
   inHand: (vhost, signal) => getJson(path("in_hand") + query({ vhost }), signal),
   hiddenWays: (vhost, signal) => getJson(path("hidden", "ways") + query({ vhost }), signal),
+  /** What would tie messages together, and is not adopted. */
+  proposals: (vhost, signal) => getJson(path("proposals") + query({ vhost }), signal),
+  removeLinkRule: (vhost, name) => request(path("links", vhost, name), { method: "DELETE" }),
   quarantine: (vhost, signal) => getJson(path("quarantine") + query({ vhost }), signal),
   events: (filters, signal) => getJson(ROOT + query(filters), signal),
   event: (id, signal) => getJson(path("events", id), signal),
@@ -145,14 +148,19 @@ export const api = {
 };
 
 /** Starts a job, as these do; returns the summary if it has ended already, or the job to follow. */
-async function submit(url, body) {
-  const response = await request(url, { method: "PUT", headers: { prefer: "respond-async" }, body });
+async function submit(url, body, method = "PUT") {
+  const response = await request(url, { method, headers: { prefer: "respond-async" }, body });
   const answer = await response.json();
   return response.status === 202 ? { job: answer } : { summary: answer };
 }
 
 export const startChain = (from, to, file, via) =>
   submit(path("undefined", from, to, file) + query({ via }));
+/** From now on, and for what is stored. */
+export const adoptProposal = (vhost, id) =>
+  submit(path("proposals", id, "adopt") + query({ vhost, past: true }), undefined, "POST");
+/** Reads what is stored by the rules that hold now. */
+export const startRestamp = (vhost) => submit(path("restamp") + query({ vhost }), { links: true });
 export const startTouched = (id, file) => submit(path("touched", id, file));
 /** `filters`: vhost, since, until and what the kind asks; `body`: a file of assertions. */
 export const startReport = (kind, filters, body) =>

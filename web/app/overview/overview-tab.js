@@ -12,6 +12,7 @@ import { Word } from "../ui/term.js";
 import { TraceButton } from "../ui/trace-button.js";
 import { HiddenWays } from "./hidden-ways.js";
 import { InHand } from "./in-hand.js";
+import { Proposals } from "./proposals.js";
 import { RatesPlot } from "./rates-plot.js";
 import { TracesTable } from "./traces-table.js";
 
@@ -32,6 +33,7 @@ export default function OverviewTab() {
     ${shown.length === 0
       ? html`<${NothingTraced} rows=${rows} />`
       : html`<${FindConversation} />
+          <${Proposals} traces=${shown} />
           <${Figures} shown=${shown} />
           <${RatesPlot} vhost=${chosen} />
           <${InHand} vhost=${chosen} />

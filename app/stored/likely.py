@@ -1,0 +1,76 @@
+"""Links and keys that some events would have by rules that are not adopted."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from model.happened import Cause
+from model.ways import Direction
+
+# Deliveries of a participant that a publish with their key may come of, the newest.
+NEWEST = 8
+
+
+@dataclass(eq=False)
+class Overlay:
+    """What would be stored beside what is, of the events ``first`` to ``last``.
+
+    ``named`` are causes by links, ``keys`` what events share with their conversations. From what a
+    participant received under a key a step leads to what it published under it later.
+    """
+
+    first: int
+    last: int
+    named: dict[int, list[Cause]] = field(default_factory=dict)
+    keys: dict[int, set[bytes]] = field(default_factory=dict)
+    _publishes: defaultdict[bytes, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _handed: defaultdict[tuple[int, bytes], list[int]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    _steps: Mapping[Direction, defaultdict[int, list[int]]] = field(
+        default_factory=lambda: {1: defaultdict(list), -1: defaultdict(list)}
+    )
+
+    def __bool__(self) -> bool:
+        """Tell whether it may hold anything."""
+        return self.last > 0
+
+    def add(
+        self,
+        event: int,
+        participant: int,
+        keys: Iterable[bytes],
+        causes: Sequence[Cause],
+        *,
+        is_publish: bool,
+    ) -> None:
+        """Take in the next event, by id."""
+        its = set(keys)
+        if its:
+            self.keys[event] = its
+        led = [each.event for each in causes]
+        if causes:
+            self.named[event] = [*causes]
+        for key in its:
+            if is_publish:
+                self._publishes[key].append(event)
+                led += self._handed[participant, key][-NEWEST:]
+            else:
+                self._handed[participant, key].append(event)
+        for cause in dict.fromkeys(led):
+            self._steps[1][cause].append(event)
+            self._steps[-1][event].append(cause)
+
+    def neighbours(self, event: int, towards: Direction) -> list[int]:
+        """The events that one likely leads to (1), or that likely lead to it (-1)."""
+        return [*self._steps[towards].get(event, ())]
+
+    def sharing(self, keys: Iterable[bytes], first: int) -> list[int]:
+        """The publishes from an event on that have some of these keys."""
+        found = {each for key in keys for each in self._publishes.get(key, ())}
+        return sorted(each for each in found if each >= first)
+
+
+NO_OVERLAY = Overlay(0, 0)

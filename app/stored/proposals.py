@@ -1,0 +1,183 @@
+"""Rules that nobody has asked for, and that a trace's messages speak for: proposals.
+
+They are found beside capture (`app.watch.looking`) by the functions that reports on correlations
+use, and kept as they were found last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Annotated, Any
+
+import msgspec
+
+from app.tracker.links import Rule
+from model.described import INNER
+from model.reports.correlations import Example, RuleKind
+from model.sound import share
+from model.times import Microseconds
+
+FIRST_LOOK = 300
+"""Publishes of a trace before it is looked at for the first time."""
+
+LEAST_COVERAGE = 0.9
+"""The share of reactions that name a cause from which on nothing is looked for."""
+
+LEAST_REACTIONS = 20
+
+LEAST_JOINED = 0.1
+"""The share of reactions that a proposal has to join: fewer may be numbers equal by accident."""
+
+_PLACES = {"header": "header {}", "payload": "{} in the body", "property": "{}"}
+# From here on a figure is not one but nothing.
+_NEARLY = 0.005
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    """Rules to adopt, and how well they fit."""
+
+    id: Annotated[str, "A digest of the rules: the same as long as they are."]
+    kind: RuleKind
+    says: Annotated[str, "What ties messages together, in words."]
+    joins: Annotated[int, "Publishes that the rules join to what led to them."]
+    of: Annotated[int, "Publishes that were looked at and may have a cause."]
+    certainty: Annotated[str, "How well the rules fit, in words."]
+    ambiguity: Annotated[float, "Messages that such a publish may mean, on average."]
+    chance: Annotated[float | None, "The share that has the value from further back, too."]
+    agreement: Annotated[
+        float | None, "The share that links which messages carry agree with; `null` without enough."
+    ]
+    linked: Annotated[int, "How many of the publishes that were kept carry a link."]
+    rules: Annotated[
+        list[dict[str, Any]], "As `PUT /itc_db/links/{vhost}/{name}` takes each of them."
+    ]
+    examples: list[Example]
+
+
+class ProposalPage(msgspec.Struct, frozen=True):
+    """What would tie a virtual host's messages together, the best first, and is not adopted."""
+
+    vhost: str
+    looked_at: Annotated[Microseconds | None, "When it was looked for last; `null` for never."]
+    coverage: Annotated[
+        float | None,
+        "The share of publishes that may have a cause of which messages or spans tell it.",
+    ]
+    items: list[Proposal]
+
+
+class LikelyBasis(msgspec.Struct, frozen=True):
+    """The ground of an answer with `via=likely`: a proposal that is not adopted."""
+
+    proposal: Annotated[str | None, "Its id; `null` where there is none."]
+    sentence: Annotated[str, "What it says, and how often it was right where links could tell."]
+    agreement: Annotated[float | None, "That share; `null` where links could not tell."]
+    first: Annotated[int, "The first of the events whose messages were read by it."]
+    last: Annotated[int, "The last of them."]
+
+
+class TraceCoverage(msgspec.Struct, frozen=True):
+    """A trace's messages, by what they tell of their causes; and what was found, if it was looked.
+
+    ``publishes`` of ``programs``, of which ``reactions`` may have a cause, and of ``named`` it is
+    known. ``looked_publishes`` and ``looked_programs`` are what there was at the last look.
+    """
+
+    trace_id: int
+    vhost: str
+    publishes: int
+    reactions: int
+    named: int
+    programs: int
+    looked_at: Microseconds | None = None
+    looked_publishes: int = 0
+    looked_programs: int = 0
+    found: Annotated[Sequence[Proposal], INNER] = ()
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of reactions of which the cause is known; None without any."""
+        return share(self.named, self.reactions - self.named)
+
+    @property
+    def is_due(self) -> bool:
+        """Tell whether it is time to look: little is known, and enough has come since."""
+        if self.publishes < FIRST_LOOK or self.reactions < LEAST_REACTIONS:
+            return False
+        if (self.coverage or 0.0) >= LEAST_COVERAGE:
+            return False
+        since = self.publishes - self.looked_publishes
+        has_changed = self.programs != self.looked_programs and since >= FIRST_LOOK
+        return has_changed or since >= self.looked_publishes or self.publishes < -since
+
+    def waiting(self, rules: Iterable[Rule]) -> list[Proposal]:
+        """What was found and is not adopted: not all of its rules are among these."""
+        there = {_meaning(rule) for rule in rules}
+        return [
+            each
+            for each in self.found
+            if not there.issuperset(_meaning(Rule.from_json(rule)) for rule in each.rules)
+        ]
+
+
+def _meaning(rule: Rule) -> object:
+    """A rule but for its name: people may have set it by another."""
+    return rule.kind, rule.child, rule.parent
+
+
+def proposals_in(report: Mapping[str, Any]) -> list[Proposal]:
+    """The proposals of a report on correlations; direct causes before shared keys."""
+    found = [
+        _proposal(each, report["reactions"])
+        for each in report["proposals"]
+        if each["publishes"] >= LEAST_JOINED * report["reactions"]
+    ]
+    return sorted(found, key=lambda each: each.kind == "conversation")
+
+
+def _proposal(found: Mapping[str, Any], reactions: int) -> Proposal:
+    return Proposal(
+        id=digest_of(found["rules"]),
+        kind=found["kind"],
+        says=_said(found["kind"], found["rules"]),
+        joins=found["publishes"],
+        of=reactions,
+        certainty=_certainty(found),
+        **{name: found[name] for name in ("ambiguity", "chance", "agreement", "linked", "rules")},
+        examples=msgspec.convert(found["examples"], list[Example]),
+    )
+
+
+def digest_of(rules: Iterable[Mapping[str, Any]]) -> str:
+    return sha256(msgspec.json.encode([*rules], order="sorted")).hexdigest()[:12]
+
+
+def _said(kind: RuleKind, rules: Sequence[Mapping[str, Any]]) -> str:
+    children = [_in_words(rule["child"]) for rule in rules]
+    if kind == "conversation":
+        return f"{' and '.join(children)} {'tie' if children[1:] else 'ties'} messages together"
+    parent = _in_words(rules[0]["parent"])
+    return f"{children[0]} {'answers' if kind == 'reply' else 'names'} {parent}"
+
+
+def _in_words(places: str | Sequence[str]) -> str:
+    """The place of a value, as people say it; of a reply's two places the last says which."""
+    text = places if isinstance(places, str) else places[-1]
+    source, _, pointer = text.removeprefix("$message.").partition("#/")
+    return _PLACES[source].format(pointer.replace("~1", "/").replace("~0", "~"))
+
+
+def _certainty(found: Mapping[str, Any]) -> str:
+    ambiguity, chance, agreement = (found[name] for name in ("ambiguity", "chance", "agreement"))
+    said = [
+        "unambiguous" if ambiguity - 1 < _NEARLY else f"{ambiguity:.2f} messages may be meant each",
+        "nothing further back to compare with"
+        if chance is None
+        else "no coincidences"
+        if chance < _NEARLY
+        else f"{chance:.1%} coincidences",
+    ]
+    if agreement is not None:
+        said.append(f"links agree in {agreement:.0%} of {found['linked']:,}")
+    return ", ".join(said)

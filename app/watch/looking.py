@@ -1,0 +1,115 @@
+"""Looks for what ties messages together, beside capture, without being asked.
+
+Where the messages of a trace that runs here tell little of their causes, and enough of them have
+come, a process of its own reads the newest of them (`spark_jobs.looking`). One looks at a time, of
+lowest priority and within bounds, and it ends where capture lags; then it is tried again later. One
+that fails has found nothing new.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from app.background import Lookout
+from app.children import Child
+from app.environment import needed
+from app.stored.proposals import Proposal, TraceCoverage, proposals_in
+
+if TYPE_CHECKING:
+    from app.store.capture.proposals import Proposals
+    from app.traces.here import TracesHere
+    from app.traces.status import Snapshot
+
+log = logging.getLogger(__name__)
+
+MODULE = "spark_jobs.looking"
+MOST_EVENTS = 50_000  # the newest, that are looked at
+MOST_LAG = 2_000  # trace messages that wait: capture has all of the machine then
+# Memory that is reserved and not used counts against the bound, too.
+FRUGAL = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1"}
+LINE_BYTES = 16 << 20
+MOST_SECONDS = 300.0
+LOOK_SECONDS = 1.0
+
+
+class LookAnswer(msgspec.Struct, frozen=True):
+    """The process's one line."""
+
+    say: str
+    reason: str = ""
+    result: dict[str, Any] = {}
+
+
+class CaptureLagsError(Exception):
+    """Capture needs the machine for itself."""
+
+
+@dataclass(eq=False)
+class Looking(Lookout):
+    """Looks at the traces that run here; tests start another ``command``."""
+
+    task_name = "looking for what ties messages together"
+    look_seconds = 10.0
+    pause_seconds = 60.0
+
+    proposals: Proposals
+    traces: TracesHere
+    database_url: str
+    command: Sequence[str] = (sys.executable, "-m", MODULE)
+
+    async def look(self) -> bool:
+        """Look at the first trace that it is time for; whether there was one."""
+        idle = [number for number, each in self.traces.snapshots().items() if not _lags(each)]
+        for seen in await self.proposals.coverage(idle):
+            if seen.is_due:
+                try:
+                    found = await self._found(seen)
+                except CaptureLagsError:
+                    return False
+                await self.proposals.put(seen, found)
+                return True
+        return False
+
+    async def _found(self, seen: TraceCoverage) -> Sequence[Proposal]:
+        environment = needed(os.environ) | FRUGAL
+        child = await Child.start(
+            self.command, LookAnswer, line_bytes=LINE_BYTES, environment=environment
+        )
+        try:
+            child.write(
+                {"database_url": self.database_url, "vhost": seen.vhost, "events": MOST_EVENTS}
+            )
+            answer = await self._answer(child, seen.trace_id)
+        finally:
+            await child.kill()
+        if answer is None or answer.say != "done":
+            why = "it came to its bounds" if answer is None else answer.reason
+            log.warning("%r was not looked at for what ties its messages: %s", seen.vhost, why)
+            return seen.found
+        return proposals_in(answer.result)
+
+    async def _answer(self, child: Child[LookAnswer], trace_id: int) -> LookAnswer | None:
+        reading = asyncio.create_task(child.read())
+        try:
+            async with asyncio.timeout(MOST_SECONDS):
+                while not reading.done():
+                    await asyncio.wait({reading}, timeout=LOOK_SECONDS)
+                    if _lags(self.traces.snapshots().get(trace_id)):
+                        raise CaptureLagsError
+                return reading.result()
+        except TimeoutError:
+            return None
+        finally:
+            reading.cancel()
+
+
+def _lags(snapshot: Snapshot | None) -> bool:
+    return snapshot is None or snapshot.lag is None or snapshot.lag > MOST_LAG

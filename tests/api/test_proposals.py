@@ -1,0 +1,185 @@
+"""Proposals over HTTP and on the command line, adopted and taken back, and answers by them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+
+from app.api.events import EventWalk
+from app.api.likely import LikelyAnswer
+from app.stored.conversations import FoundConversation
+from app.stored.proposals import Proposal, ProposalPage, TraceCoverage, proposals_in
+from app.tracker import Deliver, Publish
+from model.conversations import Conversation
+from model.sound import Certainty
+from tests.api.conftest import World
+from tests.api.described import conforms
+from tests.api.story import BILLING, INVOICED, SHOP
+from tests.api.test_cli import Command, run, url
+
+__all__ = ["run", "url"]  # fixtures
+
+URL = "/itc_db/proposals"
+SLASH = {"vhost": "/"}
+FIGURES: dict[str, Any] = {
+    "publishes": 40,
+    "ambiguity": 1.0,
+    "chance": 0.0,
+    "agreement": None,
+    "linked": 0,
+    "examples": [{"publish": 3, "delivery": 2, "value": "o-1"}],
+}
+SHARED = {"name": "found-header-order", "kind": "conversation", "child": "$message.header#/order"}
+DIRECT = {
+    "name": "found-header-because",
+    "kind": "parent",
+    "child": "$message.header#/because",
+    "parent": "$message.property#/message_id",
+    "sure": False,
+}
+
+
+async def propose(world: World) -> list[Proposal]:
+    """Keep proposals, as a look would have found them: the shared key joins more."""
+    found = proposals_in(
+        {
+            "reactions": 50,
+            "proposals": [
+                {**FIGURES, "kind": "conversation", "rules": [SHARED]},
+                {**FIGURES, "kind": "parent", "rules": [DIRECT], "agreement": 0.99, "linked": 20},
+            ],
+        }
+    )
+    await world.store.proposals.put(TraceCoverage(1, "/", 100, 50, 0, 2), found)
+    return found
+
+
+async def tell_orders(world: World) -> tuple[int, int, int]:
+    """Tell of an order that leads to an invoice, and of another in between; their events."""
+    records = []
+    for number in (1, 2):
+        said = {"message_id": f"m-{number}", "headers": {"order": f"o-{number}"}}
+        records.append(Publish(SHOP, "", ("work",), ("work",), said, b""))
+        records.append(Deliver(BILLING, "", ("work",), "work", False, said, b""))
+    answer = {"headers": {"order": "o-1", "because": "m-1"}}
+    records.append(Publish(BILLING, "", ("mail",), ("mail",), answer, b""))
+    told = await world.tellers["/"].tell(records)
+    return told[0], told[1], told[4]
+
+
+async def test_nothing_is_proposed_before_anything_was_looked_for(
+    client: httpx.AsyncClient,
+) -> None:
+    page = (await client.get(URL, params=SLASH)).json()
+    conforms(page, ProposalPage)
+    assert (page["looked_at"], page["items"]) == (None, [])
+    assert (await client.get(URL, params={"vhost": "nowhere"})).status_code == 404
+
+
+async def test_a_direct_cause_comes_before_a_shared_key_in_words_that_people_use(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    await propose(world)
+    page = (await client.get(URL, params=SLASH)).json()
+    conforms(page, ProposalPage)
+    direct, shared = page["items"]
+    assert direct["says"] == "header because names message_id"
+    assert shared["says"] == "header order ties messages together"
+    assert shared["certainty"] == "unambiguous, no coincidences"
+    assert direct["certainty"] == "unambiguous, no coincidences, links agree in 99% of 20"
+    assert (direct["joins"], direct["of"], direct["rules"]) == (40, 50, [DIRECT])
+
+
+async def test_what_is_adopted_is_proposed_no_more_until_it_is_taken_back(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    direct, shared = await propose(world)
+    adopted = await client.post(f"{URL}/{direct.id}/adopt", params=SLASH)
+    assert (adopted.status_code, adopted.content) == (204, b"")
+    own = [each["name"] for each in (await client.get("/itc_db/links", params=SLASH)).json()]
+    assert own[-1] == DIRECT["name"]
+    assert [each["id"] for each in await items(client)] == [shared.id]
+    await client.delete(f"/itc_db/links/%2F/{DIRECT['name']}")
+    assert [each["id"] for each in await items(client)] == [direct.id, shared.id]
+    by_hand = {**SHARED, "name": "orders"}
+    assert (await client.put("/itc_db/links/%2F/orders", json=by_hand)).status_code == 201
+    assert [each["id"] for each in await items(client)] == [direct.id]
+    assert (await client.post(f"{URL}/0/adopt", params=SLASH)).status_code == 404
+
+
+async def items(client: httpx.AsyncClient) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (await client.get(URL, params=SLASH)).json()["items"]
+    return found
+
+
+async def test_adopted_for_the_past_it_holds_for_what_is_stored(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    order, _, invoice = await tell_orders(world)
+    direct, _ = await propose(world)
+    told = await client.post(f"{URL}/{direct.id}/adopt", params=SLASH | {"past": True})
+    assert told.status_code == 200
+    assert told.json()["edges"] == 1
+    whole = (await client.get(f"/itc_db/conversations/{invoice}")).json()
+    assert [each["event"] for each in whole["messages"]] == [order, invoice]
+
+
+async def test_what_is_likely_rests_on_a_proposal_and_is_never_evident(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    order, handed, invoice = await tell_orders(world)
+    direct, shared = await propose(world)
+    asked = {"via": "likely"}
+    told = (await client.get(f"/itc_db/conversations/{invoice}", params=asked)).json()
+    conforms(told, (FoundConversation, Conversation, Certainty, LikelyAnswer))
+    assert (told["via"], [each["event"] for each in told["messages"]]) == (
+        "likely",
+        [order, invoice],
+    )
+    assert told["rests_on"]["proposal"] == direct.id
+    assert told["rests_on"]["sentence"] == (
+        "header because names message_id: right in 99.0% of 20 where links tell"
+    )
+    other = asked | {"proposal": shared.id}
+    told = (await client.get(f"/itc_db/conversations/{invoice}", params=other)).json()
+    assert [each["event"] for each in told["messages"]] == [order, invoice]
+    assert "no links tell how often that is right" in told["rests_on"]["sentence"]
+    causes = (await client.get(f"/itc_db/events/{invoice}/causes", params=asked)).json()
+    conforms(causes, (EventWalk, Certainty, LikelyAnswer))
+    assert [each["id"] for each in causes["items"]] == [handed, order]
+    effects = (await client.get(f"/itc_db/events/{order}/effects", params=asked)).json()
+    assert [each["id"] for each in effects["items"]] == [handed, invoice]
+    chain = (await client.get(f"/itc_db/chain/{order}/{invoice}", params=asked)).json()
+    assert [each["id"] for each in chain["events"]] == [order, handed, invoice]
+    assert (chain["answer"], chain["path"]) == ("may have", None)
+    evident = (await client.get(f"/itc_db/conversations/{invoice}")).json()
+    assert ([each["event"] for each in evident["messages"]], "rests_on" in evident) == (
+        [invoice],
+        False,
+    )
+
+
+async def test_without_a_proposal_likely_says_that_it_rests_on_nothing(
+    client: httpx.AsyncClient,
+) -> None:
+    told = (await client.get(f"/itc_db/conversations/{INVOICED}", params={"via": "likely"})).json()
+    assert told["rests_on"]["proposal"] is None
+    assert [each["event"] for each in told["messages"]] == [INVOICED]
+    wrong = {"via": "likely", "proposal": "0"}
+    assert (await client.get(f"/itc_db/events/{INVOICED}/causes", params=wrong)).status_code == 404
+
+
+async def test_proposals_are_shown_and_adopted_by_commands(run: Command, world: World) -> None:
+    assert "nothing was looked for yet" in (await run("proposals", "show", "/")).out
+    direct, _ = await propose(world)
+    said = (await run("proposals", "show", "/")).out
+    assert f"{direct.id}  header because names message_id: joins 40 of 50 publishes" in said
+    assert "event 3 because of 2: o-1" in said
+    told = json.loads((await run("proposals", "show", "/", "--json")).out)
+    assert told["items"][0]["id"] == direct.id
+    done = await run("proposals", "adopt", "/", direct.id)
+    assert (done.code, done.out) == (0, "/: rule found-header-because adopted\n")
+    assert direct.id not in (await run("proposals", "show", "/")).out
+    assert (await run("proposals", "adopt", "/", "0")).code == 4

@@ -1,0 +1,117 @@
+"""What is likely by rules that are not adopted is what is there once they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+import pytest
+
+from app.store import Store
+from app.stored.capture import ParticipantRules
+from app.stored.likely import Overlay
+from app.stored.proposals import digest_of
+from app.traces.likely import overlay_of
+from app.traces.restamping import Restamping
+from app.tracker import Policy
+from app.tracker.links import Origin, Rule, Rules, TraceRule
+from bench.applications import Application
+from bench.stores import FIRST_TIME, STEP, record_all
+from model.conversations import Conversation
+from model.words import Via
+
+ORDERS = 40
+RULES: dict[str, dict[str, Any]] = {
+    "causation": {
+        "name": "found",
+        "kind": "parent",
+        "child": "$message.header#/x-because",
+        "parent": "$message.property#/message_id",
+        "sure": False,
+    },
+    "order-id": {"name": "found", "kind": "conversation", "child": "$message.payload#/order/id"},
+    "saga": {"name": "found", "kind": "conversation", "child": "$message.payload#/order/id"},
+}
+
+
+async def stored(store: Store, vhost: str, name: str, rules: Sequence[Rule]) -> Application:
+    application = Application(name, ORDERS)
+    timed = ((FIRST_TIME + n * STEP, each) for n, each in zip(count(), application.records()))
+    await record_all(store, vhost, timed, Policy.channel, Rules(rules))
+    return application
+
+
+async def likely(store: Store, trace_id: int, rule: Rule, first: int, last: int) -> Overlay:
+    rules = ParticipantRules("channel", (), (TraceRule(rule, Origin.own),))
+    reading = Restamping(store.restamps, trace_id, rules, lambda _: None, assumed=64)
+    return await overlay_of(reading, first, last)
+
+
+def told_of(one: Conversation, by: int = 0) -> list[Any]:
+    """A conversation's messages with their causes and fates, as if their ids were smaller."""
+    return [
+        (
+            each.it.id - by,
+            [(cause.event - by, cause.rule, cause.kind) for cause in each.led_by],
+            [[delivery.it.id - by for delivery in copy.deliveries] for copy in each.copies],
+            each.outcome,
+        )
+        for each in one.messages
+    ]
+
+
+@pytest.mark.parametrize("name", RULES)
+async def test_what_is_likely_is_what_is_there_once_the_rules_are_adopted(
+    store: Store, name: str
+) -> None:
+    rule = Rule.from_json(RULES[name])
+    application = await stored(store, "before", name, [])
+    await stored(store, "adopted", name, [rule])
+    size = 2 * len(application.messages)
+    overlay = await likely(store, 1, rule, 1, size)
+    told_more = 0
+    for message in application.messages[::7]:
+        for towards in (1, -1):
+            by_rule = await store.causality.walk(
+                message.event + size, towards, 1_000, via=Via.conversation
+            )
+            by_overlay = await store.causality.walk(
+                message.event, towards, 1_000, via=Via.conversation, overlay=overlay
+            )
+            assert [each.id + size for each in by_overlay.items] == [
+                each.id for each in by_rule.items
+            ]
+        told = await store.conversations.of_event(message.event, Via.conversation, overlay=overlay)
+        there = await store.conversations.of_event(message.event + size, Via.conversation)
+        assert told.root + size == there.root
+        mine = told_of(told.conversation)
+        assert mine == told_of(there.conversation, by=size)
+        alone = await store.conversations.of_event(message.event, Via.conversation)
+        told_more += len(mine) > len(alone.conversation.messages)
+        last = by_overlay.items
+        if towards == -1 and last:
+            chain = await store.chains.between(
+                last[-1].id, message.event, 1_000, via=Via.conversation, overlay=overlay
+            )
+            other = await store.chains.between(
+                last[-1].id + size, message.event + size, 1_000, via=Via.conversation
+            )
+            assert [each.id + size for each in chain.items] == [each.id for each in other.items]
+    assert told_more > 10
+
+
+async def test_events_beyond_those_that_were_read_are_as_they_were(store: Store) -> None:
+    rule = Rule.from_json(RULES["causation"])
+    application = await stored(store, "before", "causation", [])
+    half = len(application.messages)
+    overlay = await likely(store, 1, rule, 1, half)
+    assert overlay.last == half
+    assert overlay.named
+    assert max(overlay.named) <= half
+
+
+def test_a_proposals_id_is_that_of_its_rules() -> None:
+    one = RULES["causation"]
+    assert digest_of([one]) == digest_of([dict(reversed(one.items()))])
+    assert digest_of([one]) != digest_of([one | {"child": "$message.header#/other"}])

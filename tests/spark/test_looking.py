@@ -1,0 +1,113 @@
+"""What ties messages together is found without Spark too, and no decoy is."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from app.store import Store
+from app.stored.proposals import TraceCoverage, proposals_in
+from app.tracker.links import Rules
+from app.watch.looking import MOST_LAG, Looking
+from bench.applications import KEYS, NO_KEY, Application
+from bench.decoys import decoys_in, looked_at
+from bench.stores import VHOST
+from model.described import shown
+from spark_jobs.database import DatabaseAddress
+from spark_jobs.looking import look
+from tests.spark.test_correlations import ORDERS, correlated, stored
+
+DECOYS = range(100, 106)  # others than those of `bench.decoys`
+
+
+@pytest.mark.parametrize("name", ["causation", "order-id", NO_KEY])
+async def test_without_spark_the_same_is_found(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    url = await stored(tmp_path, Application(name, ORDERS, is_split=name == "order-id"), Rules(()))
+    by_spark = correlated(spark, url, tmp_path)
+    alone = shown(look(DatabaseAddress.from_url(url), VHOST, 50_000))
+    for each in ("proposals", "places", "programs", "reactions", "looked_at"):
+        assert alone[each] == by_spark[each], each
+    assert len(alone["proposals"]) == (name in KEYS)
+
+
+async def test_only_the_newest_events_are_looked_at(tmp_path: Path) -> None:
+    url = await stored(tmp_path, Application("causation", ORDERS), Rules(()))
+    found = look(DatabaseAddress.from_url(url), VHOST, 1_000)
+    assert (found.looked_at, found.events) == (1_000, 1_000)
+    assert [each.kind for each in found.proposals] == ["parent"]
+    assert min(each.publish for each in found.proposals[0].examples) > 10 * ORDERS - 1_000
+
+
+@pytest.mark.parametrize("number", DECOYS)
+async def test_no_decoy_is_proposed(tmp_path: Path, number: int) -> None:
+    application, found = await looked_at(number, tmp_path)
+    assert decoys_in(application, found) == []
+    assert len(found) == (application.key in KEYS)
+
+
+class Idle:
+    """A trace that runs here; its capture lags as ``lags`` says, one for each time it is asked."""
+
+    def __init__(self, *lags: int) -> None:
+        self.lags = [*lags]
+
+    def snapshots(self) -> dict[int, Any]:
+        lag = self.lags.pop(0) if len(self.lags) > 1 else self.lags[0]
+        return {1: SimpleNamespace(lag=lag)}
+
+
+async def coverage(store: Store) -> TraceCoverage:
+    [seen] = await store.proposals.coverage([1])
+    return seen
+
+
+async def test_a_trace_is_looked_at_once_and_again_when_twice_as_much_has_come(
+    tmp_path: Path,
+) -> None:
+    """By the process itself."""
+    url = await stored(tmp_path, Application("causation", ORDERS), Rules(()))
+    store = await Store.open(url)
+    traces: Any = Idle(0)
+    looking = Looking(store.proposals, traces, url)
+    try:
+        assert (await coverage(store)).is_due
+        assert await looking.look()
+        seen = await coverage(store)
+        assert [each.says for each in seen.found] == ["header x-because names message_id"]
+        assert seen.found[0].certainty == "unambiguous, no coincidences"
+        assert (seen.looked_publishes, seen.is_due) == (seen.publishes, False)
+        assert not await looking.look()
+        await store.proposals.put(
+            TraceCoverage(1, VHOST, seen.publishes // 2, 0, 0, seen.programs), seen.found
+        )
+        assert (await coverage(store)).is_due
+    finally:
+        await store.close()
+
+
+async def test_what_lags_is_left_alone_and_what_fails_keeps_what_was_found(tmp_path: Path) -> None:
+    url = await stored(tmp_path, Application("causation", ORDERS), Rules(()))
+    store = await Store.open(url)
+    behind: Any = Idle(MOST_LAG + 1)
+    begins_to: Any = Idle(0, MOST_LAG + 1)
+    idle: Any = Idle(0)
+    never_ends = ("sleep", "1000")
+    try:
+        assert not await Looking(store.proposals, behind, url, ("false",)).look()
+        assert not await Looking(store.proposals, begins_to, url, never_ends).look()
+        assert (await coverage(store)).looked_at is None
+        found = await asyncio.to_thread(look, DatabaseAddress.from_url(url), VHOST, 2_000)
+        before = proposals_in(shown(found))
+        await store.proposals.put(TraceCoverage(1, VHOST, 1, 0, 0, 0), before)
+        assert await Looking(store.proposals, idle, url, ("false",)).look()
+        seen = await coverage(store)
+        assert (seen.found, seen.is_due) == (before, False)
+    finally:
+        await store.close()
