@@ -40,7 +40,7 @@ from app.settings import Settings
 from app.store import Store, schema_state
 from app.store.database.engine import parse_url
 from app.stored.capture import Service, Trace
-from app.stored.proposals import Proposal
+from app.stored.proposals import RuleProposal
 from app.traces.audit import Ledger
 from app.traces.status import audit_status
 from app.tracker import Tracker, UnreadableCheckpointError
@@ -337,7 +337,7 @@ async def _participants(trace: Trace, doubts: Sequence[Doubt]) -> Finding:
     return "; ".join(doubt.found for doubt in doubts), "; ".join(remedies)
 
 
-async def _links(trace: Trace, evidence: Evidence, waiting: Sequence[Proposal]) -> Finding:
+async def _links(trace: Trace, evidence: Evidence, waiting: Sequence[RuleProposal]) -> Finding:
     """The share of causes that messages name, and what would tie them together."""
     if evidence.coverage is None:
         said = ["no message was published in answer to another yet", *_left(trace)]

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from app.stored.proposals import Proposal, proposals_in
+from app.stored.proposals import RuleProposal, proposals_in
 from app.tracker.links import Rules
 from bench.applications import KEYS, NO_KEY, Application, Message
 from bench.stores import FIRST_TIME, STEP, VHOST, fill
@@ -109,7 +109,7 @@ _DECOYS: dict[str, _Decoy] = {
 }
 
 
-async def looked_at(number: int, folder: Path) -> tuple[DecoyApplication, list[Proposal]]:
+async def looked_at(number: int, folder: Path) -> tuple[DecoyApplication, list[RuleProposal]]:
     """An application, and what is proposed by its traffic."""
     application = DecoyApplication(number)
     path = folder / f"{number}.db"
@@ -119,7 +119,7 @@ async def looked_at(number: int, folder: Path) -> tuple[DecoyApplication, list[P
     return application, proposals_in(shown(found))
 
 
-def decoys_in(application: DecoyApplication, found: Sequence[Proposal]) -> list[set[str]]:
+def decoys_in(application: DecoyApplication, found: Sequence[RuleProposal]) -> list[set[str]]:
     """The places of proposals that are not of the key alone."""
     key = {*KEYS[application.key][1:]} if application.key in KEYS else set()
     proposed = ({*_places(each.rules)} - _OF_REPLIES for each in found)

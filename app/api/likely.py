@@ -11,7 +11,7 @@ from app.api.parameters import KnownFields, Name
 from app.api.services import Services
 from app.errors import NotFoundError
 from app.stored.likely import NO_OVERLAY, Overlay
-from app.stored.proposals import LikelyBasis, Proposal, TraceCoverage
+from app.stored.proposals import LikelyBasis, RuleProposal, TraceCoverage
 from app.traces.likely import MOST_EVENTS, overlay_of
 from app.tracker.links import Rule
 from model.described import shown
@@ -19,7 +19,7 @@ from model.words import Via, WalkWord
 
 LIKELY: Literal["likely"] = "likely"
 SAID = (
-    " `likely`: as `conversation`, and by the best proposal that is not adopted; the answer says "
+    " `likely`: as `conversation`, and by the proposals that are not adopted; the answer says "
     "what it rests on."
 )
 
@@ -40,9 +40,7 @@ WayWord = Annotated[Via | Literal["likely"], _words()]
 class LikelyQuery(KnownFields):
     """A choice among proposals."""
 
-    proposal: Name | None = Field(
-        None, description="With `via=likely`: by this proposal instead of the best."
-    )
+    proposal: Name | None = Field(None, description="With `via=likely`: by this proposal alone.")
 
 
 class LikelyAnswer(TypedDict, total=False):
@@ -83,14 +81,17 @@ async def ground_of(
     if proposal is not None:
         chosen = [await one_of(trace.id, proposal, parts)]
     else:
-        chosen = (await waiting(await seen_of(trace.id, parts), parts))[:1]
+        chosen = await waiting(await seen_of(trace.id, parts), parts)
     if not chosen:
         said = "nothing was found that ties messages together and is not adopted"
-        return Ground(Via.conversation, NO_OVERLAY, LikelyBasis(None, said, None, *span))
-    rules = [Rule.from_json(rule) for rule in chosen[0].rules]
+        return Ground(Via.conversation, NO_OVERLAY, LikelyBasis([], said, *span))
+    rules = [Rule.from_json(rule) for each in chosen for rule in each.rules]
     overlay = await overlay_of(parts.previews(trace, rules), *span)
     basis = LikelyBasis(
-        chosen[0].id, _sentence(chosen[0]), chosen[0].agreement, overlay.first, overlay.last
+        [each.id for each in chosen],
+        "; ".join(map(_sentence, chosen)),
+        overlay.first,
+        overlay.last,
     )
     return Ground(Via.conversation, overlay, basis)
 
@@ -115,7 +116,7 @@ def future_of(event_id: int) -> tuple[int, int]:
     return event_id, event_id + MOST_EVENTS
 
 
-def _sentence(chosen: Proposal) -> str:
+def _sentence(chosen: RuleProposal) -> str:
     if chosen.agreement is None:
         return f"{chosen.says}: {chosen.certainty}; no links tell how often that is right"
     return f"{chosen.says}: right in {chosen.agreement:.1%} of {chosen.linked:,} where links tell"
@@ -126,13 +127,13 @@ async def seen_of(trace_id: int, parts: Services) -> TraceCoverage:
     return seen
 
 
-async def waiting(seen: TraceCoverage, parts: Services) -> list[Proposal]:
+async def waiting(seen: TraceCoverage, parts: Services) -> list[RuleProposal]:
     """A trace's proposals that are not adopted."""
     own = await parts.store.link_rules.own(seen.trace_id)
     return seen.waiting([*own, *(each.rule for each in parts.link_rules)])
 
 
-async def one_of(trace_id: int, proposal: str, parts: Services) -> Proposal:
+async def one_of(trace_id: int, proposal: str, parts: Services) -> RuleProposal:
     """A trace's proposal, adopted or not; raises `NotFoundError`."""
     for each in (await seen_of(trace_id, parts)).found:
         if each.id == proposal:

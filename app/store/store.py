@@ -17,7 +17,7 @@ from app.store.capture.doubts import Doubts
 from app.store.capture.gaps import Gaps
 from app.store.capture.leases import Leases
 from app.store.capture.link_rules import LinkRules
-from app.store.capture.proposals import Proposals
+from app.store.capture.proposals import RuleProposals
 from app.store.capture.quarantine import Quarantine
 from app.store.capture.restamps import Restamps
 from app.store.capture.retention import Retention
@@ -76,7 +76,7 @@ class Store:
         self.participants = Participants(database)
         self.aliases = Aliases(database)
         self.link_rules = LinkRules(database)
-        self.proposals = Proposals(database)
+        self.proposals = RuleProposals(database)
         self.connections = Connections(database)
         self.jobs = Jobs(database, service)
         self.retention = Retention(database)

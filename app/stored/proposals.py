@@ -6,6 +6,7 @@ use, and kept as they were found last.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Annotated, Any
@@ -34,7 +35,7 @@ _PLACES = {"header": "header {}", "payload": "{} in the body", "property": "{}"}
 _NEARLY = 0.005
 
 
-class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+class RuleProposal(msgspec.Struct, frozen=True, kw_only=True):
     """Rules to adopt, and how well they fit."""
 
     id: Annotated[str, "A digest of the rules: the same as long as they are."]
@@ -64,15 +65,14 @@ class ProposalPage(msgspec.Struct, frozen=True):
         float | None,
         "The share of publishes that may have a cause of which messages or spans tell it.",
     ]
-    items: list[Proposal]
+    items: list[RuleProposal]
 
 
 class LikelyBasis(msgspec.Struct, frozen=True):
-    """The ground of an answer with `via=likely`: a proposal that is not adopted."""
+    """The ground of an answer with `via=likely`: proposals that are not adopted."""
 
-    proposal: Annotated[str | None, "Its id; `null` where there is none."]
-    sentence: Annotated[str, "What it says, and how often it was right where links could tell."]
-    agreement: Annotated[float | None, "That share; `null` where links could not tell."]
+    proposals: Annotated[list[str], "Their ids, the best first."]
+    sentence: Annotated[str, "What they say, and how often it was right where links could tell."]
     first: Annotated[int, "The first of the events whose messages were read by it."]
     last: Annotated[int, "The last of them."]
 
@@ -93,7 +93,7 @@ class TraceCoverage(msgspec.Struct, frozen=True):
     looked_at: Microseconds | None = None
     looked_publishes: int = 0
     looked_programs: int = 0
-    found: Annotated[Sequence[Proposal], INNER] = ()
+    found: Annotated[Sequence[RuleProposal], INNER] = ()
 
     @property
     def coverage(self) -> float | None:
@@ -111,7 +111,7 @@ class TraceCoverage(msgspec.Struct, frozen=True):
         has_changed = self.programs != self.looked_programs and since >= FIRST_LOOK
         return has_changed or since >= self.looked_publishes or self.publishes < -since
 
-    def waiting(self, rules: Iterable[Rule]) -> list[Proposal]:
+    def waiting(self, rules: Iterable[Rule]) -> list[RuleProposal]:
         """What was found and is not adopted: not all of its rules are among these."""
         there = {_meaning(rule) for rule in rules}
         return [
@@ -126,27 +126,50 @@ def _meaning(rule: Rule) -> object:
     return rule.kind, rule.child, rule.parent
 
 
-def proposals_in(report: Mapping[str, Any]) -> list[Proposal]:
-    """The proposals of a report on correlations; direct causes before shared keys."""
-    found = [
-        _proposal(each, report["reactions"])
-        for each in report["proposals"]
-        if each["publishes"] >= LEAST_JOINED * report["reactions"]
-    ]
-    return sorted(found, key=lambda each: each.kind == "conversation")
+def proposals_in(report: Mapping[str, Any]) -> list[RuleProposal]:
+    """The proposals of a report on correlations: direct causes, together, before shared keys."""
+    reactions = report["reactions"]
+    found = [one for one in report["proposals"] if one["publishes"] >= LEAST_JOINED * reactions]
+    direct = [one for one in found if one["kind"] != "conversation"]
+    bundles = [direct] * bool(direct) + [[one] for one in found if one["kind"] == "conversation"]
+    names: Counter[str] = Counter()
+    return [_proposal(bundle, reactions, names) for bundle in bundles]
 
 
-def _proposal(found: Mapping[str, Any], reactions: int) -> Proposal:
-    return Proposal(
-        id=digest_of(found["rules"]),
-        kind=found["kind"],
-        says=_said(found["kind"], found["rules"]),
-        joins=found["publishes"],
+def _proposal(
+    bundle: Sequence[Mapping[str, Any]], reactions: int, names: Counter[str]
+) -> RuleProposal:
+    """What is adopted at once; its figures are those of the worst of its rules.
+
+    Their names are made to differ from the ``names`` of others.
+    """
+
+    def known(name: str) -> list[float]:
+        return [each[name] for each in bundle if each[name] is not None]
+
+    rules = [_named(rule, names) for each in bundle for rule in each["rules"]]
+    examples = [example for each in bundle for example in each["examples"]]
+    proposal = RuleProposal(
+        id=digest_of(rules),
+        kind=bundle[0]["kind"],
+        says=" and ".join(_said(each["kind"], each["rules"]) for each in bundle),
+        joins=min(sum(each["publishes"] for each in bundle), reactions),
         of=reactions,
-        certainty=_certainty(found),
-        **{name: found[name] for name in ("ambiguity", "chance", "agreement", "linked", "rules")},
-        examples=msgspec.convert(found["examples"], list[Example]),
+        certainty="",
+        ambiguity=max(known("ambiguity")),
+        chance=max(known("chance"), default=None),
+        agreement=min(known("agreement"), default=None),
+        linked=sum(each["linked"] for each in bundle),
+        rules=rules,
+        examples=msgspec.convert(examples, list[Example]),
     )
+    return msgspec.structs.replace(proposal, certainty=_certainty(proposal))
+
+
+def _named(rule: Mapping[str, Any], names: Counter[str]) -> dict[str, Any]:
+    name = rule["name"]
+    names[name] += 1
+    return {**rule, "name": name if names[name] == 1 else f"{name}-{names[name]}"}
 
 
 def digest_of(rules: Iterable[Mapping[str, Any]]) -> str:
@@ -168,16 +191,16 @@ def _in_words(places: str | Sequence[str]) -> str:
     return _PLACES[source].format(pointer.replace("~1", "/").replace("~0", "~"))
 
 
-def _certainty(found: Mapping[str, Any]) -> str:
-    ambiguity, chance, agreement = (found[name] for name in ("ambiguity", "chance", "agreement"))
-    said = [
-        "unambiguous" if ambiguity - 1 < _NEARLY else f"{ambiguity:.2f} messages may be meant each",
-        "nothing further back to compare with"
-        if chance is None
-        else "no coincidences"
-        if chance < _NEARLY
-        else f"{chance:.1%} coincidences",
-    ]
-    if agreement is not None:
-        said.append(f"links agree in {agreement:.0%} of {found['linked']:,}")
+def _certainty(found: RuleProposal) -> str:
+    said = ["unambiguous"]
+    if found.ambiguity - 1 >= _NEARLY:
+        said = [f"{found.ambiguity:.2f} messages may be meant each"]
+    if found.chance is None:
+        said.append("nothing further back to compare with")
+    else:
+        said.append(
+            f"{found.chance:.1%} coincidences" if found.chance >= _NEARLY else "no coincidences"
+        )
+    if found.agreement is not None:
+        said.append(f"links agree in {found.agreement:.0%} of {found.linked:,}")
     return ", ".join(said)

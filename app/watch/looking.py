@@ -21,10 +21,10 @@ import msgspec
 from app.background import Lookout
 from app.children import Child
 from app.environment import needed
-from app.stored.proposals import Proposal, TraceCoverage, proposals_in
+from app.stored.proposals import RuleProposal, TraceCoverage, proposals_in
 
 if TYPE_CHECKING:
-    from app.store.capture.proposals import Proposals
+    from app.store.capture.proposals import RuleProposals
     from app.traces.here import TracesHere
     from app.traces.status import Snapshot
 
@@ -60,7 +60,7 @@ class Looking(Lookout):
     look_seconds = 10.0
     pause_seconds = 60.0
 
-    proposals: Proposals
+    proposals: RuleProposals
     traces: TracesHere
     database_url: str
     command: Sequence[str] = (sys.executable, "-m", MODULE)
@@ -78,7 +78,7 @@ class Looking(Lookout):
                 return True
         return False
 
-    async def _found(self, seen: TraceCoverage) -> Sequence[Proposal]:
+    async def _found(self, seen: TraceCoverage) -> Sequence[RuleProposal]:
         environment = needed(os.environ) | FRUGAL
         child = await Child.start(
             self.command, LookAnswer, line_bytes=LINE_BYTES, environment=environment

@@ -10,7 +10,7 @@ import httpx
 from app.api.events import EventWalk
 from app.api.likely import LikelyAnswer
 from app.stored.conversations import FoundConversation
-from app.stored.proposals import Proposal, ProposalPage, TraceCoverage, proposals_in
+from app.stored.proposals import ProposalPage, RuleProposal, TraceCoverage, proposals_in
 from app.tracker import Deliver, Publish
 from model.conversations import Conversation
 from model.sound import Certainty
@@ -41,7 +41,7 @@ DIRECT = {
 }
 
 
-async def propose(world: World) -> list[Proposal]:
+async def propose(world: World) -> list[RuleProposal]:
     """Keep proposals, as a look would have found them: the shared key joins more."""
     found = proposals_in(
         {
@@ -138,9 +138,9 @@ async def test_what_is_likely_rests_on_a_proposal_and_is_never_evident(
         "likely",
         [order, invoice],
     )
-    assert told["rests_on"]["proposal"] == direct.id
-    assert told["rests_on"]["sentence"] == (
-        "header because names message_id: right in 99.0% of 20 where links tell"
+    assert told["rests_on"]["proposals"] == [direct.id, shared.id]
+    assert told["rests_on"]["sentence"].startswith(
+        "header because names message_id: right in 99.0% of 20 where links tell; header order ties"
     )
     other = asked | {"proposal": shared.id}
     told = (await client.get(f"/itc_db/conversations/{invoice}", params=other)).json()
@@ -165,7 +165,7 @@ async def test_without_a_proposal_likely_says_that_it_rests_on_nothing(
     client: httpx.AsyncClient,
 ) -> None:
     told = (await client.get(f"/itc_db/conversations/{INVOICED}", params={"via": "likely"})).json()
-    assert told["rests_on"]["proposal"] is None
+    assert told["rests_on"]["proposals"] == []
     assert [each["event"] for each in told["messages"]] == [INVOICED]
     wrong = {"via": "likely", "proposal": "0"}
     assert (await client.get(f"/itc_db/events/{INVOICED}/causes", params=wrong)).status_code == 404

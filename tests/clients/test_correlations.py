@@ -13,12 +13,21 @@ from aio_pika.patterns import RPC
 from pyspark.sql import SparkSession
 
 from app.jobs.reports import ReportKind, Reports
+from app.stored.likely import NO_OVERLAY, Overlay
+from app.stored.proposals import proposals_in
+from app.traces.likely import overlay_of
+from app.traces.opening import previews
 from app.traces.pipeline import PipelineSettings
+from app.tracker.links import Rule
+from model.described import shown as shown_as_json
 from model.event import Event
+from model.words import Via
+from spark_jobs.database import DatabaseAddress
 from spark_jobs.kinds import run_job
+from spark_jobs.looking import look
 from spark_jobs.progress import silent
 from tests.clients.conftest import Pipeline
-from tests.clients.judge import Name, Verdict
+from tests.clients.judge import Name, Pair, Verdict
 from tests.clients.test_libraries import LIBRARIES, verdict_on
 from tests.integration.conftest import Service
 from tests.spark.conftest import spark
@@ -41,6 +50,9 @@ KEYS = {
 }
 DECOYS = ("timestamp", "retries", "timelimit", "lang", "origin", "host", "eta", "expires", "tenant")
 REQUESTS = {"celery": 12, "dramatiq": 15}
+# Their programs write an id into each message and nothing else.
+WITHOUT_KEY = ("pika on one connection", "aio-pika")
+LIKELY = ("celery", "cloudevents in Python", *WITHOUT_KEY)
 
 
 @pytest.fixture
@@ -97,6 +109,52 @@ def wrong_examples(
         for example in proposal["examples"]
         if (named[example["delivery"]], named[example["publish"]]) not in verdict.true
     ]
+
+
+async def causes_by(
+    service: Service, verdict: Verdict, via: Via, overlay: Overlay = NO_OVERLAY
+) -> set[Pair]:
+    """(cause, effect) pairs of publishes along some way."""
+    names = {event: message for message, event in verdict.ids.items()}
+    found: set[Pair] = set()
+    for event, effect in names.items():
+        walk = await service.store.causality.walk(event, -1, limit=1_000, via=via, overlay=overlay)
+        found |= {(names[cause.id], effect) for cause in walk.items if cause.id in names}
+    return found
+
+
+@pytest.mark.parametrize("likely", LIKELY)
+async def test_what_is_likely_is_right_without_anybodys_doing(
+    service: Service, pipeline: Pipeline, vhost: str, tmp_path: Path, likely: str
+) -> None:
+    """As the service finds it by itself; where messages have no key, nothing is proposed."""
+    asked = LIBRARIES[likely]._replace(requests=REQUESTS.get(likely, 40))
+    verdict = await verdict_on(asked, service, pipeline, vhost)
+    url = f"sqlite:///{tmp_path / 'itc.db'}"
+    report = await asyncio.to_thread(look, DatabaseAddress.from_url(url), vhost, 50_000)
+    proposals = proposals_in(shown_as_json(report))
+    trace = await service.store.traces.find(vhost)
+    assert trace is not None
+    preview = previews(service.store, PipelineSettings(shared_places=("0.0.0.0/0", "::/0")))
+    found = {
+        "links": await causes_by(service, verdict, Via.links),
+        "any": await causes_by(service, verdict, Via.any),
+    }
+    if proposals:
+        rules = [Rule.from_json(rule) for each in proposals for rule in each.rules]
+        overlay = await overlay_of(preview(trace, rules), 1, trace.last_event_id)
+        found["likely"] = await causes_by(service, verdict, Via.conversation, overlay)
+    for way, pairs in found.items():
+        right = len(pairs & verdict.true)
+        print(likely, way, f"precision {right / max(len(pairs), 1):.3f}", end=" ")
+        print(f"recall {right / len(verdict.true):.3f}", [each.says for each in proposals])
+    if likely in WITHOUT_KEY:
+        assert proposals == []
+        return
+    assert found["likely"] <= found["any"]
+    assert len(found["likely"] & verdict.true) >= 0.95 * len(found["likely"])
+    least = 0.75 if likely == "celery" else 0.95  # its messages name tasks, of several attempts
+    assert len(found["likely"] & verdict.true) >= least * len(verdict.true)
 
 
 @pytest.mark.parametrize("library", KEYS)

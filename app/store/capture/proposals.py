@@ -1,4 +1,4 @@
-"""Proposals of rules, as they were found last for each trace."""
+"""RuleProposals of rules, as they were found last for each trace."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
 from app.store.database.subject import Subject, reads, writes
-from app.stored.proposals import Proposal, TraceCoverage
+from app.stored.proposals import RuleProposal, TraceCoverage
 from model.times import now
 
 _its = tables.proposals.c
 _whose = tables.participants.c
-_decode = msgspec.json.Decoder(list[Proposal]).decode
+_decode = msgspec.json.Decoder(list[RuleProposal]).decode
 
 
-class Proposals(Subject):
+class RuleProposals(Subject):
     """The proposals of all traces."""
 
     @reads
@@ -59,7 +59,7 @@ class Proposals(Subject):
 
     @writes
     async def put(
-        self, connection: AsyncConnection, seen: TraceCoverage, found: Sequence[Proposal]
+        self, connection: AsyncConnection, seen: TraceCoverage, found: Sequence[RuleProposal]
     ) -> None:
         """Keep what was found in what was ``seen``, instead of what was found before."""
         looked = {

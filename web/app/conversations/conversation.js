@@ -53,7 +53,7 @@ export function Conversation({ event }) {
               onClick=${() => patch({ beyond: beyond ? null : "on", touched: null }, { replace: true })}>What it touched</button>`} />
         ${beyond === "on" && html`<section class="conv-touched" aria-label="What it touched">
           <${Touched} ids=${[String(model.answer.root)]} key=${model.answer.root} /></section>`}
-        <${ConversationProposal} answer=${model.answer} via=${via} onChange=${loaded.reload} key=${`${model.answer.vhost} ${model.answer.root}`} />
+        <${ConversationProposal} answer=${model.answer} via=${via} onChange=${loaded.reload} key=${model.answer.vhost} />
         <${More} loaded=${loaded} />
         <${Drawing} model=${model} view=${view} selected=${Number(event)} />`}
     </div>

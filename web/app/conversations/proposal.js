@@ -15,16 +15,17 @@ export function ConversationProposal({ answer, via, onChange }) {
   const load = async (signal) =>
     proposal && via !== "likely" ? api.conversation(answer.event, { via: "likely", proposal: proposal.id, limit: MOST_EVENTS }, signal) : null;
   const { data } = useResource(load, [answer.event, via, proposal?.id], { every: 0 });
-  const changed = () => {
+  const changed = (adopted) => {
     reload();
+    patch({ via: adopted?.kind === "conversation" ? "conversation" : null }, { replace: true });
     onChange();
   };
-  if (via === "likely" && answer.rests_on) {
-    return html`<p class="soft small" role="status">Shown as it likely was: ${visible(answer.rests_on.sentence)}.</p>
-      <${ProposalLine} vhost=${answer.vhost} proposal=${proposal} more="" onChange=${changed} />`;
-  }
   const joins = data?.counts.messages > answer.counts.messages;
-  const show = html`<button class="button small" onClick=${() => patch({ via: "likely" })}>Show it so</button>`;
-  return html`<${ProposalLine} vhost=${answer.vhost} proposal=${data && !joins ? null : proposal}
-    more=${joins ? `, and this conversation of ${plural(data.counts.messages, "message")},` : ""} show=${show} onChange=${changed} />`;
+  const isLikely = via === "likely" && answer.rests_on;
+  const show = via !== "likely" && html`<button class="button small" onClick=${() => patch({ via: "likely" })}>Show it so</button>`;
+  return html`<div class="conv-proposal">
+    ${isLikely && html`<p class="soft small" role="status">Shown as it likely was: ${visible(answer.rests_on.sentence)}.</p>`}
+    <${ProposalLine} vhost=${answer.vhost} proposal=${data && !joins ? null : proposal}
+      more=${joins ? `, and this conversation of ${plural(data.counts.messages, "message")},` : ""} show=${show} onChange=${changed} />
+  </div>`;
 }

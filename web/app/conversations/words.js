@@ -15,7 +15,7 @@ export function Outcome({ outcome }) {
 export const WAYS = [
   ["links", "Links", "By messages, links to what they name as their cause, and what the broker did"],
   ["conversation", "Conversation", "By these, and by what messages share: a correlation id, a trace id"],
-  ["likely", "Likely", "By these, and by the best proposal that is not adopted"],
+  ["likely", "Likely", "By these, and by the proposals that are not adopted"],
   ["any", "Any", "All that may have been influenced by the event"],
 ];
 

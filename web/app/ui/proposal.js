@@ -1,5 +1,6 @@
 // What would tie messages together, in a line: to see it so, to adopt it, and to take that back.
-import { useEffect, useState } from "../../vendor/hooks.js";
+import { useEffect } from "../../vendor/hooks.js";
+import { signal } from "../../vendor/signals.js";
 import { html } from "../core/html.js";
 import { adoptProposal, api, startRestamp } from "../core/api.js";
 import { count, visible } from "../core/format.js";
@@ -19,38 +20,49 @@ export function useProposal(vhost, coverage) {
   return { proposal: data?.items[0] ?? null, reload };
 }
 
-/** `more` is said behind how many publishes it joins; `show` is what leads to a look at it. */
+// By virtual host, what was adopted here, or null once it was taken back, and the job that reads what is stored.
+const adoptions = signal({});
+const note = (vhost, adoption) => (adoptions.value = { ...adoptions.peek(), [vhost]: adoption });
+
+/**
+ * `more` is said behind how many publishes it joins; `show` is what leads to a look at it. `onChange` is told
+ * what holds for all that is stored from now on, null if it was taken back.
+ */
 export function ProposalLine({ vhost, proposal, more, show, onChange }) {
-  const [adopted, setAdopted] = useState(null);
-  const [id, setId] = useState(null);
+  const { adopted = null, job: id = null, isTold = true } = adoptions.value[vhost] ?? {};
   const job = useJob(id);
   const ended = job && hasEnded(job);
   useEffect(() => {
-    if (ended) onChange?.();
-  }, [ended]);
+    if (!ended || isTold) return;
+    note(vhost, { adopted, job: id, isTold: true });
+    onChange(adopted);
+  }, [ended, isTold]);
   const one = adopted ?? proposal;
   if (!one) return null;
-  const start = (work) => attempt(async () => setId((await work()).job?.id ?? null));
-  const adopt = async () => {
-    if (await start(() => adoptProposal(vhost, one.id))) setAdopted(one);
-  };
-  const takeBack = async () => {
-    const remove = async () => {
+  const start = (work, next) =>
+    attempt(async () => note(vhost, { adopted: next, job: (await work()).job?.id ?? null, isTold: false }));
+  const adopt = () => start(() => adoptProposal(vhost, one.id), one);
+  const takeBack = () =>
+    start(async () => {
       for (const { name } of one.rules) await api.removeLinkRule(vhost, name);
       return startRestamp(vhost);
-    };
-    if (await start(remove)) setAdopted(null);
-  };
+    }, null);
   const busy = id !== null && !ended;
   const refused = mayWrite.value ? undefined : "Only an administrator may adopt it";
   return html`<div class="alert calm proposal-line" role="status">
     <p>${adopted
-      ? html`Adopted: ${visible(one.says)}. ${busy ? "What is stored is being read by it …" : ended && job.state !== "succeeded" ? `What is stored was not read by it: ${job.error ?? job.state}.` : "What is stored was read by it, too."}`
-      : html`${visible(one.says)}: it would join ${count(one.joins)} of ${count(one.of)} publishes${more} to what led to them (${visible(one.certainty)}).`}</p>
+      ? `Adopted: ${visible(one.says)}. ${past(job, busy)}`
+      : `${visible(one.says)}: it would join ${count(one.joins)} of ${count(one.of)} publishes${visible(more)} to what led to them (${visible(one.certainty)}).`}</p>
     ${!adopted && show}
     ${adopted
       ? html`<button class="button small" disabled=${!mayWrite.value || busy} onClick=${takeBack}>Take back</button>`
       : html`<button class="button small main" disabled=${!mayWrite.value || busy} title=${refused ?? "From now on, and for what is stored"} onClick=${adopt}>Adopt</button>`}
     <details><summary class="small">Rules</summary><pre class="small">${visible(one.rules.map((rule) => JSON.stringify(rule)).join("\n"))}</pre></details>
   </div>`;
+}
+
+function past(job, busy) {
+  if (busy) return "What is stored is being read by it …";
+  if (job && job.state !== "succeeded") return `What is stored was not read by it: ${visible(job.error ?? job.state)}.`;
+  return "What is stored was read by it, too.";
 }
