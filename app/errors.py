@@ -26,6 +26,13 @@ class NotFoundError(ItcError):
     """The thing that the caller named does not exist, or the caller may not see it."""
 
 
+class NotTracedError(NotFoundError):
+    """There never was a trace of this virtual host."""
+
+    def __init__(self, vhost: str) -> None:
+        super().__init__(f"no such trace: virtual host {vhost!r} was never traced")
+
+
 class ConflictError(ItcError):
     """The request is right, but not in the present state (another policy, a running job)."""
 

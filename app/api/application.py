@@ -16,7 +16,7 @@ from app.api.layers.bodies import BoundedBody, HeadLikeGet, larger_bodies
 from app.api.layers.metrics import HttpMetrics, MeasuredRequests
 from app.api.layers.paths import PathSegments
 from app.api.layers.security import Refusing, SecurityHeaders, loopback_host, one_host, same_origin
-from app.api.parameters import single_parameters
+from app.api.parameters import described_alone
 from app.api.routes import (
     archive,
     assertions,
@@ -95,7 +95,7 @@ def build(
     )
     problems.install(app, [route for router in ROUTERS for route in router.routes])
     for router in ROUTERS:
-        app.include_router(router, dependencies=[Depends(single_parameters)])
+        app.include_router(router, dependencies=[Depends(described_alone)])
     openapi.install(app)
     if web is not None:
         app.mount("/", Dashboard(web), name="dashboard")

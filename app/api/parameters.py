@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import Enum
+from inspect import isclass
 from typing import Annotated, Any
 
 from fastapi import Request
+from fastapi._compat import ModelField
+from fastapi.dependencies.models import Dependant
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from pydantic import AfterValidator, BaseModel, Field, GetPydanticSchema
 from pydantic_core import core_schema
 
@@ -55,8 +60,8 @@ Name = Annotated[str, Field(pattern=WITHOUT_NUL), AfterValidator(unescape)]
 LISTS = ("columns", "events")
 LONGEST_TEXT = 4_096
 Text = Annotated[str, Field(max_length=LONGEST_TEXT, pattern=WITHOUT_NUL)]
-# Whoever asks for more than these gets as much as there may be.
-WAIT_SECONDS = 60.0  # of a long poll and of `Prefer: wait`: many proxies wait no longer
+# Of a long poll and of `Prefer: wait`, where more is asked for too: many proxies wait no longer.
+WAIT_SECONDS = 60.0
 PAGE_SIZE, LARGEST_PAGE = 100, 500
 LONGEST_WALK = 1_000
 
@@ -66,21 +71,35 @@ def waiting(seconds: float) -> float:
 
 
 Wait = Annotated[float, Field(ge=0, le=3_600), AfterValidator(waiting)]
-PageSize = Annotated[int, Field(ge=1), AfterValidator(lambda size: min(size, LARGEST_PAGE))]
-WalkLimit = Annotated[
-    int, Field(ge=1, le=2**31 - 1), AfterValidator(lambda limit: min(limit, LONGEST_WALK))
-]
+PageSize = Annotated[int, Field(ge=1, le=LARGEST_PAGE)]
+WalkLimit = Annotated[int, Field(ge=1, le=LONGEST_WALK)]
+
+
+def _queried(dependant: Dependant) -> list[ModelField]:
+    inner = (each for part in dependant.dependencies for each in _queried(part))
+    return [*dependant.query_params, *inner]
 
 
 class KnownFields(BaseModel, extra="forbid"):
     """The fields of a query or a body: a misspelt filter would otherwise let everything pass."""
 
 
-async def single_parameters(request: Request) -> None:
-    """Refuse a parameter that appears twice: one of the two would be silently ignored.
+async def described_alone(request: Request) -> None:
+    """Refuse what would be ignored: parameters and bodies that a route does not have.
 
-    A list of columns or events may be repeated or separated by commas.
+    And a parameter that appears twice; a list of columns or events may be repeated or separated by
+    commas. Parameters that are a model's are left to the model: `KnownFields`.
     """
+    route: APIRoute = request.scope["route"]
+    known = {each.alias: each.field_info.annotation for each in _queried(route.dependant)}
+    if not any(isclass(kind) and issubclass(kind, BaseModel) for kind in known.values()):
+        if unknown := [name for name in request.query_params if name not in known]:
+            faults = [{"type": "extra_forbidden", "loc": ("query", name)} for name in unknown]
+            raise RequestValidationError(faults)
+    headers = request.headers
+    has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+    if has_body and "requestBody" not in (route.openapi_extra or ()):
+        raise BadRequestError("this request has no body")
     counts = Counter(name for name, _ in request.query_params.multi_items() if name not in LISTS)
     twice = sorted(name for name, count in counts.items() if count > 1)
     if twice:

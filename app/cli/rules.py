@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json as json_
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
+import yaml
 
 from app.cli.client import ServiceClient, segment
 from app.cli.commands import family
@@ -35,7 +37,7 @@ def show_links(
 
 
 def set_links(client: ServiceClient, vhost: Vhost, file: Input) -> None:
-    """Have a virtual host have the rules of a file, a JSON list, and no others of its own."""
+    """Have a virtual host have the rules of a file (YAML or JSON), and no others of its own."""
     rules = _read(file)
     if not isinstance(rules, list):
         raise CommandError(Exit.usage, f"{file}: a list of rules is expected; links add takes one")
@@ -44,7 +46,7 @@ def set_links(client: ServiceClient, vhost: Vhost, file: Input) -> None:
 
 
 def add_link(client: ServiceClient, vhost: Vhost, file: Input) -> None:
-    """Add one rule to a virtual host's own, or have it take the place of its namesake."""
+    """Add one rule, in YAML or JSON, to a virtual host's own, or in its namesake's place."""
     rule = _read(file)
     if not isinstance(rule, Mapping) or not isinstance(rule.get("name"), str):
         raise CommandError(Exit.usage, f"{file}: one rule is expected, an object with a name")
@@ -78,7 +80,8 @@ def show_assertions(client: ServiceClient, vhost: AnyVhost = None, json: Json = 
 def set_assertions(client: ServiceClient, vhost: Vhost, file: Input) -> None:
     """Hold the assertions of a file against a virtual host from now on, and no others."""
     client.send("PUT", f"{_ASSERTIONS}/{segment(vhost)}", content=content_of(file))
-    say(f"{printable(vhost)}: {len(client.get(_ASSERTIONS, vhost=vhost))} assertions")
+    held = client.get(_ASSERTIONS, vhost=vhost)
+    say(f"{printable(vhost)}: {number_of(len(held), 'assertion')}")
 
 
 def remove_assertion(client: ServiceClient, vhost: Vhost, name: Name) -> None:
@@ -116,12 +119,19 @@ def violations(
 
 def _read(file: str) -> Any:
     try:
-        read = json_.loads(content_of(file))
-        # What cannot be sent: NaN, halves of characters.
+        read = _plain(content_of(file))
+        # What cannot be sent: NaN, dates, halves of characters.
         json_.dumps(read, ensure_ascii=False, allow_nan=False).encode()
-    except (ValueError, RecursionError) as error:
-        raise CommandError(Exit.usage, f"{file}: expected JSON: {error}") from error
+    except (ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
+        raise CommandError(Exit.usage, f"{file}: expected YAML or JSON: {error}") from error
     return read
+
+
+def _plain(text: str | bytes) -> Any:
+    with contextlib.suppress(ValueError):  # YAML has no tabs between values, and reads 1e3 as text
+        return json_.loads(text)
+    load: Any = yaml.safe_load
+    return load(text)
 
 
 _REMARKS = {"holds": "", "set": "holds soon", "removed": "removed; holds a moment longer"}

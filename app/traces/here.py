@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from app.background import end
-from app.errors import ConflictError, NotFoundError, OutageError
+from app.errors import ConflictError, NotFoundError, NotTracedError, OutageError
 from app.stored.capture import Trace
 from app.traces.elsewhere import Elsewhere
 from app.traces.feed import Feed
@@ -130,7 +130,7 @@ class TracesHere:
         """A trace as it is stored; raises `NotFoundError` if there never was one."""
         trace = await self._store.traces.find(vhost)
         if trace is None:
-            raise NotFoundError(f"virtual host {vhost!r} was never traced")
+            raise NotTracedError(vhost)
         return trace
 
     def lock(self, vhost: str) -> asyncio.Lock:

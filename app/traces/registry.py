@@ -108,7 +108,7 @@ class TraceRegistry:
         checked_rules(policy, quiet)
         asked = wish(bodies, exchanges, queues, later=later)
         if not await self._source.has_vhost(vhost):
-            raise NotFoundError(f"the broker has no virtual host {vhost!r}")
+            raise NotFoundError(f"no such virtual host: the broker has no {vhost!r}")
         async with self.here.lock(vhost):
             trace = await self._ruled(vhost, policy, quiet, asked)
             present = self.here.alive(vhost)

@@ -23,6 +23,7 @@ from app.errors import (
     NotAuthenticatedError,
     NotAuthorisedError,
     NotFoundError,
+    NotTracedError,
     OutageError,
 )
 from app.jobs.requests import Report
@@ -176,7 +177,7 @@ class FakeTraces:
     ) -> bool:
         asked = wish(bodies, exchanges, queues, later=later)
         if vhost not in self.vhosts:
-            raise NotFoundError("the broker has no such virtual host")
+            raise NotFoundError(f"no such virtual host: the broker has no {vhost!r}")
         present = self.running.get(vhost)
         if present is not None and policy not in (None, present.policy):
             raise ConflictError(f"this trace has participants by {present.policy}")
@@ -229,12 +230,12 @@ class FakeTraces:
         await self.may_pause.wait()
         trace = await self.store.traces.find(vhost)
         if trace is None:
-            raise NotFoundError("this virtual host was never traced")
+            raise NotTracedError(vhost)
         yield await self.store.leases.take(trace.id, trace.holder)
 
     async def status(self, vhost: str) -> TraceStatus:
         if vhost not in self.running:
-            raise NotFoundError("this virtual host was never traced")
+            raise NotTracedError(vhost)
         return self.running[vhost]
 
     async def statuses(self) -> list[TraceStatus]:

@@ -200,6 +200,46 @@ async def test_an_invalid_request_is_refused_and_nothing_is_written(
     assert files(world) == []
 
 
+PLACES = {"vhost": "/", "from": str(ORDERED), "to": INVOICED, "file": "order.jsonl"}
+
+
+async def test_the_events_own_virtual_host_may_stand_in_the_path(client: httpx.AsyncClient) -> None:
+    own = URL.replace("undefined", "%2F")
+    made = await client.put(own, json=PLACES)
+    download = await client.get(own)
+
+    assert (made.status_code, made.headers["location"]) == (201, URL)
+    assert download.content == b'{"id": 1}\n'
+    assert (await client.delete(own)).status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "reason"),
+    [
+        ("shop", None, "these events are of the virtual host '/', not of 'shop'"),
+        ("%2F", PLACES | {"to": 2}, f"body.to: the path says '{INVOICED}'"),
+        ("undefined", PLACES, "body.vhost: the path says 'undefined'"),
+        ("%2F", PLACES | {"format": "csv"}, "body.format: Extra inputs are not permitted"),
+    ],
+)
+async def test_another_virtual_host_than_the_events_and_another_body_than_the_path_are_refused(
+    world: World, client: httpx.AsyncClient, path: str, body: object, reason: str
+) -> None:
+    answer = await client.put(URL.replace("undefined", path), json=body)
+
+    assert (answer.status_code, answer.json()["reason"]) == (400, reason)
+    assert world.spark.runs == 0
+
+
+async def test_an_export_is_not_another_virtual_host_s(client: httpx.AsyncClient) -> None:
+    await client.put(URL)
+    other = URL.replace("undefined", "shop")
+
+    assert (await client.get(other)).status_code == 400
+    assert (await client.delete(other)).status_code == 400
+    assert (await client.get(URL)).status_code == 200
+
+
 @pytest.mark.parametrize("via", ["links", "conversation", "any", None])
 async def test_a_chain_is_asked_for_along_something(
     world: World, client: httpx.AsyncClient, via: str | None

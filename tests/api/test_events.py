@@ -88,7 +88,6 @@ async def test_an_event_has_every_field_of_the_document(client: httpx.AsyncClien
     ("parameters", "expected"),
     [
         ({"vhost": "/"}, [7, 6, 5, 4, 3, 2, 1]),
-        ({"vhost": "secret"}, []),
         ({"type": "published"}, [BINARY, ALONE, INVOICED, ORDERED]),
         ({"type": "received", "queue": "audit"}, [STRAY, AUDITED]),
         ({"exchange": "orders", "user": "billing"}, [INVOICED, BILLED]),
@@ -208,10 +207,31 @@ async def test_a_page_is_sorted_as_asked(client: httpx.AsyncClient) -> None:
     assert await ids(client, sort="lamport") == [1, 4, 2, 5, 6, 3, 7]
 
 
-async def test_no_page_is_larger_than_the_bound(client: httpx.AsyncClient) -> None:
-    answer = await client.get("/itc_db", params={"page": 1, "page_size": 10_000})
+@pytest.mark.parametrize(
+    ("path", "query", "reason"),
+    [
+        ("/itc_db", {"page_size": 501}, "page_size: expected at most 500"),
+        ("/itc_db", {"page": 99}, "page: expected at most 1, which is the last"),
+        ("/itc_db", {"page": 2, "q": "nowhere"}, "page: expected at most 1, which is the last"),
+        ("/itc_db/events/1/effects", {"limit": 1_001}, "limit: expected at most 1000"),
+        ("/itc_db/participants", {"vhost": "/", "limit": 1_001}, "limit: expected at most 1000"),
+    ],
+)
+async def test_more_than_there_is_or_may_be_is_refused(
+    client: httpx.AsyncClient, path: str, query: dict[str, Any], reason: str
+) -> None:
+    answer = await client.get(path, params=query)
 
-    assert answer.json()["page_size"] == 500
+    assert (answer.status_code, answer.json()["reason"]) == (400, reason)
+
+
+@pytest.mark.parametrize("path", ["", "/live", "/failures", "/conversations", "/quarantine"])
+async def test_a_virtual_host_that_there_is_not_is_no_empty_list(
+    client: httpx.AsyncClient, path: str
+) -> None:
+    answer = await client.get(f"/itc_db{path}", params={"vhost": "nowhere"})
+
+    assert (answer.status_code, answer.json()["reason"]) == (404, "no such virtual host")
 
 
 async def test_cursors_walk_in_both_directions(client: httpx.AsyncClient) -> None:

@@ -25,6 +25,13 @@ RULE: dict[str, Any] = {
     "parent": ["$message.payload#/event/id"],
 }
 
+RULE_IN_YAML = """
+name: shipped-for   # what a shipment names
+kind: parent
+child: $message.payload#/caused_by
+parent: [$message.payload#/event/id]
+"""
+
 
 def rule(name: str) -> dict[str, Any]:
     return {**RULE, "name": name}
@@ -189,7 +196,8 @@ async def test_where_nothing_was_traced_there_are_no_rules(
     client: httpx.AsyncClient, method: str, vhost: str
 ) -> None:
     path = f"/itc_db/links/{vhost}/shipped-for"
-    assert (await client.request(method, path, json=RULE)).status_code == 404
+    body = RULE if method == "PUT" else None
+    assert (await client.request(method, path, json=body)).status_code == 404
     assert (await client.get(URL, params={"vhost": vhost})).status_code == 404
     assert (await client.put(URL, params={"vhost": vhost}, json=[])).status_code == 404
 
@@ -221,6 +229,11 @@ async def test_a_shell_sets_shows_and_removes_rules(
     assert shown.out.split("\n")[1].split() == [
         "shipped-for", "parent", "own", "-", *RULE["child"], *RULE["parent"], "holds", "soon",
     ]  # fmt: skip
+    one.write_text(RULE_IN_YAML)
+    assert (await run("links", "add", "/", one)).out == "/: rule shipped-for replaced\n"
+    assert (await run("links", "show", "/", "--own")).out == shown.out
+    one.write_text(json.dumps(RULE, indent="\t"))  # JSON alone has tabs there
+    assert (await run("links", "add", "/", one)).code == 0
     assert (await run("links", "set", "/", many)).out == "/: 2 rules of its own\n"
     assert (await run("links", "remove", "/", "a")).out == "/: rule a removed\n"
     told = (await run("links", "show", "/", "--json")).json["items"]
@@ -239,12 +252,14 @@ async def test_a_shell_sets_shows_and_removes_rules(
         '{"name": "x", "kind": NaN}',
         '{"name": "\\ud800"}',
         "[" * 100_000,
-        "name: x",
+        "name: [x",
+        "name: &x [*x]",
+        "name: 2026-01-01",
     ):
         one.write_text(text)
         refused = await run("links", "add", "/", one)
         assert (refused.code, refused.err.count("\n")) == (2, 1), refused.err
-        assert ": expected JSON: " in refused.err
+        assert ": expected YAML or JSON: " in refused.err
     one.write_text(json.dumps({**RULE, "child": "$message.body"}))
     wrong = await run("links", "add", "/", one)
     assert (wrong.code, "rule 'shipped-for': child: " in wrong.err) == (2, True)

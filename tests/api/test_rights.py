@@ -29,7 +29,7 @@ REPORT_ID = (
 
 # (method, route) → (a request, the right it needs, what a user without the virtual host gets)
 TRACE = "/itc_db/{vhost}/undefined/undefined/undefined"
-CHAIN = "/itc_db/undefined/{from}/{to}/{file}"
+CHAIN = "/itc_db/{vhost}/{from}/{to}/{file}"
 ALIAS = "/itc_db/participants/{vhost}/{participant}"
 LINK_RULE = "/itc_db/links/{vhost}/{name}"
 ADOPTION = "/itc_db/proposals/{proposal}/adopt"

@@ -84,6 +84,24 @@ async def test_an_unknown_virtual_host_is_not_found(
     answer = await client.request(method, UNKNOWN)
 
     assert (answer.status_code, answer.json()["error"]) == (404, "Object Not Found")
+    what = "virtual host" if method == "PUT" else "trace"
+    assert answer.json()["reason"].startswith(f"no such {what}: ")
+
+    answer = await client.request(method, UNKNOWN.replace("nowhere", "hidden"))
+    assert (answer.status_code, answer.json()["reason"]) == (404, "no such virtual host")
+
+
+@pytest.mark.parametrize("path", ["participants", "links", "certainty"])
+async def test_what_is_asked_of_a_virtual_host_without_a_trace_tells_why_there_is_nothing(
+    world: World, client: httpx.AsyncClient, path: str
+) -> None:
+    world.broker.add("admin", "secret", "administrator", "/", "nowhere")
+    answer = await client.get(f"/itc_db/{path}", params={"vhost": "nowhere"})
+    other = await client.get(f"/itc_db/{path}", params={"vhost": "hidden"})
+
+    assert answer.status_code == other.status_code == 404
+    assert other.json()["reason"] == "no such virtual host"
+    assert answer.json()["reason"] == "no such trace: virtual host 'nowhere' was never traced"
 
 
 async def test_old_events_are_removed_on_request(world: World, client: httpx.AsyncClient) -> None:

@@ -23,7 +23,7 @@ import httpx
 from msgspec import structs
 
 from app.api.application import build
-from app.errors import ConflictError, NotFoundError
+from app.errors import ConflictError, NotFoundError, NotTracedError
 from app.settings import Settings
 from app.store import Store, migrate
 from app.stored.capture import Batch
@@ -181,7 +181,7 @@ class ShownTraces(FakeTraces):
 
     async def start(self, vhost: str, policy: str | None, *_: Any, **__: Any) -> bool:
         if vhost not in self.world.vhosts:
-            raise NotFoundError("the broker has no such virtual host")
+            raise NotFoundError(f"no such virtual host: the broker has no {vhost!r}")
         known = vhost in self.world.traces and self.world.traces[vhost].state == "running"
         trace = self.world.start_trace(vhost)
         trace.policy = policy or trace.policy
@@ -222,7 +222,7 @@ class ShownTraces(FakeTraces):
 
     def _trace(self, vhost: str) -> PastTrace:
         if vhost not in self.world.traces:
-            raise NotFoundError("this virtual host was never traced")
+            raise NotTracedError(vhost)
         return self.world.traces[vhost]
 
 

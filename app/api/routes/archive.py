@@ -65,5 +65,5 @@ def _bound(before: Moment | None, keep_days: float | None) -> int:
 @router.get("", **answering(ArchiveState, READING_ONE))
 async def get_archive(user: Reader, parts: Parts, vhost: OfVhost) -> Response:
     """Tell what of a virtual host is archived."""
-    user.must_see(vhost, "archive")
+    user.must_see(vhost)
     return json_answer(await asyncio.to_thread(parts.folders.archives.get, vhost))

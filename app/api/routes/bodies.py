@@ -18,7 +18,8 @@ from pydantic import (
 from pydantic.config import JsonDict
 
 from app.api.openapi import json_body_of
-from app.api.parameters import KnownFields, LinkKindWord, PolicyWord
+from app.api.parameters import KnownFields, LinkKindWord, PolicyWord, unescape
+from app.errors import BadRequestError
 from app.stored.reading import LONGEST_ALIAS, check_alias
 from app.tracker.links.rule import MOST_CONDITIONS, MOST_PARTS
 from app.tracker.links.takes import TAKES
@@ -63,7 +64,25 @@ TakenPatterns = Annotated[
 ]
 
 
-class TraceRequest(KnownFields):
+class PathWords(KnownFields):
+    """The four places of the path once more, as clients of the management plugin send them."""
+
+    vhost: str | None = None
+    from_: int | str | None = Field(default=None, alias="from")
+    to: int | str | None = None
+    file: str | None = None
+
+
+def check_words(body: PathWords | None, request: Request) -> None:
+    """Raise `BadRequestError` where a body says another place than the path."""
+    words = (body or PathWords()).model_dump(by_alias=True, include={*PathWords.model_fields})
+    for name, said in words.items():
+        place = unescape(request.path_params.get(name, "undefined"))
+        if said is not None and str(said) != place:
+            raise BadRequestError(f"body.{name}: the path says {place!r}")
+
+
+class TraceRequest(PathWords):
     """A wish to start a trace."""
 
     participant: PolicyWord | None = Field(

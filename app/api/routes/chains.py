@@ -11,8 +11,9 @@ from fastapi import APIRouter, Path, Query, Response
 
 from app.api.described import answer_of, answering, json_answer
 from app.api.events import CLOCK_ALONE, related
-from app.api.openapi import LOCATION, READING, WRITING, answers, example
+from app.api.openapi import LOCATION, READING, WITH_BODY, WRITING, answers, example
 from app.api.parameters import Name, ViaWord
+from app.api.routes.bodies import PathWords, body_of, check_words, json_body
 from app.api.routes.chain import BETWEEN
 from app.api.routes.downloads import Download, called, downloading
 from app.api.routes.events import OtherId, doubtful_between, spanned, visible_event
@@ -34,7 +35,15 @@ router = APIRouter(tags=["chains"])
 
 _SUMMARY = (ChainSummary, Served)
 
-ONE_CHAIN = "/itc_db/undefined/{from}/{to}/{file}"
+ONE_CHAIN = "/itc_db/{vhost}/{from}/{to}/{file}"
+
+Place = Annotated[
+    Name,
+    Path(
+        description="`undefined`, or the virtual host that both events are of.",
+        openapi_examples=example("undefined"),
+    ),
+]
 
 From = Annotated[
     int,
@@ -64,15 +73,17 @@ Along = Annotated[ViaWord, Query(description=BETWEEN)]
     **answering(
         _SUMMARY,
         MAKING
+        | WITH_BODY
         | answers(507)
         | {200: answer_of(_SUMMARY, description="There is no chain between the events.")},
         status=201,
         headers=LOCATION,
         links=OF_JOB,
     ),
+    openapi_extra=body_of(PathWords, required=False),
 )
 async def make_export(
-    from_: From, to: OtherId, file: File, asker: Asking, via: Along = Via.any
+    vhost: Place, from_: From, to: OtherId, file: File, asker: Asking, via: Along = Via.any
 ) -> Response:
     """Run the chain job and write the export.
 
@@ -80,7 +91,9 @@ async def make_export(
     the events are concurrent there is no chain to look for, and Spark is not started.
     """
     user, parts = asker.user, asker.parts
+    check_words(await json_body(asker.request, PathWords), asker.request)
     request = await _chain_request(from_, to, file, user, parts, via)
+    _check_place(vhost, request.vhost)
     user.must_read(request.vhost)
     summary = await _known_at_once(from_, to, file, via, parts)
     known = None if summary is None else shown(summary)
@@ -136,6 +149,11 @@ async def _chain_request(
     return parts.folders.exports.request(one, from_, to, file, user.name, via=via)
 
 
+def _check_place(place: str, vhost: str) -> None:
+    if place not in ("undefined", vhost):
+        raise BadRequestError(f"these events are of the virtual host {vhost!r}, not of {place!r}")
+
+
 async def _vhost_of(event_id: int, user: User, parts: Services) -> str:
     try:
         return (await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)).vhost
@@ -148,23 +166,25 @@ async def _vhost_of(event_id: int, user: User, parts: Services) -> str:
 
 @router.get(ONE_CHAIN, **downloading("The export, in its format."))
 async def download_export(
-    from_: From, to: OtherId, file: File, user: Reader, parts: Parts
+    vhost: Place, from_: From, to: OtherId, file: File, user: Reader, parts: Parts
 ) -> Response:
     """Download an export."""
-    export = await _visible_export(from_, to, file, user, parts)
+    export = await _visible_export(vhost, from_, to, file, user, parts)
     user.must_read(export.vhost)
     return Download(export.path, media_type=export.media_type, filename=file)
 
 
 @router.delete(ONE_CHAIN, status_code=204, responses=WRITING)
-async def delete_export(from_: From, to: OtherId, file: File, user: Writer, parts: Parts) -> None:
+async def delete_export(
+    vhost: Place, from_: From, to: OtherId, file: File, user: Writer, parts: Parts
+) -> None:
     """Remove an export."""
-    await _visible_export(from_, to, file, user, parts)
+    await _visible_export(vhost, from_, to, file, user, parts)
     await asyncio.to_thread(parts.folders.exports.delete, (from_, to), file)
 
 
 async def _visible_export(
-    from_: int, to: int, file: str, user: User, parts: Services
+    place: str, from_: int, to: int, file: str, user: User, parts: Services
 ) -> ManifestedFile:
     """An export that the user may see; `ConflictError` while it is being made."""
     try:
@@ -176,6 +196,7 @@ async def _visible_export(
                 raise ConflictError(f"{file} is being made") from None
         raise
     user.must_see(export.vhost, "export")
+    _check_place(place, export.vhost)
     return export
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from app.api.described import answering, json_answer
 from app.api.likely import SAID, LikelyAnswer, LikelyQuery, WayWord, around, ground_of, said_as
-from app.api.openapi import READING, READING_ONE
+from app.api.openapi import READING_ONE
 from app.api.parameters import OutcomeWord, Text
 from app.api.routes.events import EventId, spanned, visible_event
 from app.api.routes.queries import HEADERS, Moment, Number, WithHeaders, filter_of
@@ -95,7 +95,7 @@ class ConversationsQuery(WithHeaders):
         )
 
 
-@router.get("", **answering(ConversationPage, READING), openapi_extra=HEADERS)
+@router.get("", **answering(ConversationPage, READING_ONE), openapi_extra=HEADERS)
 async def list_conversations(
     query: Annotated[ConversationsQuery, Query()], user: Reader, parts: Parts
 ) -> Response:

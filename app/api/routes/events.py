@@ -33,7 +33,7 @@ from app.api.rights import while_allowed
 from app.api.routes.queries import HEADERS, CausesQuery, EffectsQuery, Form, ListQuery, WalkQuery
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User
-from app.errors import NotFoundError
+from app.errors import BadRequestError, NotFoundError
 from app.stored.causality import EventLinks, Fate
 from app.stored.reading import EventList, EventPage, Sort, is_quick
 from itc import Relation, compare
@@ -60,7 +60,7 @@ OtherId = Annotated[
 
 @router.get(
     "/itc_db",
-    **answering([list[EventObject], list[EventColumns], (EventPage, PageItems)], READING),
+    **answering([list[EventObject], list[EventColumns], (EventPage, PageItems)], READING_ONE),
     openapi_extra=HEADERS,
 )
 async def list_events(
@@ -89,6 +89,8 @@ async def list_events(
             descending=query.sort is None or query.sort_reverse,
             large=query.large,
         )
+    if number > page.page_count:
+        raise BadRequestError(f"page: expected at most {page.page_count}, which is the last")
     heavy = await _heavy(page, query, user, parts)
     items = heavy.views(page.items)
     view = items if query.page is None else shown(page) | shown(PageItems(items))

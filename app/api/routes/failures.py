@@ -43,7 +43,7 @@ class FailuresQuery(KnownFields):
 
     def filter_for(self, user: User) -> FailureFilter:
         asks_content = self.type is not None or self.exception is not None
-        vhosts = user.searched(self.vhost) if asks_content else user.vhosts
+        vhosts = user.searched(self.vhost) if asks_content else user.listed(self.vhost)
         return filter_of(FailureFilter, self, vhosts=vhosts)
 
 

@@ -116,7 +116,7 @@ async def list_periods(user: Reader, parts: Parts) -> Response:
 @router.get(ONE_FILE, **downloading("The file, or its manifest."))
 async def download_period(vhost: Vhost, file: File, user: Reader, parts: Parts) -> Response:
     """Download such a file, or its manifest."""
-    user.must_see(vhost, "file")
+    user.must_see(vhost)
     try:
         found = await asyncio.to_thread(parts.folders.periods.find, vhost, file)
     except NotFoundError:
@@ -130,7 +130,7 @@ async def download_period(vhost: Vhost, file: File, user: Reader, parts: Parts) 
 @router.delete(ONE_FILE, status_code=204, responses=WRITING)
 async def delete_period(vhost: Vhost, file: File, user: Writer, parts: Parts) -> None:
     """Remove such a file and its manifest."""
-    user.must_see(vhost, "file")
+    user.must_see(vhost)
     await asyncio.to_thread(parts.folders.periods.delete, vhost, file)
 
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from app.api.described import answering, json_answer
-from app.api.openapi import READING, READING_ONE
+from app.api.openapi import READING_ONE
 from app.api.routes.queries import HEADERS, Filter, Moment, OfVhost
 from app.api.routes.traces import trace_id_of
 from app.api.services import Parts
@@ -50,7 +50,7 @@ class PeriodCertainty(msgspec.Struct, frozen=True, kw_only=True):
     as_of: Microseconds
 
 
-@router.get("/histogram", **answering(Histogram, READING), openapi_extra=HEADERS)
+@router.get("/histogram", **answering(Histogram, READING_ONE), openapi_extra=HEADERS)
 async def count_over_time(
     query: Annotated[HistogramQuery, Query()], user: Reader, parts: Parts
 ) -> Response:

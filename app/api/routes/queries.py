@@ -204,7 +204,7 @@ class Filter(WithHeaders):
 
     def filter_for(self, user: User) -> EventFilter:
         """The question for the store: never more than the user may see, or search."""
-        asked = filter_of(EventFilter, self, vhosts=user.vhosts, headers=self._headers)
+        asked = filter_of(EventFilter, self, vhosts=user.listed(self.vhost), headers=self._headers)
         return replace(asked, vhosts=user.searched(self.vhost)) if asked.asks_content else asked
 
 

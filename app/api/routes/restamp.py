@@ -39,7 +39,7 @@ async def restamp_trace(asker: Asking, vhost: OfVhost) -> Response:
 async def restamped(asker: Asker, vhost: str, wish: RestampRequest) -> Response:
     """Submit the job that restamps a virtual host's trace."""
     user, parts = asker.user, asker.parts
-    user.must_see(vhost, "trace")
+    user.must_see(vhost)
     checked_rules(wish.participant, wish.quiet)
     trace = await trace_of(vhost, user, parts)
     await parts.traces.check_here(vhost)

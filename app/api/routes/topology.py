@@ -38,6 +38,6 @@ async def get_topology(
     user: Reader, parts: Parts, vhost: OfVhost, since: Since = None, until: Until = None
 ) -> Response:
     """Give what was counted for a period, or last."""
-    user.must_see(vhost, "trace")
+    user.must_see(vhost)
     get = parts.folders.topologies.get
     return json_answer(await asyncio.to_thread(get, vhost, since, until))

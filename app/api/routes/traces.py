@@ -12,11 +12,11 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from app.api.described import answering, json_answer
 from app.api.openapi import READING, READING_ONE, WITH_BODY, WRITING, example, put, putting
 from app.api.parameters import Name, Text
-from app.api.routes.bodies import AliasRequest, TraceRequest, body_of, json_body
+from app.api.routes.bodies import AliasRequest, TraceRequest, body_of, check_words, json_body
 from app.api.routes.queries import OfVhost
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
-from app.errors import BadRequestError, NotFoundError
+from app.errors import BadRequestError, NotTracedError
 from app.stored.capture import Quarantined, Trace
 from app.stored.causality import CopiesInHand, HeldCopies
 from app.stored.reading import EventFilter, Participant
@@ -49,7 +49,8 @@ Limit = Annotated[int, Query(ge=1, le=1_000, description="Most in one answer.")]
 async def start_trace(vhost: Vhost, user: Writer, parts: Parts, request: Request) -> Response:
     """Start capturing a virtual host."""
     wish = await json_body(request, TraceRequest)
-    user.must_see(vhost, "virtual host")
+    check_words(wish, request)
+    user.must_see(vhost)
     if wish is not None and wish.reset:
         await parts.traces.upkeep.reset(vhost)
         return put(False)
@@ -69,14 +70,14 @@ async def start_trace(vhost: Vhost, user: Writer, parts: Parts, request: Request
 @router.get(ONE_TRACE, **answering(TraceStatus, READING_ONE))
 async def get_trace(vhost: Vhost, user: Reader, parts: Parts) -> Response:
     """The state of a virtual host's trace."""
-    user.must_see(vhost, "trace")
+    user.must_see(vhost)
     return json_answer(await parts.traces.status(vhost))
 
 
 @router.delete(ONE_TRACE, status_code=204, responses=WRITING)
 async def stop_trace(vhost: Vhost, user: Writer, parts: Parts) -> None:
     """Stop capturing a virtual host. Its events stay."""
-    user.must_see(vhost, "trace")
+    user.must_see(vhost)
     await parts.traces.stop(vhost)
 
 
@@ -140,7 +141,7 @@ async def prune_events(
     dry_run: Annotated[bool, Query(description="Only say what would be removed.")] = False,
 ) -> Response:
     """Remove the oldest events of a trace; without a bound, as its own retention would."""
-    user.must_see(vhost, "trace")
+    user.must_see(vhost)
     through = await _archived_through(vhost, parts) if archived else None
     pruned = await parts.traces.upkeep.prune(
         vhost,
@@ -220,10 +221,10 @@ async def trace_id_of(vhost: str, user: User, parts: Services) -> int:
 
 async def trace_of(vhost: str, user: User, parts: Services) -> Trace:
     """A virtual host's trace; raises `NotFoundError`, as for one not to be seen."""
-    user.must_see(vhost, "trace")
+    user.must_see(vhost)
     trace = await parts.store.traces.find(vhost)
     if trace is None:
-        raise NotFoundError("no such trace")
+        raise NotTracedError(vhost)
     return trace
 
 

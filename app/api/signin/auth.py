@@ -78,7 +78,7 @@ class User(msgspec.Struct, frozen=True):
     def sees(self, vhost: str) -> bool:
         return self.vhosts is None or vhost in self.vhosts
 
-    def must_see(self, vhost: str, what: str) -> None:
+    def must_see(self, vhost: str, what: str = "virtual host") -> None:
         """Raise `NotFoundError` about ``what`` unless the user sees the virtual host."""
         if not self.sees(vhost):
             raise NotFoundError(f"no such {what}")
@@ -87,7 +87,7 @@ class User(msgspec.Struct, frozen=True):
         """The virtual hosts of a list of one alone, or of all; raises `NotFoundError`."""
         if vhost is None:
             return self.vhosts
-        self.must_see(vhost, "trace")
+        self.must_see(vhost)
         return frozenset({vhost})
 
     def must_read(self, vhost: str) -> None:
@@ -101,7 +101,8 @@ class User(msgspec.Struct, frozen=True):
         An answer tells what they hold, even if it shows nothing of them. Raises
         `NotAuthorisedError` if ``vhost`` is none of them, or if there are none.
         """
-        if vhost is not None and self.sees(vhost):
+        if vhost is not None:
+            self.must_see(vhost)
             self.must_read(vhost)
         if self.vhosts is None or vhost is not None:
             return self.vhosts
