@@ -40,6 +40,10 @@ class Dashboard(StaticFiles):
     def __init__(self, folder: Path) -> None:
         super().__init__(directory=folder, html=True)
 
+    def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
+        """A file of the folder; ``docs`` is ``docs.html``."""
+        return super().lookup_path("docs.html" if path == "docs" else path)
+
     def file_response(
         self,
         full_path: str | os.PathLike[str],

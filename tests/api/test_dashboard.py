@@ -166,7 +166,8 @@ def open_files() -> Iterator[str]:
     [
         ("GET", "/itc_db/restamp", 405, "PUT"),
         ("HEAD", "/itc_db/restamp", 405, "PUT"),
-        ("PUT", "/itc_db/nothing/of/the/kind", 404, None),
+        ("PUT", "/itc_db/nothing/of/this/kind/at/all", 404, None),
+        ("POST", "/itc_db/nothing", 404, None),
         ("POST", "/index.html", 405, "GET, HEAD"),
         ("GET", "/nothing", 404, None),
     ],

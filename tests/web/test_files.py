@@ -73,7 +73,7 @@ def test_every_import_is_a_file_of_ours() -> None:
 
 
 def test_every_script_is_imported_by_another() -> None:
-    imported = {WEB / "app" / "main.js"}
+    imported = {WEB / "app" / "main.js", WEB / "app" / "shell" / "reference.js"}  # two pages
     for path in [*SCRIPTS, *(WEB / "vendor").glob("*.js")]:
         imported.update(imports(path, AT_ONCE, LATER))
     assert {path for path in SCRIPTS if path not in imported} == set()

@@ -77,6 +77,8 @@ async function getJson(url, signal) {
 
 export const api = {
   whoami: (signal) => getJson(path("whoami"), signal),
+  /** The OpenAPI document. */
+  description: (signal) => getJson("openapi.json", signal),
   traces: (signal) => getJson(path("traces"), signal),
   startTrace: (vhost, wish) =>
     request(path(vhost, "undefined", "undefined", "undefined"), {

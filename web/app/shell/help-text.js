@@ -73,5 +73,6 @@ export default function HelpText({ onLeave }) {
         </section>`,
       )}
     </div>
-    <${Words} />`;
+    <${Words} />
+    <p>For programs: <a href="docs">the REST API</a>.</p>`;
 }
