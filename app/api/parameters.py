@@ -92,10 +92,11 @@ async def described_alone(request: Request) -> None:
     """
     route: APIRoute = request.scope["route"]
     known = {each.alias: each.field_info.annotation for each in _queried(route.dependant)}
-    if not any(isclass(kind) and issubclass(kind, BaseModel) for kind in known.values()):
-        if unknown := [name for name in request.query_params if name not in known]:
-            faults = [{"type": "extra_forbidden", "loc": ("query", name)} for name in unknown]
-            raise RequestValidationError(faults)
+    by_model = any(isclass(kind) and issubclass(kind, BaseModel) for kind in known.values())
+    unknown = [] if by_model else [name for name in request.query_params if name not in known]
+    if unknown:
+        faults = [{"type": "extra_forbidden", "loc": ("query", name)} for name in unknown]
+        raise RequestValidationError(faults)
     headers = request.headers
     has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
     if has_body and "requestBody" not in (route.openapi_extra or ()):
