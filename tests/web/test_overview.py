@@ -228,3 +228,29 @@ def test_causes_that_messages_name_are_shown_by_rule_with_what_is_missing_and_th
     expect(fit).to_have_attribute(
         "title", re.compile("^17 of 20 of the causes that came by the broker were known")
     )
+
+
+def test_who_holds_what_is_listed_with_what_is_late_first(
+    demo: Served, open_page: OpenPage
+) -> None:
+    page = open_page(demo)
+    panel = page.locator(".panel", has_text="In hand now")
+    expect(page.get_by_text("Events stored")).to_be_visible()
+    expect(panel).to_have_count(0)
+
+    def held(queue: str, **more: Any) -> dict[str, Any]:
+        one = {"vhost": "/", "queue": queue, "holder": {"number": 2, "name": f"{queue}@10.0.1.10"}}
+        one |= {"count": 3, "oldest": 12, "since": "2026-01-02T03:00:04Z"}
+        return one | {"usual": 0.25, "late": False} | more
+
+    items = [held("stock", usual=None), held("billing", late=True, count=1_200)]
+    answer = {"count": 1_203, "items": items, "truncated": False}
+    change_answers(page, "**/itc_db/in_hand*", lambda said: answer)
+    page.reload()
+    expect(panel).to_contain_text("1,203 messages that consumers have not settled yet")
+    rows = panel.locator("tbody tr")
+    expect(rows).to_contain_text(
+        [re.compile("billing.*longer than usual250 ms"), re.compile("stock.*not known")]
+    )
+    rows.first.get_by_role("link", name="billing@10.0.1.10").click()
+    expect(page).to_have_url(re.compile("#/events.*settlement=in_hand"))
