@@ -41,7 +41,7 @@ MINUTE = 60_000_000
 class ViolationKind(enum.StrEnum):
     """The kind of a violation."""
 
-    overdue = "overdue"  # it never led to what it should lead to in time
+    overdue = "overdue"  # it never led in time to what it should, or was not acknowledged
     unpreceded = "unpreceded"  # what should have come before is not in its past
     concurrent = "concurrent"  # two that must be in an order are in none
     storm = "storm"  # it caused more than it may

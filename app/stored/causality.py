@@ -157,7 +157,8 @@ _SETTLED = (
 class Fate(msgspec.Struct, frozen=True):
     """A publish, the number of queues it was routed to, and each one's copy, as of ``at``.
 
-    ``heavy`` is that of `app.stored.reading.EventList`.
+    ``truncated``: it was handed over more often than is looked at. ``heavy`` is that of
+    `app.stored.reading.EventList`.
     """
 
     publish: Event
@@ -165,6 +166,7 @@ class Fate(msgspec.Struct, frozen=True):
     queues: list[QueueFate]
     at: Microseconds
     heavy: dict[int, int] = {}
+    truncated: bool = False
 
     @property
     def sentence(self) -> str:

@@ -42,7 +42,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     event: Annotated[
         int,
         "A dead letter's delivery, the third redelivery, the publish that went nowhere or into an "
-        "error queue, or of which a copy is gone; of `overdue` the event that led to nothing.",
+        "error queue, or of which a copy is gone; of `overdue` that for which an assertion did not "
+        "hold in time.",
     ]
     message: Annotated[int | None, "The message's publish; `null` if not stored, or not known."]
     vhost: str

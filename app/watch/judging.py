@@ -12,7 +12,7 @@ import asyncio
 import time
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -21,14 +21,23 @@ from app.stored.assertions import NewViolation, Reach, ViolationKind, WatchedEve
 from app.watch.subjects import AssertionScope
 from app.watch.waiting import SettledPoint, Wait
 from itc import Relation, compare
-from model.assertions import After, AtMost, LeadsTo, NeverConcurrent
-from model.event import Large
+from model.assertions import (
+    Acknowledged,
+    After,
+    AssertionVerdict,
+    AtMost,
+    LeadsTo,
+    NeverConcurrent,
+)
+from model.assertions.judging import CopySettlement, acknowledged
+from model.event import NOTHING_LARGE, Large
 from model.gaps import Gap
 from model.words import Via
 
 if TYPE_CHECKING:
     from app.store.capture.doubts import Doubts
     from app.store.capture.gaps import Gaps
+    from app.store.causality.deliveries import Deliveries
     from app.store.conversations.lists import Conversations
     from app.store.reading.queries import Events
     from app.store.watch.watching import Watching
@@ -121,6 +130,7 @@ class Judges:
     events: Events
     gaps: Gaps
     doubts: Doubts
+    deliveries: Deliveries
     timer: Callable[[], float] = time.monotonic
 
     async def judge(
@@ -145,13 +155,51 @@ class Judges:
             case AtMost():
                 return await self._counted(trace_id, what, cases)
             case NeverConcurrent():
-                until = self.timer() + MOST_SECONDS
-                outcomes = [await self._compared(trace_id, what, cases[0])] if cases else []
-                for case in cases[1:]:
-                    if self.timer() >= until:
-                        break
-                    outcomes.append(await self._compared(trace_id, what, case))
-                return outcomes
+                return await self._one_by_one(
+                    cases, lambda one: self._compared(trace_id, what, one)
+                )
+            case Acknowledged():
+                oldest = min((each.id for each in waits), default=0)
+                cases = await self._with_doubtful(trace_id, cases, oldest)
+                return await self._one_by_one(cases, lambda one: self._settled(trace_id, one))
+
+    async def _one_by_one(
+        self, cases: Sequence[_Case], judged: Callable[[_Case], Awaitable[EventOutcome]]
+    ) -> list[EventOutcome]:
+        until = self.timer() + MOST_SECONDS
+        outcomes: list[EventOutcome] = []
+        for case in cases:
+            if outcomes and self.timer() >= until:
+                break
+            outcomes.append(await judged(case))
+        return outcomes
+
+    async def _settled(self, trace_id: int, case: _Case) -> EventOutcome:
+        """Judge whether a message was acknowledged from each of its queues in time."""
+        event_id, since = case.wait.id, case.wait.recorded_at
+        try:
+            fate = await self.deliveries.fate_of(event_id, NOTHING_LARGE)
+        except NotFoundError:  # removed meanwhile
+            return UNKNOWN
+        copies = {
+            each.queue: [
+                CopySettlement(one.settlement, one.settled_at, one.participant_name)
+                for one in sorted((*each.deliveries, *each.dead_letters))
+            ]
+            for each in fate.queues
+        }
+        routed = fate.publish.routed_queues or ()
+        verdict, why = acknowledged(copies, routed, since, case.wait.due)
+        if verdict is AssertionVerdict.holds:
+            return HELD
+        if verdict is AssertionVerdict.unknown or fate.truncated or not case.is_whole(event_id):
+            return UNKNOWN
+        reach = (await self._reached(trace_id, [case], 1)).get(event_id)
+        if reach is None or reach.has_equals:
+            return UNKNOWN
+        within = (case.wait.due - since) / 1e6
+        said = f"event {event_id}, {reach.event.type}, was not acknowledged within {within:g} s"
+        return case.violated(reach.event, f"{said}: {why}")
 
     async def _reached(
         self, trace_id: int, cases: Sequence[_Case], towards: Literal[1, -1]

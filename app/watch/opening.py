@@ -26,11 +26,12 @@ def watch_assertions(
     if webhook is not None:
         webhook.start()
         stack.push_async_callback(webhook.stop)
+    subjects = (store.watching, store.conversations, store.events, store.gaps, store.doubts)
     watcher = Watcher(
         store.assertions,
         store.watching,
         traces,
-        Judges(store.watching, store.conversations, store.events, store.gaps, store.doubts).judge,
+        Judges(*subjects, store.deliveries).judge,
         delivery=WebhookState.none if webhook is None else WebhookState.due,
         found=None if webhook is None else webhook.arrived,
     )

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import msgspec
 
 from app.stored.assertions import ViolationKind, WatchedEvent, unwatched
-from model.assertions import After, AtMost, LeadsTo, NeverConcurrent, from_json
-
-What: TypeAlias = LeadsTo | After | NeverConcurrent | AtMost
+from model.assertions import Acknowledged, After, AtMost, LeadsTo, NeverConcurrent, from_json
+from model.assertions.assertion import What
 
 _KINDS: dict[type[What], ViolationKind] = {
     LeadsTo: ViolationKind.overdue,
     After: ViolationKind.unpreceded,
     NeverConcurrent: ViolationKind.concurrent,
     AtMost: ViolationKind.storm,
+    Acknowledged: ViolationKind.overdue,
 }
 
 
@@ -34,7 +33,7 @@ class AssertionScope:
     def picks(self, event: WatchedEvent) -> bool:
         what = self.what
         match what:
-            case LeadsTo():
+            case LeadsTo() | Acknowledged():
                 return event.is_publish and what.every.fits(event.type)
             case After():
                 return not event.is_publish and what.every.fits(event.type)
@@ -53,5 +52,5 @@ def subject_of(text: str) -> AssertionScope | None:
     if unwatched(assertion) is not None:
         return None
     what = assertion.what
-    within = what.within or 0 if isinstance(what, LeadsTo) else 0
+    within = what.within or 0 if isinstance(what, LeadsTo | Acknowledged) else 0
     return AssertionScope(what, within)

@@ -5,6 +5,7 @@ to in one conversation. Nothing here does I/O.
 """
 
 from model.assertions.assertion import (
+    Acknowledged,
     After,
     Assertion,
     AtMost,
@@ -18,6 +19,7 @@ from model.assertions.judging import AssertionVerdict, Causation, Finding, judge
 from model.assertions.language import from_json, to_json, to_yaml, yaml_item
 
 __all__ = [
+    "Acknowledged",
     "After",
     "Assertion",
     "AssertionVerdict",

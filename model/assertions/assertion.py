@@ -85,7 +85,15 @@ class AtMost:
     causes_more_than: int
 
 
-What: TypeAlias = LeadsTo | After | NeverConcurrent | AtMost
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """Every message of a type is acknowledged from all its queues, ``within`` some time (µs)."""
+
+    every: TypePattern
+    within: int
+
+
+What: TypeAlias = LeadsTo | After | NeverConcurrent | AtMost | Acknowledged
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import enum
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from model.assertions.assertion import (
+    Acknowledged,
     After,
     Assertion,
     AtMost,
@@ -32,6 +33,10 @@ from model.assertions.assertion import (
     TypePattern,
 )
 from model.conversations import Conversation, Message, spoken
+from model.words import Disposition
+
+CLOCKS_DIFFER = 1_000_000
+"""How far the clocks of the broker and the service may be apart (µs)."""
 
 
 class AssertionVerdict(enum.StrEnum):
@@ -274,8 +279,84 @@ def _judge_at_most(what: AtMost, ways: Causation, through: int) -> Iterator[Find
             yield Finding(AssertionVerdict.holds, event, said, by_absence=True)
 
 
+def _judge_acknowledged(what: Acknowledged, ways: Causation, through: int) -> Iterator[Finding]:
+    for message in ways.of(what.every):
+        if message.unseen:
+            continue
+        of, at = message.it.message_type, message.it.at
+        copies = {
+            copy.queue: [
+                CopySettlement(each.it.settlement, each.it.settled_at, each.it.name)
+                for each in copy.deliveries
+            ]
+            for copy in message.copies
+        }
+        verdict, why = acknowledged(copies, message.it.routed_queues, at, at + what.within)
+        said = f"{of} was acknowledged within {spoken(what.within)}"
+        if verdict is not AssertionVerdict.holds:
+            said = f"{of} was not acknowledged within {spoken(what.within)}: {why}"
+        if verdict is AssertionVerdict.violated and through <= at + what.within:
+            verdict, said = AssertionVerdict.unknown, f"{of} is not acknowledged yet: {why}"
+        yield Finding(verdict, message.it.id, said, by_absence=verdict is AssertionVerdict.violated)
+
+
+class CopySettlement(NamedTuple):
+    """What became of a delivery, when (µs), and to whom it was handed."""
+
+    settlement: Disposition | None
+    at: int | None
+    holder: str
+
+
+def acknowledged(
+    copies: Mapping[str, Sequence[CopySettlement]], routed: Collection[str], since: int, due: int
+) -> tuple[AssertionVerdict, str]:
+    """Judge whether a message that came at ``since`` was acknowledged until ``due`` (µs).
+
+    ``copies`` are the deliveries of each queue's copy, dead letters too; of a queue that it was not
+    ``routed`` to they are of nobody knows which copy. Also returns why not.
+    """
+    if not copies:
+        return AssertionVerdict.violated, "it reached no queue"
+    found = (_acknowledged(queue, its, since, due) for queue, its in copies.items())
+    verdict, why = min(found, key=lambda each: _WORST_FIRST.index(each[0]))
+    if verdict is AssertionVerdict.violated and not copies.keys() <= {*routed}:
+        return AssertionVerdict.unknown, why
+    return verdict, why
+
+
+def _acknowledged(
+    queue: str, deliveries: Sequence[CopySettlement], since: int, due: int
+) -> tuple[AssertionVerdict, str]:
+    if not deliveries:
+        return AssertionVerdict.violated, f"nobody was handed it from {queue}"
+    last = deliveries[-1]
+    times = [each.at for each in deliveries if each.settlement in _ACKNOWLEDGED and each.at]
+    # Settlements have the time of the broker's clock, messages that at which they reached us: a
+    # trace that lags may have a message come after it was settled.
+    if not times and any(each.settlement is None for each in deliveries):
+        return AssertionVerdict.unknown, f"what became of it from {queue} is not known"
+    if times and since - CLOCKS_DIFFER <= min(times) <= due:
+        return AssertionVerdict.holds, ""
+    if times and (min(times) <= due + CLOCKS_DIFFER):
+        return AssertionVerdict.unknown, f"how long it took from {queue} is not known"
+    if times:
+        late = spoken(min(times) - since)
+        return AssertionVerdict.violated, f"acknowledged from {queue} only after {late}"
+    return AssertionVerdict.violated, f"{_DONE[last.settlement].format(last.holder)} from {queue}"
+
+
+_WORST_FIRST = (AssertionVerdict.violated, AssertionVerdict.unknown, AssertionVerdict.holds)
+_ACKNOWLEDGED = (Disposition.acknowledged, Disposition.auto)
+_DONE: Mapping[Disposition | None, str] = {
+    Disposition.in_hand: "{} has it in hand",
+    Disposition.rejected: "{} rejected it",
+    Disposition.returned: "{} gave it back",
+}
+
 _JUDGES: dict[type, Callable[[Any, Causation, int], Iterator[Finding]]] = {
     LeadsTo: _judge_leads_to,
     After: _judge_after,
     AtMost: _judge_at_most,
+    Acknowledged: _judge_acknowledged,
 }

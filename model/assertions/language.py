@@ -14,6 +14,9 @@
       - name: no-storm
         no: "*"
         causes_more_than: 100
+      - name: orders-handled
+        every: order.new
+        acknowledged_within: 30s
 
 What is read is values that know their line and column: a file is taken apart into these by
 `app.assertion_files`, and JSON here, so that both are checked by the same code.
@@ -28,6 +31,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from model.assertions.assertion import (
+    Acknowledged,
     After,
     Assertion,
     AtMost,
@@ -283,11 +287,16 @@ def _read_at_most(of: dict[str, Value]) -> AtMost:
     return AtMost(_type(of["no"]), _count(of["causes_more_than"]))
 
 
+def _read_acknowledged(of: dict[str, Value]) -> Acknowledged:
+    return Acknowledged(_type(of["every"]), _duration(of["acknowledged_within"]))
+
+
 _KINDS = (
     _Kind("leads_to", ("every", "leads_to"), ("within",), _read_leads_to),
     _Kind("after", ("every", "after"), ("evidence",), _read_after),
     _Kind("never_concurrent", ("never_concurrent",), ("per",), _read_never_concurrent),
     _Kind("causes_more_than", ("no", "causes_more_than"), (), _read_at_most),
+    _Kind("acknowledged_within", ("every", "acknowledged_within"), (), _read_acknowledged),
 )
 
 
@@ -315,9 +324,15 @@ def _write_at_most(what: AtMost) -> Iterator[tuple[str, Any]]:
     yield "causes_more_than", what.causes_more_than
 
 
+def _write_acknowledged(what: Acknowledged) -> Iterator[tuple[str, Any]]:
+    yield "every", str(what.every)
+    yield "acknowledged_within", duration_text(what.within)
+
+
 _WRITTEN: dict[type, Callable[[Any], Json]] = {
     LeadsTo: lambda what: dict(_write_leads_to(what)),
     After: lambda what: dict(_write_after(what)),
     NeverConcurrent: lambda what: dict(_write_never_concurrent(what)),
     AtMost: lambda what: dict(_write_at_most(what)),
+    Acknowledged: lambda what: dict(_write_acknowledged(what)),
 }

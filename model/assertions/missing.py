@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from model.assertions.assertion import After, Assertion, LeadsTo
+from model.assertions.assertion import Acknowledged, After, Assertion, LeadsTo
 from model.conversations import Conversation
 from model.gaps import Gap
 
@@ -22,7 +22,7 @@ def matters(assertion: Assertion, conversation: Conversation) -> tuple[int, int 
     if isinstance(what, After):
         # What led to its first message may be lost: then it only seems to have begun there.
         return 0, ended_at
-    within = what.within if isinstance(what, LeadsTo) else None
+    within = what.within if isinstance(what, LeadsTo | Acknowledged) else None
     return conversation.began_at, None if within is None else ended_at + within
 
 

@@ -18,7 +18,15 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
-from model.assertions import After, Assertion, AssertionVerdict, LeadsTo, from_json, to_json
+from model.assertions import (
+    Acknowledged,
+    After,
+    Assertion,
+    AssertionVerdict,
+    LeadsTo,
+    from_json,
+    to_json,
+)
 from model.assertions.missing import may_lack
 from model.gaps import Gap
 from model.reports.assertions import AssertionReport, AssertionResult, ShownCase
@@ -104,7 +112,7 @@ def result_of(assertion: Assertion, tally: AssertionTally, missing: str | None) 
     verdict = _of_all(tally.counts)
     why = None
     if verdict is AssertionVerdict.holds:
-        is_about_each = isinstance(assertion.what, LeadsTo | After)
+        is_about_each = isinstance(assertion.what, LeadsTo | After | Acknowledged)
         if missing is None and is_about_each and not any(counts.values()):
             missing = NEVER_SEEN
         if missing is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from typing import TypeAlias
 
 import msgspec
 import pytest
@@ -16,11 +17,14 @@ from app.stored.failures import FailureFilter
 from app.stored.reading import EventFilter
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Settlement, Tracker, settlements
 from app.tracker.taken import Selection
+from app.watch.subjects import subject_of
+from model.assertions import Causation, from_json, judge
 from model.event import Event
 from model.who import Who
 from model.words import Disposition, EventType
 from tests.contract.broker import BEGINNING, Broker
 from tests.contract.failing import ADMIN, death, handed, letter, message
+from tests.contract.test_watching import FAR, judged, whole
 
 CHANNEL = Channel("rabbit@one", "c:1 -> b", 1, "shop")
 
@@ -306,3 +310,64 @@ async def test_what_is_held_is_told_by_queue_and_holder_and_late_by_what_is_usua
     assert await store.deliveries.in_hand((), at=since) == []
     await trace.take([settled(23, up_to=True)])
     assert await held(60) == []
+
+
+# What becomes of a message in two queues: how long after it came each copy is settled (s), and how.
+# Then whether it is acknowledged within 10 s, and why not.
+Kept: TypeAlias = tuple[float | None, str | None] | None
+DONE: Kept = (1, "acknowledged")
+FATES: list[tuple[Kept, Kept, str, str]] = [
+    (DONE, (9.9, "acknowledged"), "holds", ""),
+    (DONE, (None, None), "violated", "shop@c #2 has it in hand from log"),
+    (DONE, None, "violated", "nobody was handed it from log"),
+    ((12, "acknowledged"), DONE, "violated", "acknowledged from work only after 12.0 s"),
+    ((10.5, "acknowledged"), DONE, "unknown", "how long it took from work is not known"),
+    # The trace lagged:
+    ((-5, "acknowledged"), DONE, "unknown", "how long it took from work is not known"),
+    ((1, "rejected"), DONE, "violated", "shop@c #2 rejected it from work"),
+    ((1, "returned"), DONE, "violated", "shop@c #2 gave it back from work"),
+    (DONE, (None, "untold"), "unknown", "what became of it from log is not known"),
+]
+
+
+async def test_whether_it_is_acknowledged_in_time_is_judged_alike_live_and_in_a_job(
+    store: Store, trace_id: int
+) -> None:
+    trace, sender = Trace(store, trace_id), Channel("rabbit@one", "s:1 -> b", 1, "s")
+    elsewhere = Channel("rabbit@one", "e:1 -> b", 1, "e")  # of which nothing is told
+    await trace.take([opened()])
+    tag = 0
+    for number, copies in enumerate(each[:2] for each in FATES):
+        about = {"type": "order", "message_id": f"{number}"}
+        records: list[Publish | Deliver | Settlement] = []
+        records.append(Publish(sender, "x", ("order",), ("work", "log"), about, b""))
+        later = []
+        for queue, kept in zip(("work", "log"), copies, strict=True):
+            if kept is not None:
+                after, how = kept
+                channel = elsewhere if how == "untold" else CHANNEL
+                records.append(Deliver(channel, "x", ("order",), queue, False, about, b""))
+                tag += channel is CHANNEL
+                if after is not None and how is not None:
+                    later.append(settled(tag, round(after * 1_000_000), how))
+        await trace.take([*records, *later])
+    said = {"name": "a", "every": "order", "acknowledged_within": "10s"}
+    subject = subject_of(msgspec.json.encode(said).decode())
+    assert subject is not None
+    live = await judged(store, trace_id, subject)
+    findings = judge(from_json(said), Causation(await whole(store)), through=FAR)
+    expected = [verdict for *_, verdict, _ in FATES]
+    assert [each.verdict.value for each in findings] == expected
+    outcomes = [*live.values()]
+    assert [each.is_held for each in outcomes] == [each == "holds" for each in expected]
+    assert [each.is_unknown for each in outcomes] == [each == "unknown" for each in expected]
+    for (*_, verdict, why), finding, outcome in zip(FATES, findings, outcomes, strict=True):
+        assert finding.sentence.endswith(why)
+        assert (outcome.violation is not None) is (verdict == "violated")
+        assert outcome.violation is None or outcome.violation.sentence.endswith(
+            f"within 10 s: {why}"
+        )
+    await store.gaps.open(trace_id, after_event_id=1, since=1, reason="lost")
+    unsure = await judged(store, trace_id, subject)
+    assert [e.is_held for e in unsure.values()] == [e.is_held for e in live.values()]
+    assert not any(each.violation for each in unsure.values())

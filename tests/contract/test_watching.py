@@ -85,9 +85,14 @@ async def read(store: Store, trace_id: int) -> list[WatchedEvent]:
             return found
 
 
+def judges_of(store: Store) -> Judges:
+    subjects = (store.watching, store.conversations, store.events, store.gaps, store.doubts)
+    return Judges(*subjects, store.deliveries, timer=lambda: 0.0)  # all at once
+
+
 async def judged(store: Store, trace_id: int, subject: AssertionScope) -> dict[int, EventOutcome]:
     """What comes of each event, once all was known to be stored at each of them."""
-    judges = Judges(store.watching, store.conversations, store.events, store.gaps, store.doubts)
+    judges = judges_of(store)
     seen, proofs = await read(store, trace_id), Proofs()
     for each in seen:
         proofs.add(SettledPoint(each.recorded_at, each.id))

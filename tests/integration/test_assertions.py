@@ -69,7 +69,8 @@ async def shop(rabbit: Broker, vhost: str) -> AsyncIterator[Shop]:
 
 def watcher_of(service: Service) -> Watcher:
     store = service.store
-    judges = Judges(store.watching, store.conversations, store.events, store.gaps, store.doubts)
+    subjects = (store.watching, store.conversations, store.events, store.gaps, store.doubts)
+    judges = Judges(*subjects, store.deliveries)
     return Watcher(store.assertions, store.watching, service.registry.here, judges.judge)
 
 

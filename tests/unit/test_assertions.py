@@ -13,6 +13,7 @@ import pytest
 from app import assertion_files
 from app.assertion_files import MOST_VALUES, parse
 from model.assertions import (
+    Acknowledged,
     After,
     Assertion,
     AssertionVerdict,
@@ -49,6 +50,7 @@ assertions:
     never_concurrent: [refund, capture]
     per: body.order
   - {name: no-storm, no: "*", causes_more_than: 100}
+  - {name: handled, every: order.new, acknowledged_within: 2min}
 """
 ORDER, INVOICE, SHIP, APPROVE = map(TypePattern, ("order.new", "invoice", "ship", "approve"))
 SECOND = 1_000_000
@@ -65,6 +67,7 @@ def test_a_file_is_read_and_written_again() -> None:
             NeverConcurrent((TypePattern("refund"), TypePattern("capture")), "body.order"),
         ),
         Assertion("no-storm", AtMost(TypePattern("*"), 100)),
+        Assertion("handled", Acknowledged(ORDER, 120 * SECOND)),
     ]
     assert parse(to_yaml(read)) == read
     assert [from_json(to_json(each)) for each in read] == read
@@ -123,6 +126,7 @@ def test_times(text: str, microseconds: int) -> None:
             "- {name: a, every: b, leads_to: c, within: " + "9" * 400 + "s}",
             "more than nothing, and at most 366d",
         ),
+        ("- {name: a, every: b, acknowledged_within: soon}", "expected a time such as 500ms"),
         ("- {name: a, every: b, after: c, evidence: sure}", "expected caused or may_have"),
         ("- {name: a, never_concurrent: [b]}", "expected a list of two message types"),
         ("- {name: a, never_concurrent: {b: c}}", "expected a list of two message types"),
@@ -202,7 +206,7 @@ async def test_a_file_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPa
         return parse(text)
 
     monkeypatch.setattr(assertion_files, "parse", noted)
-    assert len(await assertion_files.read(FILE.encode())) == 4
+    assert len(await assertion_files.read(FILE.encode())) == 5
     assert threads != [threading.current_thread()]
 
 

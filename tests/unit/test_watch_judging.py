@@ -56,7 +56,7 @@ async def lines_run(count: int, waits: int) -> int:
     sys.settrace(traced)
     try:
         subject = AssertionScope(AtMost(TypePattern("*"), 5))
-        found = await Judges(row, row, row, row, row).judge(1, subject, newest, proofs)
+        found = await Judges(row, row, row, row, row, row).judge(1, subject, newest, proofs)
     finally:
         sys.settrace(before)
     assert len(found) == waits

@@ -75,7 +75,8 @@ class Deliveries(Subject):
             if queue in fates:
                 fates[queue].loss, fates[queue].exchange = loss, publish.exchange
         queues = list(fates.values())
-        return Fate(publish, len(publish.routed_queues), queues, now(), found.heavy)
+        count, is_cut = len(publish.routed_queues), len(ids) == MOST
+        return Fate(publish, count, queues, now(), found.heavy, is_cut)
 
     @reads
     async def in_hand(

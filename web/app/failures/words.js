@@ -9,7 +9,7 @@ export const KINDS = {
   error_queue: ["bad", "Error queue", "A consumer gave up and sent it to an error queue"],
   unroutable: ["warn", "Unroutable", "No queue was bound for it"],
   came_back: ["warn", "Came back", "It was handed over again three times or more"],
-  overdue: ["warn", "Overdue", "It did not lead in time to what an assertion says"],
+  overdue: ["warn", "Overdue", "It did not lead in time to what an assertion says, or was not acknowledged in time"],
   gone: ["warn", "Gone", "It is not in its queue any more, and nobody was handed it"],
 };
 
