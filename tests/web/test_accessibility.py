@@ -97,18 +97,18 @@ def test_at_twice_the_letter_size_rows_grow_with_the_letters(
 def test_help_lists_the_keys_and_closes_by_escape(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo)
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog")).to_contain_text("find on this tab, or filter events")
+    expect(page.get_by_role("dialog")).to_contain_text("find here, or filter events")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
 def test_number_keys_open_the_tabs_but_not_while_typing(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo)
-    page.keyboard.press("2")
+    page.keyboard.press("3")
     expect(page.get_by_label("Filter events")).to_be_visible()
     page.keyboard.press("/")
-    page.keyboard.type("3")
-    expect(page.get_by_label("Filter events")).to_have_value("3")
+    page.keyboard.type("4")
+    expect(page.get_by_label("Filter events")).to_have_value("4")
 
 
 def test_a_slash_goes_to_what_finds_on_this_tab_and_else_to_the_filter_of_events(

@@ -98,6 +98,7 @@ def test_progress_shows_and_a_job_can_be_cancelled(
     expect(page.get_by_role("progressbar")).to_be_visible()
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("The job was cancelled")).to_be_visible()
+    page.get_by_role("link", name="Settings", exact=True).click()
     page.get_by_role("link", name="Jobs", exact=True).click()
     expect(page.get_by_role("group", name="Jobs")).to_contain_text("cancelled")
 
@@ -377,7 +378,17 @@ def test_the_link_to_space_time_names_the_chain_first_event_first(
     page = open_page(demo, f"#/chain?a={b}&b={a}")
     chain = page.get_by_role("region", name="Chain", exact=True)
     link = chain.get_by_role("link", name="Space-time")
-    expect(link).to_have_attribute("href", re.compile(rf"#/space-time\?.*chain={a}%2C{b}"))
+    expect(link).to_have_attribute("href", re.compile(rf"#/space-time\?.*chain={a}%2C{b}.*&via="))
+
+
+def test_what_is_known_is_said_of_the_chain_and_not_of_everything(
+    demo: Served, open_page: OpenPage
+) -> None:
+    a, b = cause_and_effect(demo.world)  # before the gap
+    page = open_page(demo, f"#/chain?a={a}&b={b}")
+    known = page.get_by_role("region", name="What is known")
+    expect(known).to_contain_text("this chain")
+    expect(known.locator(".badge").first).to_have_text("complete")
 
 
 def test_the_menu_closes_by_escape_and_gives_the_focus_back(

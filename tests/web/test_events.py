@@ -139,6 +139,18 @@ def test_going_to_a_number_shows_it_with_its_neighbours(demo: Served, open_page:
     expect(page.locator("tr.row a", has_text="#703")).to_be_visible()
 
 
+def test_a_link_to_an_event_shows_it_among_its_neighbours(
+    demo: Served, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/events?vhost=%2F&event=300")
+    expect(page.locator(".drawer h2")).to_have_text("#300")
+    expect(page.locator("tr.row.open")).to_be_in_viewport()
+    expect(page.locator(".rows-foot")).to_contain_text("scroll up for newer")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Home")
+    expect(page.locator(".rows-foot")).to_contain_text("newest at the top")
+
+
 def test_a_broken_stream_is_taken_up_again(
     serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:

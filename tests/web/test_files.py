@@ -112,8 +112,8 @@ def test_every_script_of_the_first_page_is_asked_for_at_once_and_not_import_by_i
     assert preloaded == [name for name in names if name != "app/main.js"]
 
 
-def test_every_tab_has_a_script() -> None:
-    listed = re.findall(r'\["([\w-]+)", "[\w-]+"\]', (WEB / "app/core/route.js").read_text())
+def test_every_view_has_a_script() -> None:
+    listed = re.findall(r'\["([\w-]+)", "[\w -]+"\]', (WEB / "app/core/route.js").read_text())
     assert sorted(path.stem.removesuffix("-tab") for path in TABS) == sorted(listed)
 
 

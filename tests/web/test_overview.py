@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from playwright.sync_api import expect
@@ -130,6 +131,25 @@ def test_the_recent_past_is_drawn_from_the_events_at_once(
     page = open_page(serve(world))
     expect(page.get_by_role("img", name="Events per second over time, by type")).to_be_visible()
     expect(page.locator(".plot-legend")).to_contain_text("published")
+
+
+def test_a_gap_in_the_recent_past_is_no_rate_of_0(
+    serve: Callable[[Past], Served], open_page: OpenPage
+) -> None:
+    world = Past()
+    trace = world.start_trace("/")
+    trace.simulation.now = time.time_ns() // 1000 - 60_000_000
+    world.grow("/", 400)
+    page = open_page(serve(world))
+    legend = page.locator(".plot-legend")
+    expect(legend).to_contain_text("published")
+    expect(legend).not_to_contain_text("not known")
+    since, until = (datetime.now(UTC) - timedelta(seconds=before) for before in (50, 40))
+    gap = {"id": 1, "after_event_id": 1, "before_event_id": 2, "reason": "the queue was full"}
+    gap |= {"since": since.isoformat(), "until": until.isoformat(), "declared": False}
+    change_answers(page, "**/itc_db/traces", lambda all_: [each | {"gaps": [gap]} for each in all_])
+    page.reload()
+    expect(legend).to_contain_text("not known")
 
 
 def test_a_trace_that_waits_says_for_what(

@@ -15,11 +15,11 @@ from tests.web.service import Served
 WEB = Path(__file__).parents[2] / "web"
 
 
-def test_there_is_a_view_and_a_picture_for_each_tab() -> None:
+def test_there_is_a_picture_of_each_view() -> None:
     page = (WEB / "app" / "shell" / "app.js").read_text()
-    tabs = {*re.findall(r'^  "?([\w-]+)"?: lazy\(', page, re.MULTILINE)}
-    assert tabs
-    assert {*VIEWS} == {*SHOWN} == tabs == {path.stem for path in FOLDER.iterdir()}
+    views = {*re.findall(r'^  "?([\w-]+)"?: lazy\(', page, re.MULTILINE)}
+    assert views
+    assert {*VIEWS} == {*SHOWN} == views == {path.stem for path in FOLDER.iterdir()}
 
 
 def test_a_small_picture_shows_what_the_large_one_shows(open_page: OpenPage, demo: Served) -> None:

@@ -554,7 +554,8 @@ def test_participants_without_a_name_yet_are_lanes_all_the_same(
 ) -> None:
     page = open_page(serve(demo_world(100)), "#/overview")
     page.route("**/itc_db/participants*", lambda route: route.fulfill(body=json.dumps([])))
-    page.keyboard.press("6")
+    page.keyboard.press("4")
+    page.get_by_role("link", name="Space-time", exact=True).click()
     expect(page.get_by_role("button", name="unknown")).to_be_visible()
     expect(page.locator(".lane-label").first).to_be_visible()
 
@@ -640,6 +641,30 @@ def test_a_gap_is_where_it_was_and_nowhere_else(demo: Served, open_page: OpenPag
         """,
     )
     assert found[0] == found[1]
+
+
+def test_a_gap_after_a_chain_is_not_in_its_picture(demo: Served, open_page: OpenPage) -> None:
+    page = open_page(demo, SPACE_TIME)
+    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in view")
+    counts = run(
+        page,
+        """
+        const { Stage } = await import("/app/spacetime/stage.js");
+        const events = await page("after=500");
+        const gapsOf = async (last) => {
+          const chain = { events: events.filter(({ id }) => id <= last), ids: [], pins: [] };
+          const stage = new Stage("/", chain, true);
+          stage.open();
+          await stage.loader.running;
+          stage.layOut();
+          const { length } = stage.scene.gaps;
+          stage.close();
+          return length;
+        };
+        return [await gapsOf(750), await gapsOf(751)];
+        """,
+    )
+    assert counts == [0, 1]
 
 
 def hover_an_arrow(page: Page) -> str:

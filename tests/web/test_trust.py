@@ -157,6 +157,18 @@ def test_without_the_service_it_says_as_of_when_and_figures_look_old(
     assert figure.evaluate("e => getComputedStyle(e).color") == fresh
 
 
+def test_a_service_that_hangs_is_not_shown_as_well(
+    serve: Callable[[Past], Served], open_page: OpenPage
+) -> None:
+    page = open_page(serve(sure_world()), "#/overview?vhost=%2F", hurry=True)
+    expect(trust(page).locator(".badge").first).to_have_text("complete")
+    running = page.get_by_role("table").get_by_text("running").first
+    fresh = running.get_attribute("class")
+    page.route("**/*", lambda route: None)  # neither answered nor refused
+    expect(trust(page)).to_contain_text("The service does not answer.")
+    assert running.get_attribute("class") != fresh
+
+
 def test_without_the_broker_it_says_so(
     serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:

@@ -7,6 +7,7 @@ import { saidType } from "../core/message-type.js";
 import { useResource } from "../core/resource.js";
 import { href, hrefHere, openEvent, patch, route } from "../core/route.js";
 import { Icon } from "../ui/icons.js";
+import { useViewed } from "../core/viewed.js";
 import { lazy } from "../ui/lazy.js";
 import { about, Pin, stepText, TypeMark, Value } from "../ui/marks.js";
 import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
@@ -35,10 +36,12 @@ export function Chain({ a, b, answer }) {
   // While more of it is on its way, what there is stays.
   const chain = loaded.data ?? (before.current.via === via ? before.current.data : undefined);
   const ends = answer.relation === "after" ? `${b},${a}` : `${a},${b}`;
+  const [since, until] = periodOf(chain?.events ?? []);
+  useViewed(chain?.vhost, since, until, "this chain");
   return html`<${Panel} title="Chain" note=${chain && amount(chain)} id="chain-panel" flush
       tools=${html`
         <${Choice} label="Chain by" options=${WAYS} value=${via} small onChange=${(value) => patch({ via: value }, { replace: true })} />
-        <a class="button small" href=${href("space-time", { chain: ends })}><${Icon} name="diagram" />Space-time</a>
+        <a class="button small" href=${href("space-time", { chain: ends, via })}><${Icon} name="diagram" />Space-time</a>
         <${ExportMenu} a=${a} b=${b} via=${via} work=${work} />`}
       foot=${chain && html`<${Foot} chain=${chain} most=${most} onMore=${() => setMost(MOST)} />`}>
     <${ExportResult} work=${work} />
@@ -57,6 +60,12 @@ function Shown({ chain, path, ends }) {
   return html`<div class="panel-body"><${Drawing} chain=${chain} way=${path ?? []} ends=${ends} open=${open}
       onOpen=${(id) => patch({ event: String(id) })} /></div>
     <${List} chain=${chain} marked=${marked} ends=${ends} open=${open} />`;
+}
+
+/** From its first event to its last, which is still in it. */
+function periodOf(events) {
+  const times = events.map((event) => event.recorded_at).sort();
+  return times.length ? [times[0], new Date(Date.parse(times.at(-1)) + 1).toISOString()] : [];
 }
 
 function NoWay({ via }) {

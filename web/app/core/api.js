@@ -25,14 +25,24 @@ function query(values) {
   return set.length ? `?${new URLSearchParams(set)}` : "";
 }
 
-/** `fetch` with our credentials only; throws ApiError for every error answer. */
-export async function request(url, { method = "GET", headers = {}, body, signal } = {}) {
+// A service that hangs, or a network that swallows all, answers nothing at all: no request waits longer.
+const LIMIT_MS = 60_000;
+// Nor does what shows whether all is well: with the shortest refresh this is two of them.
+const POLL_LIMIT_MS = 5_000;
+
+/**
+ * `fetch` with our credentials only; throws ApiError for every error answer, and where none begins within
+ * `limit` ms. Once it has begun, it may take its time.
+ */
+export async function request(url, { method = "GET", headers = {}, body, signal, limit } = {}) {
   const credentials = authorization();
+  const overdue = new AbortController();
+  const timer = limit && setTimeout(() => overdue.abort(), limit);
   let response;
   try {
     response = await fetch(url, {
       method,
-      signal,
+      signal: AbortSignal.any([overdue.signal, ...(signal ? [signal] : [])]),
       body: body === undefined || typeof body === "string" ? body : JSON.stringify(body),
       cache: "no-store",
       // Without credentials of its own the browser never opens its password dialog over our form.
@@ -47,7 +57,12 @@ export async function request(url, { method = "GET", headers = {}, body, signal 
     });
   } catch (cause) {
     if (signal?.aborted) throw cause;
-    throw new ApiError(0, "unreachable", "The service cannot be reached. Is it running?");
+    const reason = overdue.signal.aborted
+      ? `The service has not answered for ${limit / 1000} s.`
+      : "The service cannot be reached. Is it running?";
+    throw new ApiError(0, "unreachable", reason);
+  } finally {
+    clearTimeout(timer);
   }
   if (response.ok) return response;
   if (response.status === 401) whenRefused();
@@ -71,15 +86,15 @@ async function refusal(response) {
   }
 }
 
-async function getJson(url, signal) {
-  return (await request(url, { signal })).json();
+async function getJson(url, signal, limit = LIMIT_MS) {
+  return (await request(url, { signal, limit })).json();
 }
 
 export const api = {
   whoami: (signal) => getJson(path("whoami"), signal),
   /** The OpenAPI document. */
   description: (signal) => getJson("openapi.json", signal),
-  traces: (signal) => getJson(path("traces"), signal),
+  traces: (signal) => getJson(path("traces"), signal, POLL_LIMIT_MS),
   startTrace: (vhost, wish) =>
     request(path(vhost, "undefined", "undefined", "undefined"), {
       method: "PUT",
@@ -136,7 +151,7 @@ export const api = {
   /** Also where it is not ready. */
   ready: async (signal) => {
     try {
-      return await getJson("health/ready", signal);
+      return await getJson("health/ready", signal, POLL_LIMIT_MS);
     } catch (error) {
       if (error.body?.checks) return error.body;
       throw error;

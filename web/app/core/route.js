@@ -2,43 +2,44 @@
 // the same thing, and the browser's back button goes one step back.
 import { computed, signal } from "../../vendor/signals.js";
 
+/** The tabs, each with its views: what an address names, and the label. The first is the one to begin with. */
 export const TABS = [
-  ["overview", "Overview"],
-  ["events", "Events"],
-  ["conversations", "Conversations"],
-  ["failures", "Failures"],
-  ["chain", "Chain"],
-  ["space-time", "Space-time"],
-  ["topology", "Topology"],
-  ["learn", "Learn"],
-  ["jobs", "Jobs"],
-  ["admin", "Admin"],
+  ["Overview", [["overview", "Overview"]]],
+  ["Conversations", [["conversations", "All conversations"], ["failures", "Failures"], ["learn", "Learn"]]],
+  ["Events", [["events", "Events"]]],
+  ["Map", [["chain", "Chain"], ["space-time", "Space-time"], ["topology", "Topology"]]],
+  ["Settings", [["admin", "Traces and participants"], ["jobs", "Jobs"]]],
 ];
+const VIEWS = TABS.flatMap(([, views]) => views.map(([name]) => name));
 
-/** The key that opens a tab by its place: 1 to 9, and 0 for the tenth. */
-export const numberKey = (place) => String((place + 1) % 10);
+/** The tab that a view is in: `[label, views]`. */
+export const tabOf = (view) => TABS.find(([, views]) => views.some(([name]) => name === view));
 
-// Kept when another tab is opened: the virtual host and the pins.
+// Kept when another view is opened: the virtual host and the pins.
 const GLOBAL = ["vhost", "a", "b"];
-// The tabs that can show an event at their side; it stays open from one to another.
-const EVENT_TABS = new Set(["events", "conversations", "failures", "chain", "space-time"]);
+// The views that can show an event at their side; it stays open from one to another.
+const EVENT_VIEWS = new Set(["events", "conversations", "failures", "chain", "space-time"]);
 
 export const route = signal(parse(location.hash));
 
 const REMEMBERED = new Set(["events"]);
-const places = new Map(); // the parameters of tabs that were left
-route.subscribe(({ tab, params }) => REMEMBERED.has(tab) && places.set(tab, params));
+const places = new Map(); // the parameters of views that were left
+const last = new Map(); // of each tab, the view that was shown last
+route.subscribe(({ view, params }) => {
+  if (REMEMBERED.has(view)) places.set(view, params);
+  last.set(tabOf(view), view);
+});
 
 function parse(hash) {
   const [name, search = ""] = hash.replace(/^#\/?/, "").split("?");
-  const tab = TABS.some(([known]) => known === name) ? name : "overview";
-  return { tab, params: Object.fromEntries(new URLSearchParams(search)) };
+  const view = VIEWS.includes(name) ? name : "overview";
+  return { view, params: Object.fromEntries(new URLSearchParams(search)) };
 }
 
-function print({ tab, params }) {
+function print({ view, params }) {
   const set = Object.entries(params).filter(([, value]) => value != null && value !== "");
   set.sort(([a], [b]) => (a < b ? -1 : 1));
-  return `#/${tab}${set.length ? `?${new URLSearchParams(set)}` : ""}`;
+  return `#/${view}${set.length ? `?${new URLSearchParams(set)}` : ""}`;
 }
 
 addEventListener("hashchange", () => {
@@ -46,46 +47,49 @@ addEventListener("hashchange", () => {
   if (print(next) !== print(route.peek())) route.value = next;
 });
 
-/** The address of another tab: what is kept, and `params` on top. */
-export function href(tab, params = {}) {
+/** The address of another view: what is kept, and `params` on top. */
+export function href(view, params = {}) {
   const here = route.value.params;
   const kept = Object.fromEntries(GLOBAL.map((name) => [name, here[name]]));
-  const fromHere = tab === "conversations" && route.value.tab === tab; // leads to the list of all
-  if (EVENT_TABS.has(tab) && EVENT_TABS.has(route.value.tab) && !fromHere) kept.event = here.event;
-  return print({ tab, params: { ...kept, ...params } });
+  const fromHere = view === "conversations" && route.value.view === view; // leads to the list of all
+  if (EVENT_VIEWS.has(view) && EVENT_VIEWS.has(route.value.view) && !fromHere) kept.event = here.event;
+  return print({ view, params: { ...kept, ...params } });
 }
 
 /**
- * The address of a tab as it was left, for the same virtual host; of the one that is shown, without
- * anything chosen in it. Only a tab where one loses much by beginning anew is remembered.
+ * The address of a view as it was left, for the same virtual host; of the one that is shown, without
+ * anything chosen in it. Only a view where one loses much by beginning anew is remembered.
  */
-export function hrefBack(tab) {
-  const left = places.get(tab);
+export function hrefBack(view) {
+  const left = places.get(view);
   const here = route.value;
-  if (!left || tab === here.tab || (left.vhost ?? "") !== (here.params.vhost ?? "")) return href(tab);
-  const event = EVENT_TABS.has(here.tab) ? here.params.event : left.event;
-  return print({ tab, params: { ...left, ...params(GLOBAL, here), event } });
+  if (!left || view === here.view || (left.vhost ?? "") !== (here.params.vhost ?? "")) return href(view);
+  const event = EVENT_VIEWS.has(here.view) ? here.params.event : left.event;
+  return print({ view, params: { ...left, ...params(GLOBAL, here), event } });
 }
 
 const params = (names, { params: all }) => Object.fromEntries(names.map((name) => [name, all[name]]));
 
-/** The address of this tab with some parameters changed. */
+/** The address of this view with some parameters changed. */
 export function hrefHere(changes) {
-  const { tab, params } = route.value;
-  return print({ tab, params: { ...params, ...changes } });
+  const { view, params } = route.value;
+  return print({ view, params: { ...params, ...changes } });
 }
 
-/** Changes the parameters of this tab; null removes one. `replace` adds no step to go back to. */
+/** Changes the parameters of this view; null removes one. `replace` adds no step to go back to. */
 export function patch(changes, { replace = false } = {}) {
-  const { tab, params } = route.peek();
-  show({ tab, params: { ...params, ...changes } }, replace);
+  const { view, params } = route.peek();
+  show({ view, params: { ...params, ...changes } }, replace);
 }
 
-export function go(tab, params) {
-  show(parse(href(tab, params)), false);
+export function go(view, params) {
+  show(parse(href(view, params)), false);
 }
 
-export const goBack = (tab) => show(parse(hrefBack(tab)), false);
+/** The address of a tab: of its view that was shown last. */
+export const hrefTab = (tab) => hrefBack(last.get(tab) ?? tab[1][0][0]);
+
+export const goToTab = (tab) => show(parse(hrefTab(tab)), false);
 
 function show(next, replace) {
   const text = print(next);
@@ -97,14 +101,14 @@ function show(next, replace) {
 
 /** Closes the event at the side. A conversation stays: there the address keeps which event it is of. */
 export function closeEvent() {
-  patch(tab.peek() === "conversations" ? { panel: null } : { event: null });
+  patch(view.peek() === "conversations" ? { panel: null } : { event: null });
 }
 
 export function param(name) {
   return computed(() => route.value.params[name] ?? null);
 }
 
-export const tab = computed(() => route.value.tab);
+export const view = computed(() => route.value.view);
 export const vhost = param("vhost");
 export const pinnedA = param("a");
 export const pinnedB = param("b");

@@ -60,7 +60,9 @@ export function useTracesPolling() {
 
 function sample(list) {
   const at = Date.now() / 1000;
-  const now = new Map(list.map((trace) => [trace.vhost, { at, ...trace.counters }]));
+  // What is not being recorded has no rate: that would be 0.
+  const running = list.filter((trace) => trace.state === "running");
+  const now = new Map(running.map((trace) => [trace.vhost, { at, ...trace.counters }]));
   const added = [];
   for (const [vhost, counters] of now) {
     const old = before?.get(vhost);

@@ -32,7 +32,8 @@ function Events({ all }) {
   const { params } = route.value;
   const columns = chosenOf(all, vhost.value);
   const filters = { ...filtersOf(params), ...requestFor(columns) };
-  const feed = useFeed(filters, params.at);
+  const [linked, setLinked] = useState(linkedEvent);
+  const feed = useFeed(filters, params.at ?? linked);
   const { rows: loaded, fresh, loading, error, atNewest } = feed.state.value;
   const sort = sortOf(params);
   const rows = useSorted(loaded, sort, all);
@@ -64,6 +65,7 @@ function Events({ all }) {
   };
   const newest = () => {
     setActive(null);
+    setLinked(null);
     document.querySelector(".rows").scrollTop = 0;
     if (fresh) feed.showFresh();
     else if (!atNewest) feed.open(null);
@@ -111,7 +113,7 @@ function useFeed(filters, at) {
   const key = JSON.stringify([filters, at ?? null]);
   const feed = useMemo(() => (left?.key === key ? left.feed : new Feed(filters)), [key]);
   const latest = useRef(null);
-  latest.current = { key, feed };
+  latest.current = { key, feed, linked: at ?? null };
   useEffect(() => {
     if (left?.feed === feed) feed.resume();
     else feed.open(at ? Number(at) : null);
@@ -123,6 +125,12 @@ function useFeed(filters, at) {
 }
 
 let left = null; // the feed when the tab was left, so that one comes back to the same rows
+
+/** The event that one came for: the rows are those around it, unless it is among those one comes back to. */
+function linkedEvent() {
+  const id = openEvent.peek();
+  return left?.feed.state.peek().rows.some((event) => event.id === Number(id)) ? left.linked : id;
+}
 
 /** The cursor is kept by event, not by row, so that new rows do not move it. */
 function useActive(rows, openId) {

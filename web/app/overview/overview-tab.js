@@ -35,7 +35,7 @@ export default function OverviewTab() {
       : html`<${FindConversation} />
           <${Proposals} traces=${shown} />
           <${Figures} shown=${shown} />
-          <${RatesPlot} vhost=${chosen} />
+          <${RatesPlot} vhost=${chosen} traces=${shown} />
           <${InHand} vhost=${chosen} />
           <${TracesTable} rows=${rows} />
           <${HiddenWays} traces=${shown} />

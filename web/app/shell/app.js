@@ -1,6 +1,6 @@
 import { html } from "../core/html.js";
 import { isStale, useHealthPolling } from "../core/health.js";
-import { tab, TABS, vhost } from "../core/route.js";
+import { tabOf, view, vhost } from "../core/route.js";
 import { signInError, user } from "../core/session.js";
 import { useTracesPolling } from "../core/traces.js";
 import { useKeptFocus } from "./focus.js";
@@ -14,8 +14,8 @@ import { lazy } from "../ui/lazy.js";
 import { Tip } from "../ui/term.js";
 import { Trust } from "./trust.js";
 
-// Each tab's code is loaded when it is looked at.
-const PAGES = {
+// Each view's code is loaded when it is looked at.
+const VIEWS = {
   overview: lazy(() => import("../overview/overview-tab.js"), "the overview"),
   events: lazy(() => import("../events/events-tab.js"), "events"),
   conversations: lazy(() => import("../conversations/conversations-tab.js"), "conversations"),
@@ -30,7 +30,7 @@ const PAGES = {
 // These fill the window and have scroll bars of their own.
 const FILLED = new Set(["events", "conversations", "space-time"]);
 
-PAGES[tab.peek()].ask(); // while it is found out, or typed, who signs in
+VIEWS[view.peek()].ask(); // while it is found out, or typed, who signs in
 
 export function App() {
   if (user.value === undefined) {
@@ -44,9 +44,10 @@ function Shell() {
   useKeptFocus();
   useTracesPolling();
   useHealthPolling();
-  const name = tab.value;
-  const Page = PAGES[name];
-  document.title = `${TABS.find(([known]) => known === name)[1]} · rabbitmq-itc`;
+  const name = view.value;
+  const View = VIEWS[name];
+  const [label, views] = tabOf(name);
+  document.title = `${name === views[0][0] ? label : views.find(([known]) => known === name)[1]} · rabbitmq-itc`;
   return html`<div class="shell ${isStale.value ? "stale" : ""}">
     <div>
       <a class="button skip" href="#page" onClick=${skip}>Skip to the content</a>
@@ -55,7 +56,7 @@ function Shell() {
     </div>
     <${Pins} />
     <main class="page ${FILLED.has(name) ? "filled" : ""}" id="page" tabindex="-1">
-      <${Page} key=${name + (vhost.value ?? "")} />
+      <${View} key=${name + (vhost.value ?? "")} />
     </main>
     <${Help} /><${Question} /><${Notices} /><${Tip} />
   </div>`;

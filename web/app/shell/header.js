@@ -7,7 +7,7 @@ import {
   THEMES,
 } from "../core/preferences.js";
 import { useResource } from "../core/resource.js";
-import { href, hrefBack, hrefHere, patch, tab, TABS, vhost } from "../core/route.js";
+import { href, hrefBack, hrefHere, hrefTab, patch, tabOf, TABS, view, vhost } from "../core/route.js";
 import { reloadUser, signOut, user, usesPassword } from "../core/session.js";
 import { visible } from "../core/format.js";
 import { Icon } from "../ui/icons.js";
@@ -20,11 +20,11 @@ const THEME_ICONS = { system: "screen", light: "sun", dark: "moon" };
 
 export function Header() {
   return html`<header class="top">
-    <a class="brand" href=${href("overview")}><img src="icon.svg" alt="" />rabbitmq-itc</a>
+    <a class="brand" href=${href("overview")}><img src="icon.svg" alt="" /><span>rabbitmq-itc</span></a>
     <nav class="tabs" aria-label="Tabs">
       ${TABS.map(
-        ([name, label]) => html`<a href=${hrefBack(name)} key=${name}
-          aria-current=${tab.value === name ? "page" : undefined}>${label}</a>`,
+        (tab) => html`<a href=${hrefTab(tab)} key=${tab[0]}
+          aria-current=${tab !== tabOf(view.value) ? undefined : tab[1].length > 1 ? "true" : "page"}>${tab[0]}</a>`,
       )}
     </nav>
     <div class="top-tools">
@@ -37,7 +37,20 @@ export function Header() {
       <${Who} />
     </div>
   </header>
+  <${Views} />
   <${Gone} />`;
+}
+
+/** The views of the tab that is shown, where it has several. */
+function Views() {
+  const [label, views] = tabOf(view.value);
+  if (views.length < 2) return null;
+  return html`<nav class="views" aria-label=${label}>
+    ${views.map(
+      ([name, said]) => html`<a href=${hrefBack(name)} key=${name} class="button small quiet"
+        aria-current=${view.value === name ? "page" : undefined}>${said}</a>`,
+    )}
+  </nav>`;
 }
 
 function Gone() {

@@ -1,5 +1,5 @@
 import { html } from "../core/html.js";
-import { numberKey, TABS } from "../core/route.js";
+import { TABS } from "../core/route.js";
 import { FirstVisit, Words } from "./first-visit.js";
 
 const GROUPS = [
@@ -7,8 +7,8 @@ const GROUPS = [
     "Everywhere",
     [
       [["?"], "this help"],
-      ...TABS.map(([, label], i) => [[numberKey(i)], label]),
-      [["/"], "find on this tab, or filter events"],
+      ...TABS.map(([label], i) => [[String(i + 1)], label]),
+      [["/"], "find here, or filter events"],
       [["Esc"], "close the event"],
     ],
   ],

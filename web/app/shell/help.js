@@ -6,7 +6,7 @@ import { helpRead } from "../core/preferences.js";
 import { Icon } from "../ui/icons.js";
 import { filterWanted, useKeys } from "../core/keys.js";
 import { lazy } from "../ui/lazy.js";
-import { closeEvent, go, goBack, numberKey, openEvent, patch, TABS } from "../core/route.js";
+import { closeEvent, go, goToTab, openEvent, patch, TABS } from "../core/route.js";
 
 export const helpOpen = signal(false);
 const HelpText = lazy(() => import("./help-text.js"), "the help");
@@ -47,6 +47,6 @@ export function useGlobalKeys() {
     a: () => openEvent.value && patch({ a: openEvent.value }),
     b: () => openEvent.value && patch({ b: openEvent.value }),
   };
-  TABS.forEach(([name], i) => (keys[numberKey(i)] = () => goBack(name)));
+  TABS.forEach((tab, i) => (keys[i + 1] = () => goToTab(tab)));
   useKeys(keys);
 }

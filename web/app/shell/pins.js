@@ -2,7 +2,7 @@
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { useResource } from "../core/resource.js";
-import { href, patch, pinnedA, pinnedB, tab } from "../core/route.js";
+import { href, patch, pinnedA, pinnedB, view } from "../core/route.js";
 import { Icon } from "../ui/icons.js";
 import { about, Pin, TypeMark } from "../ui/marks.js";
 import { relationWord } from "../ui/relation.js";
@@ -10,7 +10,7 @@ import { relationWord } from "../ui/relation.js";
 export function Pins() {
   const a = pinnedA.value;
   const b = pinnedB.value;
-  if (tab.value === "chain" || (!a && !b)) return html`<div hidden></div>`;
+  if (view.value === "chain" || (!a && !b)) return html`<div hidden></div>`;
   return html`<div class="pins" role="region" aria-label="Pinned events">
     <${Slot} letter="A" id=${a} />
     ${a && b && html`<${Between} a=${a} b=${b} />`}

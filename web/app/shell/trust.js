@@ -7,7 +7,7 @@ import { clockTime, count, dateTime, isToday, plural, sentence, visible } from "
 import { isStale, outage } from "../core/health.js";
 import { helpRead } from "../core/preferences.js";
 import { useResource } from "../core/resource.js";
-import { href, tab, vhost } from "../core/route.js";
+import { href, view, vhost } from "../core/route.js";
 import { traces } from "../core/traces.js";
 import { viewed } from "../core/viewed.js";
 import { isChosen } from "../ui/gaps.js";
@@ -133,7 +133,7 @@ function Why({ known: { gaps: listed, gap_count, doubts } }) {
     return () => removeEventListener("pointerdown", outside);
   }, []);
   if (!listed.length && !doubts.length) return null;
-  return html`<details class="trust-why" key=${tab.value} ref=${box}>
+  return html`<details class="trust-why" key=${view.value} ref=${box}>
     <summary>Why?</summary>
     <div class="sheet">
       ${gaps.length > 0 &&

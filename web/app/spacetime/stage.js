@@ -9,14 +9,14 @@ import { computed, effect, signal, untracked } from "../../vendor/signals.js";
 import { shownTheme } from "../core/preferences.js";
 import { api } from "../core/api.js";
 import { typeOf } from "../core/message-type.js";
-import { openEvent, param, patch, pinnedA, pinnedB, route, tab } from "../core/route.js";
+import { openEvent, param, patch, pinnedA, pinnedB, route, view } from "../core/route.js";
 import { traces } from "../core/traces.js";
 import { Loader } from "./loader.js";
 import { Model, NONE } from "./model.js";
 import { palette } from "./painter.js";
 import { Scene } from "./scene.js";
 
-const TAB = "space-time";
+const VIEW = "space-time";
 const EDGE_SCREENS = 1; // how near to the end of what is loaded more is fetched
 const REST_MS = 400;
 const ASK_TYPE_MS = 120;
@@ -101,11 +101,11 @@ export class Stage {
 
   /**
    * Runs `action` and paints: now, and whenever one of the signals changes. The address of another
-   * tab says nothing about this one, which is about to be closed.
+   * view says nothing about this one, which is about to be closed.
    */
   watch(signals, action) {
     const run = () => {
-      if (tab.peek() !== TAB) return;
+      if (view.peek() !== VIEW) return;
       action();
       this.redraw();
     };
@@ -136,7 +136,7 @@ export class Stage {
   layOut() {
     this.scene.kind = kind.peek();
     this.scene.gapEvents = JSON.parse(this.gaps.peek());
-    this.scene.atNewest = this.loader.atNewest.peek();
+    this.scene.atNewest = this.loader.atNewest.peek() && !this.alone; // after a chain much may have come
     this.scene.layOut();
   }
 

@@ -29,7 +29,7 @@ export function ExportsTable() {
     ${!list
       ? pending(loaded, "exports")
       : list.length === 0
-        ? html`<p class="nothing">None yet. Chains are exported on the Chain tab.</p>`
+        ? html`<p class="nothing">None yet. Chains are exported in the Map, under Chain.</p>`
         : html`<${Table} label="Exports" heads="File|Virtual host|Chain|#Events|#Size|Written|">
             ${list.map((file) => html`<${Row} key=${file.location} file=${file} />`)}
           <//>`}

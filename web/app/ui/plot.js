@@ -9,17 +9,19 @@ const RIGHT = 12;
 const TOP = 10;
 const BOTTOM = 24;
 const TICK_PIXELS = 96;
+const HATCH = 8; // pixels between two lines
 const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200];
 
 /**
  * `series` is [{label, token, dash, fill}]; `data` columns: times in seconds, then the values of
- * each series. `format` turns a value into text; `onCursor` gets the index under the pointer, or null.
+ * each series. Of `holes`, [{from, to}] in seconds, nothing is known: they are hatched, and no line crosses
+ * them. `format` turns a value into text; `onCursor` gets the index under the pointer, or null.
  */
-export function Plot({ label, series, data, format, onCursor }) {
+export function Plot({ label, series, data, holes = [], format, onCursor }) {
   const canvas = useRef(null);
   const cursor = useRef(null);
   const latest = useRef({});
-  latest.current = { series, data, format, onCursor, utc: clock.value === "utc" };
+  latest.current = { series, data, holes, format, onCursor, utc: clock.value === "utc" };
   const theme = shownTheme.value;
 
   useEffect(() => {
@@ -46,7 +48,7 @@ export function Plot({ label, series, data, format, onCursor }) {
 
   useLayoutEffect(
     () => paint(canvas.current, latest.current, cursor.current),
-    [data, theme, clock.value],
+    [data, JSON.stringify(holes), theme, clock.value],
   );
   return html`<canvas class="plot-canvas" ref=${canvas} role="img" aria-label=${label}></canvas>`;
 }
@@ -66,7 +68,7 @@ function nearest(element, times, x) {
   return best;
 }
 
-function paint(element, { series, data, format, utc }, cursor) {
+function paint(element, { series, data, holes, format, utc }, cursor) {
   const { clientWidth: width, clientHeight: height } = element;
   const ratio = devicePixelRatio || 1;
   element.width = Math.round(width * ratio);
@@ -80,7 +82,11 @@ function paint(element, { series, data, format, utc }, cursor) {
   const y = (value) => TOP + (1 - value / most) * (height - TOP - BOTTOM);
 
   paintAxes(context, { width, height, x, y, from, length, most, format, utc });
-  series.forEach((style, n) => paintLine(context, style, times, columns[n], x, y));
+  const runs = runsOf(times, holes);
+  series.forEach((style, n) => runs.forEach((run) => paintLine(context, style, run.map((k) => [x(times[k]), y(columns[n][k])]), y(0))));
+  for (const hole of holes) {
+    paintHole(context, x(Math.max(from, hole.from)), x(Math.min(from + length, hole.to)), TOP, y(0));
+  }
   if (cursor !== null && cursor < times.length) paintCursor(context, series, columns, cursor, x(times[cursor]), y);
 }
 
@@ -109,9 +115,19 @@ function paintAxes(context, { width, height, x, y, from, length, most, format, u
   }
 }
 
-function paintLine(context, { token, dash = [], fill }, times, values, x, y) {
+/** The indices of times that no hole lies between, run by run. */
+function runsOf(times, holes) {
+  const runs = [[]];
+  times.forEach((at, k) => {
+    if (k && holes.some(({ from, to }) => from < at && to > times[k - 1])) runs.push([]);
+    runs.at(-1).push(k);
+  });
+  return runs;
+}
+
+function paintLine(context, { token, dash = [], fill }, points, bottom) {
   context.beginPath();
-  times.forEach((at, i) => context.lineTo(x(at), y(values[i])));
+  for (const point of points) context.lineTo(...point);
   context.strokeStyle = color(token);
   context.lineWidth = 1.75;
   context.lineJoin = "round";
@@ -119,10 +135,27 @@ function paintLine(context, { token, dash = [], fill }, times, values, x, y) {
   context.stroke();
   context.setLineDash([]);
   if (!fill) return;
-  context.lineTo(x(times.at(-1)), y(0));
-  context.lineTo(x(times[0]), y(0));
+  context.lineTo(points.at(-1)[0], bottom);
+  context.lineTo(points[0][0], bottom);
   context.fillStyle = color(token, 0.09);
   context.fill();
+}
+
+function paintHole(context, left, right, top, bottom) {
+  const width = Math.max(2, right - left);
+  context.save();
+  context.beginPath();
+  context.rect(left, top, width, bottom - top);
+  context.clip();
+  context.beginPath();
+  for (let at = left - (bottom - top); at < left + width; at += HATCH) {
+    context.moveTo(at, bottom);
+    context.lineTo(at + (bottom - top), top);
+  }
+  context.strokeStyle = color("--line-control");
+  context.lineWidth = 1;
+  context.stroke();
+  context.restore();
 }
 
 function paintCursor(context, series, columns, index, at, y) {

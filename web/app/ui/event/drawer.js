@@ -4,7 +4,7 @@ import { api, path } from "../../core/api.js";
 import { bytes, dateTime, exchangeName, time } from "../../core/format.js";
 import { useKeys } from "../../core/keys.js";
 import { useResource } from "../../core/resource.js";
-import { closeEvent, href, hrefHere, patch, pinnedA, pinnedB, tab } from "../../core/route.js";
+import { closeEvent, href, hrefHere, patch, pinnedA, pinnedB, view } from "../../core/route.js";
 import { user, usesPassword } from "../../core/session.js";
 import { CopyButton } from "../copy.js";
 import { Icon } from "../icons.js";
@@ -55,12 +55,12 @@ function Actions({ id }) {
     </button>`;
   };
   return html`<div class="drawer-line">
-    ${tab.value !== "conversations" &&
+    ${view.value !== "conversations" &&
     html`<a class="button small" href=${href("conversations", { event: id })}
       title="Everything that belongs to it: what began it, and what became of it">
       <${Icon} name="conversation" />Conversation</a>`}
     ${pin("A", pinnedA.value)}${pin("B", pinnedB.value)}
-    ${tab.value !== "space-time" &&
+    ${view.value !== "space-time" &&
     html`<a class="button small" href=${href("space-time", { event: id })}>
       <${Icon} name="diagram" />Space-time</a>`}
     <${CopyButton} text=${() => curlFor(id)} label="curl" title="Copy as a curl command" />
