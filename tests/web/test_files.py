@@ -21,7 +21,7 @@ TRANSFERRED = [
 SCRIPTS = sorted((WEB / "app").rglob("*.js"))
 REFERENCE = {WEB / "docs.html", WEB / "app" / "shell" / "reference.js"}  # a page beside it
 # Gzipped: what the page needs to begin, with one of its tabs, and if everything in it is looked at.
-MOST_TO_BEGIN, MOST_WITH_A_TAB, MOST_IN_ALL = 90_000, 160_000, 280_000
+MOST_TO_BEGIN, MOST_WITH_A_TAB, MOST_IN_ALL = 90_000, 160_000, 300_000
 TABS = sorted((WEB / "app").glob("*/*-tab.js"))
 
 
@@ -29,7 +29,7 @@ def weight(paths: Iterable[Path]) -> int:
     return sum(len(gzip.compress(path.read_bytes(), 9)) for path in paths)
 
 
-def test_the_page_begins_with_less_than_90_kb_gzipped_and_has_less_than_280_in_all() -> None:
+def test_the_page_begins_with_less_than_90_kb_gzipped_and_has_less_than_300_in_all() -> None:
     dashboard = set(TRANSFERRED) - REFERENCE
     later = set(SCRIPTS) - needed_at_once()
     to_begin, total = weight(dashboard - later), weight(dashboard)
