@@ -283,6 +283,13 @@ class Settings(BaseSettings):
             return value
         raise ValueError("expected http://host:port or https://host:port, perhaps with a path")
 
+    @field_validator("amqp_url", "management_url", "database_url")
+    @classmethod
+    def _password(cls, value: SecretUrl | None) -> SecretUrl | None:
+        if value is not None and value.parts.password == "change-me":  # noqa: S105  the manifests'
+            raise ValueError("its password is still the placeholder change-me")
+        return value
+
     @field_validator("otlp_export_headers")
     @classmethod
     def _collector_headers(cls, value: SecretStr | None) -> SecretStr | None:

@@ -1,12 +1,13 @@
 """Several services on one PostgreSQL, of which one after the other is lost under load.
 
-    python -m drills.services [FAULTS] [--processes N]
+    python -m drills.services [FAULTS] [--processes N] [--rolling TIMES]
 
 30 faults by default. In turn the service that runs a trace is killed, stopped (SIGSTOP, and woken
 later), cut off from the database by a proxy that passes nothing on, or asked to end. Then another
 has to take its traces over, and one that comes back must write nothing more. It prints how long
 nothing was captured, and for each virtual host what `drills.judge` finds: lost, doubled and wrong
-must be 0.
+must be 0. With ``--rolling`` all services are replaced instead, one by one, each when the one
+before is back, and each virtual host may be without an event for at most 3 s.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ LOOK_SECONDS = 0.05
 TAKEN_SECONDS = 60.0  # then a takeover has failed
 BACK_SECONDS = 60.0
 MOST_SECONDS = 10.0  # that a trace may be without capture
+MOST_WHEN_ROLLING = 3.0
 
 
 class Gone(NamedTuple):
@@ -190,8 +192,12 @@ async def drill(
     *,
     pause: float = 0.03,
     processes: int = 0,
+    rolling: int = 0,
 ) -> tuple[list[Report], list[Gone]]:
-    """Run the drill on an empty database; returns a verdict for each virtual host."""
+    """Run the drill on an empty database; returns a verdict for each virtual host.
+
+    ``rolling`` restarts take the place of the faults.
+    """
     await migrate(database_url)
     async with AsyncExitStack() as stack:
         vhosts = [stack.enter_context(broker.fresh_vhost("services")) for _ in range(TRACES)]
@@ -203,9 +209,10 @@ async def drill(
         loads = [Load(broker.amqp_url(vhost), pause) for vhost in vhosts]
         for load in loads:
             await load.start()
-        gone = [
+        gone = [each for _ in range(rolling) for each in await _replaced(store, there, vhosts)]
+        gone += [
             await _one(store, there, vhosts[number % TRACES], *FAULTS[number % len(FAULTS)])
-            for number in range(faults)
+            for number in range(0 if rolling else faults)
         ]
         for load in loads:
             await load.stop()
@@ -240,6 +247,46 @@ async def _one(
     finally:
         await heal(victim)
     return Gone(fault, taken, seconds)
+
+
+async def _replaced(store: Store, there: Sequence[Member], vhosts: Sequence[str]) -> list[Gone]:
+    """Replace every service, one by one; returns how long each trace was without capture."""
+    await _all_live(store, len(there))
+    for vhost in vhosts:
+        await _captured(store, vhost, 0)
+    ended = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        pauses = [tasks.create_task(_longest_pause(store, vhost, ended)) for vhost in vhosts]
+        for member in there:
+            await member.leave()
+            await member.come_back()
+            await member.service.listening()
+            await _all_live(store, len(there))
+        ended.set()
+    found = [each.result() for each in pauses]
+    for each in found:
+        print(
+            f"{each.fault}: taken over after {each.taken:.1f} s, "
+            f"captured after {each.seconds:.1f} s",
+            flush=True,
+        )
+    return found
+
+
+async def _longest_pause(store: Store, vhost: str, ended: asyncio.Event) -> Gone:
+    """The longest time in which a virtual host's events did not grow in number."""
+    longest = Gone("rolling restart", 0.0, 0.0)
+    newest, holder, at, taken = 0, None, time.monotonic(), 0.0
+    while not ended.is_set():
+        held = await _held(store, vhost)
+        pause = time.monotonic() - at
+        if held.holder != holder:
+            holder, taken = held.holder, pause
+        longest = max(longest, Gone(longest.fault, taken, pause), key=lambda each: each.seconds)
+        if (found := await _newest(store, vhost)) > newest:
+            newest, at, taken = found, time.monotonic(), 0.0
+        await asyncio.sleep(LOOK_SECONDS)
+    return longest
 
 
 async def _all_live(store: Store, count: int) -> None:
@@ -283,7 +330,7 @@ async def _until(condition: Callable[[], Awaitable[bool]], seconds: float, what:
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def main(faults: int, processes: int) -> int:
+async def main(faults: int, processes: int, rolling: int) -> int:
     """Run it on private servers; returns the number of errors."""
     given = Broker.from_environment(os.environ)
     with (
@@ -292,15 +339,16 @@ async def main(faults: int, processes: int) -> int:
         PostgresServer() as server,
         server.fresh_database() as url,
     ):
-        reports, gone = await drill(broker, url, faults, Path(place), processes=processes)
+        reports, gone = await drill(
+            broker, url, faults, Path(place), processes=processes, rolling=rolling
+        )
     for report in reports:
         print(report)
-    for fault, _, _ in FAULTS:
+    for fault in dict.fromkeys(each.fault for each in gone):
         seconds = sorted(each.seconds for each in gone if each.fault == fault)
-        if seconds:
-            middle = seconds[len(seconds) // 2]
-            print(f"{fault}: {len(seconds)} times, {middle:.1f} s, at most {seconds[-1]:.1f} s")
-    late = sum(each.seconds > MOST_SECONDS for each in gone)
+        middle = seconds[len(seconds) // 2]
+        print(f"{fault}: {len(seconds)} times, {middle:.1f} s, at most {seconds[-1]:.1f} s")
+    late = sum(each.seconds > (MOST_WHEN_ROLLING if rolling else MOST_SECONDS) for each in gone)
     return sum(report.wrong for report in reports) + late
 
 
@@ -309,9 +357,10 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m drills.services")
     parser.add_argument("faults", nargs="?", type=int, default=30)
     parser.add_argument("--processes", type=int, default=0, help="as ITC_TRACE_PROCESSES")
+    parser.add_argument("--rolling", type=int, default=0, help="restarts of all, one by one")
     return parser.parse_args()
 
 
 if __name__ == "__main__":
     given = arguments()
-    sys.exit(asyncio.run(main(given.faults, given.processes)) > 0)
+    sys.exit(asyncio.run(main(given.faults, given.processes, given.rolling)) > 0)

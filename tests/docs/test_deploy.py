@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -37,6 +38,22 @@ def test_systemd_accepts_the_units(units: list[Path]) -> None:
     )
     said = [line for line in checked.stderr.splitlines() if "rabbitmq-itc" in line]
     assert (checked.returncode, said) == (0, [])
+
+
+def test_each_unit_is_as_closed_as_the_other(units: list[Path]) -> None:
+    exposed = {}
+    for unit in units:
+        if unit.suffix == ".service":
+            rated = subprocess.run(
+                ["systemd-analyze", "security", "--offline=true", str(unit)],
+                capture_output=True,
+                text=True,
+                env={**os.environ, "SYSTEMD_COLORS": "0"},
+            )
+            [level] = re.findall(r"Overall exposure level for \S+: ([0-9.]+)", rated.stdout)
+            exposed[unit.stem] = float(level)
+    print(exposed)
+    assert exposed["rabbitmq-itc-export"] <= exposed["rabbitmq-itc"] < 2
 
 
 def test_each_dead_letter_is_exported_once(

@@ -6,11 +6,13 @@ import copy
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 from kubernetes_validate import ValidationError, validate
 
+from app.errors import SettingsError
 from app.settings import Settings, load_settings, unknown_variables
 from tests.docs.documents import CHECKOUT
 
@@ -86,6 +88,10 @@ def test_its_settings_are_settings_and_valid(
     given = environment(folder)
     for name, value in given.items():
         monkeypatch.setenv(name, value)
+    for name in (name for name, value in given.items() if "change-me" in value):
+        with pytest.raises(SettingsError, match=f"{name}: .*still the placeholder change-me"):
+            load_settings()
+        monkeypatch.setenv(name, given[name].replace("change-me", "secret"))
     settings = load_settings()
     assert unknown_variables(given) == []
     assert settings.database.parts.scheme == folder.name
@@ -157,6 +163,24 @@ def test_what_selects_the_pods_selects_them(folder: Path) -> None:
         selector = one["spec"].get("selector") if "spec" in one else None
         if selector is not None:
             assert selector.get("matchLabels", selector) == labels, one["kind"]
+
+
+@every_folder
+def test_the_network_lets_through_what_the_settings_name_and_clients_of_the_namespace(
+    folder: Path,
+) -> None:
+    policy = of_kind(folder, "NetworkPolicy")["spec"]
+    assert policy["podSelector"] == {"matchLabels": of_kind(folder, "Service")["spec"]["selector"]}
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    [port] = container(folder)["ports"]
+    assert policy["ingress"] == [
+        {"from": [{"podSelector": {}}], "ports": [{"protocol": "TCP", "port": port["name"]}]}
+    ]
+    usual = {"amqp": 5672, "postgresql": 5432}
+    urls = [urlsplit(each) for each in environment(folder).values() if "://" in each]
+    named = {each.port or usual[each.scheme] for each in urls}
+    [out] = policy["egress"]
+    assert {each["port"] for each in out["ports"]} == {53, *named}
 
 
 def test_one_service_owns_a_sqlite_file() -> None:
