@@ -30,6 +30,8 @@ EVENT_ATTRIBUTES = {
     "routing_key": "string",
     "match": "string",
     "redelivered": "boolean",
+    "settlement": "string",
+    "settled_at": "time",
 }
 OBJECT_ATTRIBUTES: dict[str, dict[str, str]] = {
     "conversation": {
@@ -177,6 +179,8 @@ def _event(
         "routing_key": it.routing_keys[0] if it.routing_keys else "",
         "match": it.match.name,
         "redelivered": it.redelivered,
+        **({} if it.settlement is None else {"settlement": it.settlement.name}),
+        **({} if it.settled_at is None else {"settled_at": iso_time(it.settled_at)}),
     }
     return _json(
         {

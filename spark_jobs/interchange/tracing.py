@@ -160,7 +160,10 @@ class _Spans:
             above = waited
         context = Context(trace, self._id(it.id, it.at, "receive"))
         self.contexts[it.id] = context
-        word = "receive" if delivery.handled is None else "process"
+        took, until = delivery.settled_after, "settled"
+        if took is None:  # that would be known, this is an estimate
+            took, until = delivery.handled, delivery.handled_until or ""
+        word = "receive" if took is None else "process"
         before = [self.contexts[act.cause] for act in delivery.acts if act.cause in self.contexts]
         yield ExportedSpan(
             it.name,
@@ -170,11 +173,12 @@ class _Spans:
             f"{word} {queue}",
             OtlpKind.consumer,
             it.at,
-            it.at + (delivery.handled or 0),
+            it.at + (took or 0),
             {
                 "messaging.operation.name": "deliver",
                 "messaging.operation.type": word,
                 "messaging.destination.name": place,
+                **({"itc.until": until} if until else {}),
                 **self._common(it),
             },
             tuple(dict.fromkeys(before)),
@@ -195,6 +199,7 @@ class _Spans:
             "itc.message.type": it.message_type,
             "itc.match": it.match.name,
             "itc.redelivered": it.redelivered or None,
+            "itc.settlement": None if it.settlement is None else it.settlement.name,
         }
         return {name: value for name, value in attributes.items() if isinstance(value, (str, int))}
 

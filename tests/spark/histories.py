@@ -131,9 +131,10 @@ class History:
         match = 4 if cause is None else 1
         columns = {"type": 1, "match": match, "queue": "work", "routed_queues": None, **fields}
         # Of some it is not known what became of them, some are in hand.
-        columns["settlement"] = (None, *Disposition)[len(self.rows) % (len(Disposition) + 1)]
-        if columns["settlement"] not in (None, Disposition.in_hand):
-            columns["settled_at"] = NOON + 1000 * len(self.rows)
+        if "settlement" not in columns:
+            columns["settlement"] = (None, *Disposition)[len(self.rows) % (len(Disposition) + 1)]
+            if columns["settlement"] not in (None, Disposition.in_hand):
+                columns["settled_at"] = NOON + 1000 * len(self.rows)
         joins = [each.cause for each in links] + ([] if cause is None else [cause])
         event_id = self._add(trace, actor, [] if columns.get("quiet") else joins, cause, columns)
         self.links[event_id], self.shared[event_id] = links, shared

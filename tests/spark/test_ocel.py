@@ -9,9 +9,9 @@ from typing import Any
 
 from jsonschema import Draft7Validator
 
-from model.words import EdgeKind, Via
+from model.words import Disposition, EdgeKind, Via
 from spark_jobs.interchange.ocel import OBJECT_ATTRIBUTES, between, head, logged, tail
-from tests.spark.histories import History, Link
+from tests.spark.histories import NOON, History, Link
 from tests.spark.telling import tell
 
 SCHEMA = Path(__file__).with_name("ocel_schema.json")
@@ -23,7 +23,8 @@ def order() -> History:
     shop, billing = history.join(), history.join()
     said = json.dumps({"headers": {}, "correlation_id": "order 7", "type": "order.new"})
     ordered = history.publish(shop, properties=said)
-    got = history.receive(billing, ordered, properties=said, redelivered=True)
+    how = {"settlement": Disposition.rejected, "settled_at": NOON + 7_000}
+    got = history.receive(billing, ordered, properties=said, redelivered=True, **how)
     also = json.dumps({"headers": {}, "correlation_id": "order 7"})
     history.publish(billing, links=[Link(got)], routing_keys='["invoice"]', properties=also)
     return history
@@ -85,6 +86,9 @@ def test_publishes_and_deliveries_are_events_by_message_type() -> None:
     assert {("receiver", "participant:2"), ("from", "queue:work")} <= related(got)
     values = {each["name"]: each["value"] for each in got["attributes"]}
     assert (values["match"], values["redelivered"], values["event"]) == ("routed", "true", "2")
+    settled = (values["settlement"], values["settled_at"])
+    assert settled == ("rejected", "2026-01-01T12:00:00.007000Z")
+    assert not {each["name"] for each in ordered["attributes"]} & {"settlement", "settled_at"}
     assert ordered["time"] == "2026-01-01T12:00:00.001000Z"
 
 

@@ -18,7 +18,7 @@ from app.api.otlp import as_json as reading_json
 from app.api.otlp import as_protobuf as reading_protobuf
 from app.api.otlp.fields import ReadingBudget
 from app.stored.spans import Span as StoredSpan
-from model.words import EdgeKind
+from model.words import Disposition, EdgeKind
 from spark_jobs.interchange.otlp import as_json, as_protobuf, refused_in
 from spark_jobs.interchange.tracing import (
     Context,
@@ -66,6 +66,25 @@ def test_a_publish_a_queue_and_a_delivery_are_spans_one_under_the_other() -> Non
     assert (got.begin, got.end, got.name) == (NOON + 2000, NOON + 3000, "process work")
     assert (mailed.begin == mailed.end, mailed.name) == (True, "receive mail")
     assert len({each.context for each in spans(order())}) == 6
+
+
+def test_a_span_ends_where_its_message_was_settled_and_says_what_its_end_is() -> None:
+    history = History(pasts=False)
+    shop, billing, mail = history.join(), history.join(), history.join()
+    ordered = history.publish(shop)
+    at = NOON + 9_000
+    how = {"settlement": Disposition.acknowledged, "settled_at": at}
+    got = history.receive(billing, ordered, **how)
+    invoiced = history.publish(billing, links=[Link(got)])
+    handed = history.receive(mail, invoiced, settlement=None)
+    history.publish(mail, links=[Link(handed)])
+    held = history.receive(billing, ordered, match=2, settlement=Disposition.in_hand)
+    by_event = {e.attributes["itc.event.id"]: e for e in spans(history) if e.kind == 5}
+    ends = [by_event[each] for each in (got, handed, held)]
+    assert [each.end for each in ends] == [at, NOON + 5_000, NOON + 6_000]
+    assert [each.attributes.get("itc.until") for each in ends] == ["settled", "published", None]
+    said = [each.attributes.get("itc.settlement") for each in ends]
+    assert said == ["acknowledged", None, "in_hand"]
 
 
 def test_spans_are_under_the_applications_own_where_a_message_says_so() -> None:
