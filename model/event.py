@@ -169,6 +169,7 @@ class Event(NamedTuple):
             "Settlement",
             "What became of a received event at its consumer; `null` where it is not known, as it "
             "is without the broker plugin.",
+            width=12,
         ),
     ]
     settled_at: Annotated[

@@ -23,7 +23,7 @@ from app.cli.options import (
 )
 from app.cli.output import as_json, complain, listed, out, printable, say, table
 from model.event import SHOWN
-from model.words import Match
+from model.words import Disposition, Match
 
 Exchange = Annotated[str | None, typer.Option(help="Through this exchange.")]
 Received = Annotated[str | None, typer.Option("--queue", help="Received from this queue.")]
@@ -50,6 +50,9 @@ def events(
     match: Annotated[
         str | None, typer.Option(help=f"{', '.join(word.name for word in Match)}.")
     ] = None,
+    settlement: Annotated[
+        str | None, typer.Option(help=f"{', '.join(word.name for word in Disposition)}.")
+    ] = None,
     limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=500, help="How many.")] = 50,
     follow: Annotated[
         bool, typer.Option("-f", "--follow", help="Keep following new ones.")
@@ -65,6 +68,7 @@ def events(
         "user": by,
         "routing_key": routing_key,
         "match": match,
+        "settlement": settlement,
         "payload": None if json else "none",
         **asdict(messages),
         **filters.parameters(),
