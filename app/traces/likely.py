@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from app.traces.restamping import Restamping
 
 # So many events are read at the most, and for so long.
-MOST_EVENTS = 20_000
-MOST_SECONDS = 5.0
+MOST_EVENTS = 10_000
+MOST_SECONDS = 10.0
 
 
 async def overlay_of(restamping: Restamping, first: int, last: int) -> Overlay:
