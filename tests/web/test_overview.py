@@ -133,6 +133,35 @@ def test_the_recent_past_is_drawn_from_the_events_at_once(
     expect(page.locator(".plot-legend")).to_contain_text("published")
 
 
+def test_what_failed_lately_stands_beside_what_failed_before_that(
+    serve: Callable[[Past], Served], open_page: OpenPage
+) -> None:
+    world = Past()
+    trace = world.start_trace("/")
+    trace.simulation.now = time.time_ns() // 1000 - 20 * 60_000_000
+    world.grow("/", 400)
+    page = open_page(serve(world))
+    panel = page.get_by_role("region", name="Failures")
+    expect(panel).to_contain_text(re.compile(r"^Failures\s*0 in the last 15 minutes, [1-9]\d* in"))
+    expect(panel).to_contain_text("Nothing that was recorded failed")
+
+
+def test_what_fails_now_leads_to_its_failures_and_the_worst_comes_first(
+    serve: Callable[[Past], Served], open_page: OpenPage
+) -> None:
+    world = Past()
+    trace = world.start_trace("/")
+    trace.simulation.now = time.time_ns() // 1000 - 60_000_000
+    world.grow("/", 400)
+    page = open_page(serve(world))
+    worst = page.get_by_role("region", name="Failures").locator("tbody tr").first
+    expect(worst).to_contain_text("rejected")
+    failed = int(worst.locator("td").first.inner_text())
+    assert failed > 0
+    worst.get_by_role("link").first.click()
+    expect(page.get_by_role("group", name="Each failure").locator("tbody tr")).to_have_count(failed)
+
+
 def test_a_gap_in_the_recent_past_is_no_rate_of_0(
     serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:

@@ -10,6 +10,7 @@ import { Value } from "../ui/marks.js";
 import { Failure, Panel, pending } from "../ui/panel.js";
 import { Word } from "../ui/term.js";
 import { TraceButton } from "../ui/trace-button.js";
+import { FailuresNow } from "./failures-now.js";
 import { HiddenWays } from "./hidden-ways.js";
 import { InHand } from "./in-hand.js";
 import { Proposals } from "./proposals.js";
@@ -35,6 +36,7 @@ export default function OverviewTab() {
       : html`<${FindConversation} />
           <${Proposals} traces=${shown} />
           <${Figures} shown=${shown} />
+          <${FailuresNow} vhost=${chosen} />
           <${RatesPlot} vhost=${chosen} traces=${shown} />
           <${InHand} vhost=${chosen} />
           <${TracesTable} rows=${rows} />

@@ -1,0 +1,54 @@
+// Whether something goes wrong now: how much failed lately and before that, and what failed most.
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
+import { count, plural } from "../core/format.js";
+import { useResource } from "../core/resource.js";
+import { href } from "../core/route.js";
+import { KindMark } from "../failures/words.js";
+import { Value } from "../ui/marks.js";
+import { Failure, Panel } from "../ui/panel.js";
+import { Table } from "../ui/table.js";
+
+const MINUTES = 15;
+const WORST = 3;
+const EVERY_SECONDS = 30;
+
+/** Nothing is asked of what each failure was, so one is enough of them. */
+async function lately(vhost, signal) {
+  const [now, since, before] = [0, MINUTES, 2 * MINUTES].map((ago) => new Date(Date.now() - ago * 60_000).toISOString());
+  const [last, earlier] = await Promise.all(
+    [[since, now], [before, since]].map(([from, until]) => api.failures({ vhost, since: from, until, limit: 1 }, signal)),
+  );
+  return { last, earlier, since };
+}
+
+export function FailuresNow({ vhost }) {
+  const { data, error, reload } = useResource((signal) => lately(vhost, signal), [vhost], { every: EVERY_SECONDS });
+  if (!data) return error && html`<${Failure} error=${error} onRetry=${reload} />`;
+  const { last, earlier, since } = data;
+  const words = `${atLeast(last)} in the last ${MINUTES} minutes, ${atLeast(earlier)} in the ${MINUTES} before`;
+  const worst = [...last.groups].sort((a, b) => b.count - a.count).slice(0, WORST);
+  return html`<${Panel} title="Failures" flush note=${words} id="failures-now"
+      tools=${last.counted > 0 && html`<a class="button small" href=${href("failures", { vhost, since })}>Show them</a>`}>
+    ${worst.length
+      ? html`<${Table} label="What failed most" heads="#Failures|What happened|Queue|Message type|Had it last|Virtual host">
+          ${worst.map((group) => html`<${Group} key=${JSON.stringify(group)} group=${group} since=${since} />`)}
+        <//>`
+      : html`<p class="nothing">Nothing that was recorded failed in the last ${MINUTES} minutes.</p>`}
+  <//>`;
+}
+
+const atLeast = ({ counted, counted_all: all }) => (all ? count(counted) : `more than ${count(counted)}`);
+
+function Group({ group, since }) {
+  const { kind, queue, reason, type, exception, vhost, by } = group;
+  const these = href("failures", { vhost, since, kind, queue, reason, type, exception });
+  return html`<tr>
+    <td class="number"><a href=${these} aria-label=${`These ${plural(group.count, "failure")}`}>${count(group.count)}</a></td>
+    <td><${KindMark} kind=${kind} reason=${reason} vhost=${vhost} /></td>
+    <td class="name"><${Value}>${queue ?? "–"}<//></td>
+    <td class="name"><${Value}>${type ?? "–"}<//></td>
+    <td class="name"><${Value}>${by.length ? by.join(", ") : "–"}<//></td>
+    <td class="name"><${Value}>${vhost}<//></td>
+  </tr>`;
+}
