@@ -209,7 +209,7 @@ class HeldCopies(msgspec.Struct, frozen=True, kw_only=True):
     vhost: str
     queue: str
     holder: Annotated[Who, "Who was handed them and has not settled them."]
-    count: int
+    count: Annotated[int, "How many; without those held for less long, if not all were looked at."]
     oldest: Annotated[int, "The delivery that has been in hand for longest."]
     since: Annotated[Microseconds, "When that was recorded."]
     usual: Annotated[
@@ -223,9 +223,16 @@ class HeldCopies(msgspec.Struct, frozen=True, kw_only=True):
 class CopiesInHand(msgspec.Struct, frozen=True):
     """Copies that consumers hold now, those held for longest first, as far as that is known."""
 
-    count: Annotated[int, "How many these are, those that are not listed too."]
-    items: list[HeldCopies]
-    truncated: Annotated[bool, "Whether there are more than `items`."]
+    counts: Annotated[dict[str, int], INNER]  # by virtual host
+    items: Annotated[
+        list[HeldCopies], "Of a virtual host at most 500, by its 10,000 copies held for longest."
+    ]
+    truncated: Annotated[bool, "Whether there are others."]
+
+    @property
+    def count(self) -> int:
+        """The number of copies held, those of others than `items` too."""
+        return sum(self.counts.values())
 
 
 class HiddenLink(msgspec.Struct, frozen=True, kw_only=True):

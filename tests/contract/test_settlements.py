@@ -288,7 +288,7 @@ async def test_of_two_holders_of_equal_messages_the_one_that_rejected_it_is_name
 
 
 async def test_what_is_held_is_told_by_queue_and_holder_and_late_by_what_is_usual(
-    store: Store, trace_id: int
+    store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace, second = Trace(store, trace_id), 1_000_000
     known = [opened()]
@@ -298,7 +298,10 @@ async def test_what_is_held_is_told_by_queue_and_holder_and_late_by_what_is_usua
     since = BEGINNING + 40 * second
 
     async def held(after: float) -> list[HeldCopies]:
-        return await store.deliveries.in_hand({"/"}, at=since + round(after * second))
+        found = await store.deliveries.in_hand({"/"}, at=since + round(after * second))
+        assert found.count == (3 if found.items else 0)
+        assert found.truncated is (found.count > sum(each.count for each in found.items))
+        return found.items
 
     [holder] = await store.participants.list(trace_id)
     who = Who(holder.participant, holder.name)
@@ -307,7 +310,9 @@ async def test_what_is_held_is_told_by_queue_and_holder_and_late_by_what_is_usua
     log = HeldCopies(queue="log", count=1, oldest=23, usual=None, **about)
     assert await held(1.9) == [work, log]
     assert await held(60) == [msgspec.structs.replace(work, late=True), log]
-    assert await store.deliveries.in_hand((), at=since) == []
+    assert (await store.deliveries.in_hand((), at=since)).items == []
+    monkeypatch.setattr(deliveries, "MOST_HOLDERS", 1)
+    assert await held(1) == [work]
     await trace.take([settled(23, up_to=True)])
     assert await held(60) == []
 

@@ -25,7 +25,7 @@ from app.api.services import Parts, Services
 from app.api.signin.auth import User, reader_of
 from app.jobs.manager import HISTORY
 from app.stored.assertions import WebhookState
-from app.stored.causality import HeldCopies
+from app.stored.causality import CopiesInHand
 from app.stored.jobs import JobState
 from app.stored.spans import Refusal, ResolutionOutcome
 from app.traces.life import TraceState
@@ -260,11 +260,9 @@ def _of_traces(statuses: Sequence[TraceStatus]) -> Iterable[Metric]:
     )
 
 
-def _in_hand(held: Sequence[HeldCopies]) -> Iterable[Metric]:
-    counts, oldest = Counter[tuple[str]](), dict[tuple[str], float]()
-    for each in held:  # the longest held first
-        counts[each.vhost,] += each.count
-        oldest.setdefault((each.vhost,), each.since / 1e6)
+def _in_hand(held: CopiesInHand) -> Iterable[Metric]:
+    oldest = {(each.vhost,): each.since / 1e6 for each in reversed(held.items)}
+    counts = {(vhost,): count for vhost, count in held.counts.items()}
     text = "Messages that consumers hold, as the broker plugin tells, in running traces."
     yield _labelled(Gauge, "itc_in_hand_messages", text, "vhost", counts)
     name, text = "itc_in_hand_oldest_timestamp_seconds", "When the one held for longest came."

@@ -18,7 +18,7 @@ from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.errors import BadRequestError, NotTracedError
 from app.stored.capture import Quarantined, Trace
-from app.stored.causality import CopiesInHand, HeldCopies
+from app.stored.causality import CopiesInHand
 from app.stored.reading import EventFilter, Participant
 from app.traces.life import TraceState
 from app.traces.status import TraceStatus
@@ -91,21 +91,16 @@ async def visible_traces(user: User, parts: Services) -> list[TraceStatus]:
     return [status for status in await parts.traces.statuses() if user.sees(status.vhost)]
 
 
-MOST_HELD = 500
-
-
 @router.get("/itc_db/in_hand", **answering(CopiesInHand, READING))
 async def get_in_hand(user: Reader, parts: Parts, vhost: OfVhostOrAll = None) -> Response:
     """What consumers hold now, in running traces, as far as the broker plugin tells."""
-    held = await held_in(await visible_traces(user, parts), parts, vhost)
-    count = sum(each.count for each in held)
-    return json_answer(CopiesInHand(count, held[:MOST_HELD], len(held) > MOST_HELD))
+    return json_answer(await held_in(await visible_traces(user, parts), parts, vhost))
 
 
 async def held_in(
     statuses: Iterable[TraceStatus], parts: Services, vhost: str | None = None
-) -> list[HeldCopies]:
-    """All that consumers hold; of traces that do not run nobody knows what has become of it."""
+) -> CopiesInHand:
+    """What consumers hold; of traces that do not run nobody knows what has become of it."""
     running = [each.vhost for each in statuses if each.state is TraceState.running]
     wanted = [each for each in running if vhost in (None, each)]
     return await parts.store.deliveries.in_hand(wanted, at=now())

@@ -14,7 +14,7 @@ from app.store.database import tables
 from app.store.database.chunks import rows_with
 from app.store.database.subject import Subject, reads
 from app.store.reading.events import AT_ONCE, by_id, by_ids, found_by_ids
-from app.stored.causality import Fate, HeldCopies, QueueFate
+from app.stored.causality import CopiesInHand, Fate, HeldCopies, QueueFate
 from model.deaths import Loss, deaths_of
 from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
 from model.times import Duration, now
@@ -25,14 +25,19 @@ from model.words import EventType, Match
 # has no end of them.
 MOST = 1_000
 
+# How many copies in hand are looked at, those held for longest, and how many holders are named.
+MOST_HELD, MOST_HOLDERS = 10_000, 500
 # How many settlements say what is usual, of how many events; and what is never late (µs).
 LEAST_SETTLED, MOST_NEWEST, LEAST_LATE = 20, 5_000, 1_000_000
 
 # Numbers are `Disposition`'s; as constants, for the index of what is in hand.
+_COUNT = text("SELECT count(*) FROM events WHERE trace_id = :trace AND settlement = 1")
 _HELD = text(
     "SELECT queue, participant, count(*) AS held, min(id) AS oldest, min(recorded_at) AS since"
-    " FROM events WHERE trace_id = :trace AND settlement = 1 GROUP BY queue, participant"
-)
+    " FROM (SELECT id, queue, participant, recorded_at FROM events"
+    " WHERE trace_id = :trace AND settlement = 1 ORDER BY id LIMIT :most) AS longest"
+    " GROUP BY queue, participant ORDER BY min(id) LIMIT :holders"
+).bindparams(most=MOST_HELD)
 _SETTLED = text(
     "SELECT queue, settled_at - recorded_at FROM (SELECT queue, settlement, settled_at, recorded_at"
     " FROM events WHERE trace_id = :trace ORDER BY id DESC LIMIT :newest) AS newest"
@@ -81,16 +86,19 @@ class Deliveries(Subject):
     @reads
     async def in_hand(
         self, connection: AsyncConnection, vhosts: Collection[str], *, at: int
-    ) -> list[HeldCopies]:
-        """All that consumers hold in some virtual hosts at a time (µs), the longest held first."""
+    ) -> CopiesInHand:
+        """What consumers hold in some virtual hosts at a time (µs)."""
         known = select(tables.traces.c.id, tables.traces.c.vhost)
-        traces = await rows_with(connection, known, tables.traces.c.vhost, vhosts)
-        held = [
-            each
-            for trace_id, vhost in sorted(traces)
-            for each in await _held(connection, trace_id, vhost, at)
-        ]
-        return sorted(held, key=lambda each: (each.since, each.oldest))
+        counts: dict[str, int] = {}
+        held: list[HeldCopies] = []
+        for trace_id, vhost in await rows_with(connection, known, tables.traces.c.vhost, vhosts):
+            count = (await connection.execute(_COUNT, {"trace": trace_id})).scalar_one()
+            if count:
+                counts[vhost] = count
+                held += await _held(connection, trace_id, vhost, at)
+        items = sorted(held, key=lambda each: (each.since, each.oldest))
+        shown = sum(each.count for each in items)
+        return CopiesInHand(counts, items, shown < sum(counts.values()))
 
     @reads
     async def lost(self, connection: AsyncConnection, publish: Event) -> str:
@@ -118,11 +126,10 @@ async def losses_of(
 async def _held(
     connection: AsyncConnection, trace_id: int, vhost: str, at: int
 ) -> list[HeldCopies]:
-    rows = (await connection.execute(_HELD, {"trace": trace_id})).all()
+    rows = (await connection.execute(_HELD, {"trace": trace_id, "holders": MOST_HOLDERS})).all()
     took: defaultdict[str, list[int]] = defaultdict(list)
-    if rows:
-        for queue, seconds in await connection.execute(_SETTLED, {"trace": trace_id}):
-            took[queue].append(seconds)
+    for queue, seconds in await connection.execute(_SETTLED, {"trace": trace_id}):
+        took[queue].append(seconds)
     usual = {
         queue: Duration(max(0, sorted(some)[-1 - len(some) // 100]))
         for queue, some in took.items()
