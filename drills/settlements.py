@@ -51,6 +51,8 @@ class Life:
     connection: str
     channel: int
     steps: list[Step] = field(default_factory=list)
+    # All that it sent and got, each with its time (µs): steps, ("handed", tag), ("answered", name).
+    log: list[tuple[int, Step]] = field(default_factory=list)
     handed: dict[int, bytes] = field(default_factory=dict)
     takes_without: bool = False  # whether it has taken anything without acknowledgement
     # The queue had handled its last steps before it ended; otherwise some may not have arrived.
@@ -95,6 +97,10 @@ def step_told(event: str, headers: dict[str, Any]) -> Step:
     return (event,)
 
 
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
 class LoggedConnection:
     """A connection whose channels' lives are logged."""
 
@@ -108,12 +114,25 @@ class LoggedConnection:
         self._sock = sock
         self._send: Any = self._impl._send_method
         self._impl._send_method = self._sent
+        self._process: Any = self._impl._process_frame
+        self._impl._process_frame = self._got
+
+    def _got(self, frame: Any) -> None:
+        name = getattr(getattr(frame, "method", None), "NAME", "")
+        if self.lives and frame.channel_number == self.lives[-1].channel:
+            log = self.lives[-1].log
+            if name in ("Basic.Deliver", "Basic.GetOk"):
+                log.append((_now(), ("handed", frame.method.delivery_tag)))
+            elif name.startswith(("Basic.", "Tx.", "Channel.")):
+                log.append((_now(), ("answered", name)))
+        self._process(frame)
 
     def _sent(self, number: int, method: Any, content: Any = None) -> None:
         if method.NAME == "Channel.Open":
             self.lives.append(Life(self.name, number))
         elif step := step_of(method):
             [life] = [each for each in self.lives[-1:] if each.channel == number]
+            life.log.append((_now(), step))
             life.takes_without |= step[0] in ("consumer", "get") and step[-1]
             # A get is told only of a channel that takes without acknowledgement as well.
             if step[0] != "get" or life.takes_without:
@@ -140,7 +159,11 @@ class Consumer:
     def run(self) -> None:
         """Connect again and again."""
         while not self._stop.is_set():
-            connection = LoggedConnection(self._url)
+            try:
+                connection = LoggedConnection(self._url)
+            except (OSError, pika.exceptions.AMQPError):
+                time.sleep(0.1)  # until the broker is there again
+                continue
             try:
                 for _ in range(self._random.randint(2, 6)):
                     if not self._stop.is_set() and not self._channel(connection):
@@ -155,6 +178,7 @@ class Consumer:
     def _channel(self, connection: LoggedConnection) -> bool:
         """One channel's life; False if the connection is gone with it."""
         channel, life = connection.open()
+        self.begun(channel, life)
         manner = self._random.choice(MANNERS)
         channel.basic_qos(prefetch_count=self._random.choice((1, 10, 100)))
         hand: list[int] = []
@@ -171,6 +195,7 @@ class Consumer:
         for _ in range(rounds):
             if self._stop.is_set():
                 break
+            self.begun(channel, life)
             if manner == "get":
                 self._get(channel, life, hand)
             else:
@@ -178,6 +203,9 @@ class Consumer:
             if manner != "auto":
                 self._settle(channel, hand, is_tx=manner == "tx")
         return self._end(connection, channel, life)
+
+    def begun(self, channel: BlockingChannel, life: Life) -> None:
+        """Do nothing more as a channel's life begins, nor in each of its rounds."""
 
     def _get(self, channel: BlockingChannel, life: Life, hand: list[int]) -> None:
         auto = self._random.random() < 0.3
@@ -194,12 +222,14 @@ class Consumer:
             chance = self._random.random()
             some = self._random.randrange(len(hand))
             if chance < 0.3:  # several
-                tag = hand[some] if chance < 0.25 else 0
+                tag = hand[some] if chance < 0.28 else 0
                 del hand[: some + 1 if tag else None]
                 if self._random.random() < 0.7:
                     channel.basic_ack(tag, multiple=True)
                 else:
                     channel.basic_nack(tag, multiple=True, requeue=chance < 0.03)
+                if not tag:  # the answer shows what was handed over before it
+                    channel.basic_qos(prefetch_count=10)
             elif chance < 0.31:
                 hand.clear()
                 channel.basic_recover(requeue=True)
@@ -223,7 +253,9 @@ class Consumer:
             # A classic queue handles the end of a channel before the acknowledgements that wait
             # for it, and gives back what they settled; it answers this behind them. What it yields
             # goes back.
-            channel.basic_get(WORK)
+            found, _, body = channel.basic_get(WORK)
+            if found is not None:
+                life.handed[found.delivery_tag] = body or b""
             life.is_quiet = True
         if chance < 0.7:
             channel.close()

@@ -68,7 +68,7 @@ class GapWatch:
         self._name = name
         self._gaps = gaps
         self._trace_id = trace_id
-        self._last_event_id = 0
+        self._last_event_id = self._stands_at = 0
         self.processed = 0  # trace messages since this object was made
         self._held_since: int | None = None
         self._losses: list[_Loss] = []
@@ -131,7 +131,7 @@ class GapWatch:
 
     def stand(self, last_event_id: int, recorded_at: int) -> None:
         """Say where the trace stands: its last event, and when that was recorded."""
-        self._last_event_id = last_event_id
+        self._last_event_id = self._stands_at = last_event_id
         self._held_since = None
         if not self.well.at:
             self.well = Point(last_event_id, recorded_at)
@@ -282,7 +282,8 @@ class GapWatch:
         begins = begins or self.well
         loss = _Loss(reason, begins.at, begins.event_id)
         self._losses.append(loss)
-        self._note_new(begins.event_id)
+        # What came before a stream broke off came whole, however long ago it was seen to be well.
+        self._note_new(max(begins.event_id, self._stands_at))
         return loss
 
     def _note_new(self, begins: int) -> None:

@@ -36,15 +36,18 @@ _UNKNOWN: Disposed = (None, None, None)
 class OpenChannel(msgspec.Struct, array_like=True):
     """A channel whose deliveries are counted: the next has ``next_tag``.
 
-    ``modes``: whether its consumers of a queue are in auto-ack mode. ``got`` is the queue of which
-    it has just asked for a message, and whether so. ``hand`` is what it holds, by tag and in that
-    order; ``taken`` is settled by a transaction that may still be rolled back.
+    Of those before ``since`` nothing is known. ``is_refused``: the broker closes it, or the count
+    is wrong. ``modes``: whether its consumers of a queue are in auto-ack mode. ``got``: of which
+    queue it has just asked for a message, and whether so. ``hand`` is what it holds, by tag and in
+    that order; ``taken`` is settled by a transaction that may still be rolled back.
     """
 
     channel: Channel
     pid: str
     next_tag: int
+    since: int
     transactional: bool
+    is_refused: bool = False
     modes: dict[str, bool] = {}
     got: tuple[str, bool] | None = None
     hand: dict[int, Reference] = {}
@@ -78,13 +81,14 @@ class Settlements:
 
     def note(self, said: Settlement) -> None:
         """Take in what the plugin says."""
-        if said.event in _OF_NODES:
-            _OF_NODES[said.event](self, said)
-        elif said.event == "channel":
-            self._count(said)
+        if said.event in _ANYWHERE:
+            _ANYWHERE[said.event](self, said)
         elif known := self.channels.get(said.channel):
             self._acted[known.pid] = known
-            _OF_CHANNELS[said.event](self, known, said)
+            if known.is_refused and said.event != "closed":
+                self._drop(known)
+            else:
+                _OF_CHANNELS[said.event](self, known, said)
 
     def handed_over(self, deliver: Deliver, reference: Reference, at: int) -> None:
         """Count a delivery, which reached us ``at`` (µs)."""
@@ -123,19 +127,17 @@ class Settlements:
 
     def _count(self, said: Settlement) -> None:
         known = self.channels.get(said.channel)
-        if known is not None and known.pid != said.pid:
+        if known is not None and known.pid != said.pid:  # its name and number are another's now
             self._drop(known, (Disposition.returned, said.at, None))
-            known = None  # its name and number are another's now
-        if known is None:
+        elif known is not None and (known.is_refused or known.next_tag != said.next_tag):
+            self._drop(known)
+        if said.channel not in self.channels:
             if len(self.channels) >= MOST_CHANNELS:
                 self._drop(next(iter(self.channels.values())))
-            known = OpenChannel(said.channel, said.pid, said.next_tag, said.transactional)
-            self.channels[said.channel] = known
-        elif known.next_tag != said.next_tag:
-            known.next_tag = said.next_tag
-            self._empty(known)
+            place, tag = said.channel, said.next_tag
+            self.channels[place] = OpenChannel(place, said.pid, tag, tag, said.transactional)
+        self._acted[said.pid] = known = self.channels[said.channel]
         known.transactional = said.transactional
-        self._acted[known.pid] = known
 
     def _begin_node(self, said: Settlement) -> None:
         """What was settled on this node until now may not have been recorded."""
@@ -165,13 +167,13 @@ class Settlements:
 
     def _settled(self, known: OpenChannel, said: Settlement) -> None:
         tag, hand = said.delivery_tag, known.hand
-        if tag >= known.next_tag:  # so the count is not right
-            self._drop(known)
-            return
-        tags = [tag] if tag in hand else []  # otherwise the broker closes the channel over it
+        tags = [tag]
         if said.multiple and tag == 0:
             tags = [*hand]
-        elif said.multiple and tags:
+        elif tag not in hand:
+            known.is_refused = tag >= known.since or tag == 0
+            return
+        elif said.multiple:
             tags = [*takewhile(lambda each: each <= tag, hand)]
         how = Disposition[said.outcome]
         if not known.transactional:
@@ -190,9 +192,8 @@ class Settlements:
         known.transactional = True
 
     def _commit(self, known: OpenChannel, said: Settlement) -> None:
-        for reference, how in known.taken.values():
+        for reference, how in map(known.taken.pop, [*known.taken]):
             self._settle([reference], how, said.at)
-        known.taken = {}
 
     def _roll_back(self, known: OpenChannel, said: Settlement) -> None:
         for tag, (reference, _) in known.taken.items():
@@ -214,7 +215,8 @@ class Settlements:
         of_it = [*known.hand.values(), *(reference for reference, _ in known.taken.values())]
         self._changes.settled |= dict.fromkeys(of_it, how)
         self._held -= len(of_it)
-        known.hand, known.taken = {}, {}
+        known.hand, known.taken, known.since = {}, {}, known.next_tag
+        self._acted[known.pid] = known
 
     def _drop(self, known: OpenChannel, how: Disposed = _UNKNOWN) -> None:
         self._empty(known, how)
@@ -222,7 +224,8 @@ class Settlements:
         self._acted[known.pid] = None
 
 
-_OF_NODES: dict[str, Callable[[Settlements, Settlement], None]] = {
+_ANYWHERE: dict[str, Callable[[Settlements, Settlement], None]] = {
+    "channel": Settlements._count,
     "began": Settlements._begin_node,
     "ended": Settlements._end_node,
 }

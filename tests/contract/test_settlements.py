@@ -136,6 +136,17 @@ async def test_a_count_that_does_not_fit_is_given_up(store: Store, trace_id: int
     assert await trace.said() == [None, None, "acknowledged"]
 
 
+async def test_what_a_client_sends_behind_an_acknowledgement_of_nothing_settles_nothing(
+    store: Store, trace_id: int
+) -> None:
+    """The broker closes the channel over it, and handles nothing more of what is on its way."""
+    trace = Trace(store, trace_id)
+    await trace.take([opened(), deliver(), deliver(), settled(1), settled(1), deliver()])
+    await trace.killed()
+    await trace.take([say("closed", pid="<1>"), opened("<2>"), deliver(), settled(5), settled(1)])
+    assert await trace.said() == ["acknowledged", "returned", "returned", None]
+
+
 async def test_what_a_node_stops_or_begins_to_record_is_not_known(
     store: Store, trace_id: int
 ) -> None:

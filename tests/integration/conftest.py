@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
@@ -23,7 +23,8 @@ from app.traces.introductions import Introductions
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
 from model.event import Event
-from tools.servers import Broker
+from tools.plugin import NAME, build
+from tools.servers import Broker, RabbitNode
 
 T = TypeVar("T")
 
@@ -96,6 +97,21 @@ class Service:
     async def close(self) -> None:
         await self.registry.shutdown(deadline=10)
         await self.management.close()
+
+
+@pytest.fixture(scope="session")
+def plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the broker plugin."""
+    folder = tmp_path_factory.mktemp("plugins")
+    build(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def broker(plugins: Path) -> Iterator[RabbitNode]:
+    """A broker with the plugin, for the tests of one module."""
+    with RabbitNode(plugins=(NAME,), plugins_folder=plugins) as node:
+        yield node
 
 
 @pytest.fixture

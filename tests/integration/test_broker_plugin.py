@@ -13,7 +13,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from drills.settlements import TRACE_EXCHANGE, TRACE_QUEUE, drill
-from tools.plugin import NAME, build
+from tools.plugin import NAME
 from tools.servers import RabbitNode
 
 CLAIMANT = """
@@ -25,19 +25,6 @@ init(_) -> none.
 intercept(Method, Content, _) -> {Method, Content}.
 applies_to() -> ['basic.ack'].
 """
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("plugin")
-    build(place)
-    return place
-
-
-@pytest.fixture(scope="module")
-def broker(folder: Path) -> Iterator[RabbitNode]:
-    with RabbitNode(plugins=(NAME,), plugins_folder=folder) as node:
-        yield node
 
 
 @pytest.fixture
@@ -224,17 +211,17 @@ def test_the_broker_s_own_log_of_traces_lives_with_it(
 
 
 def test_it_is_silent_while_another_interceptor_claims_settlements(
-    broker: RabbitNode, client: Client, folder: Path
+    broker: RabbitNode, client: Client, plugins: Path
 ) -> None:
     client.trace(on=True)
     client.until("began")
     worker = client.worker(4)
-    (folder / "itc_claimant.erl").write_text(CLAIMANT)
+    (plugins / "itc_claimant.erl").write_text(CLAIMANT)
     interceptor = 'channel_interceptor, <<"itc claimant">>'
     evaluate(
         broker,
-        f'{{ok, M}} = compile:file("{folder}/itc_claimant", [{{outdir, "{folder}"}}]), '
-        f'{{module, M}} = code:load_abs("{folder}/itc_claimant"), '
+        f'{{ok, M}} = compile:file("{plugins}/itc_claimant", [{{outdir, "{plugins}"}}]), '
+        f'{{module, M}} = code:load_abs("{plugins}/itc_claimant"), '
         f"rabbit_registry:register({interceptor}, M).",
     )
     try:

@@ -12,16 +12,7 @@ from app.store import Store
 from app.traces.pipeline import PipelineSettings
 from model.words import EventType
 from tests.integration.conftest import Service, until
-from tools.plugin import NAME, build
 from tools.servers import RabbitNode
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitNode]:
-    folder = tmp_path_factory.mktemp("plugin")
-    build(folder)
-    with RabbitNode(plugins=(NAME,), plugins_folder=folder) as node:
-        yield node
 
 
 @pytest.fixture

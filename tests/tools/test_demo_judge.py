@@ -34,6 +34,9 @@ def event(number: int, action: Action, cause: int | None = None) -> dict[str, ob
         "payload": action.payload,
         "cause": cause,
         "quiet": False,
+        "recorded_at": "2026-11-26T12:00:00Z",
+        "settled_at": None,
+        "settlement": None,
     }
 
 
@@ -104,6 +107,23 @@ def test_a_delivery_matched_to_another_publish_is_found() -> None:
     delivery = history.actions[2]
     judge.events[delivery]["cause"] = 2
     assert judge.wrong_causes() == [delivery]
+
+
+def test_what_became_of_deliveries_is_said_in_a_sentence_and_compared() -> None:
+    history = small_history()
+    judge = recorded(history)
+    assert judge.settlements is None, "without the broker plugin"
+    events = [{**each} for each in judge.events.values()]
+    for each in events:
+        if each["type"] == "received":
+            each["settlement"] = "rejected" if each["payload"] == "poison" else "acknowledged"
+            each["settled_at"] = f"2026-11-26T12:00:0{each['id']}.5Z"
+    judge.take_settlements(events)
+    assert judge.settlements == (
+        "The consumers acknowledged 3 of 5 deliveries and rejected 2; "
+        "the slowest was held for 9.50 s."
+    )
+    assert judge.wrong_settlements() == [history.actions[-1]], "the dead letter was acknowledged"
 
 
 def test_events_of_others_are_no_actions_of_ours() -> None:

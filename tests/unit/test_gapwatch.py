@@ -267,3 +267,24 @@ async def test_a_loss_that_goes_on_is_taken_back_where_all_has_come() -> None:
     await gaps.take_back("purged")  # which is over
     assert [gap.reason for gap in store.gaps.values()] == ["purged"]
     assert not gaps.is_losing("overdue")
+
+
+def test_a_new_loss_is_told_once_with_the_event_from_which_on_something_may_be_missing() -> None:
+    gaps = watch(GapStore())
+    gaps.stored(10, 10)
+    gaps.is_well(Point(10, 5))
+    gaps.stored(10, 20)
+    gaps.note("lost in between", 0)
+    assert (gaps.take_new(), gaps.take_new()) == (10, None)
+    gaps.resume(30, 6, [], 0)
+    gaps.note("the queue was gone", 0)  # before the stream broke off nothing was missing
+    assert gaps.take_new() == 30
+
+
+@pytest.mark.parametrize(("closed", "begins"), [(None, 10), (31, 10), (30, None)])
+def test_a_stored_loss_behind_which_nothing_is_stored_is_new(
+    closed: int | None, begins: int | None
+) -> None:
+    gaps = watch(GapStore())
+    gaps.resume(30, 6, [Gap(1, 10, closed, 3, closed and 4, "lost in between")], 0)
+    assert gaps.take_new() == begins

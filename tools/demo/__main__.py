@@ -114,8 +114,12 @@ def _show_chain(
     printer.line(_beside(stage, recorded, first))
     printer.line()
     printer.chain(exported, recorded)
+    earliest = min(int(event["id"]) for event in recorded.events.values())
+    recorded.take_settlements(stage.client.events_after(stage.vhost, earliest - 1))
     faults = _faults(recorded, outcome, summary, exported)
     printer.line(_verdict(exported, summary, faults))
+    if recorded.settlements:
+        printer.line(recorded.settlements)
     printer.line()
     printer.last_word(stage, summary, stays=stays)
     printer.line()
@@ -136,6 +140,8 @@ def _faults(
     faults = recorded.faults_of(exported, expected)
     if wrong := recorded.wrong_causes():
         faults.append(f"deliveries matched to the wrong publish:{listed(wrong)}")
+    if wrong := recorded.wrong_settlements():
+        faults.append(f"something else became of deliveries:{listed(wrong)}")
     if summary["relation"] != "before":
         faults.append(f"the relation is {summary['relation']}, not before")
     if summary["events"] != len(exported):

@@ -65,6 +65,10 @@ class History:
         """Note that a role is about to reject what it was handed."""
         self._rejection_of[delivery.payload] = delivery
 
+    def is_rejected(self, delivery: Action) -> bool:
+        """Tell whether a role has rejected this delivery."""
+        return self._rejection_of.get(delivery.payload) == delivery
+
     def cause(self, action: Action) -> Action | None:
         """Return the publish behind a delivery; None for a publish."""
         return self._publish_of[action.payload] if action.type == "received" else None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from tools.demo.client import Event, EventFeed
 from tools.demo.history import Action, History
@@ -74,6 +76,33 @@ class Recorded:
             if (cause := self.history.cause(action)) and event["cause"] != self.events[cause]["id"]
         ]
 
+    def take_settlements(self, events: Iterable[Event]) -> None:
+        """Take what became of deliveries from their events, read once they are settled."""
+        now = {event["id"]: event for event in events}
+        self.events = {action: now.get(each["id"], each) for action, each in self.events.items()}
+
+    @property
+    def settlements(self) -> str | None:
+        """A sentence on what became of deliveries; None where the broker has no plugin."""
+        how = Counter(event["settlement"] for event in self.events.values())
+        if not how["acknowledged"]:
+            return None
+        deliveries = sum(event["type"] == "received" for event in self.events.values())
+        held = max(_held(event) for event in self.events.values() if event["settled_at"])
+        return (
+            f"The consumers acknowledged {how['acknowledged']} of {deliveries} deliveries and "
+            f"rejected {how['rejected']}; the slowest was held for {held:.2f} s."
+        )
+
+    def wrong_settlements(self) -> list[Action]:
+        """Return the deliveries of which the service says that something else became of them."""
+        return [
+            action
+            for action, event in self.events.items()
+            if (said := event["settlement"])
+            and said != ("rejected" if self.history.is_rejected(action) else "acknowledged")
+        ]
+
     def faults_of(self, exported: Iterable[Event], expected: Iterable[Action]) -> list[str]:
         """Compare an export with the actions it should hold; one sentence per fault.
 
@@ -93,6 +122,14 @@ class Recorded:
         if len(ids) != len(set(ids)):
             faults.append("it holds an event twice")
         return faults
+
+
+def _held(event: Event) -> float:
+    """Return the seconds from a delivery's trace to its settlement."""
+    settled_at, recorded_at = (
+        datetime.fromisoformat(event[name]) for name in ("settled_at", "recorded_at")
+    )
+    return max((settled_at - recorded_at).total_seconds(), 0)
 
 
 def listed(actions: Iterable[Action]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -14,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from tools.demo.client import ItcClient
 from tools.demo.pipeline import ROLES
+from tools.plugin import NAME, build
 from tools.servers import Broker, Child, RabbitNode, ServerError, free_port
 
 CHECKOUT = Path(__file__).parents[2]
@@ -48,7 +50,7 @@ def raised(
     with ExitStack() as stack:
         stack.enter_context(_only_one(folder))
         given = Broker.from_environment(environment)
-        broker = given or RabbitNode(folder / "rabbitmq", "itc-demo")
+        broker = given or _private_broker(folder)
         say("looking for the broker" if given else "starting a private RabbitMQ node")
         stack.enter_context(broker)
         vhost = _vhost(environment["AMQP_URL"]) if given else "/"
@@ -69,6 +71,17 @@ def raised(
             folder / "service" / "exports",
             _next_run(folder),
         )
+
+
+def _private_broker(folder: Path) -> RabbitNode:
+    """Make a node, with the broker plugin where that can be built."""
+    own: Path | None = folder / "plugins"
+    try:
+        build(folder / "plugins")
+    except subprocess.CalledProcessError:  # there is no Erlang compiler
+        own = None
+    plugins = () if own is None else (NAME,)
+    return RabbitNode(folder / "rabbitmq", "itc-demo", plugins=plugins, plugins_folder=own)
 
 
 @contextmanager

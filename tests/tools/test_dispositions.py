@@ -1,0 +1,91 @@
+"""The judge of `drills.dispositions`, on logs made by hand."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from drills.dispositions import MARKS, judge, outcomes
+from drills.settlements import UNKNOWN_TAG, WORK, Life, Step
+from model.words import Disposition, EventType
+
+CONSUMED: Step = ("consumer", WORK, "tag", False)
+GOT: Step = ("get", WORK, False)
+ANSWERED: Step = ("answered", "Basic.GetEmpty")
+
+
+def handed(*tags: int) -> list[Step]:
+    return [("handed", tag) for tag in tags]
+
+
+def settled(tag: int, outcome: str = "acknowledged", *, multiple: bool = False) -> Step:
+    return ("settled", outcome, tag, multiple)
+
+
+def life(*steps: Step) -> Life:
+    handed = {step[1]: b"%d" % step[1] for step in steps if step[0] == "handed"}
+    return Life("c", 1, handed=handed, log=[*enumerate(steps, 1)])
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ([*handed(1, 2, 3), settled(2, multiple=True), ANSWERED], ["a", "a", "b"]),
+        ([*handed(1, 2), settled(1), settled(2, "rejected")], ["ab", "br"]),  # not answered
+        ([*handed(1), settled(0, multiple=True), *handed(2), ANSWERED], ["a", "ab"]),  # on its way
+        ([*handed(1), settled(0, multiple=True), ANSWERED, *handed(2)], ["a", "b"]),
+        ([*handed(1), ("recovered",), ANSWERED, *handed(2), settled(2), ANSWERED], ["b", "a"]),
+        ([("selected",), *handed(1), settled(1), ("committed",), ANSWERED], ["a"]),
+        ([("selected",), *handed(1), settled(1), ("rolled_back",), ANSWERED], ["b"]),
+        ([("selected",), *handed(1), settled(1), ANSWERED], ["b"]),
+        ([*handed(1), settled(UNKNOWN_TAG), ("answered", "Channel.Close")], ["b"]),
+        ([*handed(1), settled(1), ("answered", "Channel.Close")], ["ab"]),  # over what is not known
+        ([("consumer", WORK, "tag", True), *handed(1), GOT, *handed(2)], ["u", "b"]),
+    ],
+)
+def test_what_may_have_become_of_deliveries(steps: list[Step], expected: list[str]) -> None:
+    first = {"acknowledged": "a", "rejected": "r", "returned": "b", "auto": "u"}
+    found = outcomes(life(CONSUMED, *steps), len(expected))
+    assert ["".join(sorted(first[each] for each in found[tag].of)) for tag in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "gap", "is_fault"),
+    [
+        ("acknowledged", False, False),
+        ("rejected", False, True),
+        ("in_hand", False, True),
+        (None, False, True),
+        (None, True, False),
+        ("rejected", True, True),  # nor may it be wrong in a gap
+    ],
+)
+def test_what_is_wrong_or_unknown_is_a_fault(
+    tmp_path: Path, said: str | None, gap: bool, is_fault: bool
+) -> None:
+    its = life(CONSUMED, *handed(1, 2, 3), settled(3, multiple=True), ANSWERED)
+    events = [(1, EventType.published, None, f'["{MARKS}"]', b"%d" % id(its), None)]
+    for tag in (1, 2, 3):
+        how = said if tag == 3 else "acknowledged"
+        number = None if how is None else int(Disposition[how])
+        events.append((tag + 1, EventType.received, WORK, "[]", b"%d" % tag, number))
+    with closing(sqlite3.connect(tmp_path / "itc.db")) as store, store:
+        store.execute(
+            "CREATE TABLE events (id, type, queue, routing_keys, payload, settlement, settled_at"
+            " DEFAULT 9, recorded_at DEFAULT 1, channel DEFAULT 1, trace_id DEFAULT 1)"
+        )
+        store.execute("CREATE TABLE channels (trace_id, number, connection, channel)")
+        store.execute("CREATE TABLE gaps (since, until, reason, suspected)")
+        store.execute("INSERT INTO channels VALUES (1, 1, 'c', 1)")
+        store.executemany(
+            "INSERT INTO events (id, type, queue, routing_keys, payload, settlement)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            events,
+        )
+        store.executemany("INSERT INTO gaps VALUES (1, 2, 'it was off', 0)", [()] * gap)
+    report = judge(tmp_path / "itc.db", [its])
+    assert bool(report.faults) == is_fault
+    assert report.right.total() == (2 if said != "acknowledged" else 3)
