@@ -137,8 +137,9 @@ class QueueFate(msgspec.Struct):
 
     @property
     def newest(self) -> Event | None:
-        """The delivery that was handed over last, of dead letters too."""
-        return max((*self.deliveries, *self.dead_letters), default=None)
+        """The last delivery from the queue, or if there is none, from elsewhere after it died."""
+        every = (*self.deliveries, *self.dead_letters)
+        return max([each for each in every if each.queue == self.queue] or every, default=None)
 
     @property
     def dead_lettered_to(self) -> list[str]:

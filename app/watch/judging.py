@@ -183,7 +183,7 @@ class Judges:
             return UNKNOWN
         copies = {
             each.queue: [
-                CopySettlement(one.settlement, one.settled_at, one.participant_name)
+                CopySettlement(one.queue, one.settlement, one.settled_at, one.participant_name)
                 for one in sorted((*each.deliveries, *each.dead_letters))
             ]
             for each in fate.queues

@@ -286,7 +286,7 @@ def _judge_acknowledged(what: Acknowledged, ways: Causation, through: int) -> It
         of, at = message.it.message_type, message.it.at
         copies = {
             copy.queue: [
-                CopySettlement(each.it.settlement, each.it.settled_at, each.it.name)
+                CopySettlement(each.queue, each.it.settlement, each.it.settled_at, each.it.name)
                 for each in copy.deliveries
             ]
             for copy in message.copies
@@ -301,8 +301,9 @@ def _judge_acknowledged(what: Acknowledged, ways: Causation, through: int) -> It
 
 
 class CopySettlement(NamedTuple):
-    """What became of a delivery, when (µs), and to whom it was handed."""
+    """What became of a delivery from a queue, when (µs), and to whom it was handed."""
 
+    queue: str | None
     settlement: Disposition | None
     at: int | None
     holder: str
@@ -313,8 +314,9 @@ def acknowledged(
 ) -> tuple[AssertionVerdict, str]:
     """Judge whether a message that came at ``since`` was acknowledged until ``due`` (µs).
 
-    ``copies`` are the deliveries of each queue's copy, dead letters too; of a queue that it was not
-    ``routed`` to they are of nobody knows which copy. Also returns why not.
+    ``copies`` are the deliveries of each queue's copy, dead letters too, which count where none is
+    from the queue itself. Of a queue that it was not ``routed`` to they are of nobody knows which
+    copy. Also returns why not.
     """
     if not copies:
         return AssertionVerdict.violated, "it reached no queue"
@@ -330,6 +332,7 @@ def _acknowledged(
 ) -> tuple[AssertionVerdict, str]:
     if not deliveries:
         return AssertionVerdict.violated, f"nobody was handed it from {queue}"
+    deliveries = [each for each in deliveries if each.queue == queue] or deliveries
     last = deliveries[-1]
     times = [each.at for each in deliveries if each.settlement in _ACKNOWLEDGED and each.at]
     # Settlements have the time of the broker's clock, messages that at which they reached us: a

@@ -23,7 +23,7 @@ from model.event import Event
 from model.who import Who
 from model.words import Disposition, EventType
 from tests.contract.broker import BEGINNING, Broker
-from tests.contract.failing import ADMIN, death, handed, letter, message
+from tests.contract.failing import ADMIN, channel, death, handed, letter, message
 from tests.contract.test_watching import FAR, judged, whole
 
 CHANNEL = Channel("rabbit@one", "c:1 -> b", 1, "shop")
@@ -257,12 +257,12 @@ async def test_a_publishs_fate_says_who_handled_it_and_who_holds_it(
     shop, silent = (Channel("rabbit@one", f"{name}:1 -> b", 1, name) for name in ("shop", "old"))
     queues = ("audit", "billing", "log", "mail", "old", "ship", "stock")
     publish = Publish(shop, "", ("work",), queues, {}, b"")
-    handed = [
+    records = [
         Deliver(silent if queue == "old" else CHANNEL, "", ("work",), queue, False, {}, b"")
         for queue in queues[:-1]
     ]
     modes = say("consumer", queue="log", auto=True)
-    await trace.take([opened(), modes, publish, *handed])
+    await trace.take([opened(), modes, publish, *records])
     fate = await store.deliveries.fate_of(1)
     said = "handed over for 6 of 7 queues; shop@c #2 has held audit's for 40.0 s, shop@c #2 has"
     assert fate.sentence.startswith(said)
@@ -274,9 +274,16 @@ async def test_a_publishs_fate_says_who_handled_it_and_who_holds_it(
         " shop@c #2 has held billing's for 40.0 s; taken without acknowledgement from log;"
         " rejected from mail; settlement unknown: old"
     )
+    order, told = message(1, "work"), channel(9, "cleaner")
+    await trace.take([say("channel", channel=told, pid="<9>", next_tag=1), order])
+    dead = letter(told, order, death("work"))
+    await trace.take([handed(CHANNEL, order, "work"), settled(6, outcome="rejected"), dead])
+    await trace.take([say("settled", channel=told, outcome="acknowledged", delivery_tag=1)])
+    fate = await store.deliveries.fate_of(8)
+    assert fate.sentence == "handed over for 1 of 1 queue; rejected from work"
     other = Publish(shop, "", ("old",), ("old",), {}, b"")
     await trace.take([other, deliver("old", silent)])
-    assert (await store.deliveries.fate_of(8)).sentence == "handed over for 1 of 1 queue"
+    assert (await store.deliveries.fate_of(11)).sentence == "handed over for 1 of 1 queue"
 
 
 @pytest.mark.parametrize("is_told", [True, False])
