@@ -122,7 +122,7 @@ async def test_no_name_of_a_message_or_user_is_a_label(metrics: dict[str, Metric
 
     # Rules and assertions are named by whoever made them, and there are few.
     ours = {"vhost", "type", "state", "rule", "outcome", "way", "reason", "assertion", "delivery"}
-    assert labels == {*ours, "method", "route", "status", "le", "version"}
+    assert labels == {*ours, "method", "route", "status", "le", "version", "bound"}
 
 
 async def test_every_metric_is_documented(metrics: dict[str, Metric]) -> None:

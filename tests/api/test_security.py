@@ -15,7 +15,6 @@ import httpx
 import pytest
 
 from app import protocol
-from app.api import parameters
 from app.api.layers import bodies
 from app.server import Server, bind, configuration
 from tests.api.conftest import World, connected, make_world, served
@@ -283,11 +282,11 @@ async def test_a_head_without_end_is_refused(world: World) -> None:
 
 @asynccontextmanager
 async def impatient(world: World, seconds: float) -> AsyncIterator[tuple[Server, int]]:
-    """The server, giving slow readers this long, and large pages; and its port."""
+    """The server, giving slow readers this long; and its port."""
     listener = bind(world.settings)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)  # as its connections have it
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(protocol, "SEND_SECONDS", seconds)
-        patch.setattr(parameters, "LARGEST_PAGE", 10_000)
         config = configuration(world.app(), world.settings)
         server = Server(config)
         async with config.app.router.lifespan_context(config.app):  # type: ignore[union-attr]
@@ -301,12 +300,12 @@ async def impatient(world: World, seconds: float) -> AsyncIterator[tuple[Server,
 
 async def ask_for_much(world: World, port: int) -> socket.socket:
     """A client that has asked for megabytes and whose system takes next to nothing of them."""
-    await world.tell(*[publish(SHOP, "news", body=b"x" * 1_000)] * 10_000)
+    await world.tell(*[publish(SHOP, "news", body=b"x" * 4_000)] * 500)
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
     client.connect(("127.0.0.1", port))
     [(name, value)] = basic(*SIGN_IN).items()
-    path = "/itc_db?page_size=10000"
+    path = "/itc_db?page_size=500"
     client.sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\n{name}: {value}\r\n\r\n".encode())
     return client
 
@@ -335,7 +334,7 @@ async def test_a_slow_reader_gets_all_of_its_answer(world: World) -> None:
             head, _, body = (await asyncio.to_thread(_answer_of, client)).partition(b"\r\n\r\n")
 
     assert head.startswith(b"HTTP/1.1 200")
-    assert len(json.loads(body)) == 10_000
+    assert len(json.loads(body)) == 500
 
 
 async def test_answers_that_are_not_read_hold_no_more_than_a_bound(world: World) -> None:
@@ -351,7 +350,7 @@ async def test_answers_that_are_not_read_hold_no_more_than_a_bound(world: World)
                 answer = await asyncio.to_thread(_answer_of, second)
                 left = await asyncio.to_thread(_all_of, first)
 
-    assert len(json.loads(answer.partition(b"\r\n\r\n")[2])) == 10_000
+    assert len(json.loads(answer.partition(b"\r\n\r\n")[2])) == 500
     assert len(left) < len(answer)
 
 

@@ -45,6 +45,8 @@ class HttpMetrics:
             ("bound",),
             registry=self.registry,
         )
+        for bound in ("address", "total"):  # or nobody would see the first one as an increase
+            self.refused.labels(bound)
         self.cut = Counter(
             "itc_http_connections_cut",
             "Connections that the service ended, by what the client kept it waiting for; replaced "
