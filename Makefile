@@ -40,8 +40,8 @@ check: ## lint, format and types; the dashboard's scripts, container files and m
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/oxlint web
-	.venv/bin/hadolint Dockerfile
-	.venv/bin/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
+	.venv/bin/hadolint Dockerfile deploy/plugin/Dockerfile
+	.venv/bin/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml deploy/plugin/compose.yaml
 	.venv/bin/kubernetes-validate --strict --quiet deploy/kubernetes/*/rabbitmq-itc.yaml
 
 format: ## put the code into the shape that check wants

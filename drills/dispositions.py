@@ -119,8 +119,8 @@ def outcomes(life: Life, most: int) -> dict[int, Outcome]:
 
     def end(tag: int, outcome: str, at: int) -> None:
         hand.pop(tag, None)
+        found[tag].at = 0 if found[tag].of else at  # it may have been settled by an earlier one
         found[tag].of.add(outcome)
-        found[tag].at = found[tag].at or at
         unanswered.append(tag)
 
     for at, step in life.log:

@@ -25,6 +25,7 @@ import pytest
 import yaml
 
 from tests.docs.documents import CHECKOUT
+from tools.plugin import NAME
 from tools.servers import Broker, Child, free_port
 
 COMPOSE = yaml.safe_load((CHECKOUT / "compose.yaml").read_text())
@@ -154,8 +155,8 @@ class Step:
     text: str
 
 
-def steps() -> list[Step]:
-    lines = (CHECKOUT / "Dockerfile").read_text().splitlines()
+def steps(file: str = "Dockerfile") -> list[Step]:
+    lines = (CHECKOUT / file).read_text().splitlines()
     text = "\n".join(line for line in lines if line and not line.startswith("#"))
     found, stage = [], -1
     for line in re.sub(r"\\\n\s*", "", text).splitlines():
@@ -272,6 +273,33 @@ def test_the_image_s_steps_build_the_program(image: Path) -> None:
     assert [*image.glob("itc/_core*.so")], "the clock's core was not built"
     assert [*image.glob("app/broker/_wire*.so")], "the reading of trace messages was not built"
     assert not (image / "tests").exists()
+
+
+def test_the_broker_s_image_has_the_plugin_and_its_compose_file_enables_it(tmp_path: Path) -> None:
+    more = yaml.safe_load((CHECKOUT / "deploy" / "plugin" / "compose.yaml").read_text())
+    [broker] = more["services"].values()
+    assert more["services"].keys() <= COMPOSE["services"].keys()
+    enabled = more["configs"]["enabled_plugins"]["content"].strip("[].").split(",")
+    before = COMPOSE["configs"]["enabled_plugins"]["content"].strip("[].").split(",")
+    assert enabled == [*before, NAME]
+    taken = (CHECKOUT / f"{broker['build']['dockerfile']}.dockerignore").read_text().split()
+    made, place = "", ""
+    for step in steps(broker["build"]["dockerfile"]):
+        if step.word == "COPY" and step.stage == 0:
+            source, to = step.text.split()
+            assert f"!{source}" in taken
+            copy = shutil.copytree if (CHECKOUT / source).is_dir() else shutil.copy
+            copy(CHECKOUT / source, tmp_path / to)
+        elif step.word == "RUN" and "broker_plugin" in step.text:
+            made = step.text.split()[1]
+            _carry_out(step.text.replace(made, f"{tmp_path}/made"), tmp_path, tmp_path)
+        elif step.word == "COPY":
+            *_, source, place = step.text.split()
+            assert source == made
+        elif step.stage == 1:
+            assert step.text == COMPOSE["services"]["rabbitmq"]["image"], "the same broker"
+    assert [file.suffix for file in (tmp_path / "made").iterdir()] == [".ez"]
+    assert place == "/opt/rabbitmq/plugins", "where the image has its own"
 
 
 @pytest.fixture
