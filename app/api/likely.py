@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple, TypedDict, cast
+from typing import Any, NamedTuple, TypedDict
 
-from pydantic import Field, GetPydanticSchema
-from pydantic_core import core_schema
+from pydantic import Field
 
 from app.api.parameters import KnownFields, Name
 from app.api.services import Services
 from app.errors import NotFoundError
 from app.stored.likely import NO_OVERLAY, Overlay
 from app.stored.proposals import LikelyBasis, RuleProposal, TraceCoverage
-from app.traces.likely import MOST_EVENTS, overlay_of
+from app.traces.restamping import MOST_PREVIEWED
 from app.tracker.links import Rule
 from model.described import shown
 from model.words import Via, WalkWord
 
-LIKELY: Literal["likely"] = "likely"
 SAID = (
     " `likely`: as `conversation`, and by the proposals that are not adopted; the answer says "
     "what it rests on."
 )
-
-
-def _words() -> GetPydanticSchema:
-    def schema(*_: Any) -> core_schema.CoreSchema:
-        names = core_schema.literal_schema([*Via.__members__, LIKELY])
-        return core_schema.no_info_after_validator_function(
-            lambda name: name if name == LIKELY else Via[name], names
-        )
-
-    return GetPydanticSchema(schema)
-
-
-WayWord = Annotated[Via | Literal["likely"], _words()]
 
 
 class LikelyQuery(KnownFields):
@@ -63,57 +48,26 @@ class Ground(NamedTuple):
 
 
 async def ground_of(
-    via: Via | Literal["likely"],
-    proposal: str | None,
-    vhost: str,
-    span: tuple[int, int],
-    parts: Services,
+    via: WalkWord, proposal: str | None, vhost: str, events: tuple[int, ...], parts: Services
 ) -> Ground:
-    """The ground of an answer about a span of events, of which the first `MOST_EVENTS` are read.
-
-    Raises `NotFoundError` for a proposal that is none.
-    """
-    if via != LIKELY:
+    """The ground of an answer about some events; raises `NotFoundError` for no such proposal."""
+    if via != "likely":
         return Ground(Via(via))
     trace = await parts.store.traces.find(vhost)
     if trace is None:
         raise NotFoundError("no such trace")
+    seen, chosen = await proposed(trace.id, parts)
     if proposal is not None:
-        chosen = [await one_of(trace.id, proposal, parts)]
-    else:
-        chosen = await waiting(await seen_of(trace.id, parts), parts)
-    if not chosen:
-        said = "nothing was found that ties messages together and is not adopted"
-        return Ground(Via.conversation, NO_OVERLAY, LikelyBasis([], said, *span))
-    rules = [Rule.from_json(rule) for each in chosen for rule in each.rules]
-    overlay = await overlay_of(parts.previews(trace, rules), *span)
-    basis = LikelyBasis(
-        [each.id for each in chosen],
-        "; ".join(map(_sentence, chosen)),
-        overlay.first,
-        overlay.last,
-    )
+        chosen = [one_of(seen, proposal)]
+    first, last = min(events) - MOST_PREVIEWED // 2, max(events) + MOST_PREVIEWED // 2
+    overlay = Overlay(max(1, first), last)
+    said = "nothing was found that ties messages together and is not adopted"
+    if chosen:
+        rules = [Rule.from_json(rule) for each in chosen for rule in each.rules]
+        await parts.previews(trace, rules).preview(overlay)
+        said = "; ".join(map(_sentence, chosen))
+    basis = LikelyBasis([each.id for each in chosen], said, overlay.first, overlay.last)
     return Ground(Via.conversation, overlay, basis)
-
-
-def said_as(via: Via | Literal["likely"]) -> WalkWord:
-    """The word of an answer."""
-    return cast("WalkWord", str(via))
-
-
-def around(event_id: int) -> tuple[int, int]:
-    """The span of ids around an event that is read, of which it is the middle."""
-    return max(1, event_id - MOST_EVENTS // 2), event_id + MOST_EVENTS // 2
-
-
-def past_of(event_id: int) -> tuple[int, int]:
-    """The same for what led to an event."""
-    return max(1, event_id - MOST_EVENTS), event_id
-
-
-def future_of(event_id: int) -> tuple[int, int]:
-    """The same for what an event led to."""
-    return event_id, event_id + MOST_EVENTS
 
 
 def _sentence(chosen: RuleProposal) -> str:
@@ -122,20 +76,16 @@ def _sentence(chosen: RuleProposal) -> str:
     return f"{chosen.says}: right in {chosen.agreement:.1%} of {chosen.linked:,} where links tell"
 
 
-async def seen_of(trace_id: int, parts: Services) -> TraceCoverage:
+async def proposed(trace_id: int, parts: Services) -> tuple[TraceCoverage, list[RuleProposal]]:
+    """What was found for a trace, and what of it is not adopted."""
     [seen] = await parts.store.proposals.coverage([trace_id])
-    return seen
+    own = await parts.store.link_rules.own(trace_id)
+    return seen, seen.waiting([*own, *(each.rule for each in parts.link_rules)])
 
 
-async def waiting(seen: TraceCoverage, parts: Services) -> list[RuleProposal]:
-    """A trace's proposals that are not adopted."""
-    own = await parts.store.link_rules.own(seen.trace_id)
-    return seen.waiting([*own, *(each.rule for each in parts.link_rules)])
-
-
-async def one_of(trace_id: int, proposal: str, parts: Services) -> RuleProposal:
+def one_of(seen: TraceCoverage, proposal: str) -> RuleProposal:
     """A trace's proposal, adopted or not; raises `NotFoundError`."""
-    for each in (await seen_of(trace_id, parts)).found:
-        if each.id == proposal:
-            return each
-    raise NotFoundError("no such proposal: the newest look has found others")
+    found = next((each for each in seen.found if each.id == proposal), None)
+    if found is None:
+        raise NotFoundError("no such proposal: the newest look has found others")
+    return found

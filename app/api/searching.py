@@ -13,7 +13,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from app.errors import TooManyRequestsError
 from app.round_robin import RoundRobin
 from app.stored.reading import SEARCHES
-from model.words import Via
 
 
 class Slots:
@@ -111,5 +110,5 @@ class Searches:
     def for_walk(
         self, owner: str, limit: int, via: str, *, is_far: bool = False
     ) -> AbstractAsyncContextManager[None]:
-        quick = limit <= SHORT_WALK and via in (Via.any, Via.links) and not is_far
+        quick = limit <= SHORT_WALK and via in ("any", "links") and not is_far
         return self.turn(owner, quick=quick)

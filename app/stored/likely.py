@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from app.tracker.restamp import NewStamp, StoredEvent
 from model.happened import Cause
 from model.ways import Direction
+from model.words import LINKED
 
 # Deliveries of a participant that a publish with their key may come of, the newest.
 NEWEST = 8
@@ -37,31 +39,26 @@ class Overlay:
         """Tell whether it may hold anything."""
         return self.last > 0
 
-    def add(
-        self,
-        event: int,
-        participant: int,
-        keys: Iterable[bytes],
-        causes: Sequence[Cause],
-        *,
-        is_publish: bool,
-    ) -> None:
-        """Take in the next event, by id."""
-        its = set(keys)
-        if its:
-            self.keys[event] = its
-        led = [each.event for each in causes]
-        if causes:
-            self.named[event] = [*causes]
-        for key in its:
-            if is_publish:
-                self._publishes[key].append(event)
-                led += self._handed[participant, key][-NEWEST:]
-            else:
-                self._handed[participant, key].append(event)
+    def add(self, event: StoredEvent, stamp: NewStamp) -> None:
+        """Take in the next event, by id, as it would be."""
+        keys, is_publish = set(stamp.names.conversations), event.queue is None
+        named = [
+            Cause(edge.cause.id, edge.rule, edge.kind.name)
+            for edge in stamp.edges
+            if edge.kind in LINKED and edge.cause.id is not None
+        ]
+        if keys:
+            self.keys[event.id] = keys
+        if named:
+            self.named[event.id] = named
+        led = [each.event for each in named]
+        for key in keys:
+            handed = self._handed[stamp.participant, key]
+            led += handed[-NEWEST:] if is_publish else ()
+            (self._publishes[key] if is_publish else handed).append(event.id)
         for cause in dict.fromkeys(led):
-            self._steps[1][cause].append(event)
-            self._steps[-1][event].append(cause)
+            self._steps[1][cause].append(event.id)
+            self._steps[-1][event.id].append(cause)
 
     def neighbours(self, event: int, towards: Direction) -> list[int]:
         """The events that one likely leads to (1), or that likely lead to it (-1)."""

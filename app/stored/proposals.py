@@ -44,8 +44,6 @@ class RuleProposal(msgspec.Struct, frozen=True, kw_only=True):
     joins: Annotated[int, "Publishes that the rules join to what led to them."]
     of: Annotated[int, "Publishes that were looked at and may have a cause."]
     certainty: Annotated[str, "How well the rules fit, in words."]
-    ambiguity: Annotated[float, "Messages that such a publish may mean, on average."]
-    chance: Annotated[float | None, "The share that has the value from further back, too."]
     agreement: Annotated[
         float | None, "The share that links which messages carry agree with; `null` without enough."
     ]
@@ -148,22 +146,34 @@ def _proposal(
         return [each[name] for each in bundle if each[name] is not None]
 
     rules = [_named(rule, names) for each in bundle for rule in each["rules"]]
+    agreement, linked = min(known("agreement"), default=None), sum(known("linked"))
+    said = [_ambiguity(max(known("ambiguity"))), _chance(max(known("chance"), default=None))]
+    if agreement is not None:
+        said.append(f"links agree in {agreement:.0%} of {linked:,}")
     examples = [example for each in bundle for example in each["examples"]]
-    proposal = RuleProposal(
+    return RuleProposal(
         id=digest_of(rules),
         kind=bundle[0]["kind"],
         says=" and ".join(_said(each["kind"], each["rules"]) for each in bundle),
         joins=min(sum(each["publishes"] for each in bundle), reactions),
         of=reactions,
-        certainty="",
-        ambiguity=max(known("ambiguity")),
-        chance=max(known("chance"), default=None),
-        agreement=min(known("agreement"), default=None),
-        linked=sum(each["linked"] for each in bundle),
+        certainty=", ".join(said),
+        agreement=agreement,
+        linked=int(linked),
         rules=rules,
         examples=msgspec.convert(examples, list[Example]),
     )
-    return msgspec.structs.replace(proposal, certainty=_certainty(proposal))
+
+
+def _ambiguity(messages: float) -> str:
+    few = messages - 1 < _NEARLY
+    return "unambiguous" if few else f"{messages:.2f} messages may be meant each"
+
+
+def _chance(share: float | None) -> str:
+    if share is None:
+        return "nothing further back to compare with"
+    return "no coincidences" if share < _NEARLY else f"{share:.1%} coincidences"
 
 
 def _named(rule: Mapping[str, Any], names: Counter[str]) -> dict[str, Any]:
@@ -189,18 +199,3 @@ def _in_words(places: str | Sequence[str]) -> str:
     text = places if isinstance(places, str) else places[-1]
     source, _, pointer = text.removeprefix("$message.").partition("#/")
     return _PLACES[source].format(pointer.replace("~1", "/").replace("~0", "~"))
-
-
-def _certainty(found: RuleProposal) -> str:
-    said = ["unambiguous"]
-    if found.ambiguity - 1 >= _NEARLY:
-        said = [f"{found.ambiguity:.2f} messages may be meant each"]
-    if found.chance is None:
-        said.append("nothing further back to compare with")
-    else:
-        said.append(
-            f"{found.chance:.1%} coincidences" if found.chance >= _NEARLY else "no coincidences"
-        )
-    if found.agreement is not None:
-        said.append(f"links agree in {found.agreement:.0%} of {found.linked:,}")
-    return ", ".join(said)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from app.errors import CheckpointError
 from app.stored.capture import ParticipantRules, RestampOutcome, TraceExtent
+from app.stored.likely import Overlay
 from app.tracker import Bounds, Policy, Quiet, SharedPlaces, UnreadableCheckpointError
 from app.tracker.links import Rules as LinkRules
-from app.tracker.restamp import NewStamp, Restamper, StoredEvent
+from app.tracker.restamp import Restamper, StoredEvent
 from model.jobs import Progress
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ CHUNK = 2_000
 CHUNK_WITH_MESSAGES = 200  # each with as much of its body as is stored
 # So few events behind, the rest may wait for the pause.
 FEW = 5_000
+# Events that a preview reads, and how long it may take.
+MOST_PREVIEWED = 10_000
+PREVIEW_SECONDS = 10.0
 # Of 100 %: the rest is the swap.
 REPLAY_PERCENT = 75.0
 
@@ -100,17 +105,19 @@ class Restamping:
             return outcome
         return msgspec.structs.replace(outcome, edges=edges, cut=self._restamper.cut)
 
-    async def preview(
-        self, first: int, last: int
-    ) -> AsyncGenerator[tuple[Sequence[StoredEvent], Sequence[NewStamp]]]:
-        """Yield events of a part, by id, as they would be if the trace began there.
+    async def preview(self, overlay: Overlay) -> None:
+        """Have an overlay hold what its events would say if the trace began there.
 
-        Nothing is put aside.
+        It ends where too many were read, or for too long. Nothing is put aside.
         """
-        self._last_id = first - 1
-        while (events := await self._next()) and events[0].id <= last:
-            self._last_id = events[-1].id
-            yield events, self._restamper.stamp(events, {})
+        self._last_id, until = overlay.first - 1, time.monotonic() + PREVIEW_SECONDS
+        while (events := await self._next()) and events[0].id <= overlay.last:
+            self._last_id, self._done = events[-1].id, self._done + len(events)
+            for event, stamp in zip(events, self._restamper.stamp(events, {}), strict=True):
+                if event.id <= overlay.last and not stamp.quiet:
+                    overlay.add(event, stamp)
+            if self._done >= MOST_PREVIEWED or time.monotonic() > until:
+                overlay.last = min(overlay.last, self._last_id)
 
     async def tidy(self) -> None:
         """Remove what was put aside."""

@@ -48,8 +48,7 @@ class LookAnswer(msgspec.Struct, frozen=True):
     result: dict[str, Any] = {}
 
 
-class CaptureLagsError(Exception):
-    """Capture needs the machine for itself."""
+_LAGS = LookAnswer("lags")
 
 
 @dataclass(eq=False)
@@ -70,15 +69,14 @@ class Looking(Lookout):
         idle = [number for number, each in self.traces.snapshots().items() if not _lags(each)]
         for seen in await self.proposals.coverage(idle):
             if seen.is_due:
-                try:
-                    found = await self._found(seen)
-                except CaptureLagsError:
-                    return False
-                await self.proposals.put(seen, found)
-                return True
+                found = await self._found(seen)
+                if found is not None:
+                    await self.proposals.put(seen, found)
+                return found is not None
         return False
 
-    async def _found(self, seen: TraceCoverage) -> Sequence[RuleProposal]:
+    async def _found(self, seen: TraceCoverage) -> Sequence[RuleProposal] | None:
+        """What a look found; None where capture lags."""
         environment = needed(os.environ) | FRUGAL
         child = await Child.start(
             self.command, LookAnswer, line_bytes=LINE_BYTES, environment=environment
@@ -90,6 +88,8 @@ class Looking(Lookout):
             answer = await self._answer(child, seen.trace_id)
         finally:
             await child.kill()
+        if answer is _LAGS:
+            return None
         if answer is None or answer.say != "done":
             why = "it came to its bounds" if answer is None else answer.reason
             log.warning("%r was not looked at for what ties its messages: %s", seen.vhost, why)
@@ -103,7 +103,7 @@ class Looking(Lookout):
                 while not reading.done():
                     await asyncio.wait({reading}, timeout=LOOK_SECONDS)
                     if _lags(self.traces.snapshots().get(trace_id)):
-                        raise CaptureLagsError
+                        return _LAGS
                 return reading.result()
         except TimeoutError:
             return None

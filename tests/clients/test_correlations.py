@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 from app.jobs.reports import ReportKind, Reports
 from app.stored.likely import NO_OVERLAY, Overlay
 from app.stored.proposals import proposals_in
-from app.traces.likely import overlay_of
 from app.traces.opening import previews
 from app.traces.pipeline import PipelineSettings
 from app.tracker.links import Rule
@@ -142,7 +141,8 @@ async def test_what_is_likely_is_right_without_anybodys_doing(
     }
     if proposals:
         rules = [Rule.from_json(rule) for each in proposals for rule in each.rules]
-        overlay = await overlay_of(preview(trace, rules), 1, trace.last_event_id)
+        overlay = Overlay(1, trace.last_event_id)
+        await preview(trace, rules).preview(overlay)
         found["likely"] = await causes_by(service, verdict, Via.conversation, overlay)
     for way, pairs in found.items():
         right = len(pairs & verdict.true)

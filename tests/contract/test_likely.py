@@ -11,8 +11,7 @@ import pytest
 from app.store import Store
 from app.stored.capture import ParticipantRules
 from app.stored.likely import Overlay
-from app.stored.proposals import digest_of
-from app.traces.likely import overlay_of
+from app.stored.proposals import digest_of, proposals_in
 from app.traces.restamping import Restamping
 from app.tracker import Policy
 from app.tracker.links import Origin, Rule, Rules, TraceRule
@@ -45,7 +44,9 @@ async def stored(store: Store, vhost: str, name: str, rules: Sequence[Rule]) -> 
 async def likely(store: Store, trace_id: int, rule: Rule, first: int, last: int) -> Overlay:
     rules = ParticipantRules("channel", (), (TraceRule(rule, Origin.own),))
     reading = Restamping(store.restamps, trace_id, rules, lambda _: None, assumed=64)
-    return await overlay_of(reading, first, last)
+    overlay = Overlay(first, last)
+    await reading.preview(overlay)
+    return overlay
 
 
 def told_of(one: Conversation, by: int = 0) -> list[Any]:
@@ -109,6 +110,30 @@ async def test_events_beyond_those_that_were_read_are_as_they_were(store: Store)
     assert overlay.last == half
     assert overlay.named
     assert max(overlay.named) <= half
+
+
+async def test_what_was_found_is_kept_until_the_next_look(store: Store) -> None:
+    application = await stored(store, "one", "causation", [Rule.from_json(RULES["causation"])])
+    await store.traces.create("empty", "channel")
+    one, empty = await store.proposals.coverage([2, 1])
+    assert (one.vhost, one.publishes) == ("one", len(application.messages))
+    assert 0 < one.named == one.reactions
+    assert (one.coverage, one.is_due, one.looked_at, one.programs) == (1.0, False, None, 5)
+    assert (empty.publishes, empty.coverage, empty.found) == (0, None, ())
+    figures = {"publishes": 9, "ambiguity": 1.2, "chance": None, "agreement": 0.5, "linked": 4}
+    each = {**figures, "kind": "parent", "rules": [RULES["causation"]], "examples": []}
+    found = proposals_in({"reactions": 10, "proposals": [each]})
+    for again in (found, [], found):
+        await store.proposals.put(one, again)
+        [seen] = await store.proposals.coverage([1])
+        assert [*seen.found] == again
+        assert (seen.looked_publishes, seen.looked_programs) == (one.publishes, one.programs)
+    assert found[0].certainty == (
+        "1.20 messages may be meant each, nothing further back to compare with, links agree in"
+        " 50% of 4"
+    )
+    assert seen.waiting([]) == found
+    assert seen.waiting([Rule.from_json({**RULES["causation"], "name": "mine"})]) == []
 
 
 def test_a_proposals_id_is_that_of_its_rules() -> None:

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from app.api.answers import Heavy
 from app.api.described import answering
 from app.api.events import CLOCK_ALONE, ChainEnds, Related, TouchedEvents, of_one_trace, related
-from app.api.likely import SAID, LikelyAnswer, LikelyQuery, WayWord, ground_of, said_as
+from app.api.likely import SAID, LikelyAnswer, LikelyQuery, ground_of
 from app.api.openapi import READING_ONE, example
 from app.api.parameters import VerdictWord, WalkLimit
 from app.api.routes.events import (
@@ -32,7 +32,7 @@ from model.answers import ORDERED, touched_sentence
 from model.described import shown
 from model.event import NOTHING_LARGE
 from model.sound import Certainty
-from model.words import Via
+from model.words import Via, WalkWord
 
 router = APIRouter(tags=["events"])
 
@@ -48,7 +48,7 @@ class ChainQuery(Form, LikelyQuery):
     """Bounds on a chain."""
 
     limit: WalkLimit = Field(200, description="Most events in the answer; at most 1000.")
-    via: WayWord = Field(Via.any, description=BETWEEN + SAID)
+    via: WalkWord = Field("any", description=BETWEEN + SAID)
     after: AfterNext = None
 
 
@@ -65,10 +65,9 @@ async def get_chain(
     if a == b:
         raise BadRequestError("a chain needs two events; both ids are the same")
     via, limit = query.via, query.limit
-    is_far = query.after is not None or via is not Via.any
+    is_far = query.after is not None or via != "any"
     async with parts.searches.for_walk(user.name, limit, via, is_far=is_far):
-        span = (min(a, b), max(a, b))
-        ground = await ground_of(via, query.proposal, one.vhost, span, parts)
+        ground = await ground_of(via, query.proposal, one.vhost, (a, b), parts)
         found = await parts.store.chains.between(
             a, b, limit, query.large, ground.via, after=query.after, overlay=ground.overlay
         )
@@ -82,7 +81,7 @@ async def get_chain(
     certainty = await spanned(trace_id, a, b, parts)
     said = related(one, other, relation, path, certainty, doubtful)
     heavy = Heavy(found.heavy, user.content, query.chosen, query.large)
-    ends = ChainEnds(a, b, said_as(via), min(a, b), max(a, b), heavy.views(found.items))
+    ends = ChainEnds(a, b, via, min(a, b), max(a, b), heavy.views(found.items))
     view = shown(ends) | shown(said) | shown(found) | shown(certainty) | ground.shown
     return events_answer(view, heavy, parts)
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from app.api.described import answering, json_answer
-from app.api.likely import SAID, LikelyAnswer, LikelyQuery, WayWord, around, ground_of, said_as
+from app.api.likely import SAID, LikelyAnswer, LikelyQuery, ground_of
 from app.api.openapi import READING_ONE
 from app.api.parameters import OutcomeWord, Text
 from app.api.routes.events import EventId, spanned, visible_event
@@ -21,7 +21,7 @@ from model.conversations import Conversation, Outcome
 from model.described import shown
 from model.event import NOTHING_LARGE
 from model.sound import Certainty
-from model.words import Via
+from model.words import Via, WalkWord
 
 router = APIRouter(tags=["conversations"], prefix="/itc_db/conversations")
 
@@ -33,8 +33,8 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 class ConversationQuery(LikelyQuery):
     """Query for a conversation: what leads on, and how much of it to show."""
 
-    via: WayWord = Field(
-        Via.links,
+    via: WalkWord = Field(
+        "links",
         description="`links`: messages, and links to what they name as their cause. "
         "`conversation`: these, and whatever shares a conversation's key. `any`: all that the "
         "event's own message may have influenced." + SAID,
@@ -122,7 +122,7 @@ async def get_conversation(
     event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     user.must_read(event.vhost)
     async with parts.searches.turn(user.name):
-        ground = await ground_of(query.via, query.proposal, event.vhost, around(event_id), parts)
+        ground = await ground_of(query.via, query.proposal, event.vhost, (event_id,), parts)
         found = await parts.store.conversations.of_event(
             event_id, ground.via, limit=query.limit, after=query.after, overlay=ground.overlay
         )
@@ -132,4 +132,4 @@ async def get_conversation(
     last = _LAST if is_open else found.last
     certainty = await spanned(found.trace_id, found.root, last, parts)
     view = shown(found) | shown(found.conversation) | shown(certainty) | ground.shown
-    return json_answer(view | {"via": said_as(query.via)})
+    return json_answer(view | {"via": query.via})

@@ -26,7 +26,7 @@ from app.api.events import (
     of_one_trace,
     related,
 )
-from app.api.likely import LikelyAnswer, future_of, ground_of, past_of
+from app.api.likely import LikelyAnswer, ground_of
 from app.api.openapi import READING, READING_ONE, example
 from app.api.parameters import PAGE_SIZE
 from app.api.rights import while_allowed
@@ -182,9 +182,8 @@ async def _walked(
     event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     asked = walk.filter_for(user)
     is_far = beyond is not None or not asked.names_traces_alone
-    span = past_of(event_id) if towards == -1 else future_of(event_id)
     async with parts.searches.for_walk(user.name, walk.limit, walk.via, is_far=is_far):
-        ground = await ground_of(walk.via, walk.proposal, event.vhost, span, parts)
+        ground = await ground_of(walk.via, walk.proposal, event.vhost, (event_id,), parts)
         found = await parts.store.causality.walk(
             event_id,
             towards,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Response
 
 from app.api.described import answering, json_answer
-from app.api.likely import one_of, seen_of, waiting
+from app.api.likely import one_of, proposed
 from app.api.openapi import READING_ONE, example
 from app.api.parameters import Name
 from app.api.routes.bodies import RestampRequest
@@ -38,9 +38,8 @@ async def list_proposals(user: Reader, parts: Parts, vhost: OfVhost) -> Response
     """What would tie a virtual host's messages together, found without being asked for."""
     trace_id = await trace_id_of(vhost, user, parts)
     user.must_read(vhost)
-    seen = await seen_of(trace_id, parts)
-    page = ProposalPage(vhost, seen.looked_at, seen.coverage, await waiting(seen, parts))
-    return json_answer(page)
+    seen, waiting = await proposed(trace_id, parts)
+    return json_answer(ProposalPage(vhost, seen.looked_at, seen.coverage, waiting))
 
 
 @router.post(
@@ -60,9 +59,9 @@ async def adopt_proposal(
     Answers with 204, and for the past with what restamping does.
     """
     trace = await trace_of(vhost, asker.user, asker.parts)
-    chosen = await one_of(trace.id, proposal, asker.parts)
-    for rule in chosen.rules:
-        store, of_all = asker.parts.store.link_rules, asker.parts.link_rules
+    seen, _ = await proposed(trace.id, asker.parts)
+    store, of_all = asker.parts.store.link_rules, asker.parts.link_rules
+    for rule in one_of(seen, proposal).rules:
         await store.put(trace.id, Rule.from_json(rule), of_all)
     if not past:
         return Response(status_code=204)

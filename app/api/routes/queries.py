@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic_core import core_schema
 
 from app.api.events import large_of
-from app.api.likely import SAID, LikelyQuery, WayWord
+from app.api.likely import SAID, LikelyQuery
 from app.api.openapi import example
 from app.api.parameters import (
     LONGEST_TEXT,
@@ -42,7 +42,7 @@ from app.errors import BadRequestError
 from app.stored.reading import HEADER, EventFilter
 from model.event import SHOWN, Large
 from model.times import Microseconds, microseconds_of, now
-from model.words import Via
+from model.words import WalkWord
 
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LOST_PLUS = re.compile(r"(?<=[0-9]) ([0-9]{2}:?[0-9]{2})$")
@@ -250,8 +250,8 @@ class WalkQuery(Filter, Form, LikelyQuery):
     """Query for a walk: how far, and which of the events on the way are asked for."""
 
     limit: WalkLimit = Field(100, description="Most events in the answer; at most 1000.")
-    via: WayWord = Field(
-        Via.any,
+    via: WalkWord = Field(
+        "any",
         description="`links`: by messages, and links to what they name as their cause, alone. "
         "`conversation`: also from what a participant received in a conversation to what it "
         "published in it later. `any`: to all that may have been influenced." + SAID,

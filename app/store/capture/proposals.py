@@ -1,4 +1,4 @@
-"""RuleProposals of rules, as they were found last for each trace."""
+"""Proposals of rules, as they were found last for each trace."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ from model.times import now
 
 _its = tables.proposals.c
 _whose = tables.participants.c
+_NUMBERS = (
+    *("trace_id", "publishes", "reactions", "named", "programs"),
+    *("looked_publishes", "looked_programs"),
+)
 _decode = msgspec.json.Decoder(list[RuleProposal]).decode
 
 
@@ -30,31 +34,23 @@ class RuleProposals(Subject):
             return []
         named = _whose.explained + _whose.spanned
         reactions = case((_whose.reactions < named, named), else_=_whose.reactions)
-        query = (
-            select(
-                _whose.trace_id,
-                func.sum(_whose.published),
-                func.sum(reactions),
-                func.sum(named),
-                func.count(func.distinct(_whose.user)) + func.count(func.distinct(_whose.client)),
-            )
-            .where(_whose.trace_id.in_(sorted(trace_ids)))
-            .group_by(_whose.trace_id)
-        )
-        counted = {row[0]: map(int, row[1:]) for row in await connection.execute(query)}
+        programs = func.count(_whose.user.distinct()) + func.count(_whose.client.distinct())
+        sums = (func.sum(_whose.published), func.sum(reactions), func.sum(named), programs)
+        numbers = [func.coalesce(n, 0) for n in (*sums, _its.publishes, _its.programs)]
         each = tables.traces.c
-        traces = (
-            select(each.id, each.vhost, *(_its[name] for name in _OF_LOOK))
-            .join_from(tables.traces, tables.proposals, _its.trace_id == each.id, isouter=True)
+        query = (
+            select(each.vhost, _its.looked_at, _its.found, each.id, *numbers)
+            .join_from(tables.traces, tables.participants, _whose.trace_id == each.id, isouter=True)
+            .join(tables.proposals, _its.trace_id == each.id, isouter=True)
             .where(each.id.in_(sorted(trace_ids)))
+            .group_by(each.id, _its.trace_id)
             .order_by(each.id)
         )
         found = []
-        for trace_id, vhost, at, publishes, programs, text in await connection.execute(traces):
-            counts = dict(zip(_COUNTED, counted.get(trace_id, (0, 0, 0, 0)), strict=True))
-            looked = (at, publishes or 0, programs or 0, _decode(text) if text else ())
-            seen = {**counts, **dict(zip(_LOOKED, looked, strict=True))}
-            found.append(TraceCoverage(trace_id=trace_id, vhost=vhost, **seen))
+        for vhost, at, text, *counts in await connection.execute(query):
+            seen = dict(zip(_NUMBERS, map(int, counts), strict=True))
+            proposals = _decode(text) if text else ()
+            found.append(TraceCoverage(vhost=vhost, looked_at=at, found=proposals, **seen))
         return found
 
     @writes
@@ -73,8 +69,3 @@ class RuleProposals(Subject):
             upsert.on_conflict_do_update(index_elements=["trace_id"], set_=looked),
             {"trace_id": seen.trace_id, **looked},
         )
-
-
-_OF_LOOK = ("looked_at", "publishes", "programs", "found")
-_LOOKED = ("looked_at", "looked_publishes", "looked_programs", "found")
-_COUNTED = ("publishes", "reactions", "named", "programs")
