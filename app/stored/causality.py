@@ -156,16 +156,16 @@ _SETTLED = (
 
 
 class Fate(msgspec.Struct, frozen=True):
-    """A publish, the number of queues it was routed to, and each one's copy, as of ``at``.
+    """A publish, the number of queues it was routed to, and each one's copy.
 
-    ``truncated``: it was handed over more often than is looked at. ``heavy`` is that of
-    `app.stored.reading.EventList`.
+    It is as of ``at``, None where that is when its trace ran last. ``truncated``: it was handed
+    over more often than is looked at. ``heavy`` is that of `app.stored.reading.EventList`.
     """
 
     publish: Event
     routed_queues: int
     queues: list[QueueFate]
-    at: Microseconds
+    at: Microseconds | None
     heavy: dict[int, int] = {}
     truncated: bool = False
 
@@ -188,8 +188,7 @@ class Fate(msgspec.Struct, frozen=True):
             if (last := each.newest) is not None:
                 queues[last.settlement].append(each.queue)
                 if last.settlement is Disposition.in_hand:
-                    since = spoken(max(0, self.at - last.recorded_at))
-                    held.append(f"{last.participant_name} has held {each.queue}'s for {since}")
+                    held.append(self._held(last, each.queue))
         if not queues.keys() - {None}:
             return
         if done := queues.get(Disposition.acknowledged):
@@ -197,6 +196,18 @@ class Fate(msgspec.Struct, frozen=True):
         if held:
             yield listed(held)
         yield from (f"{say} {listed(queues[how])}" for how, say in _SETTLED if how in queues)
+
+    def _held(self, last: Event, queue: str) -> str:
+        if self.at is None:
+            return f"{last.participant_name} held {queue}'s when this was last traced"
+        since = spoken(max(0, self.at - last.recorded_at))
+        return f"{last.participant_name} has held {queue}'s for {since}"
+
+    @property
+    def is_held(self) -> bool:
+        """Tell whether somebody has a copy in hand."""
+        newest = (each.newest for each in self.queues)
+        return any(each and each.settlement is Disposition.in_hand for each in newest)
 
     @property
     def handed_over(self) -> int:

@@ -184,8 +184,15 @@ async def test_what_consumers_hold_is_told_of_running_traces_alone(
     tracker.settle(Settlement("channel", BILLING, START, pid="<1>", next_tag=1), START)
     ids = await tell(world.store, trace.id, tracker, [order, *[handed(BILLING, order)] * 2])
 
+    trace_of_shop = TRACE.replace("%2F", "shop")
+    await client.put(trace_of_shop)
+    fate = f"/itc_db/events/{ids[0]}/deliveries"
+    assert "has held orders's for" in (await client.get(fate)).json()["sentence"]
+    await client.delete(trace_of_shop)
+    ended = "billing@10.0.0.6 #2 held orders's when this was last traced"
+    assert (await client.get(fate)).json()["sentence"].endswith(ended)
     assert (await client.get("/itc_db/in_hand")).json()["count"] == 0
-    await client.put(TRACE.replace("%2F", "shop"))
+    await client.put(trace_of_shop)
     held = (await client.get("/itc_db/in_hand?vhost=shop")).json()
 
     conforms(held, (CopiesInHand,))
