@@ -115,7 +115,7 @@ def outcomes(life: Life, most: int) -> dict[int, Outcome]:
     unanswered: list[int] = []
     sweeps: list[str] = []
     is_tx = is_auto = is_odd = False
-    asked: bool | None = None
+    asks = False
 
     def end(tag: int, outcome: str, at: int) -> None:
         hand.pop(tag, None)
@@ -128,17 +128,15 @@ def outcomes(life: Life, most: int) -> dict[int, Outcome]:
             case ("consumer", _, _, auto):
                 is_auto = auto
             case ("get", _, auto):
-                asked, is_odd = auto, is_odd or is_auto
-            case ("handed", tag):
-                mine, asked = asked if asked is not None else is_auto, None
+                asks, is_odd = auto, is_odd or is_auto
+            case ("handed" | "got" as how, tag):
                 found[tag].is_odd = is_odd
-                if mine:
+                if asks if how == "got" else is_auto:
                     found[tag].of = {"auto"}
                 else:
                     hand[tag] = None
                     found[tag].of = set(sweeps)
             case ("answered", name):
-                asked = None if name == "Basic.GetEmpty" else asked
                 if name != "Channel.Close" or _was_refused(life):
                     unanswered.clear()
                     sweeps.clear()
@@ -157,9 +155,9 @@ def outcomes(life: Life, most: int) -> dict[int, Outcome]:
                 taken.clear()
             case ("settled", outcome, tag, multiple) if tag != UNKNOWN_TAG:
                 tags = [each for each in hand if tag == 0 or each <= tag] if multiple else [tag]
-                if tag == 0 and not is_tx:
+                if tag == 0:
                     sweeps.append(outcome)
-                if any(each not in hand or found[each].of for each in tags):
+                elif tag not in hand or any(found[each].of for each in tags):
                     is_odd = True
                     for each in (*hand, *tags):
                         found[each].is_odd = True
@@ -182,7 +180,7 @@ def outcomes(life: Life, most: int) -> dict[int, Outcome]:
 
 def _was_refused(life: Life) -> bool:
     """Tell whether the last that a channel sent was what the broker closed it for."""
-    sent = [step for _, step in life.log if step[0] not in ("handed", "answered")]
+    sent = [step for _, step in life.log if step[0] not in ("handed", "got", "answered")]
     return bool(sent) and sent[-1][:3] == ("settled", "acknowledged", UNKNOWN_TAG)
 
 

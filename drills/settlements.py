@@ -51,7 +51,8 @@ class Life:
     connection: str
     channel: int
     steps: list[Step] = field(default_factory=list)
-    # All that it sent and got, each with its time (µs): steps, ("handed", tag), ("answered", name).
+    # All that it sent and got, each with its time (µs): steps, ("handed", tag) to a consumer,
+    # ("got", tag) by a get, ("answered", name).
     log: list[tuple[int, Step]] = field(default_factory=list)
     handed: dict[int, bytes] = field(default_factory=dict)
     takes_without: bool = False  # whether it has taken anything without acknowledgement
@@ -122,7 +123,8 @@ class LoggedConnection:
         if self.lives and frame.channel_number == self.lives[-1].channel:
             log = self.lives[-1].log
             if name in ("Basic.Deliver", "Basic.GetOk"):
-                log.append((_now(), ("handed", frame.method.delivery_tag)))
+                how = "handed" if name == "Basic.Deliver" else "got"
+                log.append((_now(), (how, frame.method.delivery_tag)))
             elif name.startswith(("Basic.", "Tx.", "Channel.")):
                 log.append((_now(), ("answered", name)))
         self._process(frame)

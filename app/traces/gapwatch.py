@@ -127,6 +127,7 @@ class GapWatch:
         for gap in lifted:
             self._adopt(gap)
         for loss in self._losses:
+            loss.until = None  # one that was on its way into the store when the stream broke off
             self._end(loss, queued)
 
     def stand(self, last_event_id: int, recorded_at: int) -> None:

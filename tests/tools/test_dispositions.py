@@ -13,7 +13,7 @@ from drills.settlements import UNKNOWN_TAG, WORK, Life, Step
 from model.words import Disposition, EventType
 
 CONSUMED: Step = ("consumer", WORK, "tag", False)
-GOT: Step = ("get", WORK, False)
+GET: Step = ("get", WORK, False)
 ANSWERED: Step = ("answered", "Basic.GetEmpty")
 
 
@@ -26,7 +26,7 @@ def settled(tag: int, outcome: str = "acknowledged", *, multiple: bool = False) 
 
 
 def life(*steps: Step) -> Life:
-    handed = {step[1]: b"%d" % step[1] for step in steps if step[0] == "handed"}
+    handed = {step[1]: b"%d" % step[1] for step in steps if step[0] in ("handed", "got")}
     return Life("c", 1, handed=handed, log=[*enumerate(steps, 1)])
 
 
@@ -43,7 +43,9 @@ def life(*steps: Step) -> Life:
         ([("selected",), *handed(1), settled(1), ANSWERED], ["b"]),
         ([*handed(1), settled(UNKNOWN_TAG), ("answered", "Channel.Close")], ["b"]),
         ([*handed(1), settled(1), ("answered", "Channel.Close")], ["ab"]),  # over what is not known
-        ([("consumer", WORK, "tag", True), *handed(1), GOT, *handed(2)], ["u", "b"]),
+        ([("consumer", WORK, "tag", True), *handed(1), GET, ("got", 2)], ["u", "b"]),
+        ([("consumer", WORK, "tag", True), GET, *handed(1), ANSWERED], ["u"]),  # it was on its way
+        ([("selected",), settled(0, multiple=True), *handed(1), ANSWERED], ["ab"]),
     ],
 )
 def test_what_may_have_become_of_deliveries(steps: list[Step], expected: list[str]) -> None:

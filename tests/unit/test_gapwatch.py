@@ -8,6 +8,7 @@ import dataclasses
 import pytest
 
 from app.errors import OutageError
+from app.traces import gapwatch
 from app.traces.gapwatch import NEAR, GapWatch
 from app.traces.marks import Point
 from model.gaps import Gap
@@ -288,3 +289,16 @@ def test_a_stored_loss_behind_which_nothing_is_stored_is_new(
     gaps = watch(GapStore())
     gaps.resume(30, 6, [Gap(1, 10, closed, 3, closed and 4, "lost in between")], 0)
     assert gaps.take_new() == begins
+
+
+async def test_a_loss_that_was_not_stored_when_the_stream_broke_off_again_ends_when_it_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store, times = GapStore(), iter([5, 9])
+    monkeypatch.setattr(gapwatch, "now", lambda: next(times))
+    gaps = watch(store)
+    await gaps.lost("the broker was killed", 10)
+    gaps.resume(0, 1, [*store.gaps.values()], 10)
+    gaps.stored(10, 20)
+    await gaps.write()
+    assert [(gap.until, gap.before_event_id) for gap in store.gaps.values()] == [(9, 21)]
