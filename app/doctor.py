@@ -128,7 +128,10 @@ _AWAY = {
     "amqp": "is RabbitMQ running? Is ITC_AMQP_URL right?",
     "store": "is ITC_DATABASE_URL right, and is the database running?",
 }
-_BROKER_AWAY = "is RabbitMQ running, with rabbitmq_management? Is ITC_MANAGEMENT_URL right?"
+_BROKER_AWAY = (
+    "is RabbitMQ running, with its plugin (rabbitmq-plugins enable rabbitmq_management)? "
+    "Is ITC_MANAGEMENT_URL right?"
+)
 _REFUSED = {"amqp": "check the user and password in ITC_AMQP_URL"}
 _MANAGEMENT_REFUSED = "check the user and password in ITC_MANAGEMENT_URL, or else in ITC_AMQP_URL"
 _JAVA = "install a Java 17 runtime (Debian: openjdk-17-jre-headless), or set JAVA_HOME"
