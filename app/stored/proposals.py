@@ -191,7 +191,8 @@ def _said(kind: RuleKind, rules: Sequence[Mapping[str, Any]]) -> str:
     if kind == "conversation":
         return f"{' and '.join(children)} {'tie' if children[1:] else 'ties'} messages together"
     parent = _in_words(rules[0]["parent"])
-    return f"{children[0]} {'answers' if kind == 'reply' else 'names'} {parent}"
+    verb = "answers a request's" if kind == "reply" else "names"
+    return f"{children[0]} {verb} {parent}"
 
 
 def _in_words(places: str | Sequence[str]) -> str:

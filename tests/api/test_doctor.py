@@ -19,6 +19,7 @@ from app.doctor import Diagnosis, Grade, examine, missing_rights, rights_to
 from app.settings import Settings
 from app.store import Store, migrate
 from app.stored.capture import Batch
+from app.stored.proposals import TraceCoverage, proposals_in
 from app.traces.audit import AuditState, Ledger, Tally
 from app.tracker import Checkpoint, Policy
 from tests.api.story import ORDER, UNSOUND, Teller
@@ -190,6 +191,18 @@ async def test_what_messages_name_and_the_policy_misses_names_the_better_one(
         f" outside the broker (rabbitmq-itc hidden {vhost}); ambiguous: 1 by an id of several"
         " messages; not read: body not decompressed (1)"
     )
+
+    figures = {"publishes": 9, "ambiguity": 1.0, "chance": None, "agreement": None, "linked": 0}
+    rule = {"name": "found", "kind": "conversation", "child": "$message.header#/order"}
+    each = {**figures, "kind": "conversation", "rules": [rule], "examples": []}
+    proposed = proposals_in({"reactions": 10, "proposals": [each]})
+    store = await Store.open(settings.database.reveal())
+    await store.proposals.put(TraceCoverage(stored.id, vhost, 5, 5, 0, 1), proposed)
+    await store.close()
+    links = (await findings(settings))[f"links of {vhost}"]
+    assert links.grade is Grade.better
+    assert "header order ties messages together, for 9 of 10 publishes" in links.found
+    assert links.advice == f"rabbitmq-itc proposals adopt {vhost} {proposed[0].id} --past"
 
 
 async def test_an_account_signs_in_where_it_may_and_need_not_enter_the_default_virtual_host(

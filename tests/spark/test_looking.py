@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,10 +11,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from app.settings import Settings
 from app.store import Store
 from app.stored.proposals import TraceCoverage, proposals_in
 from app.tracker.links import Rules
 from app.watch.looking import MOST_LAG, Looking
+from app.watch.opening import watch_for_proposals
 from bench.applications import KEYS, NO_KEY, Application
 from bench.decoys import decoys_in, looked_at
 from bench.stores import VHOST
@@ -111,3 +114,14 @@ async def test_what_lags_is_left_alone_and_what_fails_keeps_what_was_found(tmp_p
         assert (seen.found, seen.is_due) == (before, False)
     finally:
         await store.close()
+
+
+async def test_it_is_off_by_a_setting(tmp_path: Path) -> None:
+    store: Any = SimpleNamespace(proposals=None)
+    traces: Any = Idle(MOST_LAG + 1)
+    for is_on in (False, True):
+        settings = Settings(_env_file=None, data_dir=tmp_path, proposals=is_on)
+        async with AsyncExitStack() as stack:
+            watch_for_proposals(stack, settings, store, traces)
+            names = [task.get_name() for task in asyncio.all_tasks()]
+            assert names.count(Looking.task_name) == is_on
