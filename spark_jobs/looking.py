@@ -26,7 +26,7 @@ from spark_jobs.reports.correlations import Gathering, at_once, correlated
 from spark_jobs.reports.request import ReportRequest
 
 ALWAYS = 10**16  # µs
-# Bounds of this process. Memory is what it may write to; a look at 50,000 events takes a third.
+# Bounds of this process. Memory is what it may write to; a look at 50,000 events takes a quarter.
 MEMORY = 1 << 30
 PROCESSOR_SECONDS = 60
 

@@ -30,6 +30,9 @@ LEAST_REACTIONS = 20
 LEAST_JOINED = 0.1
 """The share of reactions that a proposal has to join: fewer may be numbers equal by accident."""
 
+LEAST_BY_NUMBERS = 0.5
+"""The same of numbers where too little has come to know how often they are equal by accident."""
+
 _PLACES = {"header": "header {}", "payload": "{} in the body", "property": "{}"}
 # From here on a figure is not one but nothing.
 _NEARLY = 0.005
@@ -127,11 +130,18 @@ def _meaning(rule: Rule) -> object:
 def proposals_in(report: Mapping[str, Any]) -> list[RuleProposal]:
     """The proposals of a report on correlations: direct causes, together, before shared keys."""
     reactions = report["reactions"]
-    found = [one for one in report["proposals"] if one["publishes"] >= LEAST_JOINED * reactions]
+    found = [one for one in report["proposals"] if one["publishes"] >= _least(one) * reactions]
     direct = [one for one in found if one["kind"] != "conversation"]
     bundles = [direct] * bool(direct) + [[one] for one in found if one["kind"] == "conversation"]
     names: Counter[str] = Counter()
     return [_proposal(bundle, reactions, names) for bundle in bundles]
+
+
+def _least(found: Mapping[str, Any]) -> float:
+    """The share of reactions that a proposal has to join."""
+    values = [each["value"] or "" for each in found["examples"]]
+    is_counted = bool(values) and all(map(str.isdecimal, values))
+    return LEAST_BY_NUMBERS if is_counted and found["chance"] is None else LEAST_JOINED
 
 
 def _proposal(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from itertools import count
 from typing import Any
@@ -18,7 +19,10 @@ from app.tracker.links import Origin, Rule, Rules, TraceRule
 from bench.applications import Application
 from bench.stores import FIRST_TIME, STEP, record_all
 from model.conversations import Conversation
+from model.described import shown
 from model.words import Via
+from spark_jobs.database import DatabaseAddress
+from spark_jobs.looking import look
 
 ORDERS = 40
 RULES: dict[str, dict[str, Any]] = {
@@ -100,6 +104,14 @@ async def test_what_is_likely_is_what_is_there_once_the_rules_are_adopted(
             )
             assert [each.id + size for each in chain.items] == [each.id for each in other.items]
     assert told_more > 10
+
+
+async def test_the_rule_is_found_in_every_store(store: Store, database_url: str) -> None:
+    await stored(store, "before", "causation", [])
+    address = DatabaseAddress.from_url(database_url)
+    found = proposals_in(shown(await asyncio.to_thread(look, address, "before", 50_000)))
+    rule = found[0].rules[0]
+    assert (rule["kind"], rule["child"]) == ("parent", RULES["causation"]["child"])
 
 
 async def test_events_beyond_those_that_were_read_are_as_they_were(store: Store) -> None:
