@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -47,6 +48,9 @@ def touched(
     events: Events,
     verdict: Chosen = None,
     limit: Listed = 100,
+    to: Annotated[
+        int | None, typer.Option(min=1, help="Only of what came up to this event.")
+    ] = None,
     output: Output = None,
     json: Json = False,
 ) -> None:
@@ -58,6 +62,7 @@ def touched(
         answer = _written(client, events, output)
     else:
         asked = {"verdict": None if verdict is None else verdict.value, "limit": limit}
+        asked |= {"to": to}
         ids = ",".join(map(str, events))
         payload = None if json else "none"
         answer = client.get("/itc_db/touched", events=ids, payload=payload, **asked)
@@ -65,12 +70,22 @@ def touched(
         as_json(answer)
     else:
         say(printable(answer["sentence"]))
+        _show_services(answer.get("services", ()))
         if answer.get("items"):
             show_events(answer["items"])
         say_caveats(answer)
         if answer.get("next"):
             complain("there are more: -n says how many to list, -o FILE writes them all")
     requirements.check(answer)
+
+
+def _show_services(services: Sequence[dict[str, Any]]) -> None:
+    """The services by what is known of them, what was touched first."""
+    by_verdict = groupby(services, key=itemgetter("verdict"))
+    for verdict, those in by_verdict:
+        names = [each["name"] for each in those]
+        said = number_of(len(names), "service")
+        say(printable(f"{verdict.replace('_', ' ')}, {said}: {', '.join(names)}"))
 
 
 def _written(client: ServiceClient, events: list[int], output: Path) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Annotated, NamedTuple, Self
 
 import msgspec
 
+from model.answers import Verdict
 from model.conversations import spoken
 from model.deaths import Loss
 from model.described import INNER
@@ -285,6 +286,18 @@ class HiddenWays(msgspec.Struct, frozen=True):
     ways: list[HiddenWay]
 
 
+class TouchedService(msgspec.Struct, frozen=True):
+    """A service that did something since: participants of one client's name, else of one user."""
+
+    name: str
+    verdict: Annotated[Verdict, "The strongest that any of its events has."]
+    participants: int
+    first: Annotated[
+        int | None, "Its first event that was caused, or else may have been; of who acted, the act."
+    ]
+    first_at: Annotated[Microseconds | None, "When that was recorded."]
+
+
 class Touched(NamedTuple):
     """Of the events since some: how many these caused, may have influenced, or did not.
 
@@ -302,6 +315,14 @@ class Touched(NamedTuple):
     caused_truncated: Annotated[
         bool, "More were caused than could be followed; they are among the others."
     ] = False
+    services: Annotated[
+        Sequence[TouchedService], "Who did something since, what was touched first; at most 1000."
+    ] = ()
+    all_heard_at: Annotated[
+        Microseconds | None,
+        "From when on all of them may have heard of it, so that nothing can be ruled out by the "
+        "clocks; `null` where some never did.",
+    ] = None
     items: Annotated[Sequence[Event], INNER] = ()
     next: Annotated[int | None, "Where it is truncated: `after` for more."] = None
     heavy: Annotated[Mapping[int, int], INNER] = {}

@@ -530,15 +530,19 @@ async def test_a_chain_without_a_file_is_shown_at_once_to_every_reader(
 
 async def test_what_events_touched_is_said_listed_and_written(run: Command, tmp_path: Path) -> None:
     said = await run("touched", ORDERED)
+    bounded = await run("touched", ORDERED, "--to", ORDERED)
     listed = await run("touched", ORDERED, INVOICED, "--verdict", "cannot_have")
     written = await run("touched", ORDERED, "-o", "all.jsonl")
     several = await run("touched", ORDERED, INVOICED, "-o", "all.jsonl")
 
-    assert (said.code, said.out) == (
+    first, *services = said.out.splitlines()
+    assert (said.code, first) == (
         0,
-        "of 6 events since, 2 were caused by it, 3 more may have been, 1 cannot have been\n",
+        "of 6 events since, 2 were caused by it, 3 more may have been, 1 cannot have been",
     )
-    assert [line.split()[0] for line in listed.out.splitlines()[2:]] == [str(ALONE)]
+    assert [line.split(",")[0] for line in services] == ["caused", "may have"]
+    assert bounded.out.startswith("of 0 events since, 0 were caused by it,")
+    assert str(ALONE) in [line.split()[0] for line in listed.out.splitlines()]
     assert written.code == 0
     assert (tmp_path / "all.jsonl").read_text() == '{"id": 1}\n'
     assert (tmp_path / "all.jsonl.manifest.json").is_file()

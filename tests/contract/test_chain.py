@@ -12,6 +12,7 @@ from app.errors import BadRequestError, NotFoundError
 from app.store import Store
 from app.store.causality import chains, touched, walks
 from app.store.database import chunks
+from app.stored.causality import Touched
 from app.tracker.events import StampedEvent
 from itc import Relation, compare
 from model import ways as walk
@@ -194,11 +195,19 @@ def verdicts(
 
 
 async def check_touched(
-    store: Store, events: list[StampedEvent], closure: Closure, asked: list[StampedEvent]
+    store: Store,
+    events: list[StampedEvent],
+    closure: Closure,
+    asked: list[StampedEvent],
+    to: int | None = None,
 ) -> dict[Verdict, list[int]]:
+    if to is not None:
+        events = [each for each in events if _id(each) <= to]
+    until = _id(events[-1]) if to is None else to
     expected = verdicts(events, closure, asked)
     ids = [_id(each) for each in asked]
-    found = await store.touched.by(ids)
+    found = await store.touched.by(ids, to=until)
+    await check_services(store, events, expected, found)
     counts = (found.caused, found.may_have, found.cannot_have, found.unknown)
     assert (found.since, *counts) == (
         sum(map(len, expected.values())),
@@ -210,7 +219,9 @@ async def check_touched(
             listed: list[int] = []
             page, cursor = found, None
             while cursor is not None or page is found:
-                page = await store.touched.by(ids, verdict=verdict, limit=limit, after=cursor)
+                page = await store.touched.by(
+                    ids, verdict=verdict, limit=limit, after=cursor, to=until
+                )
                 listed += [each.id for each in page.items]
                 assert len(page.items) <= limit
                 cursor = page.next
@@ -219,6 +230,39 @@ async def check_touched(
             assert listed == expected[verdict][: len(listed)]
             assert limit == 1 or listed == expected[verdict]
     return expected
+
+
+async def check_services(
+    store: Store, events: list[StampedEvent], expected: dict[Verdict, list[int]], found: Touched
+) -> None:
+    """Who did something since: each with the strongest verdict of its events."""
+    trace = (await store.events.get(_id(events[0]))).trace_id
+    names = {
+        each.participant: each.client or each.user for each in await store.participants.list(trace)
+    }
+    whose = {_id(event): event.participant for event in events}
+    strongest = [Verdict.caused, Verdict.may_have, Verdict.unknown, Verdict.cannot_have]
+    services: dict[str, tuple[Verdict, int]] = {}
+    firsts: dict[str, int] = {}
+    for name in {*names.values()}:
+        its = [
+            (verdict, event)
+            for verdict in strongest
+            for event in expected[verdict]
+            if names[whose[event]] == name
+        ]
+        if its:
+            services[name] = (its[0][0], len({whose[event] for _, event in its}))
+            if its[0][0] is Verdict.caused:
+                firsts[name] = its[0][1]
+    shown = found.services
+    assert {each.name: (each.verdict, each.participants) for each in shown} == services
+    assert {each.name: each.first for each in shown if each.name in firsts} == firsts
+    heard = {Verdict.caused, Verdict.may_have}
+    assert all((each.first is not None) == (each.verdict in heard) for each in shown)
+    assert (found.all_heard_at is not None) == (
+        bool(shown) and all(each.verdict in heard for each in shown)
+    )
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long(5))])
@@ -235,6 +279,9 @@ async def test_what_events_touched_is_what_stamps_and_links_say(
     asked = [dice.sample(history.linked[:200], count) for count in (1, 2, 5)]
     for each in (*asked, [history.linked[0]], [history.linked[-1]]):
         found = await check_touched(store, history.linked, closure, each)
+        last = max(map(_id, each))
+        for to in (last, last + 20):
+            await check_touched(store, history.linked, closure, each, to)
         for verdict in Verdict:
             seen[verdict] += len(found[verdict])
     assert min(seen.values()) > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +33,29 @@ def listed(part: Locator) -> list[int]:
     return [int(text.removeprefix("#")) for text in part.locator("li .number").all_inner_texts()]
 
 
+def test_services_are_said_first_and_a_conversation_is_judged_up_to_its_end(
+    demo: Served, open_page: OpenPage
+) -> None:
+    event = with_effects(demo.world)
+    page = open_page(demo, f"#/conversations?event={event.id}&beyond=on", policy=False)
+    part = page.get_by_role("region", name="What it touched")
+    expect(part.get_by_role("button", name="Until its end")).to_have_attribute(
+        "aria-pressed", "true"
+    )
+    expect(part).to_contain_text(re.compile(r"[1-9]\d* of \d+ services? (was|were) touched"))
+    certain = part.locator(".strip .tone-caused")
+    expect(certain.first).to_be_visible()
+    led = history.evident_future(demo.world.events, event) - {event.id}
+    users = {demo.world.who(demo.world.events[each - 1]).user for each in led}
+    assert {*certain.locator("a").all_inner_texts()} == users
+    before = part.locator(".strip li").count()
+    part.get_by_role("button", name="Until now").click()
+    expect(part.locator(".strip li")).not_to_have_count(0)
+    assert part.locator(".strip li").count() >= before
+    settled(page)
+    assert violations(page) == []
+
+
 def test_the_drawer_says_what_it_caused_may_have_and_cannot_have(
     demo: Served, open_page: OpenPage
 ) -> None:
@@ -55,18 +79,18 @@ def test_each_number_opens_its_list_and_stands_in_the_address(
     page = open_page(demo, f"#/events?event={event.id}&live=off")
     part = touched(page)
     part.get_by_role("button", name="caused").click()
-    expect(part.locator("li")).to_have_count(len(ids["caused"]))
+    expect(part.locator("li:has(.number)")).to_have_count(len(ids["caused"]))
     assert listed(part) == ids["caused"]
     part.get_by_role("button", name="cannot have been").click()
-    expect(part.locator("li")).to_have_count(20)
+    expect(part.locator("li:has(.number)")).to_have_count(20)
     part.get_by_role("button", name="Show 20 more").click()
-    expect(part.locator("li")).to_have_count(40)
+    expect(part.locator("li:has(.number)")).to_have_count(40)
     assert listed(part) == ids["cannot_have"][:40]
     assert "touched=cannot_have" in page.url
     page.reload()
-    expect(part.locator("li")).to_have_count(20)
+    expect(part.locator("li:has(.number)")).to_have_count(20)
     part.get_by_role("button", name="cannot have been").click()
-    expect(part.locator("li")).to_have_count(0)
+    expect(part.locator("li:has(.number)")).to_have_count(0)
 
 
 def test_nothing_is_impossible_where_messages_may_be_missing(

@@ -19,13 +19,13 @@ from app.api.routes.events import (
     doubtful_between,
     events_answer,
     spanned,
-    to_the_end,
     visible_events,
 )
 from app.api.routes.queries import AfterNext, Form
 from app.api.services import Parts
 from app.api.signin.auth import Reader
 from app.errors import BadRequestError
+from app.store.reading.events import MAX_ID
 from app.stored.causality import ChainPart, Touched
 from itc import Relation, compare
 from model.answers import ORDERED, touched_sentence
@@ -106,6 +106,7 @@ class TouchedQuery(Form):
     )
     limit: WalkLimit = Field(100, description="Most events in the list; at most 1000.")
     after: AfterNext = None
+    to: EventNumber = Field(MAX_ID, description="Only of what came up to this event.")
 
     @field_validator("events", mode="before")
     @classmethod
@@ -131,9 +132,14 @@ async def get_touched(
     limit = query.limit
     async with parts.searches.for_walk(user.name, limit, Via.links, is_far=True):
         found = await parts.store.touched.by(
-            ids, verdict=query.verdict, limit=limit, large=query.large, after=query.after
+            ids,
+            verdict=query.verdict,
+            limit=limit,
+            large=query.large,
+            after=query.after,
+            to=query.to,
         )
-    certainty = await to_the_end(first, parts)
+    certainty = await spanned(first.trace_id, first.id, query.to, parts)
     sentence = touched_sentence(
         len(ids),
         found.since,

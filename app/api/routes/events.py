@@ -275,10 +275,6 @@ async def doubtful_between(
     return found.behind(first.id, last.id, last.clock)
 
 
-async def to_the_end(event: Event, parts: Services) -> Certainty:
-    return await spanned(event.trace_id, event.id, _LAST, parts)
-
-
 async def visible_event(
     events: Events, event_id: int, user: User, large: Large = EVERYTHING
 ) -> Event:

@@ -8,11 +8,11 @@ one event is among it is a comparison of two numbers.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError
@@ -25,41 +25,54 @@ from app.store.database.chunks import rows_with
 from app.store.database.subject import Subject, searches
 from app.store.reading.events import MAX_ID, by_id, found_by_ids
 from app.stored.causality import Touched as Answer
+from app.stored.causality import TouchedService
 from model.answers import Verdict
 from model.event import EVERYTHING, Event, Large
 from model.ranges import Dot, Holds, Mark
+from model.times import Microseconds
 from model.words import Via
 
 # So many caused events are followed, the nearest first.
 MOST_CAUSED = 10_000
 # Of a trace's events so many are looked at for a page of a list.
 MOST_LOOKED_AT = 50_000
+MOST_SERVICES = 1_000
 
 _CLOCK: Large = frozenset({"clock"})
 _NEVER = 2**63
+# From the strongest on.
+_BY_RANK = (Verdict.caused, Verdict.may_have, Verdict.unknown, Verdict.cannot_have)
+_RANK = {verdict: rank for rank, verdict in enumerate(_BY_RANK)}
 _BEFORE_ALL = 0  # no event's id: all that are asked about follow it
 
 
 class _EffectsAfter(NamedTuple):
-    """The future of some events: the height from which on each participant's events are after.
+    """The future of some events: from which of its events on each participant's are after them.
 
     ``newest`` is the last event looked at, ``since`` and ``after`` count the events after the first
-    of them and those after any. From the heights of ``behind`` on, which are no greater, events are
-    after them or after doubtful deliveries; there are ``unknown`` that are only the latter.
+    of them and those after any. From those of ``behind`` on, which are no later, events are after
+    them or after doubtful deliveries; there are ``unknown`` that are only the latter. ``acting``
+    are those who have any.
     """
 
     newest: int
     since: int
     after: int
     unknown: int
-    heights: Mapping[int, int]
-    behind: Mapping[int, int]
+    firsts: Mapping[int, Mark]
+    behind: Mapping[int, Mark]
+    acting: Collection[int]
 
-    def verdict_of(self, participant: int, height: int) -> Verdict:
-        if height >= self.heights.get(participant, _NEVER):
+    def verdict_of(self, participant: int, height: int = _NEVER - 1) -> Verdict:
+        """The verdict of an event; of a participant that of its last."""
+        if height >= _height(self.firsts.get(participant)):
             return Verdict.may_have
-        is_behind = height >= self.behind.get(participant, _NEVER)
+        is_behind = height >= _height(self.behind.get(participant))
         return Verdict.unknown if is_behind else Verdict.cannot_have
+
+
+def _height(mark: Mark | None) -> int:
+    return _NEVER if mark is None else mark.height
 
 
 class Touched(Subject):
@@ -75,19 +88,22 @@ class Touched(Subject):
         limit: int = 100,
         large: Large = EVERYTHING,
         after: int | None = None,
+        to: int = MAX_ID,
     ) -> Answer:
         """Count what some events touched; with a ``verdict``, list a page of what has it.
 
-        The page holds those after the id ``after``. Raises `NotFoundError`, and `BadRequestError`
-        for events of two traces, and if it takes too long to find.
+        Of events up to the id ``to``. The page holds those after the id ``after``. Raises
+        `NotFoundError`, and `BadRequestError` for events of two traces, and if it takes too long to
+        find.
         """
         starts = [await by_id(connection, each, _CLOCK) for each in sorted({*ids})]
         if len({each.trace_id for each in starts}) > 1:
             raise BadRequestError(
                 "these events are of two virtual hosts, whose clocks cannot be compared"
             )
-        future = await _future(connection, starts)
-        caused, cut = await _caused(connection, starts)
+        to = max(to, starts[-1].id)
+        future = await _future(connection, starts, to)
+        caused, cut = await _caused(connection, starts, to)
         heights = await _beside(connection, starts, caused)
         verdicts = Counter(future.verdict_of(*each) for each in heights)
         after_too = verdicts[Verdict.may_have] if heights else len(caused)
@@ -99,6 +115,8 @@ class Touched(Subject):
             unknown=future.unknown - verdicts[Verdict.unknown],
             caused_truncated=cut,
         )
+        services = await _services(connection, starts[0].trace_id, future, caused)
+        answer = answer._replace(services=services, all_heard_at=_all_heard(services))
         if verdict is None:
             return answer
         begin = starts[0].id if after is None else after
@@ -109,28 +127,33 @@ class Touched(Subject):
         return answer._replace(items=found.items, heavy=found.heavy, next=beyond)
 
 
-async def _future(connection: AsyncConnection, starts: Sequence[Event]) -> _EffectsAfter:
+async def _future(connection: AsyncConnection, starts: Sequence[Event], to: int) -> _EffectsAfter:
     trace_id, first = starts[0].trace_id, starts[0].id
-    acting = await ranges.places(connection, trace_id, first, MAX_ID)
+    acting = await ranges.places(connection, trace_id, first, to)
     asked = [(each.number, MAX_ID) for each in acting]
     tops = await ranges.last_at_or_below(connection, trace_id, asked)
+    beyond = {number: mark for number, mark in tops.items() if mark.id > to}
+    ends = await ranges.first_that(connection, trace_id, beyond, lambda mark: mark.id > to)
+    within = [(number, mark.height - 1) for number, mark in ends.items()]
+    tops = {number: mark for number, mark in tops.items() if number not in beyond}
+    tops |= await ranges.last_at_or_below(connection, trace_id, within)
     dots = [Dot(each.interval, each.height) for each in starts]
 
     def is_after(mark: Mark) -> bool:
         return any(dot.reached_by(mark.clock) for dot in dots)
 
-    async def all_that(holds: Holds) -> tuple[int, dict[int, int]]:
-        """Return the number of events it holds for, and the first height of each participant."""
+    async def all_that(holds: Holds) -> tuple[int, dict[int, Mark]]:
+        """Return the number of events it holds for, and the first of each participant."""
         its = {number: mark for number, mark in tops.items() if holds(mark)}
         firsts = await ranges.first_that(connection, trace_id, its, holds)
-        return _events(its, firsts), {number: mark.height for number, mark in firsts.items()}
+        return _events(its, firsts), firsts
 
-    after, heights = await all_that(is_after)
+    after, firsts = await all_that(is_after)
     newest = max(mark.id for mark in tops.values())
     doubtful = (await doubtful_between(connection, trace_id, first, newest)).future()
-    behind, behind_heights = after, heights
+    behind, behind_firsts = after, firsts
     if doubtful.dots:
-        behind, behind_heights = await all_that(lambda mark: is_after(mark) or doubtful.holds(mark))
+        behind, behind_firsts = await all_that(lambda mark: is_after(mark) or doubtful.holds(mark))
     later = {number: mark for number, mark in tops.items() if mark.id > first}
     begins = await ranges.first_that(connection, trace_id, later, lambda mark: mark.id > first)
     return _EffectsAfter(
@@ -138,8 +161,9 @@ async def _future(connection: AsyncConnection, starts: Sequence[Event]) -> _Effe
         since=_events(later, begins) - (len(starts) - 1),
         after=after - len(starts),
         unknown=behind - after,
-        heights=heights,
-        behind=behind_heights,
+        firsts=firsts,
+        behind=behind_firsts,
+        acting=later.keys(),
     )
 
 
@@ -148,7 +172,9 @@ def _events(tops: Mapping[int, Mark], firsts: Mapping[int, Mark]) -> int:
     return sum(top.seq - firsts[number].seq + 1 for number, top in tops.items())
 
 
-async def _caused(connection: AsyncConnection, starts: Sequence[Event]) -> tuple[list[int], bool]:
+async def _caused(
+    connection: AsyncConnection, starts: Sequence[Event], to: int
+) -> tuple[list[int], bool]:
     """The events that messages and links lead to, by id, and whether there is more of it."""
     ids = [each.id for each in starts]
     most = MOST_CAUSED + len(ids)
@@ -156,11 +182,51 @@ async def _caused(connection: AsyncConnection, starts: Sequence[Event]) -> tuple
 
     async def from_all(asked: list[int]) -> dict[int, list[int]]:
         found = await onwards([each for each in asked if each != _BEFORE_ALL])
+        found = {each: [one for one in those if one <= to] for each, those in found.items()}
         return found | ({_BEFORE_ALL: ids} if _BEFORE_ALL in asked else {})
 
     reached, cut = await nearest(_BEFORE_ALL, most, from_all, 1)
     own = {*ids}
     return [each for each in reached if each not in own], cut
+
+
+async def _services(
+    connection: AsyncConnection, trace_id: int, future: _EffectsAfter, caused: Sequence[int]
+) -> list[TouchedService]:
+    """Those who did something since, what was touched first, by the first event of each."""
+    its, who = tables.events.c, tables.participants.c
+    led: dict[int, int] = {}
+    for row in await rows_with(connection, select(its.id, its.participant), its.id, caused):
+        led[row.participant] = min(row.id, led.get(row.participant, row.id))
+    query = select(who.number, func.coalesce(who.client, who.user).label("name"))
+    rows = await rows_with(
+        connection, query.where(who.trace_id == trace_id), who.number, sorted(future.acting)
+    )
+    found: defaultdict[str, list[tuple[int, int | None]]] = defaultdict(list)
+    for number, name in rows:
+        verdict = Verdict.caused if number in led else future.verdict_of(number)
+        mark = future.firsts.get(number)
+        found[name].append((_RANK[verdict], led.get(number, mark and mark.id)))
+    firsts = {name: min(those, key=_earliest) for name, those in found.items()}
+    ids = sorted(first for _, first in firsts.values() if first is not None)
+    query = select(its.id, its.recorded_at)
+    times = {row.id: row.recorded_at for row in await rows_with(connection, query, its.id, ids)}
+    services = [
+        TouchedService(name, _BY_RANK[rank], len(found[name]), first, times.get(first))
+        for name, (rank, first) in firsts.items()
+    ]
+    services.sort(key=lambda one: (_RANK[one.verdict], one.first or 0, one.name))
+    return services[:MOST_SERVICES]
+
+
+def _earliest(one: tuple[int, int | None]) -> tuple[int, int]:
+    return one[0], one[1] or 0
+
+
+def _all_heard(services: Sequence[TouchedService]) -> Microseconds | None:
+    """When the last of all had heard of it, if all have."""
+    times = [each.first_at for each in services if each.first_at is not None]
+    return max(times) if times and len(times) == len(services) else None
 
 
 async def _beside(

@@ -52,13 +52,17 @@ export function Conversation({ event }) {
             <button class="button small" aria-pressed=${String(beyond === "on")} title="All else that it caused, may have caused, and cannot have"
               onClick=${() => patch({ beyond: beyond ? null : "on", touched: null }, { replace: true })}>What it touched</button>`} />
         ${beyond === "on" && html`<section class="conv-touched" aria-label="What it touched">
-          <${Touched} ids=${[String(model.answer.root)]} key=${model.answer.root} /></section>`}
+          <${Touched} ids=${[String(model.answer.root)]} bounds=${boundsOf(model)} key=${model.answer.root} /></section>`}
         <${ConversationProposal} answer=${model.answer} via=${via} onChange=${loaded.reload} key=${model.answer.vhost} />
         <${More} loaded=${loaded} />
         <${Drawing} model=${model} view=${view} selected=${Number(event)} />`}
     </div>
     ${panel === "on" && html`<${EventDrawer} id=${event} key=${event} />`}`;
 }
+
+/** Up to its last event, if all of them are here: later the clocks rule out less and less. */
+const boundsOf = ({ answer, places }) =>
+  answer.truncated ? [] : [["end", "Until its end", Math.max(...places.keys())]];
 
 /** Just after its last event; null, until now, while something waits or is not shown. */
 const endOf = (model) =>

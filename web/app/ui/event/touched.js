@@ -3,7 +3,7 @@
 import { useState } from "../../../vendor/hooks.js";
 import { html } from "../../core/html.js";
 import { api, startTouched } from "../../core/api.js";
-import { count, sentence } from "../../core/format.js";
+import { clockTime, count, plural, sentence } from "../../core/format.js";
 import { hasEnded, useJob } from "../../core/jobs.js";
 import { attempt } from "../../core/notices.js";
 import { download } from "../../core/download.js";
@@ -15,6 +15,7 @@ import { isSure } from "../caveats.js";
 import { FileForm } from "../file-form.js";
 import { Icon } from "../icons.js";
 import { JobProgress } from "../job-progress.js";
+import { Value } from "../marks.js";
 import { Menu } from "../menu.js";
 import { Choice, Failure, pending } from "../panel.js";
 import { List } from "./relatives.js";
@@ -37,21 +38,51 @@ export function TouchedSection({ id }) {
   </section>`;
 }
 
-export default function Touched({ ids }) {
-  const loaded = useResource((signal) => api.touched(ids, {}, signal), [ids.join()], { every: 0 });
+/** `bounds`: `[[key, label, event]]`, up to which event it may be asked for, beside all; the first is asked first. */
+export default function Touched({ ids, bounds = [] }) {
+  const { touched, until = bounds[0]?.[0] ?? "all" } = route.value.params;
+  const to = bounds.find(([key]) => key === until)?.[2];
+  const loaded = useResource((signal) => api.touched(ids, { to }, signal), [ids.join(), to], { every: 0 });
   const { data } = loaded;
-  const { touched } = route.value.params;
-  if (!data) return pending(loaded, "what it touched");
+  const options = [...bounds, ["all", "Until now", "All that came since"]].map(([key, label]) => [key, label]);
+  const choice = bounds.length > 0 && html`<${Choice} label="What it touched: until when" options=${options} value=${until} small
+    onChange=${(key) => patch({ until: key }, { replace: true })} />`;
+  if (!data) return html`${choice}${pending(loaded, "what it touched")}`;
   const press = (verdict) => patch({ touched: verdict === touched ? null : verdict }, { replace: true });
   return html`<div class="touched">
+    ${choice}
+    <${Strip} data=${data} />
     <p>${sentence(data.sentence)}</p>
     <p class="touched-sure">
       <${Sure} yes=${data.complete} word="complete" />${" "}<${Sure} yes=${data.sound} word="sound" />${" "}
       <span class="small soft"> as of <a href=${hrefHere({ event: String(data.as_of) })}>#${data.as_of}</a></span>
     </p>
     ${data.since > 0 && html`<${Choice} label="List what it touched" options=${verdicts(data)} value=${touched} small onChange=${press} />
-      ${touched && html`<${Items} ids=${ids} verdict=${touched} key=${touched} />`}`}
+      ${touched && html`<${Items} ids=${ids} to=${to} verdict=${touched} key=${`${touched} ${to}`} />`}`}
   </div>`;
+}
+
+const TONES = {
+  caused: "caused",
+  may_have: "may have been",
+  unknown: "unknown",
+  cannot_have: "cannot have been",
+};
+
+/** Every service that did something since, by the strongest that is known of it. */
+function Strip({ data }) {
+  const { services, all_heard_at: heard } = data;
+  if (!services.length) return null;
+  const word = (verdict) => (verdict === "cannot_have" && !isSure(data) ? "not known to have been" : TONES[verdict]);
+  const touched = services.filter(({ verdict }) => verdict === "caused").length;
+  return html`<p><strong>${count(touched)} of ${plural(services.length, "service")}</strong> ${touched === 1 ? "was" : "were"} touched for certain.
+      ${heard && html` Each of them had heard of it by ${clockTime(heard)}: the clocks rule nothing out after that.`}</p>
+    <ul class="strip">${services.map(({ name, verdict, first }) => html`<li key=${name} class=${`tone-${verdict}`} title=${word(verdict)}>
+      ${first == null ? html`<${Value}>${name}<//>` : html`<a href=${hrefHere({ event: String(first) })} title=${`${word(verdict)}, first by #${first}`}><${Value}>${name}<//></a>`}
+      <span class="unseen">: ${word(verdict)}</span></li>`)}</ul>
+    <p class="strip-legend small soft">${Object.keys(TONES)
+      .filter((verdict) => services.some((one) => one.verdict === verdict))
+      .map((verdict) => html`<span key=${verdict}><i class=${`tone-${verdict}`}></i>${word(verdict)}</span>`)}</p>`;
 }
 
 const Sure = ({ yes, word }) => html`<span class="badge ${yes ? "good" : "warn"}">${yes ? "" : "not "}${word}</span>`;
@@ -69,10 +100,10 @@ function verdicts(data) {
   ];
 }
 
-function Items({ ids, verdict }) {
+function Items({ ids, to, verdict }) {
   const load = (after, signal) =>
-    api.touched(ids, { verdict, limit: PAGE, after, columns: COLUMNS, payload: "none" }, signal);
-  const loaded = usePages(load, [ids.join(), verdict], { every: 0 });
+    api.touched(ids, { to, verdict, limit: PAGE, after, columns: COLUMNS, payload: "none" }, signal);
+  const loaded = usePages(load, [ids.join(), to, verdict], { every: 0 });
   if (!loaded.data) return pending(loaded, "events");
   const items = loaded.data.flatMap((page) => page.items);
   return html`<${List} items=${items} none="None." />
