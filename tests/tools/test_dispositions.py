@@ -80,14 +80,16 @@ def test_what_is_wrong_or_unknown_is_a_fault(
             " DEFAULT 9, recorded_at DEFAULT 1, channel DEFAULT 1, trace_id DEFAULT 1)"
         )
         store.execute("CREATE TABLE channels (trace_id, number, connection, channel)")
-        store.execute("CREATE TABLE gaps (since, until, reason, suspected)")
+        store.execute(
+            "CREATE TABLE gaps (since, until, after_event_id, before_event_id, reason, suspected)"
+        )
         store.execute("INSERT INTO channels VALUES (1, 1, 'c', 1)")
         store.executemany(
             "INSERT INTO events (id, type, queue, routing_keys, payload, settlement)"
             " VALUES (?, ?, ?, ?, ?, ?)",
             events,
         )
-        store.executemany("INSERT INTO gaps VALUES (1, 2, 'it was off', 0)", [()] * gap)
+        store.executemany("INSERT INTO gaps VALUES (1, 2, 0, 3, 'it was off', 0)", [()] * gap)
     report = judge(tmp_path / "itc.db", [its])
     assert bool(report.faults) == is_fault
     assert report.right.total() == (2 if said != "acknowledged" else 3)
