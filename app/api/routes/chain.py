@@ -14,6 +14,7 @@ from app.api.likely import SAID, LikelyAnswer, LikelyQuery, ground_of
 from app.api.openapi import READING_ONE, example
 from app.api.parameters import VerdictWord, WalkLimit
 from app.api.routes.events import (
+    LAST,
     EventId,
     OtherId,
     doubtful_between,
@@ -25,7 +26,6 @@ from app.api.routes.queries import AfterNext, Form
 from app.api.services import Parts
 from app.api.signin.auth import Reader
 from app.errors import BadRequestError
-from app.store.reading.events import MAX_ID
 from app.stored.causality import ChainPart, Touched
 from itc import Relation, compare
 from model.answers import ORDERED, touched_sentence
@@ -106,7 +106,7 @@ class TouchedQuery(Form):
     )
     limit: WalkLimit = Field(100, description="Most events in the list; at most 1000.")
     after: AfterNext = None
-    to: EventNumber = Field(MAX_ID, description="Only of what came up to this event.")
+    to: EventNumber = Field(LAST, description="Only of what came up to this event.")
 
     @field_validator("events", mode="before")
     @classmethod

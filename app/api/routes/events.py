@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 router = APIRouter(tags=["events"])
 
-_FIRST, _LAST = 1, 2**63 - 1  # no trace begins before, or goes on after
+_FIRST, LAST = 1, 2**63 - 1  # no trace begins before, or goes on after
 
 EventId = Annotated[
     int, Path(ge=1, le=2**63 - 1, description="An event's id.", openapi_examples=example(1))
@@ -198,7 +198,7 @@ async def _walked(
     heavy = Heavy(found.heavy, user.content, walk.chosen, walk.large)
     following = found.items[-1].id if found.truncated else None
     view = EventWalk(event.id, heavy.views(found.items), found.truncated, following)
-    end = _FIRST if towards == -1 else _LAST
+    end = _FIRST if towards == -1 else LAST
     certainty = await spanned(event.trace_id, event.id, end, parts)
     return events_answer(shown(view) | shown(certainty) | ground.shown, heavy, parts)
 
