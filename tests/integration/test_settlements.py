@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
 
 import aio_pika
 import pytest
 
 from app.store import Store
 from app.traces.pipeline import PipelineSettings
-from model.words import EventType
+from model.conversations import Outcome
+from model.times import now
+from model.words import EventType, Via
 from tests.integration.conftest import Service, until
+from tests.integration.test_assertions import asserted, judged, violations, watching
 from tools.servers import RabbitNode
 
 
@@ -139,3 +143,58 @@ async def test_a_channel_from_before_the_trace_says_where_it_stands_once_it_is_a
             return "acknowledged" in (await settlements(service, where)).get("later", ())
 
         await until(is_known, "what the channel was handed is acknowledged")
+
+
+async def test_who_hangs_with_a_message_is_named_by_all_that_tell_of_it(
+    broker: RabbitNode, where: str, serve: Callable[[], Awaitable[Service]]
+) -> None:
+    service = await serve()
+    store = service.store
+    text = '{"name": "handled", "every": "order", "acknowledged_within": "1s"}'
+    async with await aio_pika.connect(broker.amqp_url(where)) as connection:
+        publisher, *consumers = [await connection.channel() for _ in range(3)]
+
+        async def is_recorded() -> bool:
+            queue = await publisher.declare_queue("probe")
+            await publisher.default_exchange.publish(aio_pika.Message(b"probe"), "probe")
+            await (await queue.get(timeout=10)).ack()
+            return "acknowledged" in (await settlements(service, where)).get("probe", ())
+
+        await until(is_recorded, "the plugin tells of settlements")
+        orders = await publisher.declare_exchange("orders", "fanout")
+        got: dict[str, aio_pika.abc.AbstractIncomingMessage] = {}
+        for name, channel in zip(("good", "hangs"), consumers, strict=True):
+            queue = await channel.declare_queue(name)
+            await queue.bind(orders)
+            await queue.consume(partial(_keep, got, name))
+        await asserted(service, where, text)
+        async with watching(service):
+            await orders.publish(aio_pika.Message(b"1", type="order", message_id="1"), "")
+            await until(lambda: _are_there(got, 2), "both were handed it")
+            await got["good"].ack()
+            await judged(store, "handled", 1)
+        [late] = await violations(store)
+        fate = await store.deliveries.fate_of(late.event)
+        held = await store.deliveries.in_hand({where}, at=now())
+        [one] = held.items
+        assert (held.count, one.queue, one.oldest) == (1, "hangs", fate.queues[1].deliveries[0].id)
+        assert late.sentence is not None
+        assert late.sentence.endswith(f"{one.holder.name} has it in hand from hangs")
+        assert f"acknowledged for 1 of 2; {one.holder.name} has held hangs's for" in fate.sentence
+        found = await store.conversations.of_event(late.event, Via.links, limit=100, after=None)
+        assert found.conversation.outcome is Outcome.open
+        assert found.conversation.sentence.endswith(f"1 is in the hands of {one.holder.name}")
+        for channel in (publisher, *consumers):
+            await channel.close()
+
+
+async def _keep(
+    got: dict[str, aio_pika.abc.AbstractIncomingMessage],
+    name: str,
+    message: aio_pika.abc.AbstractIncomingMessage,
+) -> None:
+    got[name] = message
+
+
+async def _are_there(got: dict[str, aio_pika.abc.AbstractIncomingMessage], count: int) -> bool:
+    return len(got) == count
