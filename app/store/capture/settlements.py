@@ -45,11 +45,10 @@ async def store(
     """
     if changes.unknown_after is not None:
         await connection.execute(delete(tables.open_channels).where(_channels.trace_id == trace_id))
-        is_settled = _events.settlement.is_not(None)
         for those in (_events.settlement == _IN_HAND, _events.id > changes.unknown_after):
             await connection.execute(
                 update(tables.events)
-                .where(_events.trace_id == trace_id, those, is_settled)
+                .where(_events.trace_id == trace_id, those, _events.settlement.is_not(None))
                 .values(settlement=None, settled_at=None, hold=None)
             )
     settled = {reference.id: each for reference, each in changes.settled.items()}
