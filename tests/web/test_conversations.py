@@ -478,7 +478,7 @@ def test_an_unknown_event_and_a_failing_service_are_told(told: Told, open_page: 
         route.fulfill(status=500, json={"error": "error", "reason": "the store is on fire"})
 
     page.route("**/itc_db/conversations**", refuse)
-    page.get_by_role("link", name="All conversations").click()
+    page.locator("#page").get_by_role("link", name="All conversations").click()
     expect(page.get_by_text("The store is on fire.")).to_be_visible()
     page.unroute("**/itc_db/conversations**")
     page.get_by_role("button", name="Try again").click()

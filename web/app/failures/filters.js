@@ -4,7 +4,7 @@ import { dateTime, toMicros } from "../core/format.js";
 import { hrefHere, patch, route } from "../core/route.js";
 import { Chip } from "../ui/chip.js";
 import { Choice } from "../ui/panel.js";
-import { KINDS, reasonWord } from "./words.js";
+import { KINDS, reasonWord } from "../ui/failure-mark.js";
 
 const NAMES = {
   kind: "kind", queue: "queue", reason: "reason", type: "type", exception: "exception",

@@ -4,7 +4,7 @@ import { count, dateTime, exchangeName, plural, recent } from "../core/format.js
 import { href, hrefHere } from "../core/route.js";
 import { Value } from "../ui/marks.js";
 import { Table } from "../ui/table.js";
-import { KindMark } from "./words.js";
+import { KindMark } from "../ui/failure-mark.js";
 
 const conversation = (vhost, event) => href("conversations", { vhost, event: String(event) });
 

@@ -4,7 +4,7 @@ import { api } from "../core/api.js";
 import { count, plural } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { href } from "../core/route.js";
-import { KindMark } from "../failures/words.js";
+import { KindMark } from "../ui/failure-mark.js";
 import { Value } from "../ui/marks.js";
 import { Failure, Panel } from "../ui/panel.js";
 import { Table } from "../ui/table.js";

@@ -1,7 +1,7 @@
 // What kinds of failure are called, and how each looks.
 import { html } from "../core/html.js";
 import { href } from "../core/route.js";
-import { Value } from "../ui/marks.js";
+import { Value } from "./marks.js";
 
 /** By the API's word: tone, name, meaning. */
 export const KINDS = {
