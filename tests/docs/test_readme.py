@@ -66,12 +66,14 @@ def test_the_sizes_are_those_that_the_installer_goes_by(purpose: str) -> None:
     assert row in README.read_text()
 
 
-def test_every_tab_has_its_picture() -> None:
-    tabs = re.findall(r"^\| ([A-Z][\w-]+) \|", DASHBOARD.read_text(), re.MULTILINE)
-    page = (CHECKOUT / "web" / "app" / "shell" / "app.js").read_text()
-    assert len(tabs) == len(re.findall(r"-tab\.js", page))
+def test_every_view_is_listed_and_has_its_picture() -> None:
+    route = (CHECKOUT / "web" / "app" / "core" / "route.js").read_text()
+    views = {label: name for name, label in re.findall(r'\["([a-z-]+)", "([^"]+)"\]', route)}
+    rows = re.findall(r"^\| ([\w-]*) \| ([\w -]*) \|", DASHBOARD.read_text(), re.MULTILINE)
+    listed = {view or tab for tab, view in rows} - {"tab", "view"}
+    assert listed == {*views}
     pictures = {alt.partition(":")[0]: path for alt, path in PICTURE.findall(DASHBOARD.read_text())}
-    assert pictures == {tab: f"screenshots/{tab.lower()}.png" for tab in tabs}
+    assert pictures == {label: f"screenshots/{name}.png" for label, name in views.items()}
 
 
 def test_pictures_are_small_and_of_one_size() -> None:
