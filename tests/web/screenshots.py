@@ -65,6 +65,7 @@ SHOWN = {
 PERIODS = {
     "events": "the rows in view",
     "conversations": "this conversation",
+    "chain": "this chain",
     "space-time": "the loaded events",
     "topology": "the period shown",
 }
