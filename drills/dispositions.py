@@ -44,7 +44,6 @@ from drills.settlements import (
     Consumer,
     Life,
 )
-from model.times import now
 from model.words import Disposition, EventType
 from tools.plugin import NAME, build
 from tools.servers import RabbitNode, wait_until
@@ -185,13 +184,8 @@ def _was_refused(life: Life) -> bool:
     return bool(sent) and sent[-1][:3] == ("settled", "acknowledged", UNKNOWN_TAG)
 
 
-def judge(database: Path, lives: Iterable[Life], outages: Iterable[tuple[int, int]] = ()) -> Report:
-    """Compare the store with the clients' logs.
-
-    ``outages`` are when the broker was killed, and when it traced again: a gap that was seen in
-    between began with it.
-    """
-    away = [*outages]
+def judge(database: Path, lives: Iterable[Life]) -> Report:
+    """Compare the store with the clients' logs."""
     report = Report()
     with closing(sqlite3.connect(database)) as store:
         deliveries = _deliveries(store)
@@ -207,7 +201,7 @@ def judge(database: Path, lives: Iterable[Life], outages: Iterable[tuple[int, in
         told = deliveries.pop(str(id(life)), [])
         # It has events in a gap, or was there meanwhile: what it was handed then may be missing.
         is_near_gap = any(
-            (_began(since, away) - NEAR <= last and first <= (until or last) + NEAR)
+            (since - NEAR <= last and first <= (until or last) + NEAR)
             or any(after < each.id and (before is None or each.id < before) for each in told)
             for since, until, after, before, *_ in gaps
         )
@@ -221,10 +215,6 @@ def judge(database: Path, lives: Iterable[Life], outages: Iterable[tuple[int, in
             f"{left} deliveries on channels that there were not: {[*deliveries][:3]}"
         )
     return report
-
-
-def _began(since: int, outages: Iterable[tuple[int, int]]) -> int:
-    return min([since, *(killed for killed, traced in outages if killed <= since <= traced + NEAR)])
 
 
 def _deliveries(store: sqlite3.Connection) -> dict[str, list[Told]]:
@@ -346,7 +336,6 @@ class Load:
         self._broker, self._service, self._vhost = broker, service, vhost
         self._random = random.Random(seed)
         self._stop = threading.Event()
-        self.outages: list[tuple[int, int]] = []  # of the broker: killed, and traced again (µs)
         url = broker.amqp_url(vhost)
         self._consumers = [Marking(url, seed * 100 + each, self._stop) for each in range(CONSUMERS)]
 
@@ -380,11 +369,9 @@ class Load:
 
     def kill_broker(self) -> None:
         """Kill the broker, start it again, and wait until the service has it trace again."""
-        killed = now()
         self._broker.kill()
         self._broker.start()
         wait_until(self._is_traced, CAUGHT_UP_SECONDS, "the service has tracing on again")
-        self.outages.append((killed, now()))
 
     def _is_traced(self) -> bool:
         return bool(self._broker.api("GET", "vhosts", self._vhost)["tracing"])
@@ -412,7 +399,7 @@ async def drill(
                 "all that was traced is stored",
             )
             await asyncio.to_thread(service.end, signal.SIGTERM)
-    return judge(database, lives, load.outages)
+    return judge(database, lives)
 
 
 def main() -> int:
