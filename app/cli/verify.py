@@ -62,10 +62,9 @@ def touched(
         answer = _written(client, events, output)
     else:
         asked = {"verdict": None if verdict is None else verdict.value, "limit": limit}
-        asked |= {"to": to}
         ids = ",".join(map(str, events))
         payload = None if json else "none"
-        answer = client.get("/itc_db/touched", events=ids, payload=payload, **asked)
+        answer = client.get("/itc_db/touched", events=ids, payload=payload, to=to, **asked)
     if json:
         as_json(answer)
     else:
@@ -81,8 +80,7 @@ def touched(
 
 def _show_services(services: Sequence[dict[str, Any]]) -> None:
     """The services by what is known of them, what was touched first."""
-    by_verdict = groupby(services, key=itemgetter("verdict"))
-    for verdict, those in by_verdict:
+    for verdict, those in groupby(services, key=itemgetter("verdict")):
         names = [each["name"] for each in those]
         said = number_of(len(names), "service")
         say(printable(f"{verdict.replace('_', ' ')}, {said}: {', '.join(names)}"))

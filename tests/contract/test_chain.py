@@ -285,6 +285,25 @@ async def test_what_events_touched_is_what_stamps_and_links_say(
     assert min(seen.values()) > 0
 
 
+async def test_services_beyond_those_listed_have_to_have_heard_of_it_too(
+    store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = LinkedHistory(0)
+    await _stored(store, trace_id, history)
+    asked = [([_id(each)], _id(each) + 12) for each in history.linked[:60]]
+    every = [await store.touched.by(ids, to=to) for ids, to in asked]
+    some = [{Verdict.caused, Verdict.cannot_have} <= _of(each) for each in every].index(True)
+    monkeypatch.setattr(touched, "MOST_SERVICES", 1)
+    ids, to = asked[some]
+    found = await store.touched.by(ids, to=to)
+    assert _of(found) == {Verdict.caused}
+    assert found.all_heard_at is None
+
+
+def _of(found: Touched) -> set[Verdict]:
+    return {each.verdict for each in found.services}
+
+
 async def test_more_than_can_be_followed_is_said_to_be_only_possible(
     store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -104,9 +104,13 @@ class Touched(Subject):
         to = max(to, starts[-1].id)
         future = await _future(connection, starts, to)
         caused, cut = await _caused(connection, starts, to)
-        heights = await _beside(connection, starts, caused)
+        its = tables.events.c
+        query = select(its.id, its.participant, its.height)
+        places = await rows_with(connection, query, its.id, caused)
+        heights = await _beside(connection, starts, places)
         verdicts = Counter(future.verdict_of(*each) for each in heights)
         after_too = verdicts[Verdict.may_have] if heights else len(caused)
+        services = await _services(connection, starts[0].trace_id, future, places)
         answer = Answer(
             as_of=future.newest,
             since=future.since,
@@ -114,9 +118,9 @@ class Touched(Subject):
             may_have=future.after - after_too,
             unknown=future.unknown - verdicts[Verdict.unknown],
             caused_truncated=cut,
+            services=services[:MOST_SERVICES],
+            all_heard_at=_all_heard(services),
         )
-        services = await _services(connection, starts[0].trace_id, future, caused)
-        answer = answer._replace(services=services, all_heard_at=_all_heard(services))
         if verdict is None:
             return answer
         begin = starts[0].id if after is None else after
@@ -191,12 +195,12 @@ async def _caused(
 
 
 async def _services(
-    connection: AsyncConnection, trace_id: int, future: _EffectsAfter, caused: Sequence[int]
+    connection: AsyncConnection, trace_id: int, future: _EffectsAfter, caused: Iterable[Any]
 ) -> list[TouchedService]:
     """Those who did something since, what was touched first, by the first event of each."""
     its, who = tables.events.c, tables.participants.c
     led: dict[int, int] = {}
-    for row in await rows_with(connection, select(its.id, its.participant), its.id, caused):
+    for row in caused:
         led[row.participant] = min(row.id, led.get(row.participant, row.id))
     query = select(who.number, func.coalesce(who.client, who.user).label("name"))
     rows = await rows_with(
@@ -216,7 +220,7 @@ async def _services(
         for name, (rank, first) in firsts.items()
     ]
     services.sort(key=lambda one: (_RANK[one.verdict], one.first or 0, one.name))
-    return services[:MOST_SERVICES]
+    return services
 
 
 def _earliest(one: tuple[int, int | None]) -> tuple[int, int]:
@@ -230,17 +234,15 @@ def _all_heard(services: Sequence[TouchedService]) -> Microseconds | None:
 
 
 async def _beside(
-    connection: AsyncConnection, starts: Sequence[Event], caused: Sequence[int]
+    connection: AsyncConnection, starts: Sequence[Event], caused: Sequence[Any]
 ) -> list[tuple[int, int]]:
     """The places of what was caused, where some of it may have been by links no clock has."""
     if not caused:
         return []
-    first = starts[0]
-    if not await late_between(connection, first.trace_id, first.id, caused[-1]):
+    first, last = starts[0], max(row.id for row in caused)
+    if not await late_between(connection, first.trace_id, first.id, last):
         return []
-    its = tables.events.c
-    rows = await rows_with(connection, select(its.participant, its.height), its.id, caused)
-    return [(row.participant, row.height) for row in rows]
+    return [(row.participant, row.height) for row in caused]
 
 
 async def _listed(
