@@ -16,6 +16,9 @@ Duration = NewType("Duration", int)
 IsoTime = NewType("IsoTime", str)
 """A time as answers show it, as it was read from one."""
 
+CLOCKS_DIFFER = 1_000_000
+"""How far the clocks of the broker and the service may be apart (µs)."""
+
 LATEST = Microseconds(253_402_300_799_999_999)
 """The last that can be written: of the year 9999."""
 

@@ -118,6 +118,7 @@ class Restamping:
                     overlay.add(event, stamp)
             if self._done >= MOST_PREVIEWED or time.monotonic() > until:
                 overlay.last = min(overlay.last, self._last_id)
+                break
 
     async def tidy(self) -> None:
         """Remove what was put aside."""

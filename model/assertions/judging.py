@@ -33,10 +33,8 @@ from model.assertions.assertion import (
     TypePattern,
 )
 from model.conversations import Conversation, Message, spoken
+from model.times import CLOCKS_DIFFER
 from model.words import Disposition
-
-CLOCKS_DIFFER = 1_000_000
-"""How far the clocks of the broker and the service may be apart (µs)."""
 
 
 class AssertionVerdict(enum.StrEnum):

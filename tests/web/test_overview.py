@@ -121,14 +121,19 @@ def test_an_unreachable_service_is_reported_and_the_last_state_stays(
     expect(page.get_by_role("button", name="Stop the trace of /")).to_be_visible()
 
 
+def begun(ago: int) -> Past:
+    """A trace whose first event was so long ago (µs)."""
+    world = Past()
+    trace = world.start_trace("/")
+    trace.simulation.now = time.time_ns() // 1000 - ago
+    world.grow("/", 400)
+    return world
+
+
 def test_the_recent_past_is_drawn_from_the_events_at_once(
     serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
-    world = Past()
-    trace = world.start_trace("/")
-    trace.simulation.now = time.time_ns() // 1000 - 60_000_000
-    world.grow("/", 400)
-    page = open_page(serve(world))
+    page = open_page(serve(begun(60_000_000)))
     expect(page.get_by_role("img", name="Events per second over time, by type")).to_be_visible()
     expect(page.locator(".plot-legend")).to_contain_text("published")
 
@@ -136,11 +141,7 @@ def test_the_recent_past_is_drawn_from_the_events_at_once(
 def test_what_failed_lately_stands_beside_what_failed_before_that(
     serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
-    world = Past()
-    trace = world.start_trace("/")
-    trace.simulation.now = time.time_ns() // 1000 - 20 * 60_000_000
-    world.grow("/", 400)
-    page = open_page(serve(world))
+    page = open_page(serve(begun(20 * 60_000_000)))
     panel = page.get_by_role("region", name="Failures")
     expect(panel).to_contain_text(re.compile(r"^Failures\s*0 in the last 15 minutes, [1-9]\d* in"))
     expect(panel).to_contain_text("Nothing that was recorded failed")
@@ -149,11 +150,7 @@ def test_what_failed_lately_stands_beside_what_failed_before_that(
 def test_what_fails_now_leads_to_its_failures_and_the_worst_comes_first(
     serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
-    world = Past()
-    trace = world.start_trace("/")
-    trace.simulation.now = time.time_ns() // 1000 - 60_000_000
-    world.grow("/", 400)
-    page = open_page(serve(world))
+    page = open_page(serve(begun(60_000_000)))
     worst = page.get_by_role("region", name="Failures").locator("tbody tr").first
     expect(worst).to_contain_text("rejected")
     failed = int(worst.locator("td").first.inner_text())
@@ -165,11 +162,7 @@ def test_what_fails_now_leads_to_its_failures_and_the_worst_comes_first(
 def test_a_gap_in_the_recent_past_is_no_rate_of_0(
     serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
-    world = Past()
-    trace = world.start_trace("/")
-    trace.simulation.now = time.time_ns() // 1000 - 60_000_000
-    world.grow("/", 400)
-    page = open_page(serve(world))
+    page = open_page(serve(begun(60_000_000)))
     legend = page.locator(".plot-legend")
     expect(legend).to_contain_text("published")
     expect(legend).not_to_contain_text("not known")

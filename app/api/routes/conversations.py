@@ -11,7 +11,7 @@ from app.api.described import answering, json_answer
 from app.api.likely import SAID, LikelyAnswer, LikelyQuery, ground_of
 from app.api.openapi import READING_ONE
 from app.api.parameters import OutcomeWord, Text
-from app.api.routes.events import EventId, spanned, visible_event
+from app.api.routes.events import LAST, EventId, spanned, visible_event
 from app.api.routes.queries import HEADERS, Moment, Number, WithHeaders, filter_of
 from app.api.services import Parts
 from app.api.signin.auth import Reader, User
@@ -25,7 +25,6 @@ from model.words import Via, WalkWord
 
 router = APIRouter(tags=["conversations"], prefix="/itc_db/conversations")
 
-_LAST = 2**63 - 1
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -129,7 +128,7 @@ async def get_conversation(
     # What is not handed over, or not shown, may go on to the end.
     one = found.conversation
     is_open = one.truncated or one.counts.waiting or one.outcome in (Outcome.open, Outcome.unknown)
-    last = _LAST if is_open else found.last
+    last = LAST if is_open else found.last
     certainty = await spanned(found.trace_id, found.root, last, parts)
     view = shown(found) | shown(found.conversation) | shown(certainty) | ground.shown
     return json_answer(view | {"via": query.via})

@@ -108,8 +108,8 @@ class Causality(Subject):
         """Up to ``limit`` of an event's causes (-1) or effects (1), the nearest first.
 
         Only those ``beyond`` an id, and that are ``asked`` for; an ``overlay`` has likely steps,
-        too. Raises `NotFoundError`, and
-        `BadRequestError` if a conversation, or what is asked for, takes too long to find.
+        too. Raises `NotFoundError`, and `BadRequestError` if a conversation, or what is asked for,
+        takes too long to find.
         """
         is_far = beyond is not None or not asked.names_traces_alone
 

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.reading.messages import MOST_PROPERTIES, MessageFacts, table_of
 from model.deaths import HANDED_OVER_BEFORE, Death, ReportedDeaths, deaths_of, is_put_off
+from model.times import CLOCKS_DIFFER
 from model.words import ACTS, Disposition, EdgeKind, EventType
 
 # Of each message the last so many deliveries are looked at, up to the dead letter.
@@ -31,7 +32,7 @@ _STORY = text(
 # and what became of that before the letter came: the broker's clock and ours differ.
 _REJECTED = text(
     "SELECT g.effect_id, g.cause_id, g.kind, cause.queue, cause.participant, letter.doubtful,"
-    " CASE WHEN cause.settled_at > letter.recorded_at + 1000000 THEN :in_hand"
+    " CASE WHEN cause.settled_at > letter.recorded_at + :differ THEN :in_hand"
     " ELSE cause.settlement END AS settlement"
     " FROM edges AS g JOIN events AS cause ON cause.id = g.cause_id"
     " JOIN events AS letter ON letter.id = g.effect_id"
@@ -42,6 +43,7 @@ _REJECTED = text(
     rejected=ACTS[EdgeKind.rejected],
     received=int(EventType.received),
     in_hand=int(Disposition.in_hand),
+    differ=CLOCKS_DIFFER,
 )
 # What its holder did where a message died for some reason.
 _DONE = {"rejected": Disposition.rejected, "delivery_limit": Disposition.returned}

@@ -71,8 +71,7 @@ class Conversations(Subject):
         """The conversation of an event: of the walk through it, up to ``limit`` events.
 
         Only messages that were published after the event ``after``; an ``overlay`` has likely
-        links and keys, too. Raises `NotFoundError`, and
-        `BadRequestError` if it takes too long.
+        links and keys, too. Raises `NotFoundError`, and `BadRequestError` if it takes too long.
         """
         start = await by_id(connection, event_id, NOTHING_LARGE)
         trace = await Conversing.of(connection, self.database.dialect, start.trace_id, overlay)

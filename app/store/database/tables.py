@@ -323,7 +323,7 @@ proposals = _table(
     Column("looked_at", BigInteger, nullable=False),
     Column("publishes", BigInteger, nullable=False),
     Column("programs", Integer, nullable=False),
-    Column("found", Text, nullable=False),  # `app.stored.proposals.Finding`, JSON
+    Column("found", Text, nullable=False),  # `app.stored.proposals.RuleProposal`, JSON
 )
 
 # What must hold in a trace (`model.assertions`), in order of position. Whoever runs the trace

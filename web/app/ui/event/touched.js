@@ -44,7 +44,7 @@ export default function Touched({ ids, bounds = [] }) {
   const to = bounds.find(([key]) => key === until)?.[2];
   const loaded = useResource((signal) => api.touched(ids, { to }, signal), [ids.join(), to], { every: 0 });
   const { data } = loaded;
-  const options = [...bounds, ["all", "Until now", "All that came since"]].map(([key, label]) => [key, label]);
+  const options = [...bounds.map(([key, label]) => [key, label]), ["all", "Until now", "All that came since"]];
   const choice = bounds.length > 0 && html`<${Choice} label="What it touched: until when" options=${options} value=${until} small
     onChange=${(key) => patch({ until: key }, { replace: true })} />`;
   if (!data) return html`${choice}${pending(loaded, "what it touched")}`;
@@ -62,40 +62,41 @@ export default function Touched({ ids, bounds = [] }) {
   </div>`;
 }
 
-const TONES = {
+const WORDS = {
   caused: "caused",
   may_have: "may have been",
   unknown: "unknown",
   cannot_have: "cannot have been",
 };
 
+/** What is not certain is never said to be impossible. */
+const wordOf = (verdict, data) => (verdict === "cannot_have" && !isSure(data) ? "not known to have been" : WORDS[verdict]);
+
 /** Every service that did something since, by the strongest that is known of it. */
 function Strip({ data }) {
   const { services, all_heard_at: heard } = data;
   if (!services.length) return null;
-  const word = (verdict) => (verdict === "cannot_have" && !isSure(data) ? "not known to have been" : TONES[verdict]);
+  const word = (verdict) => wordOf(verdict, data);
   const touched = services.filter(({ verdict }) => verdict === "caused").length;
   return html`<p><strong>${count(touched)} of ${plural(services.length, "service")}</strong> ${touched === 1 ? "was" : "were"} touched for certain.
       ${heard && html` Each of them had heard of it by ${clockTime(heard)}: the clocks rule nothing out after that.`}</p>
     <ul class="strip">${services.map(({ name, verdict, first }) => html`<li key=${name} class=${`tone-${verdict}`} title=${word(verdict)}>
       ${first == null ? html`<${Value}>${name}<//>` : html`<a href=${hrefHere({ event: String(first) })} title=${`${word(verdict)}, first by #${first}`}><${Value}>${name}<//></a>`}
       <span class="unseen">: ${word(verdict)}</span></li>`)}</ul>
-    <p class="strip-legend small soft">${Object.keys(TONES)
+    <p class="strip-legend small soft">${Object.keys(WORDS)
       .filter((verdict) => services.some((one) => one.verdict === verdict))
       .map((verdict) => html`<span key=${verdict}><i class=${`tone-${verdict}`}></i>${word(verdict)}</span>`)}</p>`;
 }
 
 const Sure = ({ yes, word }) => html`<span class="badge ${yes ? "good" : "warn"}">${yes ? "" : "not "}${word}</span>`;
 
-/** Each number with its word; what is not certain is never said to be impossible. */
+/** Each number with its word. */
 function verdicts(data) {
   const caused = `${data.caused_truncated ? "more than " : ""}${count(data.caused)} caused`;
   return [
     ["caused", caused, "What it led to by messages and links"],
-    ["may_have", `${count(data.may_have)} may have been`, "What came after it in causal order, with no such way known"],
-    ["cannot_have", isSure(data)
-      ? `${count(data.cannot_have)} cannot have been`
-      : `${count(data.cannot_have)} not known to have been`, "What nothing carries anything to"],
+    ["may_have", `${count(data.may_have)} ${wordOf("may_have", data)}`, "What came after it in causal order, with no such way known"],
+    ["cannot_have", `${count(data.cannot_have)} ${wordOf("cannot_have", data)}`, "What nothing carries anything to"],
     ...(data.unknown > 0 ? [["unknown", `${count(data.unknown)} unknown`, "What came after a delivery whose publish was not seen"]] : []),
   ];
 }
