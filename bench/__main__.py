@@ -17,6 +17,7 @@ FULL: tuple[tuple[str, ...], ...] = (
     ("bench.growth",),
     ("bench.filling",),
     ("bench.ingest",),
+    ("bench.steps",),
     ("bench.rules",),
     ("bench.overhead",),
     ("bench.partial",),
