@@ -24,10 +24,9 @@ from app.cli import (
     proposals,
     reports,
     rules,
-    size,
+    touched,
     traces,
     upkeep,
-    verify,
 )
 from app.cli.exits import CommandError, Exit
 from app.cli.options import Version
@@ -48,7 +47,7 @@ def program(version: Version = False) -> None:
 
 
 PANELS = {
-    "Start here": (local.serve, local.doctor, traces.trace, size.size),
+    "Start here": (local.serve, local.doctor, traces.trace),
     "Look": (
         conversations.conversations,
         conversations.conversation,
@@ -63,8 +62,7 @@ PANELS = {
         events.causes,
         events.effects,
         chains.chain,
-        verify.touched,
-        verify.verify,
+        touched.touched,
         assertions.assert_,
         reports.report,
     ),
