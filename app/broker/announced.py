@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
-
+from app.stored.capture import ClosedConnection, NewConnection
+from app.tracker.clients import client_name, shown_name
 from model.texts import storable
 
 CREATED, CLOSED = "connection.created", "connection.closed"
@@ -25,11 +25,13 @@ LONGEST_PROPERTY = 4_096
 # value that is kept.
 LONGEST_TEXT = 1_024
 
+# Where clients say their process id.
+_PROCESS = ("process_id", "ProcessId", "pid")
 # What names a program, and its process. Everything else is the library's, or none of our business.
 KEPT = frozenset(
     {
         *("connection_name", "endpoint_name", "application", "service", "client_id"),
-        *("container_id", "InputQueue", "ProcessName", "process_id", "ProcessId", "pid"),
+        *("container_id", "InputQueue", "ProcessName", *_PROCESS),
     }
 )
 
@@ -48,35 +50,9 @@ _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "e
 _ESCAPED |= {"d": "\x7f", "s": " ", "0": "\0"}
 
 
-class ConnectionOpened(msgspec.Struct, frozen=True):
-    """A connection that somebody opened; ``opened_at`` in µs, to the millisecond.
-
-    ``pid`` is the Erlang process behind it, which tells connections of one name apart; the
-    management API does not say it. ``properties`` are the client's own, of those in `KEPT`.
-    """
-
-    node: str
-    name: str
-    vhost: str
-    user: str
-    opened_at: int
-    pid: str | None = None
-    given_name: str | None = None
-    properties: dict[str, str] = {}
-
-
-class ConnectionClosed(msgspec.Struct, frozen=True):
-    """A connection that is gone; ``closed_at`` in µs."""
-
-    node: str
-    name: str
-    pid: str
-    closed_at: int
-
-
 def announcement(
     routing_key: str, headers: Mapping[str, Any]
-) -> ConnectionOpened | ConnectionClosed | None:
+) -> NewConnection | ClosedConnection | None:
     """The announcement in a message of the event exchange; None if that is no connection's."""
     # The broker puts its events into the exchange itself: one that was dead-lettered into it, by
     # a queue of somebody's, is somebody's.
@@ -87,33 +63,41 @@ def announcement(
     return _closed(headers) if routing_key == CLOSED else None
 
 
-def connection_of(headers: Mapping[str, Any]) -> ConnectionOpened | None:
+def connection_of(headers: Mapping[str, Any]) -> NewConnection | None:
     """A connection as it is announced, or as the management API lists it; None for too little."""
     node, name = _text(headers, "node"), _text(headers, "name")
     opened_at = _time(headers.get("connected_at", headers.get("timestamp_in_ms")))
     if not node or not name or opened_at is None:
         return None
-    properties = _properties(headers.get("client_properties"))
-    properties |= _variables(headers.get("variable_map"))
-    properties |= _named({"container_id": headers.get("container_id")})
-    return ConnectionOpened(
+    properties = properties_of(headers)
+    given = _text(headers, "user_provided_name") or properties.get("connection_name")
+    process = next((properties[key] for key in _PROCESS if key in properties), None)
+    return NewConnection(
         node,
         name,
         _text(headers, "vhost"),
         _text(headers, "user"),
+        client_name(given, properties),
+        shown_name(given) if given else None,
+        shown_name(process) if process else None,
         opened_at,
         _text(headers, "pid") or None,
-        _text(headers, "user_provided_name") or properties.get("connection_name"),
-        properties,
     )
 
 
-def _closed(headers: Mapping[str, Any]) -> ConnectionClosed | None:
+def properties_of(headers: Mapping[str, Any]) -> dict[str, str]:
+    """The client's own properties, of those in `KEPT`."""
+    properties = _properties(headers.get("client_properties"))
+    properties |= _variables(headers.get("variable_map"))
+    return properties | _named({"container_id": headers.get("container_id")})
+
+
+def _closed(headers: Mapping[str, Any]) -> ClosedConnection | None:
     node, name, pid = (_text(headers, key) for key in ("node", "name", "pid"))
     closed_at = _time(headers.get("timestamp_in_ms"))
     if not node or not name or not pid or closed_at is None:
         return None
-    return ConnectionClosed(node, name, pid, closed_at)
+    return ClosedConnection(node, name, pid, closed_at)
 
 
 def _time(value: Any) -> int | None:

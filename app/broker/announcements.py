@@ -20,7 +20,7 @@ import msgspec
 from pamqp.common import FieldTable
 from yarl import URL
 
-from app.broker.announced import CLOSED, CREATED, ConnectionClosed, ConnectionOpened, announcement
+from app.broker.announced import CLOSED, CREATED, announcement
 from app.broker.connection import TraceConnection
 from app.broker.consumer import TRACE_QUEUE
 from app.broker.deliveries import Arrival
@@ -30,6 +30,7 @@ from app.broker.outages import BrokerAddress, outage, shown
 from app.broker.trace_queue import announcements_queue
 from app.broker.wire import UnreadableTableError, decode_headers
 from app.errors import OutageError
+from app.stored.capture import ClosedConnection, NewConnection
 
 EVENT_EXCHANGE = "amq.rabbitmq.event"
 KEYS = (CREATED, CLOSED)
@@ -49,8 +50,8 @@ class AnnouncementBatch(msgspec.Struct, frozen=True):
     ``unread`` is how many messages were none of the broker's announcements.
     """
 
-    opened: list[ConnectionOpened]
-    closed: list[ConnectionClosed]
+    opened: list[NewConnection]
+    closed: list[ClosedConnection]
     tag: int
     unread: int
 
@@ -75,8 +76,8 @@ class AnnouncementStream(DivertedStream):
         taken, self._waiting = self._waiting, deque()
         said = [_said(delivery) for delivery in taken]
         return AnnouncementBatch(
-            opened=[each for each in said if isinstance(each, ConnectionOpened)],
-            closed=[each for each in said if isinstance(each, ConnectionClosed)],
+            opened=[each for each in said if isinstance(each, NewConnection)],
+            closed=[each for each in said if isinstance(each, ClosedConnection)],
             tag=taken[-1].tag,
             unread=said.count(None),
         )
@@ -122,7 +123,7 @@ class Announcements:
         """The virtual host of the event exchange, None where it is off; raises `OutageError`."""
         return await self._management.event_exchange()
 
-    async def present(self) -> Sequence[ConnectionOpened]:
+    async def present(self) -> Sequence[NewConnection]:
         """The connections there are, less those of the last 5 s; raises `OutageError`."""
         return await self._management.connections()
 
@@ -165,7 +166,7 @@ class Announcements:
         return True
 
 
-def _said(delivery: Arrival) -> ConnectionOpened | ConnectionClosed | None:
+def _said(delivery: Arrival) -> NewConnection | ClosedConnection | None:
     try:
         return announcement(delivery.routing_key, decode_headers(delivery.header))
     except UnreadableTableError:

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import msgspec
 
-from app.broker.announced import ConnectionOpened, connection_of
+from app.broker.announced import connection_of
 from app.errors import (
     NotAuthenticatedError,
     NotAuthorisedError,
@@ -28,6 +28,7 @@ from app.errors import (
     RefusedError,
     UnreachableError,
 )
+from app.stored.capture import NewConnection
 
 T = TypeVar("T")
 
@@ -67,8 +68,6 @@ class Node(msgspec.Struct, frozen=True):
     name: str
     running: bool = False
     uptime: int | None = None
-    mem_alarm: bool = False
-    disk_free_alarm: bool = False
 
 
 class Permissions(msgspec.Struct, frozen=True):
@@ -333,7 +332,7 @@ class ManagementApi:
             return False
         return all(binding in present for binding in bindings)
 
-    async def connections(self) -> list[ConnectionOpened]:
+    async def connections(self) -> list[NewConnection]:
         """The connections to the broker, of all virtual hosts and nodes.
 
         A new one appears only with its first statistics, after the broker's interval of 5 s.

@@ -14,18 +14,15 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from app.background import Background, end
 from app.errors import OutageError
-from app.stored.capture import ClosedConnection, NewConnection
-from app.tracker.clients import client_name, shown_name
 
 if TYPE_CHECKING:
-    from app.broker.announced import ConnectionOpened
     from app.broker.announcements import Announcements, AnnouncementStream
     from app.store.capture.connections import Connections
 
@@ -34,8 +31,6 @@ log = logging.getLogger(__name__)
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 10.0
 
-# Where clients say their process id.
-_PROCESS = ("process_id", "ProcessId", "pid")
 NO_EXCHANGE = "the broker's event exchange is off: rabbitmq-plugins enable rabbitmq_event_exchange"
 
 
@@ -144,11 +139,7 @@ class ConnectionWatch(Background):
 
     async def _take_in(self, stream: AnnouncementStream) -> None:
         heard = await stream.batch()
-        closed = [
-            ClosedConnection(each.node, each.name, each.pid, each.closed_at)
-            for each in heard.closed
-        ]
-        await self._store.add(new_connections(heard.opened), closed)
+        await self._store.add(heard.opened, heard.closed)
         await stream.acknowledge(heard.tag)
         self._announced += len(heard.opened) + len(heard.closed)
         self._unread += heard.unread
@@ -188,27 +179,7 @@ class ConnectionWatch(Background):
 
     async def _list(self) -> None:
         present = await self._broker.present()
-        await self._store.reconcile(new_connections(present), time.time_ns() // 1000)
-
-
-def new_connections(opened: Sequence[ConnectionOpened]) -> list[NewConnection]:
-    """Connections as the broker tells of them, as they are stored."""
-    return [_new(each) for each in opened]
-
-
-def _new(opened: ConnectionOpened) -> NewConnection:
-    process = next((opened.properties[key] for key in _PROCESS if key in opened.properties), None)
-    return NewConnection(
-        opened.node,
-        opened.name,
-        opened.vhost,
-        opened.user,
-        client_name(opened.given_name, opened.properties),
-        shown_name(opened.given_name) if opened.given_name else None,
-        shown_name(process) if process else None,
-        opened.opened_at,
-        opened.pid,
-    )
+        await self._store.reconcile(present, time.time_ns() // 1000)
 
 
 def _now() -> float:

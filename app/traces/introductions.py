@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from app.errors import OutageError
 from app.stored.capture import BrokerConnection
-from app.traces.connectionwatch import new_connections
 
 if TYPE_CHECKING:
     from app.broker.announcements import Announcements
@@ -138,4 +137,4 @@ class Introductions:
         except OutageError:
             return
         if wanted := [each for each in present if each.name in names]:
-            await self.connections.add(new_connections(wanted))
+            await self.connections.add(wanted)

@@ -6,9 +6,7 @@ from typing import Any
 
 from hypothesis import given, strategies
 
-from app.broker.announced import (
-    connection_of,
-)
+from app.broker.announced import connection_of, properties_of
 from tests.unit.test_announced import created, opened
 
 texts = strategies.text(
@@ -36,7 +34,7 @@ def test_whatever_is_said_what_is_read_can_be_stored(said: dict[str, Any]) -> No
             found.vhost,
             found.pid or "",
             found.given_name or "",
-            *found.properties.values(),
+            *properties_of(created() | said).values(),
         ):
             assert "\0" not in text
             text.encode()

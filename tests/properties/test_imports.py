@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "app.settings": ("app.errors", "app.secret_url"),
     "app.version": (),
     "app.tracker": ("itc", "model"),
-    "app.broker": ("app.errors", "app.tracker", "model.texts"),
+    "app.broker": ("app.errors", "app.stored.capture", "app.tracker", "model.texts"),
     "app.stored": ("app.tracker", "itc", "model"),
     # What Spark asks as well, it asks in Spark's words.
     "app.store": (

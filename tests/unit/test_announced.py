@@ -9,11 +9,11 @@ import pytest
 from app.broker.announced import (
     LONGEST_PROPERTY,
     MOST_PROPERTIES,
-    ConnectionClosed,
-    ConnectionOpened,
     announcement,
     connection_of,
+    properties_of,
 )
+from app.stored.capture import ClosedConnection, NewConnection
 
 NODE = "itc-a5d38c6e@localhost"
 CAPABILITIES = (
@@ -39,9 +39,9 @@ def created(*properties: str, **more: Any) -> dict[str, Any]:
     } | more
 
 
-def opened(headers: dict[str, Any]) -> ConnectionOpened:
+def opened(headers: dict[str, Any]) -> NewConnection:
     found = announcement("connection.created", headers)
-    assert isinstance(found, ConnectionOpened)
+    assert isinstance(found, NewConnection)
     return found
 
 
@@ -57,15 +57,16 @@ def test_a_connection_is_announced_with_its_names() -> None:
             user_provided_name="orders-0",
         )
     )
-    assert found == ConnectionOpened(
+    assert found == NewConnection(
         node=NODE,
         name="127.0.0.1:42372 -> 127.0.0.1:44025",
         vhost="/",
         user="guest",
         opened_at=1795316507347_000,
         pid=f"<{NODE}.1795316495.917.0>",
+        client="orders",
         given_name="orders-0",
-        properties={"connection_name": "orders-0", "process_id": "4711"},
+        process="4711",
     )
 
 
@@ -77,7 +78,7 @@ def test_its_end_is_announced() -> None:
         "name": "127.0.0.1:42372 -> 127.0.0.1:44025",
         "timestamp_in_ms": 1795316508443,
     }
-    assert announcement("connection.closed", headers) == ConnectionClosed(
+    assert announcement("connection.closed", headers) == ClosedConnection(
         NODE, headers["name"], headers["pid"], 1795316508443_000
     )
 
@@ -86,11 +87,12 @@ def test_a_client_of_mqtt_is_named_by_its_id() -> None:
     """The first as 3.10.8 sends it, the second as 4.3.6 does."""
     old = created(client_properties=[], variable_map='#{<<"client_id">> => <<"sensor-7">>}')
     new = created(client_properties=['{client_id,longstr,<<"sensor-7">>}'])
-    assert opened(old).properties == opened(new).properties == {"client_id": "sensor-7"}
+    assert properties_of(old) == properties_of(new) == {"client_id": "sensor-7"}
+    assert opened(old).client == "sensor-7"
 
 
 def test_a_container_of_amqp_1_0_is_named_by_its_id() -> None:
-    assert opened(created(container_id="billing")).properties == {"container_id": "billing"}
+    assert opened(created(container_id="billing")).client == "billing"
 
 
 @pytest.mark.parametrize(
@@ -109,8 +111,8 @@ def test_a_container_of_amqp_1_0_is_named_by_its_id() -> None:
     ],
 )
 def test_a_property_is_read_however_erlang_writes_it(term: str, text: str) -> None:
-    found = opened(created(f'{{<<"connection_name">>,longstr,{term}}}'))
-    assert found.given_name == text
+    found = properties_of(created(f'{{<<"connection_name">>,longstr,{term}}}'))
+    assert found == {"connection_name": text}
 
 
 @pytest.mark.parametrize(
@@ -129,12 +131,12 @@ def test_a_property_is_read_however_erlang_writes_it(term: str, text: str) -> No
 )
 def test_nothing_inside_another_value_passes_for_a_property(lie: str) -> None:
     found = opened(created(lie))
-    assert (found.given_name, found.properties) == (None, {})
+    assert (found.given_name, properties_of(created(lie))) == (None, {})
 
 
 def test_only_so_many_properties_are_read() -> None:
     many = ['{<<"x">>,longstr,<<"y">>}'] * MOST_PROPERTIES
-    assert opened(created(*many, '{<<"connection_name">>,longstr,<<"late">>}')).properties == {}
+    assert properties_of(created(*many, '{<<"connection_name">>,longstr,<<"late">>}')) == {}
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from app.broker.announced import ConnectionClosed, ConnectionOpened
 from app.broker.announcements import AnnouncementBatch
 from app.errors import OutageError
 from app.stored.capture import ClosedConnection, NewConnection
 from app.traces.connectionwatch import NO_EXCHANGE, ConnectionWatch
 
-A = ConnectionOpened("n", "a", "/", "u", 1, "<a>", "orders-1", {"process_id": "12"})
+A = NewConnection("n", "a", "/", "u", "orders", "orders-1", "12", 1, "<a>")
 
 
 class World:
@@ -25,7 +24,7 @@ class World:
         self.bound = True
         self.refusal: Exception | None = None
         self.store_fails: Exception | None = None
-        self.listed: list[ConnectionOpened] = []
+        self.listed: list[NewConnection] = []
         self.to_hear: asyncio.Queue[AnnouncementBatch | Exception] = asyncio.Queue()
         self.consumed = self.bindings = self.pauses = self.reconciled = 0
         self.acknowledged: list[int] = []
@@ -37,7 +36,7 @@ class World:
     async def event_exchange(self) -> str | None:
         return self.vhost
 
-    async def present(self) -> Sequence[ConnectionOpened]:
+    async def present(self) -> Sequence[NewConnection]:
         return self.listed
 
     async def is_bound(self, vhost: str) -> bool:
@@ -113,11 +112,11 @@ async def test_announcements_are_stored_and_then_acknowledged(
 ) -> None:
     watch.start()
     world.to_hear.put_nowait(
-        AnnouncementBatch([A], [ConnectionClosed("n", "b", "<b>", 5)], tag=2, unread=3)
+        AnnouncementBatch([A], [ClosedConnection("n", "b", "<b>", 5)], tag=2, unread=3)
     )
     await until(lambda: world.acknowledged == [2])
     assert world.stored == [
-        NewConnection("n", "a", "/", "u", "orders", "orders-1", "12", 1, "<a>"),
+        A,
         ClosedConnection("n", "b", "<b>", 5),
     ]
     state = watch.snapshot()

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pytest
 
-from app.broker.announced import ConnectionOpened
 from app.errors import OutageError
 from app.stored.capture import BrokerConnection, NewConnection
 from app.traces.introductions import (
@@ -28,7 +27,7 @@ class World:
         self.event_vhost: str | None = "/"
         self.management_is_away = False
         self.is_our_queue_bound = True
-        self.present_ones: list[ConnectionOpened] = []
+        self.present_ones: list[NewConnection] = []
         self.known: dict[str, BrokerConnection] = {}
         self.events: list[tuple[float, Callable[[], None]]] = []
         self.finds = self.lists = self.looks = 0
@@ -73,7 +72,7 @@ class World:
     async def is_bound(self, vhost: str) -> bool:
         return self.is_our_queue_bound and vhost == self.event_vhost
 
-    async def present(self) -> Sequence[ConnectionOpened]:
+    async def present(self) -> Sequence[NewConnection]:
         self.lists += 1
         if self.management_is_away:
             raise OutageError("away")
@@ -81,7 +80,7 @@ class World:
 
     def listed(self, name: str) -> None:
         """Have the management API show a connection."""
-        self.present_ones.append(ConnectionOpened("n", name, "/", "u", 1))
+        self.present_ones.append(NewConnection("n", name, "/", "u", None, None, None, 1))
 
 
 @pytest.fixture
