@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -31,6 +33,8 @@ LAG_SECONDS = 1.0
 OVERDUE_SECONDS = 2.0
 # Marks on their way are no traffic.
 IDLE_LAG = 20
+# How old the broker's word on how full a queue is may be. While much waits it is asked as often.
+STATISTICS_SECONDS = 5.0
 # The queue has to have room for this many messages as large as the largest.
 ROOM = 4
 TIGHT = (
@@ -74,6 +78,9 @@ class Monitor:
         self._remarks: Sequence[str] = ()
         self._still: tuple[Tally, int] | None = None  # what was seen by then (µs), and none since
         self._old_due = 0  # when the last message is stored that was queued at the beginning
+        # Where the trace stood in the last seconds, and when the queue had room for certain.
+        self._stood: deque[Point] = deque(maxlen=round(STATISTICS_SECONDS / LAG_SECONDS) + 1)
+        self._had_room: Point | None = None
         self.lag: int | None = None
 
     @property
@@ -93,6 +100,7 @@ class Monitor:
         stream.know_accounts(self._recorder.accounts)
         self._recorder.capture_as(stream.account)
         was_off = await pipeline.source.switch_on(pipeline.trace.vhost)
+        self._stood.append(here)
         self._recorder.audit.traced_since(self._recorder.seen, time.monotonic())
         stored = await pipeline.store.gaps.newest(pipeline.trace.id)
         declared = await pipeline.store.gaps.declared(pipeline.trace.id)
@@ -159,14 +167,15 @@ class Monitor:
 
     async def watch(self) -> None:
         """Keep the lag up to date, and check from time to time; ends only by a failure."""
-        check_seconds = self._pipeline.settings.check_seconds
-        next_check = time.monotonic() + check_seconds
+        settings, checked = self._pipeline.settings, time.monotonic()
         while True:
             await asyncio.sleep(LAG_SECONDS)
             with contextlib.suppress(OutageError):  # the consumer reports a lost stream
                 await self._measure()
-            if time.monotonic() >= next_check:
-                next_check = time.monotonic() + check_seconds
+            is_behind = (self.lag or 0) > settings.batch_events or self._gaps.is_losing(FULL)
+            pause = min(settings.check_seconds, STATISTICS_SECONDS if is_behind else math.inf)
+            if time.monotonic() >= checked + pause:
+                checked = time.monotonic()
                 # Without the management API nothing is known of tracing; the next check may tell.
                 with contextlib.suppress(OutageError):
                     await self._check()
@@ -206,6 +215,7 @@ class Monitor:
         asked_at = now()
         queued = await self._stream.queued()
         self.lag = queued
+        self._stood.append(self._gaps.here)
         await self._see_room()
         seen = self._recorder.seen
         if queued or self._still is None or self._still[0] != seen:
@@ -269,8 +279,10 @@ class Monitor:
         await self._note_harm(queue.harm, queued)
         await self._see_room()
         if queue.is_nearly_full:
-            await gaps.losing(FULL)
+            # What it has dropped was behind all that had come when it had room.
+            await gaps.losing(FULL, begins=self._had_room)
         elif queue.is_nearly_full is not None:  # if the broker cannot say now, nothing changes
+            self._had_room = self._stood[0]
             await gaps.ended(FULL, queued)
 
     async def _see_room(self) -> None:

@@ -146,7 +146,7 @@ async def test_a_trace_queue_that_reached_its_limit_is_a_gap(
     events = await service.events(vhost)
     assert len(events) < 4 + 1_200  # something was really lost
     gap = (await service.registry.status(vhost)).gaps[0]
-    assert 4 <= gap.after_event_id < (gap.before_event_id or 0) <= events[-1].id + 1
+    assert gap.after_event_id < (gap.before_event_id or 0) <= events[-1].id + 1
     await send_and_receive(rabbit, vhost, 5, "later")
     await service.stored(vhost, len(events) + 10)
     assert len((await service.registry.status(vhost)).gaps) == len(reasons)

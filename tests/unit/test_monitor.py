@@ -1,4 +1,4 @@
-"""A mark that does not come proves a loss once nothing else comes either."""
+"""What a run finds of its queue: marks that do not come, and that it is full."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import pytest
 
+from app.broker.trace_queue import QueueState
 from app.traces import monitor
 from app.traces.audit import Tally
 from app.traces.gapwatch import GapWatch
 from app.traces.marks import Marks, Point
-from app.traces.monitor import MARKS_MISSING, OVERDUE_SECONDS, Monitor
+from app.traces.monitor import FULL, MARKS_MISSING, OVERDUE_SECONDS, Monitor
 from app.traces.pipeline import Ending, PipelineSettings
 from tests.unit.run_ends import QuietSource, QuietStream
 from tests.unit.test_gapwatch import GapStore
@@ -95,3 +96,53 @@ async def test_while_the_queue_holds_something_it_may_be_in_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert await reasons(monkeypatch, [Second(5, queued=1)] * 20) == []
+
+
+async def test_the_gap_of_a_full_queue_begins_where_it_had_room_and_ends_soon_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store, second, done = GapStore(), 0, asyncio.Event()
+    gaps = GapWatch(store, 1)  # type: ignore[arg-type]  # it writes gaps, others read them
+    full = range(12, 22)
+
+    class Stream(QuietStream):
+        async def queued(self) -> int:
+            return 10_000 if second < full.stop else 0
+
+    class Source(QuietSource):
+        async def look(self, vhost: str, taken: object) -> QueueState:
+            return QueueState(is_nearly_full=second in full)
+
+    async def sleep(_: float) -> None:
+        nonlocal second
+        if second == 60:
+            done.set()
+            await asyncio.Event().wait()
+        second += 1
+        gaps.stored(10_000, 10_000 * second)
+
+    async def learn(_: int) -> None:
+        pass
+
+    monkeypatch.setattr(monitor, "now", lambda: second * 1_000_000)
+    monkeypatch.setattr(monitor, "time", SimpleNamespace(monotonic=lambda: float(second)))
+    monkeypatch.setattr(monitor, "asyncio", SimpleNamespace(sleep=sleep))
+    pipeline = SimpleNamespace(
+        gaps=gaps,
+        marks=Marks(),
+        source=Source(),
+        store=SimpleNamespace(aliases=SimpleNamespace(learn=learn)),
+        trace=SimpleNamespace(vhost="/", taken=None, id=1),
+        settings=PipelineSettings(),
+    )
+    recorder = SimpleNamespace(seen=Tally(), epoch=1, last_event_id=1)
+    task = asyncio.create_task(
+        Monitor(pipeline, recorder, Stream(), Ending()).watch()  # type: ignore[arg-type]
+    )
+    await done.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    (gap,) = store.gaps.values()
+    # Seen at 15 s, and to have had room at 10 s, by a word that may be from 5 s.
+    assert (gap.reason, gap.after_event_id) == (FULL, 50_000)
+    assert (gap.before_event_id or 0) <= 270_000
