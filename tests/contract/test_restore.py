@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import Connection, event
 
 from app.errors import NotFoundError
 from app.store import Store
@@ -141,3 +142,27 @@ def _comparable(events: list[StampedEvent]) -> list[object]:
         )
         for event in events
     ]
+
+
+async def test_postgresql_sorts_no_trace_to_find_its_last_events(
+    store: Store, trace_id: int, database_url: str
+) -> None:
+    """Also before the server has statistics of the tables: meanwhile nothing is captured."""
+    if database_url.startswith("sqlite"):
+        pytest.skip("SQLite follows indexes")
+    await store.batches.append(trace_id, History(seed=7).batch(1_000))
+    plans: list[str] = []
+
+    def note(
+        connection: Connection, _: object, statement: str, values: object, *__: object
+    ) -> None:
+        if statement.startswith("SELECT") and "LIMIT" in statement:
+            plan = connection.exec_driver_sql(f"EXPLAIN {statement}", values)  # type: ignore[arg-type]
+            plans.append("\n".join(plan.scalars()))
+
+    for readers in store._database._readers.values():
+        event.listen(readers.engine.sync_engine, "before_cursor_execute", note)
+    await store.checkpoints.restore(trace_id, 10, named=10)
+    assert len(plans) == 4
+    # Copies that are lost are few: there is a bound.
+    assert [plan for plan in plans if "Sort" in plan and "lost_copies" not in plan] == []

@@ -73,9 +73,11 @@ class Checkpoints(Subject):
         references: References = functools.cache(
             lambda event_id, packed, lamport: Reference(packed, lamport, event_id)
         )
+        await self.database.dialect.follow_indexes(connection)
+        channels = await _channels(connection, trace_id)
         return RestorePoint(
             state=state or b"",
-            channels=await _channels(connection, trace_id),
+            channels=channels,
             participants=await _participants(connection, trace_id),
             copies=await _copies(connection, trace_id, references),
             handovers=await _handovers(connection, trace_id, handovers, references),
@@ -83,7 +85,7 @@ class Checkpoints(Subject):
             ledger=ledger,
             last_event_id=last_event_id,
             recorded_at=recorded_at,
-            named=await _named(connection, trace_id, named, references),
+            named=await _named(connection, trace_id, named, references, channels),
             link_rules=tuple(each.rule for each in await link_rules.held(connection, trace_id)),
             own_rules=tuple(await link_rules.own(connection, trace_id)),
             kept=await _kept(connection, trace_id, last_event_id, references),
@@ -224,21 +226,22 @@ async def _lost(
 
 
 async def _named(
-    connection: AsyncConnection, trace_id: int, most: int, reference: References
+    connection: AsyncConnection,
+    trace_id: int,
+    most: int,
+    reference: References,
+    channels: list[ChannelState],
 ) -> list[NamedEvent]:
     """The last events that others may name, oldest first."""
-    its, channels, message = tables.events.c, tables.channels.c, tables.events.alias("message").c
+    its, message = tables.events.c, tables.events.alias("message").c
     query = (
         select(
             *(its.id, its.ids, its.type, its.cause_id, its.queue, its.participant, its.channel),
-            *(its.height, its.clock, its.lamport, channels.connection),
+            *(its.height, its.clock, its.lamport),
             message.clock.label("message_clock"),
             message.lamport.label("message_lamport"),
         )
         .select_from(tables.events)
-        .join(
-            tables.channels, and_(channels.trace_id == its.trace_id, channels.number == its.channel)
-        )
         .outerjoin(
             message.id.table, and_(message.id == its.cause_id, its.trace_id == message.trace_id)
         )
@@ -247,7 +250,7 @@ async def _named(
         .limit(most)
     )
     newest_first = []
-    connections: dict[str, str] = {}
+    connections = {each.key: each.channel.connection for each in channels}
     async for row in _rows(connection, query):
         this = reference(row.id, row.clock, row.lamport)
         is_delivery = row.type == EventType.received
@@ -263,7 +266,7 @@ async def _named(
                 is_delivery=is_delivery,
                 participant=row.participant,
                 channel_key=row.channel,
-                connection=connections.setdefault(row.connection, row.connection),
+                connection=connections[row.channel],
                 height=row.height,
                 reference=this,
                 message=of,

@@ -220,6 +220,13 @@ class Postgres:
             limit = sa.literal(str(round(seconds * 1000)))
             await connection.execute(sa.func.set_config("statement_timeout", limit, True).select())
 
+    async def follow_indexes(self, connection: AsyncConnection) -> None:
+        """Have this transaction find the last rows of a trace along an index.
+
+        Of young tables the server has no statistics, and would sort all rows of the trace.
+        """
+        await connection.execute(sa.func.set_config("enable_sort", "off", True).select())
+
     async def limit_waiting(self, connection: AsyncConnection, seconds: float) -> None:
         """Have each statement of this transaction wait no longer for somebody's lock."""
         limit = sa.literal(str(round(seconds * 1000)))

@@ -220,6 +220,9 @@ class Sqlite:
         raw = await connection.get_raw_connection()
         return await in_its_thread(raw.driver_connection, work)
 
+    async def follow_indexes(self, connection: AsyncConnection) -> None:
+        """Nothing: it does."""
+
     async def limit_time(self, connection: AsyncConnection, seconds: float | None) -> None:
         """Interrupt what this connection runs after this time; None for no limit."""
         raw = await connection.get_raw_connection()
