@@ -25,7 +25,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -409,10 +409,11 @@ def main() -> int:
     parser.add_argument("--work", choices=("classic", "quorum"), default="classic")
     parser.add_argument("--seed", type=int, default=random.randrange(1000))
     parser.add_argument("--kills", type=int, nargs=2, default=(SERVICE_KILLS, BROKER_KILLS))
+    parser.add_argument("--keep", help="a new folder in which the store and the log are left")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
+    with nullcontext(given.keep) if given.keep else tempfile.TemporaryDirectory() as place:
         plugins = Path(place, "plugins")
-        plugins.mkdir()
+        plugins.mkdir(parents=True)
         build(plugins)
         with RabbitNode(plugins=(NAME,), plugins_folder=plugins) as broker:
             version = broker.api("GET", "overview")["rabbitmq_version"]

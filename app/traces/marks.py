@@ -145,6 +145,8 @@ class Marks:
                 each.overdue_from = None if each.stored >= each.published else here.at
                 while each.sent and each.sent[0][0] <= each.stored:
                     each.settled = each.sent.popleft()[1]
+                    # What was traced since may wait in the queue.
+                    each.well = Point(here.event_id, min(here.at, each.settled))
 
     def overdue(self, before: int) -> Point | None:
         """Find where a loss begins if all that was queued is stored, and a mark has not come.

@@ -100,11 +100,12 @@ class Monitor:
         stream.know_accounts(self._recorder.accounts)
         self._recorder.capture_as(stream.account)
         was_off = await pipeline.source.switch_on(pipeline.trace.vhost)
-        self._stood.append(here)
         self._recorder.audit.traced_since(self._recorder.seen, time.monotonic())
         stored = await pipeline.store.gaps.newest(pipeline.trace.id)
         declared = await pipeline.store.gaps.declared(pipeline.trace.id)
         queued = await stream.queued()
+        here = self._settled(here, queued)
+        self._stood.append(here)
         gaps.resume(
             restored.last_event_id,
             restored.recorded_at,
@@ -215,7 +216,7 @@ class Monitor:
         asked_at = now()
         queued = await self._stream.queued()
         self.lag = queued
-        self._stood.append(self._gaps.here)
+        self._stood.append(self._settled(self._gaps.here, queued))
         await self._see_room()
         seen = self._recorder.seen
         if queued or self._still is None or self._still[0] != seen:
@@ -246,9 +247,19 @@ class Monitor:
         if was_off:
             await gaps.lost(_off(was_off), await self._stream.queued(), begins=begins)
         await self._look_at_queue(begins)
-        gaps.is_well(here)
+        gaps.is_well(self._settled(here, self.lag or 0))
         await gaps.write()
         await self.mark_place()
+
+    def _settled(self, here: Point, queued: int) -> Point:
+        """``here``, with the time until when all that was traced is stored.
+
+        What waits in the queue, beside our sentinel, was traced earlier, and is lost with it.
+        """
+        recorder = self._recorder
+        if queued <= 1:
+            return here
+        return Point(here.event_id, recorder.settled.at or recorder.restored.recorded_at)
 
     async def _gone(self) -> frozenset[str]:
         """The nodes that ran when capture was last well, and do not any more.

@@ -57,6 +57,17 @@ async def test_a_missing_mark_bounds_the_loss_by_the_last_one_stored(publisher: 
     assert marks.missing([]) is None
 
 
+async def test_a_mark_that_waited_in_the_queue_bounds_a_loss_by_when_it_was_published(
+    publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([100, 200, 300])
+    monkeypatch.setattr("app.traces.marks.now", lambda: next(times))
+    marks = Marks()
+    one, _, three = await published(marks, publisher, 3)
+    marks.stored([one], Point(10, 900))
+    assert marks.missing([three]) == Point(10, 100)
+
+
 async def test_the_first_mark_is_missed_too(publisher: Publisher) -> None:
     marks = Marks()
     _, two = await published(marks, publisher, 2)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from app.broker.trace_queue import QueueState
-from app.traces import monitor
+from app.traces import gapwatch, monitor
 from app.traces.audit import Tally
 from app.traces.gapwatch import GapWatch
 from app.traces.marks import Marks, Point
@@ -18,6 +18,8 @@ from app.traces.monitor import FULL, MARKS_MISSING, OVERDUE_SECONDS, Monitor
 from app.traces.pipeline import Ending, PipelineSettings
 from tests.unit.run_ends import QuietSource, QuietStream
 from tests.unit.test_gapwatch import GapStore
+
+BEFORE = 300_000  # when the last event came before the run (µs)
 
 
 class Second(NamedTuple):
@@ -39,10 +41,24 @@ class Publisher:
 
 async def reasons(monkeypatch: pytest.MonkeyPatch, seconds: Sequence[Second]) -> list[str]:
     """The gaps after these seconds, before which a mark was published that does not come."""
-    store, left, done = GapStore(), iter(seconds), asyncio.Event()
+    store = GapStore()
+    await watched(monkeypatch, seconds, store, check_seconds=1e6)
+    return [gap.reason for gap in store.gaps.values()]
+
+
+async def watched(
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: Sequence[Second],
+    store: GapStore,
+    check_seconds: float,
+    settled: int = 0,
+) -> GapWatch:
+    """The gaps after these seconds; what was traced before ``settled`` (µs) is stored."""
+    left, done = iter(seconds), asyncio.Event()
     gaps = GapWatch(store, 1)  # type: ignore[arg-type]  # it writes gaps, others read them
     moment, second = 0, Second(0)
-    recorder = SimpleNamespace(seen=Tally(), epoch=1, last_event_id=1)
+    recorder = SimpleNamespace(seen=Tally(), epoch=1, last_event_id=1, settled=Point(1, settled))
+    recorder.restored = SimpleNamespace(recorded_at=BEFORE)
     marks = Marks()
     await marks.publish([Publisher()], Point(1, 0))
 
@@ -61,6 +77,7 @@ async def reasons(monkeypatch: pytest.MonkeyPatch, seconds: Sequence[Second]) ->
             recorder.seen = Tally(second.seen)
 
     monkeypatch.setattr(monitor, "now", lambda: moment)
+    monkeypatch.setattr(gapwatch, "now", lambda: moment)
     fake = SimpleNamespace(sleep=sleep)
     monkeypatch.setattr(monitor, "asyncio", fake)
     pipeline = SimpleNamespace(
@@ -68,7 +85,8 @@ async def reasons(monkeypatch: pytest.MonkeyPatch, seconds: Sequence[Second]) ->
         marks=marks,
         source=QuietSource(),
         trace=SimpleNamespace(vhost="/", taken=None, id=1),
-        settings=PipelineSettings(check_seconds=1e6),
+        settings=PipelineSettings(check_seconds=check_seconds),
+        store=SimpleNamespace(aliases=SimpleNamespace(learn=learn)),
     )
     task = asyncio.create_task(
         Monitor(pipeline, recorder, Stream(), Ending()).watch()  # type: ignore[arg-type]
@@ -76,7 +94,11 @@ async def reasons(monkeypatch: pytest.MonkeyPatch, seconds: Sequence[Second]) ->
     await done.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    return [gap.reason for gap in store.gaps.values()]
+    return gaps
+
+
+async def learn(trace_id: int) -> None:
+    """Find no other names."""
 
 
 STILL = int(OVERDUE_SECONDS) + 2
@@ -121,9 +143,6 @@ async def test_the_gap_of_a_full_queue_begins_where_it_had_room_and_ends_soon_af
         second += 1
         gaps.stored(10_000, 10_000 * second)
 
-    async def learn(_: int) -> None:
-        pass
-
     monkeypatch.setattr(monitor, "now", lambda: second * 1_000_000)
     monkeypatch.setattr(monitor, "time", SimpleNamespace(monotonic=lambda: float(second)))
     monkeypatch.setattr(monitor, "asyncio", SimpleNamespace(sleep=sleep))
@@ -135,7 +154,7 @@ async def test_the_gap_of_a_full_queue_begins_where_it_had_room_and_ends_soon_af
         trace=SimpleNamespace(vhost="/", taken=None, id=1),
         settings=PipelineSettings(),
     )
-    recorder = SimpleNamespace(seen=Tally(), epoch=1, last_event_id=1)
+    recorder = SimpleNamespace(seen=Tally(), epoch=1, last_event_id=1, settled=Point(1, BEFORE))
     task = asyncio.create_task(
         Monitor(pipeline, recorder, Stream(), Ending()).watch()  # type: ignore[arg-type]
     )
@@ -146,3 +165,15 @@ async def test_the_gap_of_a_full_queue_begins_where_it_had_room_and_ends_soon_af
     # Seen at 15 s, and to have had room at 10 s, by a word that may be from 5 s.
     assert (gap.reason, gap.after_event_id) == (FULL, 50_000)
     assert (gap.before_event_id or 0) <= 270_000
+
+
+@pytest.mark.parametrize(
+    ("queued", "settled", "well"),
+    [(0, 0, 3_000_000), (1, 0, 3_000_000), (500, 2_200_000, 2_200_000), (500, 0, BEFORE)],
+)
+async def test_what_waits_in_the_queue_was_traced_before_and_a_loss_may_be_of_it(
+    monkeypatch: pytest.MonkeyPatch, queued: int, settled: int, well: int
+) -> None:
+    seconds = [Second(each, queued) for each in range(3)]
+    gaps = await watched(monkeypatch, seconds, GapStore(), 0, settled)
+    assert gaps.well.at == well
