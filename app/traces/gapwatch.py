@@ -36,7 +36,7 @@ class _Loss(msgspec.Struct, eq=False):
     ``until`` (µs) is None while the loss may go on; after that it is closed once ``due`` trace
     messages are stored, and nothing from before ``until`` is held back. ``ends`` is the event that
     it was closed before, if it was. What is ``tentative`` may be taken back while it goes on, and
-    so explains nothing else.
+    so explains nothing else, nor makes anything unknown.
     """
 
     reason: str
@@ -82,8 +82,8 @@ class GapWatch:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether a proven gap is not closed yet: it covers what is lost now."""
-        return any(loss.is_proven for loss in self._losses)
+        """Tell whether a gap is not closed yet that is proven, and will not be taken back."""
+        return any(loss.is_proven and not loss.tentative for loss in self._losses)
 
     def take_new(self) -> int | None:
         """The event after which there are proven losses that are new since the last call."""
@@ -147,8 +147,7 @@ class GapWatch:
 
         The clock decides between what has no event between it: it may have been ahead.
         """
-        open_ones = [loss for loss in self._losses if loss.is_proven and not loss.tentative]
-        return bool(open_ones) or _order(self._noted) > _order(point)
+        return self.is_open or _order(self._noted) > _order(point)
 
     def covers(self, begins: Point, queued: int) -> bool:
         """Tell whether a proven loss spans all from ``begins`` to the end of what is queued."""
@@ -224,7 +223,7 @@ class GapWatch:
     ) -> None:
         """Record a loss that is going on; repeated calls record it once."""
         if not self.is_losing(reason):
-            self._begin(reason, begins).tentative = tentative
+            self._begin(reason, begins, tentative=tentative)
         await self.write()
 
     async def ended(self, reason: str, queued: int) -> None:
@@ -279,12 +278,13 @@ class GapWatch:
             return False
         return self._held_since is None or self._held_since > loss.until
 
-    def _begin(self, reason: str, begins: Point | None) -> _Loss:
+    def _begin(self, reason: str, begins: Point | None, *, tentative: bool = False) -> _Loss:
         begins = begins or self.well
-        loss = _Loss(reason, begins.at, begins.event_id)
+        loss = _Loss(reason, begins.at, begins.event_id, tentative=tentative)
         self._losses.append(loss)
-        # What came before a stream broke off came whole, however long ago it was seen to be well.
-        self._note_new(max(begins.event_id, self._stands_at))
+        if not tentative:
+            # What came before a stream broke off came whole, whenever it was seen to be well.
+            self._note_new(max(begins.event_id, self._stands_at))
         return loss
 
     def _note_new(self, begins: int) -> None:
@@ -308,6 +308,9 @@ class GapWatch:
     def _end(self, loss: _Loss, queued: int) -> None:
         loss.until = loss.until or now()
         loss.due = self.processed + queued
+        if loss.tentative:  # it is not taken back any more
+            loss.tentative = False
+            self._note_new(loss.after_event_id)
         if loss.is_proven:
             self._note_at(Point(self._last_event_id, loss.until))
 

@@ -294,7 +294,7 @@ class Run:
         begins = marks.missing(stretch.marks)
         if begins and not gaps.covers(begins, stretch.messages):
             gaps.note(MARKS_MISSING, stretch.messages, begins=begins)
-        if not gaps.is_open or gaps.is_losing(MARKS_MISSING):  # which may be taken back
+        if not gaps.is_open:
             self._note_suspicions(stretch)
         if gaps.is_pending:
             await patiently(gaps.write, self._pipeline.supervisor)

@@ -263,11 +263,25 @@ async def test_a_loss_that_goes_on_is_taken_back_where_all_has_come() -> None:
     gaps = watch(store)
     await gaps.losing("overdue", tentative=True)
     assert not gaps.has_one_since(Point(9, 9)), "it explains nothing, as it may be taken back"
+    assert (gaps.is_open, gaps.take_new()) == (False, None), "nor is anything unknown by it"
     await gaps.lost("purged", 0)
     await gaps.take_back("overdue")
     await gaps.take_back("purged")  # which is over
     assert [gap.reason for gap in store.gaps.values()] == ["purged"]
     assert not gaps.is_losing("overdue")
+
+
+async def test_from_where_a_loss_that_may_be_taken_back_began_is_told_once_it_is_certain() -> None:
+    gaps = watch(GapStore())
+    gaps.stored(10, 10)
+    gaps.is_well(Point(10, 5))
+    gaps.stored(10, 20)
+    await gaps.losing("overdue", tentative=True)
+    await gaps.ended("overdue", 0)
+    assert gaps.take_new() == 10
+    await gaps.losing("overdue again", begins=Point(20, 6), tentative=True)
+    gaps.resume(30, 7, [], 0)  # the stream broke off meanwhile
+    assert gaps.take_new() == 20
 
 
 def test_a_new_loss_is_told_once_with_the_event_from_which_on_something_may_be_missing() -> None:

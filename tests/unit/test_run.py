@@ -305,3 +305,23 @@ async def test_where_deliveries_may_be_missing_none_are_counted_until_channels_s
     assert [len(each.settled) for each in said] == [1, 0, 0, 0, 1]
     assert [[*each.channels] for each in said] == [["<1>"], [], [], [], ["<2>"]]
     assert [each.unknown_after for each in said[:2]] == [None, 0]
+
+
+async def test_what_is_in_hand_stays_known_while_a_loss_may_be_taken_back(world: World) -> None:
+    async def doubt() -> None:
+        await world.gaps.losing("marks are overdue", tentative=True)
+
+    async def believe() -> None:
+        await world.gaps.ended("marks are overdue", 0)
+
+    deliver = Deliver(CHANNEL, "", ("q",), "q", False, {}, b"")
+    opened = Settlement("channel", CHANNEL, 1, pid="<1>", next_tag=1)
+    await world.run(
+        Portion(2, said=[opened, deliver]),
+        Portion(1, said=[deliver], before=doubt),
+        Portion(1, said=[deliver]),
+        Portion(1, said=[deliver], before=believe),
+    )
+    said = [batch.checkpoint.settlements for batch in world.store.appended if batch.events]
+    assert [len(each.settled) for each in said] == [1, 1, 1, 0]
+    assert [each.unknown_after for each in said] == [None, None, None, 0]
