@@ -118,8 +118,7 @@ def _show_chain(
     recorded.take_settlements(stage.client.events_after(stage.vhost, earliest - 1))
     faults = _faults(recorded, outcome, summary, exported)
     printer.line(_verdict(exported, summary, faults))
-    if recorded.settlements:
-        printer.line(recorded.settlements)
+    printer.line(recorded.settlements)
     printer.line()
     printer.last_word(stage, summary, stays=stays)
     printer.line()

@@ -14,6 +14,10 @@ from tools.servers import Broker, ServerError, wait_until
 
 EVENT_SECONDS = 60.0
 CONNECTION_SECONDS = 30.0
+SETTLEMENTS_ARE_OFF = (
+    "What became of deliveries is not known: settlements are off, as the broker has no plugin for "
+    "them.\nThe demo's own broker has it where Erlang's compiler (erlc) is (docs/settlements.md)."
+)
 
 
 def connections(broker: Broker, names: Mapping[str, str]) -> dict[str, str]:
@@ -82,11 +86,11 @@ class Recorded:
         self.events = {action: now.get(each["id"], each) for action, each in self.events.items()}
 
     @property
-    def settlements(self) -> str | None:
-        """A sentence on what became of deliveries; None where the broker has no plugin."""
+    def settlements(self) -> str:
+        """A sentence on what became of deliveries, or on why that is unknown."""
         how = Counter(event["settlement"] for event in self.events.values())
         if not how["acknowledged"]:
-            return None
+            return SETTLEMENTS_ARE_OFF
         deliveries = sum(event["type"] == "received" for event in self.events.values())
         held = max(_held(event) for event in self.events.values() if event["settled_at"])
         return (
