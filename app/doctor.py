@@ -279,7 +279,8 @@ async def _stored(settings: Settings, management: ManagementApi) -> list[Check]:
             doubts = await store.doubts.of_trace(trace.id)
             said, of = await store.doubts.evidence(trace.id), f"of {trace.vhost}"
             [seen] = await store.proposals.coverage([trace.id])
-            waiting = seen.waiting(await store.link_rules.own(trace.id))
+            found = seen.waiting(await store.link_rules.own(trace.id))
+            waiting = [each for each in found if each.rules]
             checks += [
                 Check(f"trace {of}", partial(_trace, trace, settings, management)),
                 Check(f"participants {of}", partial(_participants, trace, doubts), Grade.better),

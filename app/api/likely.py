@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypedDict
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from pydantic import Field
 
@@ -15,6 +16,11 @@ from app.traces.restamping import MOST_PREVIEWED
 from app.tracker.links import Rule
 from model.described import shown
 from model.words import Via, WalkWord
+
+if TYPE_CHECKING:
+    from app.store.store import Store
+    from app.stored.capture import Trace
+    from app.traces.restamping import Restamping
 
 SAID = (
     " `likely`: as `conversation`, and by the proposals that are not adopted; the answer says "
@@ -63,17 +69,32 @@ async def ground_of(
     overlay = Overlay(max(1, first), last)
     said = "nothing was found that ties messages together and is not adopted"
     if chosen:
-        rules = [Rule.from_json(rule) for each in chosen for rule in each.rules]
-        await parts.previews(trace, rules).preview(overlay)
+        await overlay_with(chosen, overlay, trace, parts.store, parts.previews)
         said = "; ".join(map(_sentence, chosen))
     basis = LikelyBasis([each.id for each in chosen], said, overlay.first, overlay.last)
     return Ground(Via.conversation, overlay, basis)
 
 
+async def overlay_with(
+    chosen: Collection[RuleProposal],
+    overlay: Overlay,
+    trace: Trace,
+    store: Store,
+    previews: Callable[[Trace, Sequence[Rule]], Restamping],
+) -> None:
+    """Have an overlay hold what proposals say of its events: by their rules, then in hand."""
+    rules = [Rule.from_json(rule) for each in chosen for rule in each.rules]
+    await previews(trace, rules).preview(overlay)
+    whose = {number for each in chosen for number in each.participants}
+    for one in await store.deliveries.alone_in_hand(trace.id, whose, overlay.first, overlay.last):
+        overlay.suggest(one.publish, one.delivery)
+
+
 def _sentence(chosen: RuleProposal) -> str:
     if chosen.agreement is None:
         return f"{chosen.says}: {chosen.certainty}; no links tell how often that is right"
-    return f"{chosen.says}: right in {chosen.agreement:.1%} of {chosen.linked:,} where links tell"
+    told = "links" if chosen.rules else "links or keys"
+    return f"{chosen.says}: right in {chosen.agreement:.1%} of {chosen.linked:,} where {told} tell"
 
 
 async def proposed(trace_id: int, parts: Services) -> tuple[TraceCoverage, list[RuleProposal]]:

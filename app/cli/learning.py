@@ -252,9 +252,10 @@ def _others(found: dict[str, Any]) -> Iterator[str]:
     for one in found["programs"]:
         who = f"{one['receiver']['name']} and {one['publisher']['name']}"
         yield f"One program: {who}: {one['advice']} (--participant {one['policy']})"
-    for one in found["in_turn"]:
-        who = one["participant"]["name"]
-        yield f"One message at a time: {who}: each publish answers the delivery of its place"
+    for one in found["in_hand"]:
+        who, share = one["participant"]["name"], _share(one["agreement"])
+        said = f"at {one['publishes']:,} publishes, their cause in {share} of {one['linked']:,}"
+        yield f"One message in hand: {who}: {said}"
     for why, count in found["left_out"].items():
         yield f"Left out: {why}: {count}"
 

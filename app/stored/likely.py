@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from app.tracker.restamp import NewStamp, StoredEvent
 from model.happened import Cause
 from model.ways import Direction
-from model.words import LINKED
+from model.words import LINKED, EdgeKind
 
 # Deliveries of a participant that a publish with their key may come of, the newest.
 NEWEST = 8
+# What stands for a rule's name where a message was the only one in hand.
+IN_HAND = "in hand"
 
 
 @dataclass(eq=False)
@@ -34,6 +36,12 @@ class Overlay:
     _steps: Mapping[Direction, defaultdict[int, list[int]]] = field(
         default_factory=lambda: {1: defaultdict(list), -1: defaultdict(list)}
     )
+
+    def suggest(self, publish: int, delivery: int) -> None:
+        """Have a delivery likely lead to a publish of which nothing else is known."""
+        if publish not in self._steps[-1]:
+            self._lead(delivery, publish)
+            self.named[publish] = [Cause(delivery, IN_HAND, EdgeKind.parent.name)]
 
     def __bool__(self) -> bool:
         """Tell whether it may hold anything."""
@@ -57,8 +65,11 @@ class Overlay:
             led += handed[-NEWEST:] if is_publish else ()
             (self._publishes[key] if is_publish else handed).append(event.id)
         for cause in dict.fromkeys(led):
-            self._steps[1][cause].append(event.id)
-            self._steps[-1][event.id].append(cause)
+            self._lead(cause, event.id)
+
+    def _lead(self, cause: int, effect: int) -> None:
+        self._steps[1][cause].append(effect)
+        self._steps[-1][effect].append(cause)
 
     def neighbours(self, event: int, towards: Direction) -> list[int]:
         """The events that one likely leads to (1), or that likely lead to it (-1)."""

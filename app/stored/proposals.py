@@ -1,5 +1,6 @@
 """Rules that nobody has asked for, and that a trace's messages speak for: proposals.
 
+What participants had in hand is proposed as well, where links or keys confirm it; it makes no rule.
 They are found beside capture (`app.watch.looking`) by the functions that reports on correlations
 use, and kept as they were found last.
 """
@@ -9,14 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from app.tracker.links import Rule
 from model.described import INNER
 from model.reports.correlations import Example, RuleKind
-from model.sound import share
+from model.sound import listed, share
 from model.times import Microseconds
 
 FIRST_LOOK = 300
@@ -33,16 +34,19 @@ LEAST_JOINED = 0.1
 LEAST_BY_NUMBERS = 0.5
 """The same of numbers where too little has come to know how often they are equal by accident."""
 
+LEAST_CONFIRMED = 0.95
+"""How often what a participant had in hand has to be what links or keys tell."""
+
 _PLACES = {"header": "header {}", "payload": "{} in the body", "property": "{}"}
 # From here on a figure is not one but nothing.
 _NEARLY = 0.005
 
 
 class RuleProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """Rules to adopt, and how well they fit."""
+    """Rules to adopt, and how well they fit; without any of what participants had in hand."""
 
     id: Annotated[str, "A digest of the rules: the same as long as they are."]
-    kind: RuleKind
+    kind: RuleKind | Literal["in_hand"]
     says: Annotated[str, "What ties messages together, in words."]
     joins: Annotated[int, "Publishes that the rules join to what led to them."]
     of: Annotated[int, "Publishes that were looked at and may have a cause."]
@@ -55,6 +59,11 @@ class RuleProposal(msgspec.Struct, frozen=True, kw_only=True):
         list[dict[str, Any]], "As `PUT /itc_db/links/{vhost}/{name}` takes each of them."
     ]
     examples: list[Example]
+    participants: Annotated[
+        list[int],
+        "Those who often publish with exactly one message in hand: it led there. That is likely "
+        "and no more, and cannot be adopted.",
+    ] = []
 
 
 class ProposalPage(msgspec.Struct, frozen=True):
@@ -118,7 +127,8 @@ class TraceCoverage(msgspec.Struct, frozen=True):
         return [
             each
             for each in self.found
-            if not there.issuperset(_meaning(Rule.from_json(rule)) for rule in each.rules)
+            if not each.rules
+            or not there.issuperset(_meaning(Rule.from_json(rule)) for rule in each.rules)
         ]
 
 
@@ -134,7 +144,29 @@ def proposals_in(report: Mapping[str, Any]) -> list[RuleProposal]:
     direct = [one for one in found if one["kind"] != "conversation"]
     bundles = [direct] * bool(direct) + [[one] for one in found if one["kind"] == "conversation"]
     names: Counter[str] = Counter()
-    return [_proposal(bundle, reactions, names) for bundle in bundles]
+    rules = [_proposal(bundle, reactions, names) for bundle in bundles]
+    hands = [one for one in report.get("in_hand", ()) if one["agreement"] >= LEAST_CONFIRMED]
+    return [*rules, _in_hand(hands, reactions)] if hands else rules
+
+
+def _in_hand(hands: Sequence[Mapping[str, Any]], reactions: int) -> RuleProposal:
+    """What was in hand; its figures are those of the participant for which it is right least."""
+    whose = [one["participant"]["number"] for one in hands]
+    linked, agreement = sum(one["linked"] for one in hands), min(one["agreement"] for one in hands)
+    names = [one["participant"]["name"] for one in hands]
+    return RuleProposal(
+        id=digest_of([{"in_hand": whose}]),
+        kind="in_hand",
+        says=f"the only message that {listed(names)} had in hand led to what was published then",
+        joins=sum(one["publishes"] for one in hands),
+        of=reactions,
+        certainty=f"links or keys agree in {agreement:.0%} of {linked:,}",
+        agreement=agreement,
+        linked=linked,
+        rules=[],
+        examples=msgspec.convert([one["examples"][0] for one in hands], list[Example]),
+        participants=whose,
+    )
 
 
 def _least(found: Mapping[str, Any]) -> float:

@@ -196,8 +196,9 @@ class LostCopy(msgspec.Struct, frozen=True, gc=False):
 
 
 # What became of a delivery, and when (µs); both None where that is not known. And of one in hand 8
-# times its delivery tag, and what a transaction that may still be rolled back makes of it.
-Disposed: TypeAlias = tuple[Disposition | None, int | None, int | None]
+# times its delivery tag, and what a transaction that may still be rolled back makes of it; of one
+# that is settled the last event before that.
+Disposed: TypeAlias = tuple[Disposition | None, int | None, "int | Reference | None"]
 
 
 NEVER = 2**63 - 1  # the id of no event

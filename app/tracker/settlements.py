@@ -62,11 +62,18 @@ class Settlements:
     """The channels of a trace whose deliveries are counted, and what they have in hand."""
 
     def __init__(
-        self, stored: Iterable[bytes] = (), held: Iterable[tuple[Channel, int, int]] = ()
+        self,
+        stored: Iterable[bytes] = (),
+        held: Iterable[tuple[Channel, int, int]] = (),
+        last_id: int = 0,
     ) -> None:
-        """Go on with stored channels, and what each has in hand: `Disposed`, and the event's id."""
+        """Go on with stored channels, and what each has in hand: `Disposed`, and the event's id.
+
+        ``last_id`` is the last stored event's.
+        """
         self.channels = {each.channel: each for each in map(_decode, stored)}
         self.is_anew = not self.channels  # whether channels are to say where they stand
+        self.last = Reference(b"", 0, last_id)  # the last event that was stamped
         self._held = 0
         self._changes = SettledChanges()
         self._acted: dict[str, OpenChannel | None] = {}  # by pid; None for those gone
@@ -128,7 +135,7 @@ class Settlements:
     def _count(self, said: Settlement) -> None:
         known = self.channels.get(said.channel)
         if known is not None and known.pid != said.pid:  # its name and number are another's now
-            self._drop(known, (Disposition.returned, said.at, None))
+            self._drop(known, (Disposition.returned, said.at, self.last))
         elif known is not None and (known.is_refused or known.next_tag != said.next_tag):
             self._drop(known)
         if said.channel not in self.channels:
@@ -153,7 +160,7 @@ class Settlements:
 
     def _closed(self, known: OpenChannel, said: Settlement) -> None:
         if known.pid == said.pid:
-            self._drop(known, (Disposition.returned, said.at, None))
+            self._drop(known, (Disposition.returned, said.at, self.last))
 
     def _consume(self, known: OpenChannel, said: Settlement) -> None:
         # Direct replies have tags, and are not traced before RabbitMQ 4.2.
@@ -208,7 +215,7 @@ class Settlements:
     def _settle(self, those: Iterable[Reference], how: Disposition, at: int) -> None:
         for reference in those:
             self._held -= 1
-            self._changes.settled[reference] = (how, at, None)
+            self._changes.settled[reference] = (how, at, self.last)
 
     def _empty(self, known: OpenChannel, how: Disposed = _UNKNOWN) -> None:
         """Say what became of all that a channel has in hand, unknown by default, and count on."""

@@ -401,7 +401,9 @@ class Tracker:
         self.took = state.taken
         self._suspicion.since = state.taken_since if state.taken == self._takes.what else None
         self._suspicion.restore(restored.handovers)
-        self.settlements = Settlements(restored.open_channels, restored.in_hand)
+        self.settlements = Settlements(
+            restored.open_channels, restored.in_hand, restored.last_event_id
+        )
         if not self._takes.is_all or self.is_taking_anew:
             self.settlements.forget()
         self._time = SteadyTime(state.time, state.heard)
@@ -506,6 +508,7 @@ class Tracker:
             (),
             found.influences,
         )
+        self.settlements.last = reference
         if type(record) is Publish:
             self.counters.published += 1
             if not has_broker_headers(record):

@@ -114,13 +114,14 @@ class OneProgram:
 
 
 @dataclass(frozen=True)
-class InTurn:
-    """A participant that takes one message at a time: its publishes answer deliveries in turn."""
+class InHand:
+    """A participant that often has exactly one message in hand when it publishes."""
 
     participant: Who
-    publishes: int
-    linked: Annotated[int, "Publishes that carry a link to a delivery of their own."]
-    agreement: Annotated[float, "The share of these for which that is so."]
+    publishes: Annotated[int, "Its publishes for which that was so."]
+    linked: Annotated[int, "Those of them of which links or keys tell what led to them."]
+    agreement: Annotated[float, "The share of these for which it was the message in hand."]
+    examples: list[Example]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,4 +132,4 @@ class CorrelationReport(CorrelationFacts):
     refused: list[RefusedPair]
     places: list[RefusedPlace]
     programs: list[OneProgram]
-    in_turn: list[InTurn]
+    in_hand: list[InHand]

@@ -10,20 +10,21 @@ I/O.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from model.in_hand import AloneInHand
 from model.reports.correlations import RuleKind
-from spark_jobs.ranges import Longs
 from spark_jobs.reports.flattening import PROPERTY
 from spark_jobs.reports.matching import Hits, PlacePairs
 from spark_jobs.reports.surveying import KeyRefusal, Place
 
 Json: TypeAlias = dict[str, Any]
-Meant: TypeAlias = Mapping[int, frozenset[int]]  # a publish, and the messages that it may mean
+Meant: TypeAlias = Mapping[int, Set[int]]  # a publish, and the messages that it may mean
 
 # A pair with fewer hits, or fewer values, is no evidence.
 LEAST_HITS = 10
@@ -321,49 +322,38 @@ def _note_equal(
             return
 
 
-class TurnPair(NamedTuple):
-    """A participant whose k-th publish answers its k-th delivery, as far as links tell."""
+LEAST_LINKED = 20
+"""Publishes of which it must be known what led to them, to say how often it was in hand."""
+
+
+class HandFigures(NamedTuple):
+    """A participant's publishes of which one message was in hand.
+
+    Of ``linked`` it is known what led to them, and for a share, the ``agreement``, it was that.
+    """
 
     participant: int
     publishes: int
     linked: int
     agreement: float
+    examples: list[tuple[int, int]]  # publishes and deliveries
 
 
-LEAST_LINKED = 20
-IN_TURN = 0.99
+def in_hand(found: Iterable[AloneInHand], told: Meant, most: int) -> list[HandFigures]:
+    """Participants of which enough is known, with up to ``most`` examples.
 
-
-def in_turn(roll: Mapping[str, Longs], effects: Longs, causes: Longs) -> list[TurnPair]:
-    """Participants that handle one message at a time, by the links that their messages carry.
-
-    ``roll`` has the columns ``id``, ``is_publish`` and ``participant`` of all events by id;
-    ``effects`` and ``causes`` are links.
+    ``told`` says of publishes the one message that led to them, by links or keys.
     """
-    found = []
-    who = roll["participant"]
-    order = np.argsort(who, kind="stable")
-    parts = np.split(order, np.flatnonzero(np.diff(who[order])) + 1) if len(order) else []
-    named = dict(zip(effects.tolist(), causes.tolist(), strict=True))
-    for part in parts:
-        ids, is_publish = roll["id"][part], roll["is_publish"][part] == 1
-        publishes = ids[is_publish].tolist()
-        turns = _turns(publishes, ids[~is_publish], named)
-        if len(turns) >= LEAST_LINKED:
-            _, counts = np.unique(turns, return_counts=True)
-            share = float(counts.max() / len(turns))
-            if share >= IN_TURN:
-                found.append(TurnPair(int(who[part[0]]), len(publishes), len(turns), share))
-    return found
-
-
-def _turns(publishes: Sequence[int], deliveries: Longs, named: Mapping[int, int]) -> list[int]:
-    """By how many places each publish that names a delivery is off it."""
-    if not any(event in named for event in publishes):
-        return []
-    place = {event: number for number, event in enumerate(deliveries.tolist())}
-    return [
-        place[named[event]] - number
-        for number, event in enumerate(publishes)
-        if named.get(event) in place
-    ]
+    of: defaultdict[int, list[AloneInHand]] = defaultdict(list)
+    for each in found:
+        of[each.participant].append(each)
+    figures = []
+    for participant, those in sorted(of.items()):
+        right = [each.message in told[each.publish] for each in those if each.publish in told]
+        if len(right) >= LEAST_LINKED:
+            rest = [each for each in those if each.publish not in told] or those
+            chosen = rest[:: max(1, len(rest) // most)][:most]
+            examples = [(each.publish, each.delivery) for each in chosen]
+            share = sum(right) / len(right)
+            figures.append(HandFigures(participant, len(those), len(right), share, examples))
+    return figures

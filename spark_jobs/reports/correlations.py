@@ -20,10 +20,12 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from model.in_hand import COLUMNS as HAND_COLUMNS
+from model.in_hand import AloneInHand, alone_in_hand
 from model.reports.correlations import (
     CorrelationReport,
     Example,
-    InTurn,
+    InHand,
     Places,
     ProposedRule,
     RefusedPair,
@@ -42,8 +44,7 @@ from spark_jobs.reports.correlating import (
     PlacePair,
     Proposal,
     Proposals,
-    TurnPair,
-    in_turn,
+    in_hand,
     meant_by,
     pairs_of,
 )
@@ -161,7 +162,7 @@ def correlated(
             refused=[],
             places=[],
             programs=[],
-            in_turn=[],
+            in_hand=[],
         )
     looked = _looked(period)
     left: Counter[str] = Counter()
@@ -175,9 +176,10 @@ def correlated(
         as_one = looked._replace(roll=merged(looked.roll, programs))
         found, members = _compared(gathering, request, period, as_one, usable, programs)
     meter.enter("judging", 90.0)
-    judged, turns = _judged(period, looked, usable, found)
+    judged, told = _judged(period, looked, usable, found)
+    hands = in_hand(_alone(period, looked), told, EXAMPLES)
     reactions = _reactions(looked.roll if not programs else as_one.roll, members)
-    names = period.history.names(period.trace, {turn.participant for turn in turns})
+    names = period.history.names(period.trace, {each.participant for each in hands})
     return CorrelationReport(
         **request.facts(period),
         **_counts(looked.events, len(looked.roll["id"]), reactions, left),
@@ -197,9 +199,15 @@ def correlated(
             if each.refusal is not None
         ][:MOST_REFUSED],
         programs=[each.described() for each in programs],
-        in_turn=[
-            InTurn(Who(who, names[who][0]), publishes, linked, agreement)
-            for who, publishes, linked, agreement in turns
+        in_hand=[
+            InHand(
+                Who(who, names[who][0]),
+                publishes,
+                linked,
+                agreement,
+                [Example(publish, delivery, None) for publish, delivery in examples],
+            )
+            for who, publishes, linked, agreement, examples in hands
         ],
     )
 
@@ -441,35 +449,48 @@ def _reactions(roll: dict[str, Longs], members: Members) -> int:
     return int((~handed & (roll["id"] > first[who])).sum())
 
 
-def _edges(period: Period, looked: SurveyedSpan) -> tuple[Longs, Longs, Longs]:
-    """Links that messages carry, as effects, causes, and the messages that these are."""
-    columns: list[list[Longs]] = [[np.empty(0, np.int64)] for _ in range(3)]
+def _edges(period: Period, looked: SurveyedSpan) -> tuple[Longs, Longs]:
+    """Links that messages carry, as effects and the messages that led to them."""
+    columns: list[list[Longs]] = [[np.empty(0, np.int64)] for _ in range(2)]
     for first, last in looked.spans:
         sql = (
-            "SELECT g.effect_id AS effect, g.cause_id AS cause,"
-            " coalesce(n.cause_id, g.cause_id) AS message"
+            "SELECT g.effect_id AS effect, coalesce(n.cause_id, g.cause_id) AS message"
             " FROM edges g LEFT JOIN events n ON n.id = g.cause_id"
             f" WHERE g.trace_id = {period.trace} AND g.effect_id BETWEEN {first} AND {last}"
             f" AND g.kind IN ({', '.join(map(str, map(int, LINKED)))})"
         )
         for batch in period.history.connection.query(sql, 65536):
-            for number in range(3):
+            for number in range(2):
                 columns[number].append(np.asarray(batch.column(number), np.int64))
-    effects, causes, messages = (np.concatenate(parts) for parts in columns)
-    return effects, causes, messages
+    effects, messages = (np.concatenate(parts) for parts in columns)
+    return effects, messages
 
 
 def _judged(
     period: Period, looked: SurveyedSpan, places: Sequence[Place], found: ValueMatches
-) -> tuple[Proposals, list[TurnPair]]:
-    effects, causes, messages = _edges(period, looked)
+) -> tuple[Proposals, dict[int, set[int]]]:
+    """What is proposed; and the one message that led to publishes, where links or keys tell it."""
+    effects, messages = _edges(period, looked)
     linked: dict[int, set[int]] = {}
     kept = np.isin(effects, found.hits.event)
     for effect, message in zip(effects[kept].tolist(), messages[kept].tolist(), strict=True):
         linked.setdefault(effect, set()).add(message)
-    judge = PairJudge(pairs_of(places, found.pairs), meant_by(places, found.hits), linked)
-    turns = in_turn(looked.roll, effects, causes) if len(effects) else []
-    return judge.judged(), turns
+    meant = meant_by(places, found.hits)
+    judged = PairJudge(pairs_of(places, found.pairs), meant, linked).judged()
+    told = dict(linked)
+    pairs = [pair for each in judged.proposals for pair in each.pairs]
+    for pair in pairs:
+        for event, those in meant.get((pair.parent.text, pair.child.text), {}).items():
+            told.setdefault(event, those)
+    return judged, {event: those for event, those in told.items() if len(those) == 1}
+
+
+def _alone(period: Period, looked: SurveyedSpan) -> Iterator[AloneInHand]:
+    for first, last in looked.spans:
+        sql = f"SELECT {HAND_COLUMNS} FROM events WHERE {_where(period, first, last)} ORDER BY id"
+        for batch in period.history.connection.query(sql, 65536):
+            columns = [batch.column(number).to_pylist() for number in range(batch.num_columns)]
+            yield from alone_in_hand(zip(*columns, strict=True))
 
 
 def _proposal(

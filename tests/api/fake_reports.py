@@ -92,12 +92,13 @@ CORRELATIONS: Json = {
             "advice": "by client they are one",
         }
     ],
-    "in_turn": [
+    "in_hand": [
         {
             "participant": {"number": 1, "name": "shop #1"},
             "publishes": 20,
             "linked": 20,
             "agreement": 1.0,
+            "examples": [{"publish": 3, "delivery": 2, "value": None}],
         }
     ],
 }

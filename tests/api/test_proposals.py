@@ -161,6 +161,36 @@ async def test_what_is_likely_rests_on_a_proposal_and_is_never_evident(
     )
 
 
+async def test_what_was_in_hand_alone_is_likely_and_cannot_be_adopted(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    order, handed, invoice = await tell_orders(world)
+    [paid] = await world.tellers["/"].tell([Publish(BILLING, "", ("paid",), ("paid",), {}, b"")])
+    billing = (await client.get(f"/itc_db/events/{paid}")).json()["participant"]
+    sure = {"participant": {"number": billing, "name": "billing"}, "publishes": 40}
+    sure |= {"linked": 30, "agreement": 1.0, "examples": FIGURES["examples"]}
+    unsure = {**sure, "participant": {"number": 9, "name": "mail"}, "agreement": 0.94}
+    direct = {**FIGURES, "kind": "parent", "rules": [DIRECT]}
+    report = {"reactions": 50, "proposals": [direct], "in_hand": [sure, unsure]}
+    rule, hand = proposals_in(report)
+    await world.store.proposals.put(TraceCoverage(1, "/", 100, 50, 0, 2), [rule, hand])
+    page = (await client.get(URL, params=SLASH)).json()
+    conforms(page, ProposalPage)
+    assert page["items"][1]["participants"] == [billing]
+    assert page["items"][1]["certainty"] == "links or keys agree in 100% of 30"
+    # Of the two that it was handed it has the second in hand; of the invoice a rule says more.
+    for event, causes in ((paid, [handed + 2, order + 2]), (invoice, [handed, order])):
+        for via, expected in (("likely", causes), ("conversation", [])):
+            told = (await client.get(f"/itc_db/events/{event}/causes", params={"via": via})).json()
+            assert [each["id"] for each in told["items"]] == expected
+    whole = {"via": "likely", "proposal": hand.id}
+    told = (await client.get(f"/itc_db/conversations/{paid}", params=whole)).json()
+    assert "right in 100.0% of 30 where links or keys tell" in told["rests_on"]["sentence"]
+    assert told["messages"][-1]["how"]["rule"] == "in hand"
+    refused = await client.post(f"{URL}/{hand.id}/adopt", params=SLASH)
+    assert (refused.status_code, "makes no rule" in refused.text) == (400, True)
+
+
 async def test_without_a_proposal_likely_says_that_it_rests_on_nothing(
     client: httpx.AsyncClient,
 ) -> None:

@@ -36,11 +36,17 @@ class Pipeline:
             self._broker.api("PUT", "queues", self._vhost, program, json={"durable": True})
 
     def start(
-        self, program: str, command: Sequence[str], *, requests: int, named: bool = True
+        self,
+        program: str,
+        command: Sequence[str],
+        *,
+        requests: int,
+        named: bool = True,
+        keyed: bool = False,
     ) -> Child:
         """Start a program."""
         url = self._broker.amqp_url(self._vhost)
-        role = Role(program, url, program if named else None, self._folder, requests)
+        role = Role(program, url, program if named else None, self._folder, requests, keyed)
         child = Child(
             program,
             command,

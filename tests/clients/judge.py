@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from model.event import Event
+from app.store import Store
+from app.stored.likely import NO_OVERLAY, Overlay
+from model.event import NOTHING_LARGE, Event
 from model.words import EventType, Via
 from tests.clients.truth import Truth
-from tests.integration.conftest import Service
 
+MOST_CAUSES = 5_000
 Pair: TypeAlias = tuple[str, str]
 # The name that the programs gave an event's message, or None for a message that is not theirs.
 Name: TypeAlias = Callable[[Event], str | None]
@@ -52,12 +54,16 @@ class Verdict(NamedTuple):
         return [programs for programs in actors.values() if len(programs) > 1]
 
 
-async def linked(service: Service, verdict: Verdict) -> set[Pair]:
-    """(cause, effect) pairs of publishes that messages and links alone tell of."""
+async def causes_by(
+    store: Store, verdict: Verdict, via: Via, overlay: Overlay = NO_OVERLAY
+) -> set[Pair]:
+    """(cause, effect) pairs of publishes along some way."""
     names = {event: message for message, event in verdict.ids.items()}
     found: set[Pair] = set()
     for event, effect in names.items():
-        walk = await service.store.causality.walk(event, -1, limit=1_000, via=Via.links)
+        walk = await store.causality.walk(
+            event, -1, limit=MOST_CAUSES, large=NOTHING_LARGE, via=via, overlay=overlay
+        )
         assert not walk.truncated
         found |= {(names[cause.id], effect) for cause in walk.items if cause.id in names}
     return found
@@ -129,7 +135,7 @@ def _participants(
         if message in truth.publisher:
             acted[truth.publisher[message]].add(event.participant)
     for message, events in deliveries.items():
-        handlers = truth.handlers.get(message, {})
+        handlers = truth.handlers.get(message, Counter())
         if len(handlers) == 1:  # else it is not known which of them had which delivery
             acted[next(iter(handlers))].update(event.participant for event in events)
     return dict(acted)

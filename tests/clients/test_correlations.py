@@ -13,7 +13,7 @@ from aio_pika.patterns import RPC
 from pyspark.sql import SparkSession
 
 from app.jobs.reports import ReportKind, Reports
-from app.stored.likely import NO_OVERLAY, Overlay
+from app.stored.likely import Overlay
 from app.stored.proposals import proposals_in
 from app.traces.opening import previews
 from app.traces.pipeline import PipelineSettings
@@ -26,7 +26,7 @@ from spark_jobs.kinds import run_job
 from spark_jobs.looking import look
 from spark_jobs.progress import silent
 from tests.clients.conftest import Pipeline
-from tests.clients.judge import Name, Pair, Verdict
+from tests.clients.judge import Name, Verdict, causes_by
 from tests.clients.test_libraries import LIBRARIES, verdict_on
 from tests.integration.conftest import Service
 from tests.spark.conftest import spark
@@ -110,18 +110,6 @@ def wrong_examples(
     ]
 
 
-async def causes_by(
-    service: Service, verdict: Verdict, via: Via, overlay: Overlay = NO_OVERLAY
-) -> set[Pair]:
-    """(cause, effect) pairs of publishes along some way."""
-    names = {event: message for message, event in verdict.ids.items()}
-    found: set[Pair] = set()
-    for event, effect in names.items():
-        walk = await service.store.causality.walk(event, -1, limit=1_000, via=via, overlay=overlay)
-        found |= {(names[cause.id], effect) for cause in walk.items if cause.id in names}
-    return found
-
-
 @pytest.mark.parametrize("likely", LIKELY)
 async def test_what_is_likely_is_right_without_anybodys_doing(
     service: Service, pipeline: Pipeline, vhost: str, tmp_path: Path, likely: str
@@ -136,14 +124,14 @@ async def test_what_is_likely_is_right_without_anybodys_doing(
     assert trace is not None
     preview = previews(service.store, PipelineSettings(shared_places=("0.0.0.0/0", "::/0")))
     found = {
-        "links": await causes_by(service, verdict, Via.links),
-        "any": await causes_by(service, verdict, Via.any),
+        "links": await causes_by(service.store, verdict, Via.links),
+        "any": await causes_by(service.store, verdict, Via.any),
     }
     if proposals:
         rules = [Rule.from_json(rule) for each in proposals for rule in each.rules]
         overlay = Overlay(1, trace.last_event_id)
         await preview(trace, rules).preview(overlay)
-        found["likely"] = await causes_by(service, verdict, Via.conversation, overlay)
+        found["likely"] = await causes_by(service.store, verdict, Via.conversation, overlay)
     for way, pairs in found.items():
         right = len(pairs & verdict.true)
         print(likely, way, f"precision {right / max(len(pairs), 1):.3f}", end=" ")

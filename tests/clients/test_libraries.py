@@ -16,14 +16,15 @@ from typing import NamedTuple
 import pytest
 from playwright._impl._driver import compute_driver_executable
 
+from model.words import Via
 from tests.clients.conftest import Pipeline
 from tests.clients.judge import (
     Name,
     Verdict,
+    causes_by,
     celery_task,
     dramatiq_message,
     judged,
-    linked,
     message_id,
     moleculer_packet,
     rascal_attempt,
@@ -188,7 +189,7 @@ async def test_every_true_pair_is_before_and_programs_are_told_apart(
     assert_right(verdict)
     if LIBRARIES[library].names:
         assert_told_apart(verdict)
-    found = await linked(service, verdict)
+    found = await causes_by(service.store, verdict, Via.links)
     print(library, len(found & verdict.true), "of", len(verdict.true), "by links")
     assert found <= verdict.true, "no link is wrong"
     if is_named := LIBRARIES[library].told:

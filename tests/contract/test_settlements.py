@@ -79,6 +79,21 @@ def deliver(queue: str = "work", channel: Channel = CHANNEL) -> Deliver:
     return Deliver(channel, "", (queue,), queue, False, {}, b"")
 
 
+async def test_it_is_known_between_which_events_something_was_in_hand(
+    store: Store, trace_id: int
+) -> None:
+    trace = Trace(store, trace_id)
+    publish = Publish(CHANNEL, "", ("on",), (), {}, b"")
+    first, second = message(1, "work"), message(2, "work")
+    await trace.take([opened(), first, handed(CHANNEL, first, "work"), publish])
+    await trace.take([second, handed(CHANNEL, second, "work")])
+    await trace.take([publish, settled(1), publish])
+    await trace.killed()
+    await trace.take([settled(2), publish])
+    found = await store.deliveries.alone_in_hand(trace_id, [1, 2], 1, 100)
+    assert [(each.publish, each.delivery) for each in found] == [(3, 2), (7, 5)]
+
+
 @pytest.mark.parametrize("seed", range(8))
 async def test_every_settlement_is_as_the_broker_has_it(
     store: Store, trace_id: int, seed: int

@@ -31,7 +31,7 @@ T = TypeVar("T")
 DEADLINE_SECONDS = 60.0
 
 
-async def until(condition: Callable[[], Awaitable[T]], what: str) -> T:
+async def until(condition: Callable[[], Awaitable[T | None]], what: str) -> T:
     """Wait until a condition is true; fail with what it was for after a minute."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while time.monotonic() < deadline:

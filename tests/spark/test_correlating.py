@@ -8,7 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from spark_jobs.reports.correlating import PairJudge, PlacePair, in_turn
+from model.in_hand import AloneInHand
+from spark_jobs.reports.correlating import PairJudge, PlacePair, in_hand
 from spark_jobs.reports.flattening import (
     DEPTH_LEFT,
     FIELDS_LEFT,
@@ -213,16 +214,12 @@ def test_links_and_better_pairs_have_to_agree() -> None:
     assert [each.refusal for each in unlinked.refused] == [KeyRefusal.disagrees]
 
 
-@pytest.mark.parametrize(("shuffled", "expected"), [(0, 1), (5, 0)])
-def test_a_handler_in_turn_is_told_by_its_links(shuffled: int, expected: int) -> None:
-    ids = np.arange(1, 201)
-    roll = {
-        "id": ids,
-        "is_publish": (ids > 100).astype(np.int64),
-        "participant": np.ones(200, dtype=np.int64),
-    }
-    effects, causes = np.arange(101, 151), np.arange(1, 51)
-    causes[:shuffled] = causes[:shuffled][::-1]
-    found = in_turn(roll, effects, causes)
-    assert len(found) == expected
-    assert all((turn.linked, turn.agreement, turn.publishes) == (50, 1.0, 100) for turn in found)
+def test_how_often_it_was_what_was_in_hand_is_told_of_those_of_whom_enough_is_known() -> None:
+    found = [AloneInHand(100 + k, k % 2, k, k) for k in range(1, 61)]
+    told = {100 + k: {k} for k in range(1, 43)} | {102: {7}}
+    one, other = in_hand(found, told, 3)
+    assert (one.participant, one.publishes, one.linked, one.agreement) == (0, 30, 21, 20 / 21)
+    assert (other.participant, other.linked, other.agreement) == (1, 21, 1.0)
+    # Those are shown of which nothing else is known.
+    assert other.examples == [(143, 43), (149, 49), (155, 55)]
+    assert in_hand(found, {each: told[each] for each in [*told][:38]}, 3) == []

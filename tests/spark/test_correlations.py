@@ -174,16 +174,16 @@ def test_a_gap_makes_a_report_incomplete(spark: SparkSession, tmp_path: Path) ->
     assert (report["complete"], len(report["gaps"])) == (False, 1)
 
 
-def test_links_tell_who_answers_in_turn(spark: SparkSession, tmp_path: Path) -> None:
+def test_links_tell_how_often_it_was_what_was_in_hand(spark: SparkSession, tmp_path: Path) -> None:
     history = History()
     front, worker, mail = (history.join() for _ in range(3))
     for _ in range(30):
         handed = history.receive(worker, history.publish(front))
         history.receive(mail, history.publish(worker, links=[Link(handed)]))
     report = correlated(spark, history.write(tmp_path / "a.db"), tmp_path, vhost="/")
-    [turn] = report["in_turn"]
-    assert turn["participant"]["number"] == worker.number
-    assert (turn["publishes"], turn["linked"], turn["agreement"]) == (30, 30, 1.0)
+    [hand] = report["in_hand"]
+    assert hand["participant"]["number"] == worker.number
+    assert (hand["publishes"], hand["linked"], hand["agreement"]) == (30, 30, 1.0)
 
 
 async def test_of_very_many_events_stretches_are_looked_at(

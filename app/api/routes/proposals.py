@@ -17,6 +17,7 @@ from app.api.routes.submitting import MAKING, Asking
 from app.api.routes.traces import trace_id_of, trace_of
 from app.api.services import Parts
 from app.api.signin.auth import Reader
+from app.errors import BadRequestError
 from app.stored.capture import RestampedTrace, RestampOutcome
 from app.stored.proposals import ProposalPage
 from app.tracker.links import Rule
@@ -61,7 +62,10 @@ async def adopt_proposal(
     trace = await trace_of(vhost, asker.user, asker.parts)
     seen, _ = await proposed(trace.id, asker.parts)
     store, of_all = asker.parts.store.link_rules, asker.parts.link_rules
-    for rule in one_of(seen, proposal).rules:
+    one = one_of(seen, proposal)
+    if not one.rules:
+        raise BadRequestError("what was in hand makes no rule: via=likely goes along it")
+    for rule in one.rules:
         await store.put(trace.id, Rule.from_json(rule), of_all)
     if not past:
         return Response(status_code=204)

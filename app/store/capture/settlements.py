@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store.database import tables
 from app.store.database.chunks import chunks
 from app.store.database.engine import Dialect
-from app.tracker.events import Disposed, SettledChanges
+from app.tracker.events import Disposed, Reference, SettledChanges
 from app.tracker.records import Channel
 from model.words import Disposition
 
@@ -51,7 +51,10 @@ async def store(
                 .where(_events.trace_id == trace_id, those, _events.settlement.is_not(None))
                 .values(settlement=None, settled_at=None, hold=None)
             )
-    settled = {reference.id: each for reference, each in changes.settled.items()}
+    settled = {
+        reference.id: (how, at, hold.id if isinstance(hold, Reference) else hold)
+        for reference, (how, at, hold) in changes.settled.items()
+    }
     for some in chunks([(key, *each) for key, each in settled.items() if key not in new]):
         numbers, values = dialect.numbers(some)
         await connection.exec_driver_sql(_SETTLE.format(numbers=numbers), values)

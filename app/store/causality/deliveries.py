@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from sqlalchemy import select, text
+from sqlalchemy import bindparam, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError
@@ -17,9 +17,10 @@ from app.store.reading.events import AT_ONCE, by_id, by_ids, found_by_ids
 from app.stored.causality import CopiesInHand, Fate, HeldCopies, QueueFate
 from model.deaths import Loss, deaths_of
 from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
+from model.in_hand import COLUMNS, AloneInHand, alone_in_hand
 from model.times import Duration, now
 from model.who import Who
-from model.words import EventType, Match
+from model.words import LINKED, EventType, Match
 
 # How many of a publish's events are looked at, from the first: a message that is requeued for ever
 # has no end of them.
@@ -29,6 +30,12 @@ MOST = 1_000
 MOST_HELD, MOST_HOLDERS = 10_000, 500
 # How many settlements say what is usual, of how many events; and what is never late (µs).
 LEAST_SETTLED, MOST_NEWEST, LEAST_LATE = 20, 5_000, 1_000_000
+
+_HANDS = text(
+    f"SELECT {COLUMNS} FROM events"  # noqa: S608 - a constant
+    " WHERE trace_id = :trace AND participant IN :whose AND id BETWEEN :first AND :last"
+    " AND NOT quiet ORDER BY id"
+).bindparams(bindparam("whose", expanding=True))
 
 # Numbers are `Disposition`'s; as constants, for the index of what is in hand.
 _COUNT = text("SELECT count(*) FROM events WHERE trace_id = :trace AND settlement = 1")
@@ -47,6 +54,28 @@ _SETTLED = text(
 
 class Deliveries(Subject):
     """The fate of each publish."""
+
+    @reads
+    async def alone_in_hand(
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        whose: Collection[int],
+        first: int,
+        last: int,
+    ) -> list[AloneInHand]:
+        """The publishes between two ids of these participants with one message in hand.
+
+        Those of which links tell what led to them are left out.
+        """
+        if not whose:
+            return []
+        asked = {"trace": trace_id, "whose": [*whose], "first": first, "last": last}
+        its = tables.edges.c
+        query = select(its.effect_id).where(its.trace_id == trace_id, its.kind.in_(LINKED))
+        linked = {*await connection.scalars(query.where(its.effect_id.between(first, last)))}
+        rows = [tuple(row) for row in await connection.execute(_HANDS, asked)]
+        return [each for each in alone_in_hand(rows) if each.publish not in linked]
 
     @reads
     async def fate_of(

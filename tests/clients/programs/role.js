@@ -5,6 +5,7 @@ const fs = require('node:fs');
 const path = require('node:path');
 
 const program = process.env.PIPELINE_PROGRAM;
+const keyed = 'PIPELINE_KEYED' in process.env;
 const connectionName = process.env.PIPELINE_CONNECTION_NAME;
 const diary = path.join(process.env.PIPELINE_FOLDER, `${program}.jsonl`);
 
@@ -14,5 +15,6 @@ module.exports = {
   requests: Number(process.env.PIPELINE_REQUESTS),
   targets: JSON.parse(process.argv[2])[program],
   clientProperties: connectionName ? { connection_name: connectionName } : {},
+  body: (message) => JSON.stringify(keyed ? { order: `order-${message.split('>')[0]}` } : {}),
   write: (line) => fs.appendFileSync(diary, `${JSON.stringify(line)}\n`),
 };

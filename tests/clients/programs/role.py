@@ -27,13 +27,17 @@ TARGETS = {
 
 
 class Role(NamedTuple):
-    """Which program this process is. ``connection_name`` is None if it gives itself no name."""
+    """Which program this process is. ``connection_name`` is None if it gives itself no name.
+
+    With ``keyed`` bodies say to which request a message belongs.
+    """
 
     program: str
     url: str
     connection_name: str | None
     folder: Path
     requests: int
+    keyed: bool = False
 
     @classmethod
     def from_environment(cls) -> Role:
@@ -44,6 +48,7 @@ class Role(NamedTuple):
             os.environ.get("PIPELINE_CONNECTION_NAME"),
             Path(os.environ["PIPELINE_FOLDER"]),
             int(os.environ["PIPELINE_REQUESTS"]),
+            "PIPELINE_KEYED" in os.environ,
         )
 
     def environment(self) -> dict[str, str]:
@@ -54,6 +59,7 @@ class Role(NamedTuple):
             "PIPELINE_URL": self.url,
             "PIPELINE_FOLDER": str(self.folder),
             "PIPELINE_REQUESTS": str(self.requests),
+            **({"PIPELINE_KEYED": "yes"} if self.keyed else {}),
             **named,
         }
 
@@ -79,6 +85,10 @@ class Role(NamedTuple):
             for number in range(self.requests)
             for target in TARGETS[self.program]
         ]
+
+    def body(self, message: str) -> dict[str, str]:
+        """The body of a message, as JSON."""
+        return {"order": f"order-{message.partition('>')[0]}"} if self.keyed else {}
 
     def reactions(self, message: str) -> list[tuple[str, str]]:
         """The (queue, message) of each publish that handling a message leads to."""

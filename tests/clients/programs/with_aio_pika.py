@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterable
 
 import aio_pika
@@ -20,8 +21,9 @@ async def main() -> None:
 
     async def publish(messages: Iterable[tuple[str, str]], because: Iterable[str] = ()) -> None:
         for target, message in messages:
+            body = json.dumps(me.body(message)).encode()
             await publishing.default_exchange.publish(
-                aio_pika.Message(b"{}", message_id=message), target
+                aio_pika.Message(body, message_id=message), target
             )
             me.diary.published(message, because)
 

@@ -3,7 +3,7 @@
 
 const { setTimeout } = require('node:timers/promises');
 const amqplib = require('../vendor/amqplib/channel_api.js');
-const { program, url, requests, targets, clientProperties, write } = require('./role.js');
+const { program, url, requests, targets, clientProperties, body, write } = require('./role.js');
 
 async function main() {
   const connection = await amqplib.connect(url, { clientProperties });
@@ -13,7 +13,7 @@ async function main() {
   const publish = (message, because) => {
     for (const target of targets) {
       const messageId = `${message}>${target}`;
-      publishing.sendToQueue(target, Buffer.from('{}'), { messageId });
+      publishing.sendToQueue(target, Buffer.from(body(messageId)), { messageId });
       write({ published: messageId, because });
     }
   };

@@ -19,7 +19,7 @@ async def main() -> None:
 
     async def publish(messages: Iterable[tuple[str, str]], because: Iterable[str] = ()) -> None:
         for target, message in messages:
-            await broker.publish({}, target, message_id=message)
+            await broker.publish(me.body(message), target, message_id=message)
             me.diary.published(message, because)
 
     if me.starts:

@@ -34,7 +34,8 @@ class Program(ConsumerProducerMixin):
 
     def publish(self, messages: Iterable[tuple[str, str]], because: Iterable[str] = ()) -> None:
         for target, message in messages:
-            self.producer.publish({}, exchange="", routing_key=target, message_id=message)
+            body = self.me.body(message)
+            self.producer.publish(body, exchange="", routing_key=target, message_id=message)
             self.me.diary.published(message, because)
 
 

@@ -5,6 +5,7 @@ python -m tests.clients.programs.with_pika one|two
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterable
@@ -30,8 +31,9 @@ def main(connections: str) -> None:
 
     def publish(messages: Iterable[tuple[str, str]], because: Iterable[str] = ()) -> None:
         for target, message in messages:
+            body = json.dumps(me.body(message)).encode()
             publishing.basic_publish(
-                "", target, b"{}", pika.BasicProperties(message_id=message, delivery_mode=2)
+                "", target, body, pika.BasicProperties(message_id=message, delivery_mode=2)
             )
             me.diary.published(message, because)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable
 
@@ -19,7 +20,8 @@ def main() -> None:
 
         def publish(messages: Iterable[tuple[str, str]], because: Iterable[str] = ()) -> None:
             for target, message in messages:
-                rabbitpy.Message(channel, b"{}", {"message_id": message}).publish("", target)
+                body = json.dumps(me.body(message)).encode()
+                rabbitpy.Message(channel, body, {"message_id": message}).publish("", target)
                 me.diary.published(message, because)
 
         if me.starts:

@@ -3,7 +3,7 @@
 
 const { setTimeout } = require('node:timers/promises');
 const { BrokerAsPromised } = require('../../node/node_modules/rascal');
-const { program, url, requests, targets, clientProperties, write } = require('./role.js');
+const { program, url, requests, targets, clientProperties, body, write } = require('./role.js');
 
 const again = [{ strategy: 'republish', attempts: 1 }, { strategy: 'nack' }];
 
@@ -26,7 +26,7 @@ async function main() {
       const messageId = `${message}>${target}`;
       write({ published: `${messageId}/0`, because });
       const options = { routingKey: target, options: { messageId } };
-      const publication = await broker.publish('direct', '{}', options);
+      const publication = await broker.publish('direct', body(messageId), options);
       await new Promise((resolve) => { publication.on('success', resolve); });
     }
   };

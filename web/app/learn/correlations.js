@@ -14,7 +14,7 @@ export function Correlations({ data }) {
       : data.proposals.map((one) => html`<${Proposal} key=${one.number} one=${one} vhost=${data.vhost} />`)}
     ${data.programs.map((one) => html`<p key=${`${one.receiver.number} ${one.publisher.number}`}><strong>One program:</strong>${" "}
       <${Value}>${one.receiver.name}<//> and <${Value}>${one.publisher.name}<//>. ${one.advice}</p>`)}
-    ${data.in_turn.map((one) => html`<p key=${one.participant.number}><${Value}>${one.participant.name}<//> takes one message at a time: its publishes answer its deliveries in turn, in ${share(one.agreement)} of ${count(one.linked)}.</p>`)}
+    ${data.in_hand.map((one) => html`<p key=${one.participant.number}><${Value}>${one.participant.name}<//> had one message in hand at ${count(one.publishes)} publishes: of ${count(one.linked)} of them it is known what led there, and of ${share(one.agreement)} it was that.</p>`)}
     ${data.refused.length > 0 && html`<details><summary>What is no key, and why</summary>
       <${Table} label="What is no key" heads="Delivery|Publish|Why|#Support|#By chance">
         ${data.refused.map((one) => html`<tr key=${`${one.parent} ${one.child}`}>

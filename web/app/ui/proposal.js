@@ -17,7 +17,7 @@ export function useProposal(vhost, coverage) {
   const isAsked = vhost != null && (coverage == null || coverage < LEAST_COVERAGE);
   const load = async (signal) => (isAsked ? api.proposals(vhost, signal) : null);
   const { data, reload } = useResource(load, [vhost, isAsked]);
-  return { proposal: data?.items[0] ?? null, reload };
+  return { proposal: data?.items.find(({ rules }) => rules.length) ?? null, reload };
 }
 
 // By virtual host, what was adopted here, or null once it was taken back, and the job that reads what is stored.
