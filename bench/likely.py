@@ -143,6 +143,8 @@ async def exact(service: Service, judge: Judge) -> str:
         told = await service.get(path, via="conversation")
         names = {judge.names.get(each["event"]) for each in told["messages"]}
         right += names == judge.together[root]
+        if names != judge.together[root]:
+            print(f"told of {root}: {names}; in truth {judge.together[root]}", file=sys.stderr)
     return f"{right}/{len(chosen)}"
 
 
