@@ -75,19 +75,24 @@ class Judge(NamedTuple):
     together: Mapping[str, frozenset[str]]
 
     def share_right(self, overlay: Overlay) -> float | None:
-        """The share of the pairs of an overlay that belong together; None without any."""
+        """The share of the pairs of an overlay that belong together; None without any.
+
+        Of messages that the library sends on its own account nothing is known.
+        """
+        names = self.names
         right = [
-            (self.names.get(cause.event), self.names.get(effect)) in self.verdict.true
+            (names[cause.event], names[effect]) in self.verdict.true
             for effect, causes in overlay.named.items()
             for cause in causes
+            if {cause.event, effect} <= names.keys()
         ]
         groups: defaultdict[bytes, set[str]] = defaultdict(set)
         for event, keys in overlay.keys.items():
-            for key in keys:
-                groups[key].add(self.names.get(event, f"of nobody: {event}"))
-        for names in groups.values():
-            first, *others = sorted(names)
-            right += [each in self.together.get(first, ()) for each in others]
+            for key in keys if event in names else ():
+                groups[key].add(names[event])
+        for those in groups.values():
+            first, *others = sorted(those)
+            right += [each in self.together[first] for each in others]
         return sum(right) / len(right) if right else None
 
 
@@ -158,7 +163,7 @@ async def in_hand(store: Store, trace: Trace, judge: Judge) -> str:
         for each in found
         if judge.names.get(each.publish) in caused
     ]
-    others = sum(judge.names.get(each.publish) not in caused for each in found)
+    others = sum(judge.names.get(each.publish, each.publish) not in caused for each in found)
     return f"{len(right)} of {len(caused)}: {_share(sum(right), len(right))}, {others} others"
 
 

@@ -472,8 +472,7 @@ def _judged(
     """What is proposed; and the one message that led to publishes, where links or keys tell it."""
     effects, messages = _edges(period, looked)
     linked: dict[int, set[int]] = {}
-    kept = np.isin(effects, found.hits.event)
-    for effect, message in zip(effects[kept].tolist(), messages[kept].tolist(), strict=True):
+    for effect, message in zip(effects.tolist(), messages.tolist(), strict=True):
         linked.setdefault(effect, set()).add(message)
     meant = meant_by(places, found.hits)
     judged = PairJudge(pairs_of(places, found.pairs), meant, linked).judged()

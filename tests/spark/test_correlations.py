@@ -178,7 +178,7 @@ def test_links_tell_how_often_it_was_what_was_in_hand(spark: SparkSession, tmp_p
     history = History()
     front, worker, mail = (history.join() for _ in range(3))
     for _ in range(30):
-        handed = history.receive(worker, history.publish(front))
+        handed = history.receive(worker, history.publish(front), settlement=None)
         history.receive(mail, history.publish(worker, links=[Link(handed)]))
     report = correlated(spark, history.write(tmp_path / "a.db"), tmp_path, vhost="/")
     [hand] = report["in_hand"]
