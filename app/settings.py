@@ -222,8 +222,6 @@ class Settings(BaseSettings):
     """Whether spans of OpenTelemetry are taken, at `POST /v1/traces` (docs/links.md)."""
     otlp_users: Names = ()
     """Users of the broker that may send spans besides administrators, comma separated."""
-    otlp_spans: Count = 1_000_000
-    """Most spans that are kept, the newest."""
     otlp_export_url: SecretUrl | None = None
     """A collector that spans of a period may be sent to, with OTLP over HTTP: `http://host:4318`,
     with a user and a password in it if it asks for them (docs/interchange.md)."""
