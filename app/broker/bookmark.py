@@ -21,7 +21,6 @@ class Bookmark(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The binding key."""
         return f"{PREFIX}{self.epoch}.{self.event_id}"
 
 

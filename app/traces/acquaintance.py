@@ -156,7 +156,6 @@ class Acquaintance:
             self._closed[name] = max(self._closed.get(name, 0), connection.closed_at)
 
     def _end(self) -> None:
-        """End what closed before the horizon."""
         over = [name for name, at in self._closed.items() if at + SKEW < self._horizon]
         for name in over:
             if self._tracker.end(name):

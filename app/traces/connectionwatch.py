@@ -85,14 +85,12 @@ class ConnectionWatch(Background):
         self._pause_seconds = FIRST_PAUSE_SECONDS
 
     def snapshot(self) -> WatchState:
-        """Its state now."""
         is_on = self._why_not is None
         return WatchState(
             is_on, self._vhost if is_on else None, self._why_not, self._announced, self._unread
         )
 
     async def run(self) -> None:
-        """Watch."""
         while True:
             try:
                 await self._attempt()

@@ -43,13 +43,11 @@ class Elsewhere:
         self.service = service  # this one
 
     async def living(self) -> list[Service]:
-        """The others that live."""
         return [
             each for each in await self._store.all() if each.is_alive and each.id != self.service
         ]
 
     async def standing(self) -> Others:
-        """The last word of the others' traces."""
         return Others(self.service, await self._store.all())
 
     async def check(self, trace: Trace) -> None:
@@ -82,7 +80,6 @@ class Others:
 
     @property
     def are_there(self) -> bool:
-        """Tell whether any of them lives."""
         return any(each.is_alive and each.id != self._service for each in self._known.values())
 
     def name_of(self, holder: str | None) -> str | None:

@@ -19,7 +19,6 @@ class Feed:
 
     @property
     def is_awaited(self) -> bool:
-        """Tell whether anybody waits for an event."""
         return self._waiting > 0
 
     def advance(self, event_id: int) -> None:

@@ -92,7 +92,6 @@ class GapWatch:
 
     @property
     def is_pending(self) -> bool:
-        """Tell whether something is to be written."""
         return bool(self._losses)
 
     @property
@@ -184,7 +183,6 @@ class GapWatch:
         self._end(loss, queued)
 
     def suspects(self, reason: str) -> bool:
-        """Tell whether a gap is suspected for this reason."""
         return reason in self._suspected
 
     async def withdraw(self, reason: str) -> None:

@@ -70,7 +70,6 @@ class Life:
     """
 
     def __init__(self) -> None:
-        """Begin with `starting`."""
         self.standing = Standing()
 
     @classmethod
@@ -83,11 +82,9 @@ class Life:
 
     @property
     def state(self) -> TraceState:
-        """Its state now."""
         return self.standing.state
 
     def running(self) -> None:
-        """Note that the run has started, or has got over an outage."""
         self._go(self._unless_stopping(TraceState.running), waiting_for=None)
 
     def waiting(self, reason: str, away: Away | None = None) -> None:
@@ -95,7 +92,6 @@ class Life:
         self._go(self._unless_stopping(TraceState.waiting), reason, away)
 
     def restarting(self, error: str) -> None:
-        """Note that the run failed, and starts again."""
         self._fail(TraceState.starting, error)
 
     def failed(self, error: str, next_try: str | None = None) -> None:
@@ -103,11 +99,9 @@ class Life:
         self._fail(TraceState.failed, error, next_try)
 
     def stopping(self) -> None:
-        """Note that the trace was asked to end."""
         self._go(TraceState.stopping, waiting_for=self.standing.waiting_for)
 
     def stopped(self) -> None:
-        """Note that the run is over."""
         self._go(TraceState.stopped, waiting_for=None)
 
     def _fail(self, state: TraceState, error: str, next_try: str | None = None) -> None:

@@ -30,7 +30,6 @@ class LinkWatch:
         self._is_due = True
 
     async def watch(self) -> None:
-        """Look, again and again."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             with contextlib.suppress(OutageError):  # until the next look

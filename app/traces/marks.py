@@ -81,7 +81,6 @@ class Marks:
 
     @property
     def is_asked(self) -> bool:
-        """Tell whether a mark was asked for since the last one."""
         return self._is_asked
 
     @property

@@ -112,7 +112,6 @@ class RemoteTrace:
         self._process.forget(self.trace)
 
     def heard(self, notice: Notice) -> None:
-        """Take in its status."""
         self._snapshot = notice.snapshot
         if not notice.is_alive:
             self._over.set()
@@ -154,7 +153,6 @@ class TraceProcess:
         return len(self._traces)
 
     def run(self, trace: Trace) -> RemoteTrace:
-        """Have a trace run there."""
         remote = self._traces[trace.id] = RemoteTrace(trace, self)
         return remote
 
@@ -164,7 +162,6 @@ class TraceProcess:
             self._child.write(order)
 
     def forget(self, trace: Trace) -> None:
-        """Forget a trace that has ended."""
         self._traces.pop(trace.id, None)
 
     async def close(self) -> None:
@@ -248,5 +245,4 @@ class TraceProcesses:
         return min(self._processes, key=len).run(trace)
 
     async def close(self) -> None:
-        """End all children."""
         await asyncio.gather(*(process.close() for process in self._processes))

@@ -89,7 +89,6 @@ class QueueWatch:
             recorder.is_ledger_new = True  # stored with the next batch, or by itself
 
     async def _waiting(self) -> dict[str, list[PendingCopy]]:
-        """The copies that have waited long, by queue."""
         copies, time = self._recorder.tracker.waiting()
         found: defaultdict[str, list[PendingCopy]] = defaultdict(list)
         for first in range(0, len(copies), TOGETHER):

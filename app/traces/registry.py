@@ -69,11 +69,9 @@ class TraceRegistry:
 
     @property
     def feed(self) -> Feed:
-        """The feed of new events of all virtual hosts."""
         return self.here.feed
 
     async def resume(self) -> None:
-        """Go on as when the service last ran."""
         await self.here.resume()
         if self._settings.retention.is_on:
             self.upkeep.start()
@@ -199,7 +197,6 @@ class TraceRegistry:
         await self._elsewhere.check(await self.here.known(vhost))
 
     async def others(self) -> bool:
-        """Tell whether there are other services."""
         return bool(await self._elsewhere.living())
 
     async def _describe(self, trace: Trace, others: Others) -> TraceStatus:

@@ -121,11 +121,9 @@ class Restamping:
                 break
 
     async def tidy(self) -> None:
-        """Remove what was put aside."""
         await self._store.clear(self._trace_id)
 
     async def _replay(self) -> None:
-        """Stamp what is stored by now."""
         standing = await self._store.standing(self._trace_id)
         while self._last_id < standing.last_id and (events := await self._next()):
             wanted = self._restamper.wanted(events)

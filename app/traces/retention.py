@@ -31,7 +31,6 @@ class RetentionRule(msgspec.Struct, frozen=True):
 
     @property
     def is_on(self) -> bool:
-        """Tell whether anything is ever removed."""
         bounds = (self.keep_events, self.keep_seconds, self.through)
         return any(bound is not None for bound in bounds)
 

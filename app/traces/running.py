@@ -152,7 +152,6 @@ class RunningTrace:
         return not self._task.done()
 
     def snapshot(self) -> Snapshot:
-        """Its status now."""
         return self._attempt.snapshot(self._life.standing)
 
     def drain(self) -> None:

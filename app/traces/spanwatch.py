@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from app.store.spans.imported import Spans
 
 _DAY = 86_400_000_000  # µs
-# It only bounds the database: a span is looked at soon after it came, and read again only to say how
-# long a message was handled.
+# It only bounds the database: a span is looked at soon after it came, and read again only to say
+# how long a message was handled.
 MOST_SPANS = 1_000_000
 
 

@@ -21,12 +21,10 @@ class LastEvents:
         self._changed: dict[int, None] = {}
 
     def note(self, channel_key: int, event: Reference) -> None:
-        """Remember a channel's newest event."""
         self._references[channel_key] = event
         self._changed[channel_key] = None
 
     def restore(self, channel_key: int, event_id: int) -> None:
-        """Fill in from a checkpoint."""
         self._ids[channel_key] = event_id
 
     def changes(self) -> list[int]:

@@ -121,7 +121,6 @@ class Participant:
     def restored(
         cls, state: ParticipantState, stamp: Stamp, last_event_id: int, policy: Policy
     ) -> Participant:
-        """Rebuild from a checkpoint."""
         who = Identity.stored(
             state.key, state.user, state.place, state.client, state.assumed, policy
         )
@@ -152,16 +151,13 @@ class Neighbours:
         self._only_hearers = 0  # of them, those that published nothing
 
     def note_heard(self, one: Participant) -> None:
-        """Take note of a participant that has received something."""
         self._hearers[one.identity.client] += 1
         self._only_hearers += not one.published
 
     def note_spoke(self, one: Participant) -> None:
-        """Take note of a participant's first publish."""
         self._only_hearers -= one.reacts
 
     def leave(self, one: Participant) -> None:
-        """Forget a participant."""
         if one.reacts:
             self._hearers[one.identity.client] -= 1
             self._hearers += Counter()  # without those of which none is left
@@ -228,12 +224,10 @@ class ParticipantRegistry:
 
     @property
     def channels(self) -> int:
-        """The number of channels that are known."""
         return len(self._by_channel)
 
     @property
     def pool(self) -> IdPool:
-        """The intervals that nobody owns."""
         return self._pool
 
     def restore(

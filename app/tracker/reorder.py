@@ -111,7 +111,6 @@ class ReorderWindow:
         return name in self._queues
 
     def waiting(self) -> list[str]:
-        """Return the participants that wait."""
         return list(self._queues)
 
     def awaiting(self, places: Iterable[Place]) -> list[str]:
@@ -141,7 +140,6 @@ class ReorderWindow:
             self._awaiting.setdefault(place, {})[name] = None
 
     def head(self, name: str) -> WaitingRecord | None:
-        """Return the record that a participant waits with."""
         queue = self._queues.get(name)
         return queue[0] if queue else None
 

@@ -47,7 +47,6 @@ class Replies:
         self._look()
 
     def restore(self, channels: Iterable[ChannelState]) -> None:
-        """Fill in from a checkpoint."""
         for known in channels:
             if known.replies_to is not None:
                 self._remember(known.replies_to, known.channel)
@@ -101,7 +100,6 @@ class Replies:
         return connection in self._names
 
     def end(self, connection: str) -> None:
-        """Note that nobody is there any more."""
         for name in [*self._names.get(connection, ())]:
             self._forget(name)
         self._look()

@@ -340,7 +340,6 @@ class Tracker:
         return gone
 
     def totals(self) -> Totals:
-        """Return the current numbers."""
         self.counters.copies_dropped = self._matcher.copies_dropped
         links, unread = self._linker.counts, dict(self._linker.unread)
         return Totals(self.counters, len(self.participants), self.pending_copies, links, unread)

@@ -110,7 +110,6 @@ class Linker:
         *,
         has_forgotten: bool,
     ) -> None:
-        """Go on after a restart."""
         self.counts = counts
         self.unread.update(unread)
         self._since = young
@@ -118,7 +117,6 @@ class Linker:
 
     @property
     def reads_bodies(self) -> bool:
-        """Tell whether messages' bodies are looked into."""
         return self._rules.read_bodies
 
     def read_bodies_again(self) -> None:

@@ -84,7 +84,6 @@ class _Crowd:
         self.newest = event
 
     def remove(self, event: NamedEvent) -> None:
-        """Take out the oldest."""
         own = self.own[event.participant]
         own.popleft()
         if not own:

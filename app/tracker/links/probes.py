@@ -171,7 +171,6 @@ class Probe:
         return needs_bodies(self.parts, self.where, begins, same_body=self.same_body)
 
     def may_speak(self, message: ProbedMessage) -> bool:
-        """Tell whether its conditions are met."""
         if not self.where and not self.body_begins:
             return True
         for names in self.needed:

@@ -154,7 +154,6 @@ class Rules:
         return record if body == record.body else replace(record, body=body)
 
     def look_into(self, record: Record) -> ProbedMessage:
-        """A message whose places are looked at."""
         return ProbedMessage(record, self.refused)
 
     def values_of(self, raw: Any) -> list[bytes]:
