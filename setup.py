@@ -14,8 +14,7 @@ INSIDE = {"web": "app/web", "alembic": "app/store/migrations"}
 BLAKE2 = "vendor/blake2"
 INCLUDED = {
     "itc._core": ["itc/_trees.h"],
-    "app.tracker._digests": [
-        "app/tracker/_keys.h",
+    "app.tracker._names": [
         f"{BLAKE2}/blake2b-ref.c",
         f"{BLAKE2}/blake2.h",
         f"{BLAKE2}/blake2-impl.h",
@@ -52,8 +51,8 @@ setup(
         for module in (
             "itc._core",
             "app.broker._wire",
-            "app.tracker._digests",
             "app.tracker._memories",
+            "app.tracker._names",
         )
     ],
 )

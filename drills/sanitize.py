@@ -23,7 +23,7 @@ CHECKOUT = Path(__file__).parents[1]
 MODULES = (
     "itc._core",
     "app.broker._wire",
-    "app.tracker._digests",
+    "app.tracker._names",
     "app.tracker._memories",
 )
 FLAGS = (

@@ -44,18 +44,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from app.tracker import _digests
 from app.tracker.records import Deliver, Publish, Record
-from app.tracker.streams import (
-    BROKER_HEADERS,
-    MQTT_CHANNEL,
-    OFFSET,
-    TELLING,
-    changes,
-    is_from_stream,
-    kept,
-    kept_of,
-)
+from app.tracker.streams import BROKER_HEADERS, OFFSET, changes, is_from_stream, kept, kept_of
 
 BYTES = 16  # of a half
 BROUGHT_BYTES = 8  # of what a publish with deaths is known by, whatever they are
@@ -73,8 +63,6 @@ LAST_DEATH = "x-last-death-queue"
 
 # A publish without one comes out of a stream with this one, on 4.0 and later.
 _ADDED_MODE = 1
-
-_SPECIAL_IN_PUBLISHES = BROKER_HEADERS | TELLING
 
 # Deterministic order: quorum queues and 4.x brokers hand a table back in another order.
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -140,36 +128,18 @@ def fingerprint(record: Record) -> bytes:
     such a publish has the second half of these. And 8 more for a publish that brings deaths along.
     """
     key = record.routing_keys[0] if record.routing_keys else ""
-    is_publish = type(record) is Publish
-    ordinary = _digests.mark(
-        record.exchange,
-        key,
-        record.properties,
-        record.body,
-        _SPECIAL_IN_PUBLISHES if is_publish else BROKER_HEADERS,
-        is_publish,
-        record.channel.number == MQTT_CHANNEL,
-    )
-    # What has died or comes from a stream is rare, and takes more than C should be asked for.
-    return _fingerprint(record, key) if ordinary is None else ordinary
-
-
-def _fingerprint(record: Record, key: str) -> bytes:
-    deaths = _deaths(record)
+    is_plain = not has_broker_headers(record)  # nearly always
+    deaths = [] if is_plain else _deaths(record)
+    is_streamed = not is_plain and is_from_stream(record)
     if not deaths:
         mark = _digest_of_undead(record.exchange, key, record)
     else:
         mark = _mark_of_dead(_message(record), _total(deaths))
-    if type(record) is Publish:
-        if changes(record):
-            mark += _digest_in_stream(record.exchange, key, kept_of(record), record)
-        elif is_from_stream(record):  # read there, and published again with all its headers
-            mark += _reading(record, mark)
-        if deaths:
-            mark += mark[:BROUGHT_BYTES]
-    elif is_from_stream(record):
+    if type(record) is Publish and changes(record):
+        mark += _digest_in_stream(record.exchange, key, kept_of(record), record)
+    elif is_streamed:  # read there; or that, and published again with all its headers
         mark += _reading(record, mark)
-    return mark
+    return mark + mark[:BROUGHT_BYTES] if deaths and type(record) is Publish else mark
 
 
 def halves(mark: bytes) -> tuple[bytes, ...]:

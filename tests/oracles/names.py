@@ -30,13 +30,17 @@ def names_in(rules: Rules, record: Record) -> tuple[Names, Counter[str]]:
     message = rules.look_into(record)
     found: list[list[Any]] = [[], [], [], [], []]
     for probe in rules._probes.values():
+        uses = [use for use in probe.uses if use[0] != CAUSES or is_publish]
         is_of_body = not triggers_of(probe)
-        if (is_of_body and not record.body) or (probe.looks_into_bodies and not rules.read_bodies):
+        if (
+            not uses
+            or (is_of_body and not record.body)
+            or (probe.looks_into_bodies and not rules.read_bodies)
+        ):
             continue
         for key in probe.spoken(message):
-            for use, number in probe.uses:
-                if use != CAUSES or is_publish:
-                    found[use].append((number, key) if use == CAUSES else key)
+            for use, number in uses:
+                found[use].append((number, key) if use == CAUSES else key)
     bounds = {IDS: MOST_IDS, CONVERSATIONS: MOST_KEYS, FOUND_BY: MOST_KEYS, CALLED: MOST_KEYS}
     for use, most in bounds.items():
         found[use] = [*dict.fromkeys(found[use])]

@@ -2,7 +2,7 @@
 
 With the built-in rules a message of a usual framework gives some ten keys, and all of it is to take
 a few microseconds. So what is of one header's or property's text is read by a compiled reader
-(`_keys.h`), which asks a `Probe` for everything else. A digest begins as a copy of one that has
+(`_names.c`), which asks a `Probe` for everything else. A digest begins as a copy of one that has
 taken in the space's name, which takes half the time of a new one.
 """
 
@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
-from app.tracker import _digests
+from app.tracker import _names
 from app.tracker.links import bodies
 from app.tracker.links.expressions import (
     ENVELOPE,
@@ -337,7 +337,7 @@ class Triggers:
             {name: tuple(each) for name, each in groups.items()} for groups in named.values()
         )
         self.of_content_type = lru_cache(maxsize=_REMEMBERED)(self._of_content_type)
-        self.read: Callable[[Record, Any], Names | Fields] = _digests.Reader(
+        self.read: Callable[[Record, Any], Names | Fields] = _names.Reader(
             self.by_header,
             self.by_property,
             NOTHING,

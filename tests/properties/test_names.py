@@ -1,4 +1,4 @@
-"""What is compiled of fingerprints and keys agrees with the Python that it stands for."""
+"""What is compiled of what messages say agrees with the Python that it stands for."""
 
 import gc
 import sys
@@ -6,7 +6,7 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from hashlib import blake2b, sha256
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.tracker import Channel, Deliver, Publish
-from app.tracker import _digests as digests
-from app.tracker import fingerprint as fingerprints
+from app.tracker._names import Reader
 from app.tracker.links import BUILT_IN, Rule, Rules
 from app.tracker.links.expressions import TOO_LONG
 from app.tracker.links.names import NO_NAMES, Names
@@ -120,7 +119,7 @@ HEADERS = st.dictionaries(st.sampled_from(LOOKED_AT) | st.text(max_size=5), VALU
 TABLES = st.dictionaries(st.sampled_from(PROPERTIES), TEXTS | VALUES, max_size=6)
 
 
-# Of what rules look at: also halves of characters, which no fingerprint is made of.
+# Of what rules look at: also halves of characters.
 ODD = st.sampled_from(
     [
         *("\ud800", "a\ud800", "\ud800" * 3_000, "x" * 2_048, "x" * 2_049, "x" * 513),
@@ -161,42 +160,6 @@ def reads_the_same(rules, message):
     assert names.causes == expected.causes
     for field in ("ids", "conversations", "found_by", "called"):
         assert sorted(getattr(names, field)) == sorted(getattr(expected, field))
-
-
-@given(messages())
-def test_the_fingerprint_is_the_same(message):
-    try:
-        expected = fingerprints._fingerprint(message, message.routing_keys[0])
-    except OverflowError:  # a number that no broker sends
-        with pytest.raises(OverflowError):
-            fingerprints.fingerprint(message)
-        return
-    assert fingerprints.fingerprint(message) == expected
-
-
-@given(st.binary(max_size=700))
-def test_the_digest_is_the_librarys(body):
-    mark = digests.mark("x", "k", {}, body, frozenset(), False, False)
-    head = msgspec.msgpack.encode(("x", "k", (), {}))
-    assert mark == blake2b(head + body, digest_size=16).digest()
-
-
-@pytest.mark.parametrize(
-    ("properties", "is_ordinary"),
-    [
-        ({}, True),
-        ({"message_id": "1", "headers": {"a": 1}}, True),
-        ({"headers": {"x-death": []}}, False),
-        ({"headers": {"a": {}}}, False),
-        ({"cluster_id": "1"}, False),
-        ({"message_id": "urn:uuid:1"}, False),
-        ({"headers": {str(number): number for number in range(65)}}, False),
-    ],
-)
-def test_what_is_ordinary_is_read_without_the_python(properties, is_ordinary):
-    special = BROKER_HEADERS | TELLING
-    mark = digests.mark("x", "k", properties, b"", special, True, False)
-    assert (mark is not None) == is_ordinary
 
 
 ORDINARY = messages(
@@ -286,7 +249,7 @@ def test_who_says_nothing_makes_nothing():
 def reader(by_header=(), by_property=(), **other):
     given = {"nothing": frozenset(), "short": 10}
     given |= {"names": Names, "no_names": NO_NAMES, "most_ids": 8, "most_keys": 64} | other
-    return digests.Reader(dict(by_header), dict(by_property), *given.values())
+    return Reader(dict(by_header), dict(by_property), *given.values())
 
 
 @pytest.mark.parametrize(
@@ -393,7 +356,6 @@ def test_nothing_leaks():
 
     def work():
         for _ in range(200):
-            fingerprints.fingerprint(message)
             for rules in (RULES, OF_OUR_OWN):
                 for each in (message, *others):
                     rules.read(each)

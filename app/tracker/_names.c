@@ -1,8 +1,11 @@
 /* What a message's headers and properties say, by probes: the compiled part of
- * app/tracker/links/probes.py. Included by `_digests.c`, behind `blake2/blake2b-ref.c`.
+ * app/tracker/links/probes.py. What it promises stands in `_names.pyi`. Digests are BLAKE2b, RFC 7693,
+ * of 16 bytes, by its authors' own code (`blake2/`).
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+
+#include <blake2/blake2b-ref.c>
 
 enum { DIGEST = 16 }; /* bytes */
 enum { MOST_KEYS = 64 };
@@ -596,6 +599,31 @@ static PyType_Slot reader_slots[] = {
 };
 
 static PyType_Spec reader_spec = {
-    "app.tracker._digests.Reader", sizeof(Reader), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    "app.tracker._names.Reader", sizeof(Reader), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
     reader_slots,
 };
+
+static int
+add_types(PyObject *module)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, &reader_spec, NULL);
+    int failed = type == NULL || PyModule_AddObjectRef(module, "Reader", type) < 0;
+    Py_XDECREF(type);
+    return failed ? -1 : 0;
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, add_types},
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_names", "What a message's headers and properties say, compiled.", 0,
+    NULL, slots,
+};
+
+PyMODINIT_FUNC
+PyInit__names(void)
+{
+    return PyModuleDef_Init(&definition);
+}

@@ -1,26 +1,9 @@
-"""`_digests.c`: fingerprints of ordinary messages, and what headers and properties say."""
-
-from typing import Any
+"""`_names.c`: what headers and properties say."""
 
 from app.tracker.links.names import Names
 from app.tracker.links.probes import Compiled, Fields
 from app.tracker.links.rules import Rules
 from app.tracker.records import Record
-
-def mark(
-    exchange: str,
-    key: str,
-    properties: dict[str, Any],
-    body: bytes,
-    special: frozenset[str],
-    is_publish: bool,
-    is_of_mqtt: bool,
-    /,
-) -> bytes | None:
-    """The fingerprint of an ordinary message; None of others.
-
-    Those with a ``special`` header are others, and so are publishes that streams change.
-    """
 
 class Reader:
     """What messages' headers and properties say, by probes."""
