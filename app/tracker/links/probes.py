@@ -176,10 +176,9 @@ class Probe:
         for names in self.needed:
             if names.isdisjoint(message.headers):
                 return False
-        for condition in self.where:
-            if not condition.is_met(message.find):
-                return False
-        return not self.body_begins or message.record.body.startswith(self.body_begins)
+        if not message.record.body.startswith(self.body_begins):  # before the body is parsed
+            return False
+        return all(condition.is_met(message.find) for condition in self.where)
 
     def spoken(self, message: ProbedMessage) -> list[Key]:
         """The keys that a message gives, none if it does not meet the conditions."""
