@@ -1,7 +1,7 @@
 """Parts of a file of touched events and of its manifest.
 
-Whoever writes one and the judge in the tests share only these names and the bytes that are signed:
-the judge goes by the stamps, with code of its own.
+Whoever writes one and whoever checks it share only these names and the bytes that are signed: the
+check is made again from the stamps, by code of its own (`app.cli.verifying`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from model.described import members
 from model.sound import Certainty
 
 SIGNATURE = "signature"
@@ -85,6 +86,11 @@ class Signed:
     """The signature of a manifest."""
 
     signature: Signature
+
+
+# The fields of the place of the event that is asked about, and of a manifest.
+PLACE = tuple(each.name for each in members(Start))
+FIELDS = tuple(each.name for each in members(TouchedSummary))
 
 
 def signed_bytes(manifest: Mapping[str, Any]) -> bytes:

@@ -8,10 +8,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from app.cli.verifying import sentence_of
 from itc import pack
 from model.exports import manifest_of
 from model.words import BY_BROKER, EdgeKind, Via
-from tests.oracles.evidence import sentence_of
 from tests.spark.histories import History
 
 Json = dict[str, Any]

@@ -24,9 +24,10 @@ from app.cli import (
     proposals,
     reports,
     rules,
-    touched,
+    size,
     traces,
     upkeep,
+    verify,
 )
 from app.cli.exits import CommandError, Exit
 from app.cli.options import Version
@@ -47,7 +48,7 @@ def program(version: Version = False) -> None:
 
 
 PANELS = {
-    "Start here": (local.serve, local.doctor, traces.trace),
+    "Start here": (local.serve, local.doctor, traces.trace, size.size),
     "Look": (
         conversations.conversations,
         conversations.conversation,
@@ -62,7 +63,8 @@ PANELS = {
         events.causes,
         events.effects,
         chains.chain,
-        touched.touched,
+        verify.touched,
+        verify.verify,
         assertions.assert_,
         reports.report,
     ),

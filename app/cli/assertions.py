@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from itertools import islice
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
+from xml.etree import ElementTree
 
 import typer
 
@@ -20,6 +23,7 @@ _SHOWN = 5
 # Of the newest counter-example's conversation, so many events are walked to, and lines printed.
 _WALKED, _LINES = 1_000, 30
 _INDENT = " " * 10
+_NOT_XML = re.compile("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _EXITS = {"holds": Exit.ok, "violated": Exit.failure, "unknown": Exit.undecided}
 
 
@@ -29,6 +33,9 @@ def assert_(
     vhost: Vhost,
     file: Input,
     via: Joined = "links",
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the results as JUnit XML, too.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Say whether assertions held; by default over the last day.
@@ -37,6 +44,11 @@ def assert_(
     """
     asked = {"vhost": vhost, "via": via, **asdict(period)}
     found = report(client, "/itc_db/reports/assertions", content=content_of(file), **asked)
+    if junit is not None:
+        try:
+            junit.write_bytes(junit_of(found, Path(file).name))
+        except OSError as error:
+            raise CommandError(Exit.failure, f"{junit}: {error.strerror}") from None
     if json:
         as_json(found)
     else:
@@ -68,3 +80,38 @@ def _show_conversation(client: ServiceClient, event: int, via: str) -> None:
         return
     for line in islice(tree(told), _LINES):
         say(f"{_INDENT}{line}")
+
+
+def junit_of(found: dict[str, Any], name: str) -> bytes:
+    """The results as JUnit XML: a violated assertion is a failure, an unknown one is skipped."""
+    results = found["results"]
+    suite = ElementTree.Element(
+        "testsuite",
+        name=_xml_text(f"{name} on {found['vhost']}"),
+        tests=str(len(results)),
+        failures=str(found["violated"]),
+        skipped=str(found["unknown"]),
+        errors="0",
+        timestamp=found["made_at"],
+    )
+    for result in results:
+        case = ElementTree.SubElement(
+            suite, "testcase", name=result["assertion"]["name"], classname="rabbitmq-itc"
+        )
+        said = [f"event {each['event']}: {each['sentence']}" for each in result["items"]]
+        if result["why"]:
+            said.insert(0, result["why"])
+        if result["verdict"] != "holds":
+            tag = "failure" if result["verdict"] == "violated" else "skipped"
+            message = f"{result['violated']} violated, {result['unknown']} unknown"
+            outcome = ElementTree.SubElement(case, tag, message=message)
+            outcome.text = _xml_text("\n".join(said))
+    suites = ElementTree.Element("testsuites")
+    suites.append(suite)
+    written: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
+    return written
+
+
+def _xml_text(text: str) -> str:
+    """Text without the characters that XML cannot hold: message types may have any."""
+    return _NOT_XML.sub("\ufffd", text)

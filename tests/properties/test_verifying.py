@@ -1,4 +1,4 @@
-"""The judge of what events touched: what is true passes, and whatever is changed is found."""
+"""`rabbitmq-itc verify`: what is true passes, and whatever is changed is found."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracles.evidence import VERDICTS, faults, sentence_of
+from app.cli.verifying import VERDICTS, faults, sentence_of
 from tests.spark.histories import doubtful_history
 from tests.verdicts import touched
 

@@ -1,21 +1,23 @@
-"""Judge of a file of what an event touched: by the stamps in it alone.
+"""Checking a file of what an event touched: from the stamps in it alone.
 
-Nothing here is the job's that writes such files (`spark_jobs/touched.py`). An event is after
-another exactly if its clock has, on the interval of the other's participant, at least the other's
-height; everything that a row says is held to that, and rows are held to each other.
+Nothing here is the job's that wrote the file. An event is after another exactly if its clock has,
+on the interval of the other's participant, at least the other's height; everything that a row says
+is held to that, and rows are held to each other.
 """
 
 from __future__ import annotations
 
 import base64
+import json
+import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from itc import ClockError, Stamp, unpack
 from model.answers import Verdict, touched_sentence
-from model.described import members
 from model.doubtful import MOST_DOUBTFUL
-from model.evidence import BY, COLUMNS, SIGNATURE, Start, TouchedSummary
+from model.evidence import ALGORITHM, BY, COLUMNS, FIELDS, PLACE, SIGNATURE, signed_bytes
 from model.words import BY_BROKER, LINKED, EventType
 
 Json: TypeAlias = Mapping[str, Any]
@@ -26,9 +28,7 @@ _KINDS = {kind.name for kind in LINKED}
 _UNNAMED = {"message", *(kind.name for kind in BY_BROKER)}
 _TYPES = {each.name for each in EventType}
 _NUMBERS = ("event", "as_of", "events", *VERDICTS, "quiet", "bytes")
-# The fields of the place of the event that is asked about, and of a manifest.
-_PLACE = {each.name for each in members(Start)}
-_FIELDS = {each.name for each in members(TouchedSummary)}
+_SIGNATURE = ("algorithm", "key", "value")
 _BROKEN = (
     *(LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError),
     ClockError,
@@ -50,6 +50,52 @@ class RowPlace(NamedTuple):
         return other.stamp.height_at(self.interval) >= self.height
 
 
+def parsed(content: bytes) -> Any:
+    """JSON that all readers read alike; raises `ValueError` for any other.
+
+    Fields that stand there twice, numbers beyond 64 bits, NaN, deep nesting, and what is not UTF-8
+    are each read in several ways, or not at all.
+    """
+    try:
+        return json.loads(
+            content.decode(),
+            object_pairs_hook=_object,
+            parse_int=_whole,
+            parse_float=_fraction,
+            parse_constant=_refused,
+        )
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        (name, _), *_ = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"the field {name!r} stands there twice")
+    return found
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS or not -(2**63) <= int(digits) < 2**63:
+        raise ValueError("a number has more than 64 bits")
+    return int(digits)
+
+
+_MOST_DIGITS = 20
+
+
+def _fraction(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError("a number has more than 64 bits")
+    return value
+
+
+def _refused(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")
+
+
 def _octets(text: Any) -> bytes:
     """The bytes of base64, in the one way in which it is written."""
     octets = base64.b64decode(text, validate=True)
@@ -66,8 +112,11 @@ def sentence_of(counts: Mapping[str, int], *, complete: bool, sound: bool) -> st
     )
 
 
-def faults(manifest: Json, rows: Iterable[Json]) -> Iterator[str]:
-    """Faults of the rows of a file, by its manifest, a sentence each."""
+def faults(manifest: Json, rows: Iterable[Json | ValueError]) -> Iterator[str]:
+    """Faults of the rows of a file, by its manifest, a sentence each.
+
+    A row that could not be read is given as the reason.
+    """
     try:
         check = _Check(manifest)
         yield from check.of_manifest()
@@ -76,6 +125,8 @@ def faults(manifest: Json, rows: Iterable[Json]) -> Iterator[str]:
         return
     for number, row in enumerate(rows, start=1):
         try:
+            if isinstance(row, ValueError):
+                raise row
             yield from (f"line {number}: {fault}" for fault in check.of_row(row))
         except _BROKEN as error:
             yield f"line {number}: cannot be read: {_said(error)}"
@@ -105,7 +156,7 @@ class _Check:
         self._manifest = manifest
         _check_fields(manifest)
         [start] = manifest["starts"]
-        if start.keys() != _PLACE:
+        if start.keys() != {*PLACE}:
             raise ValueError("the fields of its event are not those of an event's place")
         self._start = place_of(start)
         is_sure = not manifest["gaps"] and not manifest["doubts"]
@@ -116,6 +167,7 @@ class _Check:
         self._looked_at = 0
         self._last_doubtful: int | None = None
         self._counts = dict.fromkeys(VERDICTS, 0)
+        self._seen: Counter[int] = Counter()
         # What was caused, and of these what no clock says, because a link came late.
         self._caused = {self._start.id: self._start}
         self._beside: set[int] = set()
@@ -260,7 +312,7 @@ def _of_equals(place: RowPlace, row: Json) -> Iterator[str]:
 def _check_fields(manifest: Json) -> None:
     """Raise `ValueError` unless a manifest has the fields of one, of their types."""
     names = manifest.keys() - {SIGNATURE}
-    for name in sorted(names ^ _FIELDS):
+    for name in sorted(names ^ {*FIELDS}):
         raise ValueError(f"it has a field {name!r}" if name in names else f"it has no {name}")
     for name in _NUMBERS:
         if type(manifest[name]) is not int or manifest[name] < 0:
@@ -280,3 +332,48 @@ def _list_of(manifest: Json, name: str) -> list[Any]:
     if type(value) is not list:
         raise ValueError(f"{name} are no list")
     return value
+
+
+def signature_faults(manifest: Json, trusted: bytes | None) -> Iterator[str]:
+    """Faults of a manifest's signature; ``trusted`` is the public key that it must be by.
+
+    A manifest without one is only wrong where a key is given.
+    """
+    if SIGNATURE not in manifest:
+        if trusted is not None:
+            yield "the manifest is not signed"
+        return
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    signature = manifest[SIGNATURE]
+    try:
+        if type(signature) is not dict or signature.keys() != {*_SIGNATURE}:
+            raise ValueError("its fields are not those of a signature")
+        if signature["algorithm"] != ALGORITHM:
+            raise ValueError(f"the algorithm is {signature['algorithm']!r}")
+        key, value = _octets(signature["key"]), _octets(signature["value"])
+        public = Ed25519PublicKey.from_public_bytes(key)
+    except _BROKEN as error:
+        yield f"the signature cannot be read: {_said(error)}"
+        return
+    if trusted is not None and key != trusted:
+        yield "the manifest is signed by another key"
+    try:
+        public.verify(value, signed_bytes(manifest))
+    except InvalidSignature:
+        yield "the signature does not fit the manifest"
+
+
+def public_key(text: bytes) -> bytes:
+    """A public key as PEM, or its 32 bytes as base64; raises `ValueError`."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    if text.lstrip().startswith(b"-----BEGIN"):
+        key = load_pem_public_key(text)
+        if not isinstance(key, Ed25519PublicKey):
+            raise ValueError("it is no Ed25519 key")
+        return key.public_bytes_raw()
+    raw = base64.b64decode(text.strip(), validate=True)
+    return Ed25519PublicKey.from_public_bytes(raw).public_bytes_raw()

@@ -1,0 +1,160 @@
+"""``size``."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from prometheus_client.parser import text_string_to_metric_families
+
+from app.cli.client import ServiceClient, trace_path
+from app.cli.exits import CommandError, Exit
+from app.cli.options import Json, Vhost
+from app.cli.output import as_json, printable, say
+
+DAY_SECONDS = 86_400
+LOOK_SECONDS = 1.0
+# By so many events a database grows visibly: it does so by whole pages.
+ENOUGH = 1_000
+
+
+class ServiceSample(msgspec.Struct, frozen=True):
+    """The service at one moment: ``at`` and ``processor`` in seconds, sizes in bytes.
+
+    ``events`` are those of the trace, ``all_events`` of all traces in the database.
+    """
+
+    at: float
+    events: int
+    all_events: int
+    store: int
+    memory: int
+    processor: float
+
+
+class Size(msgspec.Struct, frozen=True):
+    """The traffic of some seconds, and what a day of the same would come to.
+
+    ``rate`` is in events/s, between ``rate_least`` and ``rate_most`` from look to look;
+    ``bytes_an_event`` are those by which the database grew or, where it was not by enough events,
+    those of all that is stored (``is_growth`` is false then). ``cores`` is the processor time of
+    the service in that time, of all that it did, ``memory`` what it has now (bytes).
+    """
+
+    vhost: str
+    seconds: float
+    events: int
+    rate: float
+    rate_least: float
+    rate_most: float
+    bytes_an_event: float
+    is_growth: bool
+    events_a_day: int
+    bytes_a_day: int
+    store: int
+    memory: int
+    cores: float
+
+
+def size(
+    client: ServiceClient,
+    vhost: Vhost,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=1, max=3_600, help="How long to look.")
+    ] = 60,
+    json: Json = False,
+) -> None:
+    """Reckon what a day of a trace will take, from a look of a minute.
+
+    A day has busy hours and quiet ones: look in a busy one, or for longer.
+    """
+    looks = [_look(client, vhost)]
+    until = looks[0].at + seconds
+    while (left := until - time.monotonic()) > 0:
+        time.sleep(min(left, LOOK_SECONDS))
+        looks.append(_look(client, vhost))
+    found = reckoned(vhost, looks)
+    if json:
+        as_json(msgspec.to_builtins(found))
+    else:
+        _show(found)
+
+
+def reckoned(vhost: str, looks: list[ServiceSample]) -> Size:
+    """The result of looks at a trace; raises `CommandError` where nothing was stored."""
+    first, last = looks[0], looks[-1]
+    seconds, events = last.at - first.at, last.events - first.events
+    if events <= 0:
+        raise CommandError(
+            Exit.failure,
+            f"{vhost}: no event was stored in {seconds:.0f} s: look again when there is traffic",
+        )
+    rates = [
+        (then.events - now.events) / (then.at - now.at) for now, then in itertools.pairwise(looks)
+    ]
+    grown, more = last.store - first.store, last.all_events - first.all_events
+    is_growth = more >= ENOUGH and grown > 0
+    bytes_an_event = grown / more if is_growth else last.store / last.all_events
+    a_day = events / seconds * DAY_SECONDS
+    return Size(
+        vhost=vhost,
+        seconds=round(seconds, 1),
+        events=events,
+        rate=round(events / seconds, 2),
+        rate_least=round(min(rates), 2),
+        rate_most=round(max(rates), 2),
+        bytes_an_event=round(bytes_an_event, 1),
+        is_growth=is_growth,
+        events_a_day=round(a_day),
+        bytes_a_day=round(a_day * bytes_an_event),
+        store=last.store,
+        memory=last.memory,
+        cores=round((last.processor - first.processor) / seconds, 3),
+    )
+
+
+def _look(client: ServiceClient, vhost: str) -> ServiceSample:
+    trace: dict[str, Any] = client.get(trace_path(vhost))
+    if trace["state"] != "running":
+        raise CommandError(Exit.failure, f"{vhost}: the trace is {trace['state']}")
+    text = client.send("GET", "/metrics").text
+    values: dict[str, float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            values[sample.name] = values.get(sample.name, 0.0) + sample.value
+    return ServiceSample(
+        at=time.monotonic(),
+        events=trace["events"],
+        all_events=round(values["itc_events_stored"]),
+        store=round(values["itc_store_bytes"]),
+        memory=round(values["process_resident_memory_bytes"]),
+        processor=values["process_cpu_seconds_total"],
+    )
+
+
+def _show(found: Size) -> None:
+    whose = "those of this time" if found.is_growth else "all that is stored, tables included"
+    say(
+        f"{printable(found.vhost)}: {found.events:,} events in {found.seconds:.0f} s, "
+        f"{found.rate:,.1f} a second ({found.rate_least:,.0f} to {found.rate_most:,.0f})"
+    )
+    say(
+        f"a day of it: {found.events_a_day:,} events, {_bytes(found.bytes_a_day)}, at "
+        f"{found.bytes_an_event:,.0f} bytes an event (by {whose})"
+    )
+    say(f"the database now: {_bytes(found.store)}")
+    say(
+        f"the service: {found.cores:.2f} of a processor for all that it did, "
+        f"{_bytes(found.memory)} of memory"
+    )
+
+
+def _bytes(count: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1_000:
+            return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:,.1f} {unit}"
+        count /= 1_000
+    return f"{count:,.1f} TB"
