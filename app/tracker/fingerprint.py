@@ -64,6 +64,8 @@ LAST_DEATH = "x-last-death-queue"
 # A publish without one comes out of a stream with this one, on 4.0 and later.
 _ADDED_MODE = 1
 
+_EXPIRATION, _HEADERS, _MODE = map(frozenset, (["expiration"], ["headers"], ["delivery_mode"]))
+
 # Deterministic order: quorum queues and 4.x brokers hand a table back in another order.
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -321,7 +323,7 @@ def _digest_of_undead(exchange: str, key: str, record: Record) -> bytes:
 def _others_of_stream(exchange: str, key: str, deliver: Deliver) -> Iterator[bytes]:
     properties = deliver.properties
     if properties.get("delivery_mode") == _ADDED_MODE:
-        published = {name: properties[name] for name in properties if name != "delivery_mode"}
+        published = _without(_MODE, properties)
         yield _with_body(_encode((exchange, key, (), _stable(published))), deliver)
     yield _digest_in_stream(exchange, key, kept(properties), deliver)
 
@@ -343,14 +345,19 @@ def _with_body(head: bytes, record: Record) -> bytes:
 
 
 def _stable(properties: dict[str, Any]) -> dict[str, Any]:
-    stable = properties.copy()
-    stable.pop("expiration", None)
+    """The properties that stay: nearly always the very table."""
+    stable = _without(_EXPIRATION, properties)
     headers = properties.get("headers")
     if isinstance(headers, dict):
-        if not BROKER_HEADERS.isdisjoint(headers):
-            headers = {name: headers[name] for name in headers if name not in BROKER_HEADERS}
-            stable["headers"] = headers
-        # An empty table counts as none: the broker may have added the only key that there was.
-        if not headers:
-            del stable["headers"]
+        left = _without(BROKER_HEADERS, headers)
+        if not left:  # as none: the broker may have added the only key that there was
+            return _without(_HEADERS, stable)
+        if left is not headers:
+            return {**stable, "headers": left}
     return stable
+
+
+def _without(names: frozenset[str], table: dict[str, Any]) -> dict[str, Any]:
+    if names.isdisjoint(table):
+        return table
+    return {name: table[name] for name in table if name not in names}
