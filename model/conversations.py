@@ -43,9 +43,10 @@ class Outcome(enum.StrEnum):
 
     A conversation is ``open`` where a participant that was handed one of its messages has not
     settled it yet, or has published since without naming a cause: that may go on what was begun
-    here. A message is ``open`` while somebody has it in hand. A conversation is ``unknown`` where a
-    participant names nothing that came of a message which it was handed, and has published since
-    what is not of the conversation: who waits for several messages may name one of them.
+    here. So may one that publishes for what it is handed and has published nothing since. A message
+    is ``open`` while somebody has it in hand. A conversation is ``unknown`` where a participant
+    names nothing that came of a message which it was handed, and has published since what is not of
+    the conversation: who waits for several messages may name one of them.
     """
 
     done = "done"
@@ -390,11 +391,13 @@ class _Told:
         messages = tuple(map(self._message, self.heads))
         counts = self._counts(messages)
         unnamed = self._unnamed(publishers)
-        silent = () if unnamed or truncated else self._silent(publishers)
+        silent, pending = ((), ()) if unnamed or truncated else self._silent(publishers)
         return Conversation(
             root=self.root.id,
             type=self.root.message_type,
-            outcome=_outcome(messages, bool(unnamed), is_known=not silent and not truncated),
+            outcome=_outcome(
+                messages, bool(unnamed or pending), is_known=not silent and not truncated
+            ),
             sentence=sentence_of(
                 self.root,
                 messages,
@@ -403,6 +406,7 @@ class _Told:
                 via=self.via,
                 unnamed=unnamed,
                 silent=silent,
+                pending=pending,
                 truncated=truncated,
             ),
             began_at=self.root.at,
@@ -612,32 +616,37 @@ class _Told:
             if number in publishers and publishers[number].unnamed > each.id
         )
 
-    def _silent(self, publishers: Mapping[int, PublisherRecord]) -> tuple[str, ...]:
-        """Those who name nothing that came of what they were handed, but have published since.
+    def _silent(
+        self, publishers: Mapping[int, PublisherRecord]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Those who name nothing that came of what they were handed, but publish for others.
 
-        Not what they gave back, and only publishes that are not of the conversation. Along clocks
-        these are of it.
+        Of these, those who have since, and those who have published nothing since: what they were
+        handed may be in work. Not what they gave back, and only publishes that are not of the
+        conversation. Along clocks these are of it.
         """
         if self.via is Via.any:
-            return ()
+            return (), ()
         led = {each.event for causes in self.causes.values() for each in causes}
         answered = {
             (self.events[head].participant, self._message_of(cause))
             for cause, heads in self.leads_to.items()
             for head in heads
         }
-        found: dict[int, str] = {}
+        silent: dict[int, str] = {}
+        pending: dict[int, str] = {}
         for each in self.events.values():
             if each.type is not EventType.received or each.id in led:
                 continue
             record = publishers.get(each.participant)
             if record is None or (each.participant, self._message_of(each.id)) in answered:
                 continue
-            if record.since > each.id or any(
-                publish > each.id and publish not in self.events for publish in record.newest
-            ):
-                found.setdefault(each.participant, each.name)
-        return tuple(found.values())
+            since = {publish for publish in record.newest if publish > each.id}
+            if record.since > each.id or since - self.events.keys():
+                silent.setdefault(each.participant, each.name)
+            elif record.reactions and not since:
+                pending.setdefault(each.participant, each.name)
+        return tuple(silent.values()), tuple(pending.values())
 
     def _children(self) -> dict[int, set[int]]:
         """The messages that each led to directly."""
@@ -746,9 +755,13 @@ def sentence_of(
     via: Via = Via.links,
     unnamed: Sequence[str] = (),
     silent: Sequence[str] = (),
+    pending: Sequence[str] = (),
     truncated: bool = False,
 ) -> str:
-    """A conversation in a sentence; of ``unnamed`` and ``silent`` publishes may be of it, too."""
+    """A conversation in a sentence; of ``unnamed`` and ``silent`` publishes may be of it, too.
+
+    Those of ``pending`` may be to come.
+    """
     more = counts.messages - 1
     led = f"{more:,} more message{'s' * (more != 1)}"
     if truncated:
@@ -776,6 +789,11 @@ def sentence_of(
             f"{listed(silent)} published for others since, and {verb} nothing that came of a"
             " message here"
         )
+    if pending:
+        verb = "has" if len(pending) == 1 else "have"
+        be = "it was" if len(pending) == 1 else "they were"
+        nothing = f"{verb} published nothing since {be} handed a message here, and may yet"
+        said.append(f"{listed(pending)} {nothing}")
     return "; ".join(said)
 
 

@@ -85,8 +85,7 @@ def told(*events: ConversationEvent, causes: dict[int, int] | None = None) -> Co
 @pytest.mark.parametrize(
     ("unnamed", "via", "outcome"),
     [
-        (0, Via.links, Outcome.done),
-        (2, Via.links, Outcome.done),  # before it was handed the message, or as it was
+        (2, Via.links, Outcome.open),  # before it was handed the message: it may be at work
         (3, Via.links, Outcome.open),
         (3, Via.conversation, Outcome.open),
         (3, Via.any, Outcome.done),  # where all that may be of it is there
@@ -100,7 +99,7 @@ def test_what_a_consumer_publishes_without_naming_a_cause_may_go_on_what_it_was_
     found = conversation_of(events[0], events, {}, via=via, publishers=publishers)
     assert found.outcome is outcome
     said = "billing (coverage 25%) has published since without naming a cause"
-    assert found.sentence.endswith(said) is (outcome is Outcome.open)
+    assert found.sentence.endswith(said) is (outcome is Outcome.open and unnamed == 3)
     assert [(each.name, each.coverage) for each in found.participants] == [
         ("shop", 0.0),
         ("billing", 0.25),
@@ -114,8 +113,8 @@ def test_what_a_consumer_publishes_without_naming_a_cause_may_go_on_what_it_was_
         ((9,), 0, {}, Via.conversation, Outcome.unknown),
         ((9, 4), 0, {4: 3}, Via.links, Outcome.done),  # it names what came of the message
         ((9, 4), 0, {4: 1}, Via.links, Outcome.done),
-        ((2,), 0, {}, Via.links, Outcome.done),  # before it was handed the message
-        ((), 0, {}, Via.links, Outcome.done),
+        ((2,), 0, {}, Via.links, Outcome.open),  # before it was handed the message: it may yet
+        ((), 0, {}, Via.links, Outcome.open),
         ((), 4, {}, Via.links, Outcome.unknown),  # there may be some before what was looked at
         ((9,), 0, {}, Via.any, Outcome.done),
     ],
@@ -132,8 +131,16 @@ def test_who_names_only_one_of_several_messages_may_have_gone_on_with_the_others
     assert found.outcome is outcome
     said = "billing published for others since, and names nothing that came of a message here"
     assert found.sentence.endswith(said) is (outcome is Outcome.unknown)
+    yet = "billing has published nothing since it was handed a message here, and may yet"
+    assert found.sentence.endswith(yet) is (outcome is Outcome.open)
     both = sentence_of(events[0], (), found.counts, 1, silent=("billing", "mail"))
     assert "billing and mail published for others since, and name nothing" in both
+
+
+def test_a_consumer_that_has_never_published_for_what_it_was_handed_is_not_waited_for() -> None:
+    events = sent(1, 0, "work"), got(2, 1, 1, "work")
+    found = conversation_of(events[0], events, {}, publishers={2: PublisherRecord()})
+    assert found.outcome is Outcome.done
 
 
 def test_what_was_given_back_is_not_gone_on_with() -> None:
