@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from app.background import end
 from app.errors import ItcError, OutageError
 from app.stored.capture import LeasedTrace, Service
-from app.traces.elsewhere import encoded, is_able
+from app.traces.elsewhere import encoded, is_able, prepared
 
 if TYPE_CHECKING:
     from app.store.capture.services import Services
@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 LEASE_SECONDS = 5.0
 RENEWALS_A_LEASE = 3
 LOOK_SECONDS = 0.5
+# And while one that leaves waits for those that take its traces over, and they for it.
+QUICK_SECONDS = 0.1
 # How often to look for events that others have stored, while somebody waits for them.
 FOLLOW_SECONDS = 0.2
 # How often the broker is asked for something small, and how long it may take.
@@ -107,7 +109,7 @@ class Claims:
     async def hand_over(self, deadline: float) -> None:
         """Leave what is held to the others as soon as its run has ended, before all else ends.
 
-        Each has ``deadline`` seconds for that. It is no more this service's turn for anything.
+        All have ``deadline`` seconds for that. It is no more this service's turn for anything.
         """
         await self.stop()
         self._reaches = False
@@ -116,8 +118,20 @@ class Claims:
         with contextlib.suppress(OutageError):  # then the others have what is held a little later
             snapshots = encoded(self._traces.snapshots(), reaches=False)
             await self._store.renew(self._service, self._seconds, snapshots)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(deadline / 2):
+                    await self._others_prepared()
             vhosts = self._traces.running()
-            await asyncio.gather(*(self._traces.give_up(each, deadline) for each in vhosts))
+            await asyncio.gather(*(self._traces.give_up(each, deadline / 2) for each in vhosts))
+
+    async def _others_prepared(self) -> None:
+        """Wait until others can take over what is held, which runs here meanwhile."""
+        held = self._traces.snapshots().keys()
+        while True:
+            able = [each for each in await self._store.all() if each.is_alive and is_able(each)]
+            if not able or held <= {trace for each in able for trace in prepared(each)}:
+                return
+            await asyncio.sleep(QUICK_SECONDS)
 
     async def leave(self) -> None:
         """Let the others have what is held."""
@@ -129,7 +143,9 @@ class Claims:
         while True:
             with contextlib.suppress(OutageError):
                 reaches = self._reaches and not self._stuck()
-                snapshots = encoded(self._traces.snapshots(), reaches=reaches)
+                snapshots = encoded(
+                    self._traces.snapshots(), reaches=reaches, prepared=self._traces.prepared
+                )
                 if not await self._store.renew(self._service, self._seconds, snapshots):
                     await self.register()
                 now = time.monotonic()
@@ -148,7 +164,7 @@ class Claims:
                 log.info("the other services cannot be seen: %s", outage)
             except Exception:
                 log.exception("looking at the other services failed")
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(QUICK_SECONDS if self._traces.prepared else LOOK_SECONDS)
 
     async def look(self) -> None:
         """Give up what others have taken, do what was asked elsewhere, and claim what is free."""
@@ -169,8 +185,14 @@ class Claims:
                     self._do(held.vhost, self._traces.run_here)
         able = {key: each for key, each in living.items() if is_able(each)} or living
         self._give_up(self._service in living and self._service not in able)
+        left = [each for each in traces if each.holder in living.keys() - able.keys()]
+        others = able.keys() - {self._service}
+        self._traces.forget_ahead({each.trace_id for each in traces if each.holder in others})
         if self._service in able and time.monotonic() >= self._blind_until:
             self._claim(traces, living, able)
+            for held, turns in in_turn(left, traces, able).items():
+                if turns[0] == self._service and held.wanted:
+                    self._do(held.vhost, self._traces.prepare)
 
     def _give_up(self, others_can: bool) -> None:
         """Give up what has waited for long for a broker that others reach."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,11 +25,12 @@ LOOK_SECONDS = 0.1
 
 
 class _Reach(msgspec.Struct, frozen=True):
-    reaches: bool
+    reaches: bool = True
+    prepared: Collection[int] = ()
 
 
 class _Account(_Reach, frozen=True):
-    traces: Mapping[int, Snapshot]
+    traces: Mapping[int, Snapshot] = {}
 
 
 _reach, _account = msgspec.json.Decoder(_Reach), msgspec.json.Decoder(_Account)
@@ -103,20 +104,31 @@ class Others:
         return self._snapshots[holder]
 
 
-def encoded(snapshots: Mapping[int, Snapshot], *, reaches: bool = True) -> bytes:
+def encoded(
+    snapshots: Mapping[int, Snapshot], *, reaches: bool = True, prepared: Collection[int] = ()
+) -> bytes:
     """Snapshots of traces by their ids, as the other services read them.
 
-    And whether the broker is in this one's reach.
+    And whether the broker is in this one's reach, and what it is ``prepared`` to take over.
     """
-    return msgspec.json.encode(_Account(reaches, snapshots))
+    return msgspec.json.encode(_Account(reaches, [*prepared], snapshots))
 
 
 def is_able(service: Service) -> bool:
     """Tell whether a service reaches the broker, unless it says that it does not."""
+    return _said(service).reaches
+
+
+def prepared(service: Service) -> Collection[int]:
+    """The traces that a service can take over at once."""
+    return _said(service).prepared
+
+
+def _said(service: Service) -> _Reach:
     try:
-        return service.snapshots is None or _reach.decode(service.snapshots).reaches
+        return _reach.decode(service.snapshots) if service.snapshots else _Reach()
     except msgspec.MsgspecError:  # of another version
-        return True
+        return _Reach()
 
 
 def _decoded(stored: bytes | None) -> Mapping[int, Snapshot]:

@@ -17,6 +17,7 @@ from app.traces.elsewhere import Elsewhere
 from app.traces.feed import Feed
 from app.traces.status import Snapshot
 from app.traces.supervisor import patiently
+from app.tracker import RestorePoint
 
 if TYPE_CHECKING:
     from app.broker.source import TraceSource
@@ -40,14 +41,20 @@ class TracesHere:
         store: Store,
         source: TraceSource,
         elsewhere: Elsewhere,
-        start: Callable[[Trace, Feed], Running],
+        start: Callable[[Trace, Feed, RestorePoint | None], Running],
+        read: Callable[[Trace], Awaitable[RestorePoint | None]],
     ) -> None:
-        """Have traces run by ``start``, here or in a process of their own."""
+        """Have traces run by ``start``, here or in a process of their own.
+
+        ``read`` reads ahead what that is given, of a trace that runs in another service still.
+        """
         self._store = store
         self._source = source
         self._elsewhere = elsewhere
         self._service = elsewhere.service
         self._start = start
+        self._read = read
+        self._ahead: dict[int, RestorePoint | None] = {}
         self.feed = Feed()  # of new events of all virtual hosts
         self._running: dict[str, Running] = {}
         self._ids: dict[str, int] = {}
@@ -153,7 +160,7 @@ class TracesHere:
 
     def _run(self, trace: Trace) -> None:
         self._ids[trace.vhost] = trace.id
-        self._running[trace.vhost] = self._start(trace, self.feed)
+        self._running[trace.vhost] = self._start(trace, self.feed, self._ahead.pop(trace.id, None))
 
     async def run_again(self, vhost: str) -> None:
         """Run a trace by what is stored of it, whose run has ended for a change."""
@@ -164,6 +171,22 @@ class TracesHere:
         async with self.lock(vhost):
             if vhost not in self._running:
                 await self.begin(await self.known(vhost))
+
+    @property
+    def prepared(self) -> Collection[int]:
+        """The ids of the traces that can be taken over at once."""
+        return self._ahead.keys()
+
+    async def prepare(self, vhost: str) -> None:
+        """Read ahead what can be, of a trace whose service is about to leave it to this one."""
+        trace = await self.known(vhost)
+        if trace.id not in self._ahead:
+            self._ahead[trace.id] = await self._read(trace)
+
+    def forget_ahead(self, traces: Collection[int]) -> None:
+        """Forget what was read ahead of these traces."""
+        for each in self._ahead.keys() & traces:
+            del self._ahead[each]
 
     async def stop_here(self, vhost: str) -> None:
         """Stop a trace as another service was asked to."""

@@ -67,10 +67,12 @@ class PipelineSettings(msgspec.Struct, frozen=True):
         rules = Rules((each.rule for each in held), found_by=self.found_by)
         return rules if trace.bodies else rules.for_cut_bodies()
 
-    async def restored(self, store: Store, trace: Trace) -> RestorePoint:
-        """A trace's last checkpoint; raises `OutageError`."""
+    async def restored(
+        self, store: Store, trace: Trace, ahead: RestorePoint | None = None
+    ) -> RestorePoint:
+        """A trace's last checkpoint, some of it perhaps read ``ahead``; raises `OutageError`."""
         bounds = self.bounds
-        return await store.checkpoints.restore(trace.id, bounds.handovers, bounds.named)
+        return await store.checkpoints.restore(trace.id, bounds.handovers, bounds.named, ahead)
 
     def tracker(self, trace: Trace, restored: RestorePoint) -> Tracker:
         """The trace's tracker, as of its checkpoint, by the rules of links that held then.

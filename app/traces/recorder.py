@@ -100,7 +100,7 @@ class Recorder:
         return self.seen.sum - self.marks
 
     @classmethod
-    async def restore(cls, pipeline: Pipeline) -> Recorder:
+    async def restore(cls, pipeline: Pipeline, ahead: RestorePoint | None = None) -> Recorder:
         """Take the trace, and continue where it ends in the store.
 
         In this order: from here on no earlier run can store anything that is not restored. Raises
@@ -109,7 +109,7 @@ class Recorder:
         """
         trace = pipeline.trace
         pipeline.gaps.epoch = epoch = await pipeline.store.leases.take(trace.id, trace.holder)
-        restored = await pipeline.settings.restored(pipeline.store, trace)
+        restored = await pipeline.settings.restored(pipeline.store, trace, ahead)
         return cls(pipeline, restored, epoch)
 
     @property

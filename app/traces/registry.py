@@ -24,6 +24,7 @@ from app.traces.status import Snapshot, TraceStatus, audit_remarks
 from app.traces.upkeep import Upkeep
 from app.traces.wish import Wish, wish
 from app.tracker import Counters, Policy, Quiet, Totals, Tracker, UnreadableCheckpointError
+from app.tracker.events import RestorePoint
 from app.tracker.links import merged
 from app.tracker.quiet import DEFAULT as QUIET
 
@@ -61,10 +62,15 @@ class TraceRegistry:
         self._service = service
         self._elsewhere = Elsewhere(store.services, service)
 
-        def run_here(trace: Trace, feed: Feed) -> RunningTrace:
-            return RunningTrace(trace, store, source, feed, settings, introductions)
+        def start(trace: Trace, feed: Feed, ahead: RestorePoint | None) -> Running:
+            if run is not None:
+                return run(trace, feed)
+            return RunningTrace(trace, store, source, feed, settings, introductions, ahead=ahead)
 
-        self.here = TracesHere(store, source, self._elsewhere, run or run_here)
+        async def read(trace: Trace) -> RestorePoint | None:
+            return await settings.restored(store, trace) if run is None else None
+
+        self.here = TracesHere(store, source, self._elsewhere, start, read)
         self.upkeep = Upkeep(store, self.here, self._elsewhere, settings)
 
     @property

@@ -28,6 +28,7 @@ from app.traces.recorder import Recorder
 from app.traces.run import Run
 from app.traces.status import Snapshot
 from app.traces.supervisor import Supervisor
+from app.tracker import RestorePoint
 
 if TYPE_CHECKING:
     from app.broker.source import TraceSource
@@ -61,14 +62,15 @@ class Attempt:
             return Snapshot(standing, last_event_id=self._pipeline.trace.last_event_id)
         return self._reached.snapshot(standing)
 
-    async def run(self) -> None:
+    async def run(self, ahead: RestorePoint | None = None) -> None:
         """Restore, connect, and store what comes, until asked to end.
 
         Raises `OutageError` if the broker or the database is away, `UndeliverableError` at a
         message that has to be passed.
         """
         pipeline = self._pipeline
-        self._reached = recorder = await Recorder.restore(pipeline)
+        self._reached = recorder = await Recorder.restore(pipeline, ahead)
+        ahead = None  # which takes room
         try:
             source = pipeline.source
             open_stream = source.open_passing if self.is_passing else source.open
@@ -120,8 +122,9 @@ class RunningTrace:
         settings: PipelineSettings,
         introductions: Introductions,
         turn: asyncio.Lock | None = None,
+        ahead: RestorePoint | None = None,
     ) -> None:
-        """Start at once.
+        """Start at once, with what was read ``ahead``.
 
         Traces that share a ``turn`` stamp or store one after the other. Use that if other processes
         use the same store: they wait while one trace's transaction is open, and it would stay open
@@ -143,6 +146,7 @@ class RunningTrace:
             introductions=introductions,
         )
         self._attempt = Attempt(self.pipeline)
+        self._ahead = ahead
         self._ending = self._draining = False
         self._task = asyncio.create_task(supervisor.supervise(), name=f"trace of {trace.vhost}")
 
@@ -192,7 +196,8 @@ class RunningTrace:
             if self._draining:
                 self._attempt.drain()
             try:
-                await self._attempt.run()
+                ahead, self._ahead = self._ahead, None
+                await self._attempt.run(ahead)
             except UndeliverableError as error:
                 self._life.waiting(str(error))
                 passing = True

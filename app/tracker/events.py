@@ -293,7 +293,8 @@ class RestorePoint(msgspec.Struct):
     first, when the trace was made); the ``link_rules`` in force, and those that its virtual host
     is to have as its ``own_rules`` from now on. ``lost`` are the copies that are gone, by queue and
     mark, those of the oldest publishes first. ``in_hand`` are the deliveries that the
-    ``open_channels`` hold: each one's channel, how it is held (`Disposed`), and its id.
+    ``open_channels`` hold: each one's channel, how it is held (`Disposed`), and its id. By
+    ``epoch`` and ``first_event_id`` the store knows whether all this still holds.
     """
 
     state: bytes
@@ -312,3 +313,5 @@ class RestorePoint(msgspec.Struct):
     lost: list[tuple[str, bytes, Reference]] = []
     open_channels: list[bytes] = []
     in_hand: list[tuple[Channel, int, int]] = []
+    epoch: int = 0
+    first_event_id: int | None = None

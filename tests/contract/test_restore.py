@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import re
+
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import Connection, event
 
 from app.errors import NotFoundError
@@ -8,10 +11,12 @@ from app.store import Store
 from app.store.database.chunks import CHUNK
 from app.stored.capture import Batch
 from app.tracker import Policy
-from app.tracker.events import StampedEvent
+from app.tracker.events import RestorePoint, StampedEvent
+from app.tracker.links.names import Names
 from app.tracker.tracker import Bounds, Tracker
 from model.words import EdgeKind
 from tests.contract.history import History
+from tests.contract.links import LinkedHistory
 from tests.unit.test_linker import RULES, TABLE, record_of
 
 
@@ -166,3 +171,56 @@ async def test_postgresql_sorts_no_trace_to_find_its_last_events(
     assert len(plans) == 4
     # Copies that are lost are few: there is a bound.
     assert [plan for plan in plans if "Sort" in plan and "lost_copies" not in plan] == []
+
+
+class NamedHistory(LinkedHistory):
+    """A history of which each message may be named."""
+
+    def _linked(self, event: StampedEvent) -> StampedEvent:
+        return replace(super()._linked(event), names=Names((self.random.randbytes(16),)))
+
+
+async def test_what_was_read_ahead_of_a_run_is_not_read_again_and_changes_nothing(
+    store: Store, trace_id: int
+) -> None:
+    history = NamedHistory(seed=8)
+    bounds = (150, 120)  # of which the second batch fills a part
+    await store.batches.append(trace_id, history.batch(200))
+    ahead = await store.checkpoints.restore(trace_id, *bounds)
+    await store.batches.append(trace_id, history.batch(100))
+    assert await store.leases.claim(trace_id, "next")
+    await store.leases.take(trace_id, "next")
+    whole = await store.checkpoints.restore(trace_id, *bounds)
+    restored = await store.checkpoints.restore(trace_id, *bounds, ahead)
+    assert _as_read(restored) == _as_read(whole)
+    assert any(each is known for each in restored.named for known in ahead.named)
+    assert any(each is known for each in restored.handovers for known in ahead.handovers)
+    await store.leases.take(trace_id, "next")  # by a run that came between
+    later = await store.checkpoints.restore(trace_id, *bounds, ahead)
+    assert _as_read(later) == _as_read(await store.checkpoints.restore(trace_id, *bounds))
+    assert not any(each is known for each in later.named for known in ahead.named)
+
+
+async def test_nor_is_it_used_once_retention_has_removed_some_of_it(
+    store: Store, trace_id: int
+) -> None:
+    history = NamedHistory(seed=9)
+    await store.batches.append(trace_id, history.batch(200))
+    ahead = await store.checkpoints.restore(trace_id, 100, 100)
+    plan = await store.retention.plan(trace_id, keep_events=50)
+    assert plan is not None
+    history.tracker.forget_before(plan.before_id)
+    await store.retention.prune(plan, history.tracker.checkpoint())
+    assert await store.leases.claim(trace_id, "next")
+    await store.leases.take(trace_id, "next")
+    restored = await store.checkpoints.restore(trace_id, 100, 100, ahead)
+    assert len(restored.handovers) < len(ahead.handovers)
+    assert _as_read(restored) == _as_read(await store.checkpoints.restore(trace_id, 100, 100))
+
+
+def _as_read(restored: RestorePoint) -> list[str]:
+    """All of it: restored references of one event are separate objects."""
+    return [
+        re.sub(r" object at 0x\w+", "", repr(getattr(restored, name)))
+        for name in restored.__struct_fields__
+    ]

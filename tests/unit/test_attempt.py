@@ -55,7 +55,9 @@ class FakeStore:
         self.epoch += 1
         return self.epoch
 
-    async def restore(self, trace_id: int, handovers: int, named: int) -> RestorePoint:
+    async def restore(
+        self, trace_id: int, handovers: int, named: int, ahead: RestorePoint | None
+    ) -> RestorePoint:
         await self.answers.wait()
         held = (*of_all(BUILT_IN), TraceRule(OWN, Origin.own))
         ledger = Ledger(accounts=("old",)).dump()

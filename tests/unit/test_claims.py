@@ -53,10 +53,18 @@ class FakeTraces:
     def __init__(self, *running: str) -> None:
         self.here = set(running)
         self.away: Collection[str] = ()
+        self.prepared: Collection[int] = ()
+        self.held: dict[int, Snapshot] = {}
         self.done: list[tuple[str, str]] = []
 
     def snapshots(self) -> dict[int, Snapshot]:
-        return {}
+        return self.held
+
+    async def prepare(self, vhost: str) -> None:
+        self.done.append(("prepare", vhost))
+
+    def forget_ahead(self, traces: Collection[int]) -> None:
+        self.done += [("forget", f"v{each}") for each in traces if each in self.prepared]
 
     def running(self) -> Collection[str]:
         return self.here
@@ -176,6 +184,40 @@ async def test_a_service_that_ends_hands_over_first_where_there_is_another(other
     assert sorted(here.done) == ([("give up", "v1"), ("give up", "v2")] if others else [])
     said: list[bytes] = mine._store.said  # type: ignore[attr-defined]
     assert [is_able(service("me", snapshots=each)) for each in said] == [False] * others
+
+
+async def test_one_that_leaves_waits_until_another_can_take_over_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(claims, "QUICK_SECONDS", 0)
+    here = FakeTraces("v1", "v2")
+    here.held = dict.fromkeys((1, 2), Snapshot(Standing()))
+    leaves = service("me", snapshots=encoded({}, reaches=False))
+    readying = [(), (2,), (2, 1)]
+    seen: list[int] = []
+
+    class Watched(FakeServices):
+        async def all(self) -> Sequence[Service]:
+            assert here.done == []
+            prepared = readying[min(len(seen), 2)]
+            seen.append(len(prepared))
+            return [leaves, service("b", snapshots=encoded({}, prepared=prepared))]
+
+    store: Any = Watched([leaves, service("b")], ())
+    there: Any = here
+    mine = Claims(store, there, "me", "me:15680")
+    mine._others = True
+    await mine.hand_over(60.0)
+    assert (seen, len(here.done)) == ([0, 1, 2], 2)
+
+
+async def test_what_another_is_about_to_leave_is_prepared_by_the_one_whose_turn_it_is() -> None:
+    here = FakeTraces()
+    here.prepared = (3,)
+    leaves = service("b", snapshots=encoded({}, reaches=False))
+    there = [service("me", 1), leaves, service("c", 0)]
+    await looked(here, there, held(1, "b"), held(2, "b"), held(3, "c"))
+    assert here.done == [("forget", "v3"), ("prepare", "v1")]
 
 
 async def test_services_with_another_folder_of_exports_are_named() -> None:

@@ -108,7 +108,9 @@ class Store:
     async def take(self, trace_id: int, holder: str | None) -> int:
         return 1
 
-    async def restore(self, trace_id: int, handovers: int, named: int) -> RestorePoint:
+    async def restore(
+        self, trace_id: int, handovers: int, named: int, ahead: RestorePoint | None
+    ) -> RestorePoint:
         return RestorePoint(b"", [], [], [], [], link_rules=of_all(BUILT_IN))
 
     async def own(self, trace_id: int) -> Sequence[Rule]:

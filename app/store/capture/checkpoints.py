@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
-from typing import Any, TypeAlias
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import Select, and_, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -41,6 +41,10 @@ LOOK_BACK = 20 * MOST_PUBLISHED
 NAMED = Bounds().named
 
 References: TypeAlias = Callable[[int, bytes, int], Reference]
+T = TypeVar("T")
+
+_first = tables.events.alias("first").c
+_NOTHING = RestorePoint(b"", [], [], [], [])
 
 
 class Checkpoints(Subject):
@@ -48,11 +52,18 @@ class Checkpoints(Subject):
 
     @reads
     async def restore(
-        self, connection: AsyncConnection, trace_id: int, handovers: int, named: int = NAMED
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        handovers: int,
+        named: int = NAMED,
+        ahead: RestorePoint | None = None,
     ) -> RestorePoint:
         """The last checkpoint of a trace, with so many of its last handovers and named events.
 
-        ``state`` is empty if there is none yet. Raises `NotFoundError` if there is no such trace.
+        ``state`` is empty if there is none yet. What was read ``ahead``, before a service claimed
+        the trace and began its first run, is not read again. Raises `NotFoundError` if there is no
+        such trace.
         """
         query = (
             select(
@@ -61,6 +72,8 @@ class Checkpoints(Subject):
                 tables.traces.c.ledger,
                 tables.traces.c.last_event_id,
                 func.coalesce(tables.events.c.recorded_at, tables.traces.c.created_at),
+                tables.traces.c.epoch,
+                select(func.min(_first.id)).where(_first.trace_id == trace_id).scalar_subquery(),
             )
             .outerjoin(tables.events, tables.events.c.id == tables.traces.c.last_event_id)
             .where(tables.traces.c.id == trace_id)
@@ -68,7 +81,11 @@ class Checkpoints(Subject):
         found = (await connection.execute(query)).one_or_none()
         if found is None:
             raise NotFoundError(f"no trace has the number {trace_id}")
-        state, window, ledger, last_event_id, recorded_at = found
+        state, window, ledger, last_event_id, recorded_at, epoch, first_event_id = found
+        known = ahead or _NOTHING
+        # Else other runs have begun, perhaps of one that was stamped anew, or retention came.
+        if (known.epoch + 2, known.first_event_id) != (epoch, first_event_id):
+            known = _NOTHING
         # One reference for each event, as the tracker had it: a publish may have many copies.
         references: References = functools.cache(
             lambda event_id, packed, lamport: Reference(packed, lamport, event_id)
@@ -80,19 +97,26 @@ class Checkpoints(Subject):
             channels=channels,
             participants=await _participants(connection, trace_id),
             copies=await _copies(connection, trace_id, references),
-            handovers=await _handovers(connection, trace_id, handovers, references),
+            handovers=await _handovers(connection, trace_id, handovers, references, known),
             window=window or b"",
             ledger=ledger,
             last_event_id=last_event_id,
             recorded_at=recorded_at,
-            named=await _named(connection, trace_id, named, references, channels),
+            named=await _named(connection, trace_id, named, references, channels, known),
             link_rules=tuple(each.rule for each in await link_rules.held(connection, trace_id)),
             own_rules=tuple(await link_rules.own(connection, trace_id)),
-            kept=await _kept(connection, trace_id, last_event_id, references),
+            kept=await _kept(connection, trace_id, last_event_id, references, known),
             lost=await _lost(connection, trace_id, references),
             open_channels=await settlements.open_channels(connection, trace_id),
             in_hand=await settlements.in_hand(connection, trace_id),
+            epoch=epoch,
+            first_event_id=first_event_id,
         )
+
+
+def _last(known: Sequence[T], newest_first: Sequence[T], most: int) -> list[T]:
+    """The last of those that were known and those that came since, oldest first."""
+    return [*known, *reversed(newest_first)][-most:] if most else []
 
 
 async def _rows(connection: AsyncConnection, query: Select[Any]) -> AsyncIterator[Any]:
@@ -158,7 +182,11 @@ async def _copies(
 
 
 async def _handovers(
-    connection: AsyncConnection, trace_id: int, most: int, reference: References
+    connection: AsyncConnection,
+    trace_id: int,
+    most: int,
+    reference: References,
+    known: RestorePoint,
 ) -> list[Handover]:
     """The last received events, each with its publish if that is known and still stored."""
     its, cause = tables.events.c, tables.events.alias("cause")
@@ -170,7 +198,7 @@ async def _handovers(
             *(cause.c.id, cause.c.clock, cause.c.lamport, cause.c.fingerprint),
         )
         .select_from(tables.events.outerjoin(cause, of_it))
-        .where(its.trace_id == trace_id, its.queue.is_not(None))
+        .where(its.trace_id == trace_id, its.queue.is_not(None), its.id > known.last_event_id)
         .order_by(its.id.desc())
         .limit(most)
     )
@@ -186,25 +214,31 @@ async def _handovers(
         elif candidates is None:
             candidates = 0
         newest_first.append(Handover(queue, mark, publish, delivery, who, candidates, has_brought))
-    return newest_first[::-1]
+    return _last(known.handovers, newest_first, most)
 
 
 async def _kept(
-    connection: AsyncConnection, trace_id: int, last: int, reference: References
+    connection: AsyncConnection,
+    trace_id: int,
+    last: int,
+    reference: References,
+    known: RestorePoint,
 ) -> list[tuple[bytes, Reference]]:
     """The last publishes that an exchange may keep, each with its mark, oldest first."""
-    its = tables.events.c
+    its, first = tables.events.c, last - LOOK_BACK
+    before = [each for each in known.kept if (each[1].id or 0) > first]
     query = (
         select(its.fingerprint, its.id, its.clock, its.lamport)
         .where(its.trace_id == trace_id, its.type == int(EventType.published))
-        .where(or_(its.exchange != "", its.routed_queues == "[]"), its.id > last - LOOK_BACK)
+        .where(or_(its.exchange != "", its.routed_queues == "[]"), its.id > first)
+        .where(its.id > known.last_event_id)
         .order_by(its.id.desc())
         .limit(2 * MOST_PUBLISHED)
     )
     newest_first = [
         (mark[:BYTES], reference(*event)) async for mark, *event in _rows(connection, query)
     ]
-    return newest_first[::-1]
+    return _last(before, newest_first, 2 * MOST_PUBLISHED)
 
 
 async def _lost(
@@ -231,6 +265,7 @@ async def _named(
     most: int,
     reference: References,
     channels: list[ChannelState],
+    known: RestorePoint,
 ) -> list[NamedEvent]:
     """The last events that others may name, oldest first."""
     its, message = tables.events.c, tables.events.alias("message").c
@@ -246,6 +281,7 @@ async def _named(
             message.id.table, and_(message.id == its.cause_id, its.trace_id == message.trace_id)
         )
         .where(its.trace_id == trace_id, its.ids.is_not(None), ~its.quiet)
+        .where(its.id > known.last_event_id)
         .order_by(its.id.desc())
         .limit(most)
     )
@@ -273,7 +309,7 @@ async def _named(
                 queue=row.queue,
             )
         )
-    oldest_first = newest_first[::-1]
+    oldest_first = _last(known.named, newest_first, most)
     if oldest_first:
         led_to, again = await _led_to(connection, trace_id, oldest_first[0].reference.id or 0)
         for event in oldest_first:
