@@ -153,14 +153,16 @@ class TraceStream(DivertedStream):
         """The number of messages that the queue still holds for us, not counting delivered ones.
 
         The answer also shows that the queue has the acknowledgements before it: ``taken`` is the
-        last tag of these.
+        last tag of these. The first answer may overtake what the queue had handed to the channel;
+        with the second, that has arrived.
         """
         self._check()
         acknowledged = self._acknowledged
         try:
-            declared = await self._channel.queue_declare(
-                self._queue, passive=True, timeout=ANSWER_SECONDS
-            )
+            declared, _ = [
+                await self._channel.queue_declare(self._queue, passive=True, timeout=ANSWER_SECONDS)
+                for _ in range(2)
+            ]
         except CONNECTION_ERRORS as error:
             lost = outage(error, self._place)
             self.lose(lost)  # after a time-out the library has closed the channel

@@ -88,6 +88,7 @@ class Acquaintance:
             # That none came says nothing of the queue: a slow broker pauses too.
             if self._stream.remark is None and not held_back:
                 self._advance(now)
+                self._measure = None  # what arrived while it was taken may be counted twice in it
             return
         self._advance(now)
         if now >= self._next_hearing:

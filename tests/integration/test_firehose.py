@@ -74,3 +74,16 @@ async def test_who_hangs_up_during_tls_is_no_name_without_an_address() -> None:
         url = f"amqps://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         said = await refusal(Firehose(url, bounds=QueueBounds()))
     assert "broke off without a word" in said
+
+
+async def test_no_answer_on_how_much_waits_overtakes_what_is_on_its_way(
+    rabbit: Broker, vhost: str
+) -> None:
+    """What the queue has handed out is neither ready nor here until the channel has sent it."""
+    count = 5_000
+    await fill(rabbit, vhost, [consumer.TRACE_QUEUE], 2, count, payload=b"x" * 2_000)
+    firehose = Firehose(rabbit.amqp_url("/"), bounds=QueueBounds())
+    for _ in range(3):
+        async with firehose.open(vhost, Reading(prefetch=32_000)) as stream:
+            while stream.buffered < count:
+                assert await stream.queued() >= count
