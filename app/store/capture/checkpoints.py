@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from sqlalchemy import Select, and_, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -45,6 +45,15 @@ T = TypeVar("T")
 
 _first = tables.events.alias("first").c
 _NOTHING = RestorePoint(b"", [], [], [], [])
+
+
+class _Reading(NamedTuple):
+    """A trace that is read, and what is known of it already."""
+
+    connection: AsyncConnection
+    trace_id: int
+    reference: References
+    known: RestorePoint
 
 
 class Checkpoints(Subject):
@@ -91,21 +100,22 @@ class Checkpoints(Subject):
             lambda event_id, packed, lamport: Reference(packed, lamport, event_id)
         )
         await self.database.dialect.follow_indexes(connection)
+        reading = _Reading(connection, trace_id, references, known)
         channels = await _channels(connection, trace_id)
         return RestorePoint(
             state=state or b"",
             channels=channels,
             participants=await _participants(connection, trace_id),
             copies=await _copies(connection, trace_id, references),
-            handovers=await _handovers(connection, trace_id, handovers, references, known),
+            handovers=await _handovers(reading, handovers),
             window=window or b"",
             ledger=ledger,
             last_event_id=last_event_id,
             recorded_at=recorded_at,
-            named=await _named(connection, trace_id, named, references, channels, known),
+            named=await _named(reading, named, channels),
             link_rules=tuple(each.rule for each in await link_rules.held(connection, trace_id)),
             own_rules=tuple(await link_rules.own(connection, trace_id)),
-            kept=await _kept(connection, trace_id, last_event_id, references, known),
+            kept=await _kept(reading, last_event_id),
             lost=await _lost(connection, trace_id, references),
             open_channels=await settlements.open_channels(connection, trace_id),
             in_hand=await settlements.in_hand(connection, trace_id),
@@ -181,14 +191,9 @@ async def _copies(
     ]
 
 
-async def _handovers(
-    connection: AsyncConnection,
-    trace_id: int,
-    most: int,
-    reference: References,
-    known: RestorePoint,
-) -> list[Handover]:
+async def _handovers(trace: _Reading, most: int) -> list[Handover]:
     """The last received events, each with its publish if that is known and still stored."""
+    connection, trace_id, reference, known = trace
     its, cause = tables.events.c, tables.events.alias("cause")
     of_it = and_(cause.c.id == its.cause_id, cause.c.trace_id == trace_id)
     query = (
@@ -217,21 +222,18 @@ async def _handovers(
     return _last(known.handovers, newest_first, most)
 
 
-async def _kept(
-    connection: AsyncConnection,
-    trace_id: int,
-    last: int,
-    reference: References,
-    known: RestorePoint,
-) -> list[tuple[bytes, Reference]]:
+async def _kept(trace: _Reading, last: int) -> list[tuple[bytes, Reference]]:
     """The last publishes that an exchange may keep, each with its mark, oldest first."""
+    connection, trace_id, reference, known = trace
     its, first = tables.events.c, last - LOOK_BACK
     before = [each for each in known.kept if (each[1].id or 0) > first]
     query = (
         select(its.fingerprint, its.id, its.clock, its.lamport)
         .where(its.trace_id == trace_id, its.type == int(EventType.published))
-        .where(or_(its.exchange != "", its.routed_queues == "[]"), its.id > first)
-        .where(its.id > known.last_event_id)
+        .where(
+            or_(its.exchange != "", its.routed_queues == "[]"),
+            its.id > max(first, known.last_event_id),
+        )
         .order_by(its.id.desc())
         .limit(2 * MOST_PUBLISHED)
     )
@@ -259,15 +261,9 @@ async def _lost(
     return newest_first[::-1]
 
 
-async def _named(
-    connection: AsyncConnection,
-    trace_id: int,
-    most: int,
-    reference: References,
-    channels: list[ChannelState],
-    known: RestorePoint,
-) -> list[NamedEvent]:
+async def _named(trace: _Reading, most: int, channels: list[ChannelState]) -> list[NamedEvent]:
     """The last events that others may name, oldest first."""
+    connection, trace_id, reference, known = trace
     its, message = tables.events.c, tables.events.alias("message").c
     query = (
         select(
@@ -280,8 +276,8 @@ async def _named(
         .outerjoin(
             message.id.table, and_(message.id == its.cause_id, its.trace_id == message.trace_id)
         )
-        .where(its.trace_id == trace_id, its.ids.is_not(None), ~its.quiet)
-        .where(its.id > known.last_event_id)
+        .where(its.trace_id == trace_id, its.id > known.last_event_id)
+        .where(its.ids.is_not(None), ~its.quiet)
         .order_by(its.id.desc())
         .limit(most)
     )
