@@ -254,10 +254,11 @@ class Monitor:
     def _settled(self, here: Point, queued: int) -> Point:
         """``here``, with the time until when all that was traced is stored.
 
-        What waits in the queue, beside our sentinel, was traced earlier, and is lost with it.
+        What waits in the queue, beside our sentinel, was traced earlier, and is lost with it. Since
+        when it waits only marks tell.
         """
         recorder = self._recorder
-        if queued <= 1:
+        if queued <= 1 or not self._pipeline.settings.mark_seconds:
             return here
         return Point(here.event_id, recorder.settled.at or recorder.restored.recorded_at)
 

@@ -52,6 +52,7 @@ async def watched(
     store: GapStore,
     check_seconds: float,
     settled: int = 0,
+    mark_seconds: float = 1,
 ) -> GapWatch:
     """The gaps after these seconds; what was traced before ``settled`` (µs) is stored."""
     left, done = iter(seconds), asyncio.Event()
@@ -85,7 +86,7 @@ async def watched(
         marks=marks,
         source=QuietSource(),
         trace=SimpleNamespace(vhost="/", taken=None, id=1),
-        settings=PipelineSettings(check_seconds=check_seconds),
+        settings=PipelineSettings(check_seconds=check_seconds, mark_seconds=mark_seconds),
         store=SimpleNamespace(aliases=SimpleNamespace(learn=learn)),
     )
     task = asyncio.create_task(
@@ -177,3 +178,5 @@ async def test_what_waits_in_the_queue_was_traced_before_and_a_loss_may_be_of_it
     seconds = [Second(each, queued) for each in range(3)]
     gaps = await watched(monkeypatch, seconds, GapStore(), 0, settled)
     assert gaps.well.at == well
+    gaps = await watched(monkeypatch, seconds, GapStore(), 0, mark_seconds=0)
+    assert gaps.well.at == 3_000_000, "without marks there is no telling"
