@@ -44,7 +44,8 @@ class Outcome(enum.StrEnum):
     A conversation is ``open`` where a participant that was handed one of its messages has not
     settled it yet, or has published since without naming a cause: that may go on what was begun
     here. So may one that publishes for what it is handed and has published nothing since. A message
-    is ``open`` while somebody has it in hand. A conversation is ``unknown`` where a participant
+    is ``open`` while somebody has it in hand, and ``unknown`` where it was handed over, or an equal
+    one was. A conversation is ``unknown`` where a participant
     names nothing that came of a message which it was handed, and has published since what is not of
     the conversation: who waits for several messages may name one of them.
     """
@@ -474,7 +475,9 @@ class _Told:
         is_elsewhere = not causes and head.id not in self.origins and self.via is not Via.links
         waits = any(copy.state == "waiting" for copy in copies)
         is_held = any(_is_held(each) for copy in copies for each in copy.deliveries)
-        alive = Outcome.waiting if waits else Outcome.open if is_held else Outcome.done
+        is_vague = any(copy.state == "handed_over" and not copy.deliveries for copy in copies)
+        known = Outcome.unknown if is_vague else Outcome.done
+        alive = Outcome.waiting if waits else Outcome.open if is_held else known
         return Message(
             it=head,
             led_by=causes,
@@ -495,7 +498,8 @@ class _Told:
         state: CopyWord = "dead_lettered" if dead else "handed_over" if deliveries else "waiting"
         remark = None if deliveries else _remark(head)
         if not deliveries and (loss := self.losses.get(head.id, {}).get(queue)) is not None:
-            state, remark = "gone" if loss.is_final else state, loss.remark(head.exchange)
+            state = "gone" if loss.is_final else "handed_over" if loss.is_handed_over else state
+            remark = loss.remark(head.exchange)
         return Copy(
             queue,
             state,
@@ -728,7 +732,7 @@ def _outcome(messages: Sequence[Message], is_open: bool, *, is_known: bool) -> O
             return outcome
     if is_open or Outcome.open in found:
         return Outcome.open
-    return Outcome.done if is_known else Outcome.unknown
+    return Outcome.done if is_known and Outcome.unknown not in found else Outcome.unknown
 
 
 _FAILED = {

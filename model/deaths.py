@@ -38,14 +38,17 @@ def is_put_off(death: Death, handed_from: Collection[str]) -> bool:
     return death.reason == "expired" and death.queue not in handed_from
 
 
-LossWord: TypeAlias = Literal["queue_deleted", "not_there", "left"]
+LossWord: TypeAlias = Literal["queue_deleted", "not_there", "left", "equal"]
+
+
+NOT_FINAL = frozenset({"left", "equal"})
 
 
 class Loss(NamedTuple):
     """The loss of a copy that is gone from its queue, with nobody having been handed it there.
 
     It was known ``at`` a time, and may be older. ``left``: how is not known, and it may wait
-    elsewhere.
+    elsewhere. ``equal``: it was handed over, or an equal one was.
     """
 
     at: Microseconds
@@ -54,11 +57,18 @@ class Loss(NamedTuple):
     @property
     def is_final(self) -> bool:
         """Tell whether nobody will be handed it any more."""
-        return self.reason != "left"
+        return self.reason not in NOT_FINAL
+
+    @property
+    def is_handed_over(self) -> bool:
+        """Tell whether it was handed over, or an equal one."""
+        return self.reason == "equal"
 
     def remark(self, exchange: str | None) -> str:
         """What became of a copy that was published to an exchange."""
         when = f"by {iso_time(self.at)[:19].replace('T', ' ')} UTC"
+        if self.reason == "equal":
+            return f"was handed over {when}, or an equal message was"
         if self.reason == "not_there":
             return f"was gone {when}: purged, expired, pushed out, or refused"
         if self.reason == "left":

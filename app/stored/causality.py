@@ -125,7 +125,7 @@ class QueueFate(msgspec.Struct):
         """The last known state of it."""
         if self.dead_letters:
             return CopyState.dead_lettered
-        if self.deliveries:
+        if self.deliveries or (self.loss and self.loss.is_handed_over):
             return CopyState.handed_over
         return CopyState.gone if self.loss and self.loss.is_final else CopyState.waiting
 
@@ -213,7 +213,8 @@ class Fate(msgspec.Struct, frozen=True):
     @property
     def handed_over(self) -> int:
         """The number of the queues' copies handed over, directly or as dead letters."""
-        return sum(bool(fate.deliveries or fate.dead_letters) for fate in self.queues)
+        states = CopyState.handed_over, CopyState.dead_lettered
+        return sum(fate.state in states for fate in self.queues)
 
 
 class HeldCopies(msgspec.Struct, frozen=True, kw_only=True):

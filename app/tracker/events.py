@@ -184,7 +184,7 @@ class PendingCopy(msgspec.Struct, frozen=True, gc=False):
 
 
 class LostCopy(msgspec.Struct, frozen=True, gc=False):
-    """A copy that is gone from its queue, and nobody was handed it there.
+    """A copy that is gone from its queue, and nobody is known to have been handed it there.
 
     That is known ``at`` a time of the clock (µs).
     """

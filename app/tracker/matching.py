@@ -527,6 +527,7 @@ class Matcher:
         copy = self._take(key, deliver)
         if count == 1:
             return self._looked_into(key, deliver, copy)
+        self._newly_lost.append(LostCopy(copy.cause, copy.queue, 0, "equal"))
         self._holding.candidates = count
         self._holding.has_brought = brings_deaths(copy.fingerprint)
         is_more |= deliver.redelivered

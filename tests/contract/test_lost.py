@@ -14,7 +14,7 @@ from app.tracker.events import StampedEvent
 from app.tracker.tracker import Bounds
 from model.conversations import MessageFailure, Outcome
 from model.deaths import LossWord
-from model.words import Via
+from model.words import Match, Via
 from tests.contract.failing import ADMIN, BILLING, OTHER, death, handed, letter, message
 from tests.contract.outbox import START
 
@@ -103,6 +103,30 @@ async def test_a_copy_that_may_wait_elsewhere_is_no_failure(trace: Trace) -> Non
     found = (await trace.store.conversations.of_event(sent, Via.links)).conversation
     assert found.outcome is Outcome.waiting
     assert (await trace.store.failures.find(FailureFilter())).items == []
+
+
+async def test_a_copy_does_not_wait_that_was_handed_over_or_else_an_equal_one_was(
+    trace: Trace,
+) -> None:
+    order = message(1)
+    first, second, _ = await trace.happens(order, order, handed(BILLING, order))
+    fates = [await trace.store.deliveries.fate_of(each) for each in (first, second)]
+    [[taken], [waits]] = [fate.queues for fate in fates]
+    assert (taken.state, waits.state) == (CopyState.handed_over, CopyState.waiting)
+    assert (fates[0].handed_over, waits.remark) == (1, None)
+    assert taken.remark is not None
+    assert taken.remark.startswith("was handed over by ")
+    assert taken.remark.endswith(" UTC, or an equal message was")
+    found = (await trace.store.conversations.of_event(first, Via.links)).conversation
+    [told] = found.messages
+    assert (told.outcome, found.outcome) == (Outcome.unknown, Outcome.unknown)
+    assert [(each.state, each.remark) for each in told.copies] == [("handed_over", taken.remark)]
+    assert "not handed over" not in found.sentence
+    assert (await trace.store.failures.find(FailureFilter())).items == []
+    for tracker in (await trace.restored(), trace.tracker):
+        again = [tracker.apply(handed(BILLING, order), trace.now + 1)[0] for _ in range(2)]
+        assert [each.cause and each.cause.id for each in again] == [second, None]
+        assert again[1].match is Match.unmatched, "what was taken is not lost"
 
 
 @pytest.mark.parametrize("reason", ["queue_deleted", "left"])

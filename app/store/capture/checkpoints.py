@@ -251,7 +251,7 @@ async def _lost(
     query = (
         select(its.queue, event.fingerprint, event.id, event.clock, event.lamport)
         .join(tables.events, event.id == its.event_id)
-        .where(its.trace_id == trace_id)
+        .where(its.trace_id == trace_id, its.reason != "equal")
         .order_by(its.event_id.desc(), its.queue)
         .limit(MOST_LOST)
     )

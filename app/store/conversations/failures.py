@@ -66,7 +66,7 @@ _CONDITIONS: dict[FailureKind, str] = {
     # What is not stored any more is shown among violations only.
     FailureKind.overdue: "kind = 'overdue'"
     " AND EXISTS (SELECT 1 FROM events WHERE events.id = violations.event_id)",
-    FailureKind.gone: "reason <> 'left'"
+    FailureKind.gone: "reason NOT IN ('left', 'equal')"
     " AND EXISTS (SELECT 1 FROM events WHERE events.id = event_id AND NOT events.quiet)"
     " AND NOT EXISTS (SELECT 1 FROM events WHERE cause_id = event_id"
     " AND (events.queue = lost_copies.queue OR match = 3))",

@@ -403,7 +403,7 @@ copies = _table(
     Column("recorded_at", BigInteger, nullable=False),
 )
 
-# Copies that are gone from their queue, and nobody was handed them there (`LostCopy`).
+# Copies that are gone from their queue, and nobody is known to have been handed them (`LostCopy`).
 lost_copies = _table(
     "lost_copies",
     Column("trace_id", Integer, primary_key=True, autoincrement=False),
