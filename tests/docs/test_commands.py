@@ -61,20 +61,25 @@ def test_the_runbooks_work_after_a_second_demo(
         http.delete(trace_path(traceable)).raise_for_status()
     installation.with_orders(traceable, "1002")
 
-    printed = _check(CHECKOUT / "docs" / "runbooks.md", installation, traceable, tmp_path)
+    printed = _run(CHECKOUT / "docs" / "runbooks.md", installation, traceable, tmp_path)
 
     assert "orders 1002-1, 1002-2, 1002-3" in printed
     assert "8 missing: order.approved invoice.sent" in printed
     assert "header coupon=SPRING: 8 of 8, of the others 0" in printed
 
 
-def _check(document: Path, installation: Installation, traceable: str, folder: Path) -> str:
-    """Run a document's script, and find that it prints what the document shows, and no more."""
+def _run(document: Path, installation: Installation, traceable: str, folder: Path) -> str:
+    """Run a document's script; return what it prints, by the names that documents have."""
     done = installation.run(script(document), folder, traceable)
 
     assert done.returncode == 0, done.stdout + done.stderr
     said = done.stdout.replace(f"/{traceable}/", "/%2F/").replace(traceable, "/")
-    said = said.replace(CAPTURING[0], "itc")
+    return said.replace(CAPTURING[0], "itc")
+
+
+def _check(document: Path, installation: Installation, traceable: str, folder: Path) -> None:
+    """Run a document's script, and find that it prints what the document shows, and no more."""
+    said = _run(document, installation, traceable, folder)
     printed = re.split(rf"^{BEHIND} [0-9]+\n", said, flags=re.MULTILINE)
     wrong = [
         f"{line}\n-- instead of:\n{printed[number]}"
@@ -82,7 +87,6 @@ def _check(document: Path, installation: Installation, traceable: str, folder: P
         if (line := unlike(lines, printed[number].splitlines())) is not None
     ]
     assert not wrong, "\n\n".join(wrong)
-    return said
 
 
 def test_the_documents_that_have_to_show_commands_do() -> None:
