@@ -45,9 +45,9 @@ from tools.plugin import NAME, build
 from tools.servers import Broker, RabbitNode
 
 EVERYWHERE = ("0.0.0.0/0", "::/0")
-# Enough for a first look, at 300 publishes.
-REQUESTS = 64
-FEWER = {"celery": 40, "dramatiq": 50, "moleculer": 45, "rascal": 40}
+# So often some requests are made, one after another: enough for a first look, at 300 publishes.
+FRONTS, REQUESTS = 8, 8
+FEWER = {"celery": 6, "dramatiq": 7, "moleculer": 6, "rascal": 6}
 OWN_KEY = ("celery", "dramatiq", "cloudevents in Python", "cloudevents", "moleculer", "rascal")
 KEYED = (
     *("kombu", "pika on one connection", "pika on two connections", "aio-pika", "faststream"),
@@ -97,9 +97,9 @@ class Judge(NamedTuple):
 
 
 def components(truth: Truth) -> dict[str, frozenset[str]]:
-    """Of each message those that its request led to."""
+    """Of each message those that belong to it, by way of the broker."""
     of = {message: {message} for message in truth.publisher}
-    for cause, effect in truth.direct:
+    for cause, effect in truth.direct - truth.joined:
         if of[cause] is not of[effect]:
             joined = of[cause] | of[effect]
             of.update(dict.fromkeys(joined, joined))
@@ -140,7 +140,7 @@ async def overlaid(store: Store, trace: Trace, proposals: Collection[RuleProposa
 
 async def exact(service: Service, judge: Judge) -> str:
     """For how many of some requests the conversation is theirs."""
-    caused = {effect for _, effect in judge.verdict.true}
+    caused = {effect for _, effect in judge.verdict.carried}
     roots = [message for message in judge.verdict.ids if message not in caused]
     chosen, right = roots[:: max(1, len(roots) // JUDGED)][:JUDGED], 0
     for root in chosen:
@@ -167,10 +167,10 @@ async def in_hand(store: Store, trace: Trace, judge: Judge) -> str:
     return f"{len(right)} of {len(caused)}: {_share(sum(right), len(right))}, {others} others"
 
 
-def told_of(pairs: Collection[Pair], true: Collection[Pair]) -> str:
-    """Precision and recall."""
-    right = sum(pair in true for pair in pairs)
-    return f"{_share(right, len(pairs))} {_share(right, len(true))}"
+def told_of(pairs: Collection[Pair], verdict: Verdict) -> str:
+    """Precision, and recall of what messages have carried from one to the other."""
+    right, carried = verdict.true.intersection(pairs), verdict.carried.intersection(pairs)
+    return f"{_share(len(right), len(pairs))} {_share(len(carried), len(verdict.carried))}"
 
 
 def _share(part: int, whole: int) -> str:
@@ -189,11 +189,13 @@ async def row(broker: Broker, vhost: str, library: str, keyed: bool, folder: Pat
         try:
             if not chosen.declares:
                 pipeline.add_queues()
-            for program, command in chosen.commands.items():
-                requests = FEWER.get(library, REQUESTS)
-                front = pipeline.start(program, command, requests=requests, keyed=keyed)
+            *others, front = chosen.commands.items()
+            for each in others:
+                pipeline.start(*each, requests=0, keyed=keyed)
             looking = asyncio.create_task(first_look(service, store, vhost))
-            truth = await pipeline.truth(front)
+            for _ in range(FRONTS):
+                first = pipeline.start(*front, requests=FEWER.get(library, REQUESTS), keyed=keyed)
+                truth = await pipeline.truth(first)
             found = await looking
             with redirect_stdout(sys.stderr):  # what programs said at last
                 pipeline.close()
@@ -226,11 +228,10 @@ async def _cells(
     trace = await store.traces.find(vhost)
     assert trace is not None
     proposals = [] if found is None else [*found.seen.found]
-    true = judge.verdict.true
     ways = [await causes_by(store, judge.verdict, via) for via in (Via.links, Via.any)]
     overlay = await overlaid(store, trace, proposals)
     likely = await causes_by(store, judge.verdict, Via.conversation, overlay)
-    pairs = [told_of(each, true) for each in (ways[0], likely, ways[1])]
+    pairs = [told_of(each, judge.verdict) for each in (ways[0], likely, ways[1])]
     pairs.append(await in_hand(store, trace, judge))
     if found is None or not proposals:
         return ["nothing", *_when(found), "", "", *pairs]
