@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import stat
 from collections.abc import Iterator, Sequence
@@ -42,6 +43,14 @@ Chosen = Annotated[
 ]
 
 
+class Until(enum.StrEnum):
+    """How far it is looked."""
+
+    now = "now"
+    minute = "minute"
+    gap = "gap"
+
+
 def touched(
     client: ServiceClient,
     requirements: Requirements,
@@ -51,6 +60,9 @@ def touched(
     to: Annotated[
         int | None, typer.Option(min=1, help="Only of what came up to this event.")
     ] = None,
+    until: Annotated[
+        Until, typer.Option(help="Only of the minute after them, or before a gap begins.")
+    ] = Until.now,
     output: Output = None,
     json: Json = False,
 ) -> None:
@@ -61,15 +73,18 @@ def touched(
     if output is not None:
         answer = _written(client, events, output)
     else:
-        asked = {"verdict": None if verdict is None else verdict.value, "limit": limit}
+        asked: dict[str, Any] = {"verdict": verdict and verdict.value, "limit": limit}
         ids = ",".join(map(str, events))
         payload = None if json else "none"
-        answer = client.get("/itc_db/touched", events=ids, payload=payload, to=to, **asked)
+        asked |= {"to": to, "until": until.value}
+        answer = client.get("/itc_db/touched", events=ids, payload=payload, **asked)
     if json:
         as_json(answer)
     else:
         say(printable(answer["sentence"]))
         _show_services(answer.get("services", ()))
+        if queues := [each["name"] for each in answer.get("queues", ())]:
+            say(printable(f"caused, {number_of(len(queues), 'queue')}: {', '.join(queues)}"))
         if answer.get("items"):
             show_events(answer["items"])
         say_caveats(answer)

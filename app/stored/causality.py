@@ -299,6 +299,15 @@ class TouchedService(msgspec.Struct, frozen=True):
     first_at: Annotated[Microseconds | None, "When that was recorded."]
 
 
+class TouchedQueue(msgspec.Struct, frozen=True):
+    """A queue from which messages were handed over that these led to, for certain."""
+
+    name: str
+    deliveries: int
+    first: int
+    first_at: Microseconds
+
+
 class Touched(NamedTuple):
     """Of the events since some: how many these caused, may have influenced, or did not.
 
@@ -318,6 +327,9 @@ class Touched(NamedTuple):
     ] = False
     services: Annotated[
         Sequence[TouchedService], "Who did something since, what was touched first; at most 1000."
+    ] = ()
+    queues: Annotated[
+        Sequence[TouchedQueue], "Those that what was caused was handed over from, by the first."
     ] = ()
     all_heard_at: Annotated[
         Microseconds | None,

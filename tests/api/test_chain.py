@@ -166,6 +166,20 @@ async def test_nothing_is_said_to_be_impossible_across_a_gap_or_in_doubt(
     )
 
 
+async def test_it_is_looked_at_up_to_where_a_gap_begins(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    await world.store.gaps.open(1, after_event_id=5, since=0, reason="lost")
+    asked = {"events": ORDERED, "until": "gap"}
+    answer = (await client.get("/itc_db/touched", params=asked)).json()
+    assert (answer["as_of"], answer["complete"]) == (5, True)
+    assert [each["name"] for each in answer["queues"]] == ["billing", "audit"]
+    now = (await client.get("/itc_db/touched?events=1&until=minute")).json()
+    assert (now["as_of"], now["complete"]) == (STRAY, False)
+    inside = (await client.get("/itc_db/touched?events=6&until=gap")).json()
+    assert (inside["as_of"], inside["since"], inside["complete"]) == (6, 0, False)
+
+
 async def test_what_comes_later_counts(world: World, client: httpx.AsyncClient) -> None:
     before = (await client.get("/itc_db/touched?events=1")).json()
     await world.tell(publish(SHOP, "more", "mail"), deliver(SHOP, "more", "mail"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from types import ModuleType
 
 import pytest
@@ -13,6 +14,7 @@ from app.store import Store
 from app.store.causality import chains, touched, walks
 from app.store.database import chunks
 from app.stored.causality import Touched
+from app.tracker import Deliver
 from app.tracker.events import StampedEvent
 from itc import Relation, compare
 from model import ways as walk
@@ -208,6 +210,9 @@ async def check_touched(
     ids = [_id(each) for each in asked]
     found = await store.touched.by(ids, to=until)
     await check_services(store, events, expected, found)
+    handed = {_id(each): each.record for each in events if isinstance(each.record, Deliver)}
+    queues = [handed[each].queue for each in expected[Verdict.caused] if each in handed]
+    assert [(each.name, each.deliveries) for each in found.queues] == [*Counter(queues).items()]
     counts = (found.caused, found.may_have, found.cannot_have, found.unknown)
     assert (found.since, *counts) == (
         sum(map(len, expected.values())),
@@ -283,6 +288,17 @@ async def test_what_events_touched_is_what_stamps_and_links_say(
         for verdict in Verdict:
             seen[verdict] += len(found[verdict])
     assert min(seen.values()) > 0
+
+
+async def test_the_last_event_within_some_time_is_found(store: Store, trace_id: int) -> None:
+    history = LinkedHistory(3)
+    await _stored(store, trace_id, history)
+    times = {_id(each): each.recorded_at for each in history.linked}
+    whole = times[max(times)] - times[min(times)]
+    for event in [*times][::50]:
+        for time in (0, whole // 10, whole):
+            last = max(each for each, at in times.items() if at <= times[event] + time)
+            assert await store.touched.last_within(event, time) == last
 
 
 async def test_services_beyond_those_listed_have_to_have_heard_of_it_too(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 from pydantic import Field, field_validator
@@ -86,6 +86,8 @@ async def get_chain(
     return events_answer(view, heavy, parts)
 
 
+MINUTE = 60_000_000  # µs
+
 EventNumber = Annotated[int, Field(ge=1, le=2**63 - 1)]
 
 
@@ -107,6 +109,11 @@ class TouchedQuery(Form):
     limit: WalkLimit = Field(100, description="Most events in the list; at most 1000.")
     after: AfterNext = None
     to: EventNumber = Field(LAST, description="Only of what came up to this event.")
+    until: Literal["now", "minute", "gap"] = Field(
+        "now",
+        description="Only of what was recorded in the `minute` after the last of them, or before a "
+        "`gap` begins.",
+    )
 
     @field_validator("events", mode="before")
     @classmethod
@@ -129,17 +136,23 @@ async def get_touched(
     first, *others = await visible_events(parts.store.events, ids, user, NOTHING_LARGE)
     for other in others:
         of_one_trace(first, other)
-    limit = query.limit
+    limit, to, trace_id = query.limit, query.to, first.trace_id
     async with parts.searches.for_walk(user.name, limit, Via.links, is_far=True):
+        if query.until == "minute":
+            to = min(to, await parts.store.touched.last_within(ids[-1], MINUTE))
+        elif query.until == "gap":
+            gaps = await parts.store.gaps.between(trace_id, ids[-1], to)
+            to = min([to, *(max(each.after_event_id, ids[-1]) for each in gaps)])
         found = await parts.store.touched.by(
             ids,
             verdict=query.verdict,
             limit=limit,
             large=query.large,
             after=query.after,
-            to=query.to,
+            to=to,
         )
-    certainty = await spanned(first.trace_id, first.id, query.to, parts)
+    # Of a minute, what may be missing behind its last event is not known to be later.
+    certainty = await spanned(trace_id, first.id, to + (query.until == "minute"), parts)
     sentence = touched_sentence(
         len(ids),
         found.since,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from sqlalchemy import func, select
@@ -22,12 +23,13 @@ from app.store.causality.links import late_between
 from app.store.causality.walks import nearest, neighbours_along
 from app.store.database import tables
 from app.store.database.chunks import rows_with
-from app.store.database.subject import Subject, searches
+from app.store.database.subject import Subject, reads, searches
 from app.store.reading.events import MAX_ID, by_id, found_by_ids
+from app.store.reading.times import ids_between
 from app.stored.causality import Touched as Answer
-from app.stored.causality import TouchedService
+from app.stored.causality import TouchedQueue, TouchedService
 from model.answers import Verdict
-from model.event import EVERYTHING, Event, Large
+from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
 from model.ranges import Dot, Holds, Mark
 from model.times import Microseconds
 from model.words import Via
@@ -78,6 +80,21 @@ def _height(mark: Mark | None) -> int:
 class Touched(Subject):
     """The events that some had a part in."""
 
+    @reads
+    async def last_within(self, connection: AsyncConnection, event_id: int, time: int) -> int:
+        """The last event of its trace that was recorded within some time (µs) after another."""
+        its, event = tables.events.c, await by_id(connection, event_id, NOTHING_LARGE)
+        until = event.recorded_at + time
+        _, end = await ids_between(connection, None, until + 1)
+        query = (
+            select(its.id)
+            .where(its.trace_id == event.trace_id, its.id >= event_id, its.id < end)
+            .where(its.recorded_at <= until)
+            .order_by(its.id.desc())
+            .limit(1)
+        )
+        return int((await connection.execute(query)).scalar_one())
+
     @searches
     async def by(
         self,
@@ -105,7 +122,7 @@ class Touched(Subject):
         future = await _future(connection, starts, to)
         caused, cut = await _caused(connection, starts, to)
         its = tables.events.c
-        query = select(its.id, its.participant, its.height)
+        query = select(its.id, its.participant, its.height, its.queue, its.recorded_at)
         places = await rows_with(connection, query, its.id, caused)
         heights = await _beside(connection, starts, places)
         verdicts = Counter(future.verdict_of(*each) for each in heights)
@@ -119,6 +136,7 @@ class Touched(Subject):
             unknown=future.unknown - verdicts[Verdict.unknown],
             caused_truncated=cut,
             services=services[:MOST_SERVICES],
+            queues=_queues(places)[:MOST_SERVICES],
             all_heard_at=_all_heard(services),
         )
         if verdict is None:
@@ -221,6 +239,19 @@ async def _services(
     ]
     services.sort(key=lambda one: (_RANK[one.verdict], one.first or 0, one.name))
     return services
+
+
+def _queues(caused: Iterable[Any]) -> list[TouchedQueue]:
+    """Those that caused deliveries were handed over from, by the first of each."""
+    first: dict[str, Any] = {}
+    deliveries = Counter(row.queue for row in caused if row.queue is not None)
+    for row in sorted(caused, key=attrgetter("id")):
+        first.setdefault(row.queue, row)
+    return [
+        TouchedQueue(name, deliveries[name], row.id, row.recorded_at)
+        for name, row in first.items()
+        if name is not None
+    ]
 
 
 def _earliest(one: tuple[int, int | None]) -> tuple[int, int]:

@@ -21,6 +21,12 @@ import { Choice, Failure, pending } from "../panel.js";
 import { List } from "./relatives.js";
 
 const PAGE = 20;
+const MOST_QUEUES = 20;
+const SPANS = [
+  ["minute", "The next minute", "What came in the minute after it"],
+  ["gap", "Until a gap", "What came before a gap begins"],
+  ["now", "Until now", "All that came since"],
+];
 const COLUMNS = "id,type,exchange,queue,routing_keys,recorded_at";
 const FORMATS = [
   { extension: ".jsonl", title: "JSON, one event a line" },
@@ -40,25 +46,27 @@ export function TouchedSection({ id }) {
 
 /** `bounds`: `[[key, label, event]]`, up to which event it may be asked for, beside all; the first is asked first. */
 export default function Touched({ ids, bounds = [] }) {
-  const { touched, until = bounds[0]?.[0] ?? "all" } = route.value.params;
+  const { touched, until = bounds[0]?.[0] ?? "now" } = route.value.params;
   const to = bounds.find(([key]) => key === until)?.[2];
-  const loaded = useResource((signal) => api.touched(ids, { to }, signal), [ids.join(), to], { every: 0 });
+  const span = to == null ? { until } : { to };
+  const loaded = useResource((signal) => api.touched(ids, span, signal), [ids.join(), to, until], { every: 0 });
   const { data } = loaded;
-  const options = [...bounds.map(([key, label]) => [key, label]), ["all", "Until now", "All that came since"]];
-  const choice = bounds.length > 0 && html`<${Choice} label="What it touched: until when" options=${options} value=${until} small
+  const options = [...bounds.map(([key, label]) => [key, label]), ...SPANS];
+  const choice = html`<${Choice} label="What it touched: until when" options=${options} value=${until} small
     onChange=${(key) => patch({ until: key }, { replace: true })} />`;
   if (!data) return html`${choice}${pending(loaded, "what it touched")}`;
   const press = (verdict) => patch({ touched: verdict === touched ? null : verdict }, { replace: true });
   return html`<div class="touched">
     ${choice}
     <${Strip} data=${data} />
+    <${Queues} queues=${data.queues} />
     <p>${sentence(data.sentence)}</p>
     <p class="touched-sure">
       <${Sure} yes=${data.complete} word="complete" />${" "}<${Sure} yes=${data.sound} word="sound" />${" "}
       <span class="small soft"> as of <a href=${hrefHere({ event: String(data.as_of) })}>#${data.as_of}</a></span>
     </p>
     ${data.since > 0 && html`<${Choice} label="List what it touched" options=${verdicts(data)} value=${touched} small onChange=${press} />
-      ${touched && html`<${Items} ids=${ids} to=${to} verdict=${touched} key=${`${touched} ${to}`} />`}`}
+      ${touched && html`<${Items} ids=${ids} span=${span} verdict=${touched} key=${`${touched} ${until}`} />`}`}
   </div>`;
 }
 
@@ -88,6 +96,14 @@ function Strip({ data }) {
       .map((verdict) => html`<span key=${verdict}><i class=${`tone-${verdict}`}></i>${word(verdict)}</span>`)}</p>`;
 }
 
+/** Only of what is certain. */
+function Queues({ queues }) {
+  if (!queues.length) return null;
+  const names = queues.slice(0, MOST_QUEUES).map(({ name, first, deliveries }) => html` <a key=${name} href=${hrefHere({ event: String(first) })}
+    title=${`${plural(deliveries, "message")} handed over, first by #${first}`}><${Value}>${name}<//></a>`);
+  return html`<p class="small touched-queues">${plural(queues.length, "queue")} handed over what it caused:${names}${queues.length > MOST_QUEUES && " …"}</p>`;
+}
+
 const Sure = ({ yes, word }) => html`<span class="badge ${yes ? "good" : "warn"}">${yes ? "" : "not "}${word}</span>`;
 
 /** Each number with its word. */
@@ -101,10 +117,10 @@ function verdicts(data) {
   ];
 }
 
-function Items({ ids, to, verdict }) {
+function Items({ ids, span, verdict }) {
   const load = (after, signal) =>
-    api.touched(ids, { to, verdict, limit: PAGE, after, columns: COLUMNS, payload: "none" }, signal);
-  const loaded = usePages(load, [ids.join(), to, verdict], { every: 0 });
+    api.touched(ids, { ...span, verdict, limit: PAGE, after, columns: COLUMNS, payload: "none" }, signal);
+  const loaded = usePages(load, [ids.join(), span.to, span.until, verdict], { every: 0 });
   if (!loaded.data) return pending(loaded, "events");
   const items = loaded.data.flatMap((page) => page.items);
   return html`<${List} items=${items} none="None." />
