@@ -207,3 +207,17 @@ def test_services_on_postgresql_share_exports_and_are_replaced_one_by_one() -> N
     ]
     for name in ("ITC_EXPORT_DIR", "ITC_ARCHIVE_DIR"):
         assert environment(folder)[name].startswith(f"{place}/")
+
+
+def test_the_spark_cluster_of_the_document_is_valid_and_runs_programs_of_the_image() -> None:
+    [text] = re.findall(r"```yaml\n(.*?)```", (CHECKOUT / "docs/spark.md").read_text(), re.DOTALL)
+    resources = list(yaml.safe_load_all(text))
+    for each in resources:
+        validate(each, "1.37", strict=True)
+    pods = [one["spec"]["template"] for one in resources if one["kind"] == "Deployment"]
+    programs = {one["spec"]["containers"][0]["command"][-1] for one in pods}
+    assert {each.rpartition(".")[2] for each in programs} == {"Master", "Worker"}
+    assert {each in (CHECKOUT / "tests/spark/cluster.py").read_text() for each in programs} == {
+        True
+    }
+    assert all(one["spec"]["enableServiceLinks"] is False for one in pods)
