@@ -65,7 +65,7 @@ class Application:
     """One run of an application: its records in their order, and afterwards its ``messages``."""
 
     def __init__(
-        self, name: str, orders: int, *, seed: int = 1, at_once: int = 20, is_split: bool = False
+        self, name: str, orders: int, *, seed: int = 1, at_once: float = 20, is_split: bool = False
     ) -> None:
         """Handle so many orders, about ``at_once`` at a time.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from app.stored.proposals import TraceCoverage, proposals_in
 from app.tracker.links import Rules
 from app.watch.looking import MOST_LAG, Looking
 from app.watch.opening import watch_for_proposals
-from bench.applications import KEYS, NO_KEY, Application
+from bench.applications import KEYS, NO_KEY, Application, Message
 from bench.decoys import decoys_in, looked_at
 from bench.stores import VHOST
 from model.described import shown
@@ -25,6 +26,7 @@ from spark_jobs.database import DatabaseAddress
 from spark_jobs.looking import look
 from tests.spark.test_correlations import ORDERS, correlated, stored
 
+MOST = 10**9
 DECOYS = range(100, 106)  # others than those of `bench.decoys`
 
 
@@ -53,6 +55,42 @@ async def test_no_decoy_is_proposed(tmp_path: Path, number: int) -> None:
     application, found = await looked_at(number, tmp_path)
     assert decoys_in(application, found) == []
     assert len(found) == (application.key in KEYS)
+
+
+class HalfKeyed(Application):
+    """An application whose key half of its messages do not have."""
+
+    def _write(self, message: Message) -> None:
+        super()._write(message)
+        if message.parents and len(self.messages) % 4 < 2:
+            body = json.loads(message.body)
+            message.body = json.dumps({**body, "order": None}).encode()
+
+
+@pytest.mark.parametrize(("at_once", "is_likely"), [(0.5, True), (5, False)])
+async def test_what_was_in_hand_alone_is_proposed_where_keys_show_that_it_is_right(
+    tmp_path: Path, at_once: float, is_likely: bool
+) -> None:
+    application = HalfKeyed("order-id", 300, at_once=at_once)
+    url = await stored(tmp_path, application, Rules(()))
+    report = shown(look(DatabaseAddress.from_url(url), VHOST, 50_000))
+    causes = {
+        each.event: {parent.event for parent in each.parents} for each in application.messages
+    }
+    store = await Store.open(url)
+    try:
+        assert len(report["in_hand"]) == 3
+        for each in report["in_hand"]:
+            whose = [each["participant"]["number"]]
+            found = await store.deliveries.alone_in_hand(1, whose, 1, MOST)
+            right = sum(one.message in causes[one.publish] for one in found) / len(found)
+            assert each["linked"] < 0.8 * len(found)
+            assert abs(right - each["agreement"]) < 0.1
+            assert (right > 0.95) is is_likely
+    finally:
+        await store.close()
+    kinds = [each.kind for each in proposals_in(report)]
+    assert kinds == ["conversation", "in_hand"][: 1 + is_likely]
 
 
 class Idle:
