@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from app.background import end
 from app.errors import ItcError, OutageError
 from app.stored.capture import LeasedTrace, Service
-from app.traces.elsewhere import encoded, is_able, prepared
+from app.traces.elsewhere import ability, encoded
 
 if TYPE_CHECKING:
     from app.store.capture.services import Services
@@ -128,8 +128,9 @@ class Claims:
         """Wait until others can take over what is held, which runs here meanwhile."""
         held = self._traces.snapshots().keys()
         while True:
-            able = [each for each in await self._store.all() if each.is_alive and is_able(each)]
-            if not able or held <= {trace for each in able for trace in prepared(each)}:
+            others = [ability(each) for each in await self._store.all() if each.is_alive]
+            ready = [each.prepared for each in others if each.reaches]
+            if not ready or held <= set().union(*ready):
                 return
             await asyncio.sleep(QUICK_SECONDS)
 
@@ -143,9 +144,7 @@ class Claims:
         while True:
             with contextlib.suppress(OutageError):
                 reaches = self._reaches and not self._stuck()
-                snapshots = encoded(
-                    self._traces.snapshots(), reaches=reaches, prepared=self._traces.prepared
-                )
+                snapshots = encoded(self._traces.snapshots(), reaches, self._traces.ahead)
                 if not await self._store.renew(self._service, self._seconds, snapshots):
                     await self.register()
                 now = time.monotonic()
@@ -164,7 +163,7 @@ class Claims:
                 log.info("the other services cannot be seen: %s", outage)
             except Exception:
                 log.exception("looking at the other services failed")
-            await asyncio.sleep(QUICK_SECONDS if self._traces.prepared else LOOK_SECONDS)
+            await asyncio.sleep(QUICK_SECONDS if self._traces.ahead else LOOK_SECONDS)
 
     async def look(self) -> None:
         """Give up what others have taken, do what was asked elsewhere, and claim what is free."""
@@ -183,11 +182,12 @@ class Claims:
                     self._do(held.vhost, self._traces.stop_here)
                 elif held.vhost not in self._traces.running():
                     self._do(held.vhost, self._traces.run_here)
-        able = {key: each for key, each in living.items() if is_able(each)} or living
+        able = {key: each for key, each in living.items() if ability(each).reaches} or living
         self._give_up(self._service in living and self._service not in able)
         left = [each for each in traces if each.holder in living.keys() - able.keys()]
-        others = able.keys() - {self._service}
-        self._traces.forget_ahead({each.trace_id for each in traces if each.holder in others})
+        for each in traces:
+            if each.holder in able.keys() - {self._service}:  # where it stays
+                self._traces.ahead.pop(each.trace_id, None)
         if self._service in able and time.monotonic() >= self._blind_until:
             self._claim(traces, living, able)
             for held, turns in in_turn(left, traces, able).items():

@@ -24,16 +24,18 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.1
 
 
-class _Reach(msgspec.Struct, frozen=True):
+class Ability(msgspec.Struct, frozen=True):
+    """Whether a service reaches the broker, and which traces it can take over at once."""
+
     reaches: bool = True
     prepared: Collection[int] = ()
 
 
-class _Account(_Reach, frozen=True):
+class _Account(Ability, frozen=True):
     traces: Mapping[int, Snapshot] = {}
 
 
-_reach, _account = msgspec.json.Decoder(_Reach), msgspec.json.Decoder(_Account)
+_ability, _account = msgspec.json.Decoder(Ability), msgspec.json.Decoder(_Account)
 
 
 class Elsewhere:
@@ -105,30 +107,18 @@ class Others:
 
 
 def encoded(
-    snapshots: Mapping[int, Snapshot], *, reaches: bool = True, prepared: Collection[int] = ()
+    snapshots: Mapping[int, Snapshot], reaches: bool = True, prepared: Collection[int] = ()
 ) -> bytes:
-    """Snapshots of traces by their ids, as the other services read them.
-
-    And whether the broker is in this one's reach, and what it is ``prepared`` to take over.
-    """
+    """Snapshots of traces by their ids, and this service's ability, as the others read them."""
     return msgspec.json.encode(_Account(reaches, [*prepared], snapshots))
 
 
-def is_able(service: Service) -> bool:
-    """Tell whether a service reaches the broker, unless it says that it does not."""
-    return _said(service).reaches
-
-
-def prepared(service: Service) -> Collection[int]:
-    """The traces that a service can take over at once."""
-    return _said(service).prepared
-
-
-def _said(service: Service) -> _Reach:
+def ability(service: Service) -> Ability:
+    """The ability of a service, as it said last."""
     try:
-        return _reach.decode(service.snapshots) if service.snapshots else _Reach()
+        return _ability.decode(service.snapshots) if service.snapshots else Ability()
     except msgspec.MsgspecError:  # of another version
-        return _Reach()
+        return Ability()
 
 
 def _decoded(stored: bytes | None) -> Mapping[int, Snapshot]:

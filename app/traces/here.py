@@ -44,17 +44,14 @@ class TracesHere:
         start: Callable[[Trace, Feed, RestorePoint | None], Running],
         read: Callable[[Trace], Awaitable[RestorePoint | None]],
     ) -> None:
-        """Have traces run by ``start``, here or in a process of their own.
-
-        ``read`` reads ahead what that is given, of a trace that runs in another service still.
-        """
+        """Have traces run by ``start``, here or in a process, with what ``read`` gives ahead."""
         self._store = store
         self._source = source
         self._elsewhere = elsewhere
         self._service = elsewhere.service
         self._start = start
         self._read = read
-        self._ahead: dict[int, RestorePoint | None] = {}
+        self.ahead: dict[int, RestorePoint | None] = {}  # of traces that others are to leave
         self.feed = Feed()  # of new events of all virtual hosts
         self._running: dict[str, Running] = {}
         self._ids: dict[str, int] = {}
@@ -160,7 +157,7 @@ class TracesHere:
 
     def _run(self, trace: Trace) -> None:
         self._ids[trace.vhost] = trace.id
-        self._running[trace.vhost] = self._start(trace, self.feed, self._ahead.pop(trace.id, None))
+        self._running[trace.vhost] = self._start(trace, self.feed, self.ahead.pop(trace.id, None))
 
     async def run_again(self, vhost: str) -> None:
         """Run a trace by what is stored of it, whose run has ended for a change."""
@@ -172,21 +169,11 @@ class TracesHere:
             if vhost not in self._running:
                 await self.begin(await self.known(vhost))
 
-    @property
-    def prepared(self) -> Collection[int]:
-        """The ids of the traces that can be taken over at once."""
-        return self._ahead.keys()
-
     async def prepare(self, vhost: str) -> None:
         """Read ahead what can be, of a trace whose service is about to leave it to this one."""
         trace = await self.known(vhost)
-        if trace.id not in self._ahead:
-            self._ahead[trace.id] = await self._read(trace)
-
-    def forget_ahead(self, traces: Collection[int]) -> None:
-        """Forget what was read ahead of these traces."""
-        for each in self._ahead.keys() & traces:
-            del self._ahead[each]
+        if trace.id not in self.ahead:
+            self.ahead[trace.id] = await self._read(trace)
 
     async def stop_here(self, vhost: str) -> None:
         """Stop a trace as another service was asked to."""

@@ -293,8 +293,8 @@ class RestorePoint(msgspec.Struct):
     first, when the trace was made); the ``link_rules`` in force, and those that its virtual host
     is to have as its ``own_rules`` from now on. ``lost`` are the copies that are gone, by queue and
     mark, those of the oldest publishes first. ``in_hand`` are the deliveries that the
-    ``open_channels`` hold: each one's channel, how it is held (`Disposed`), and its id. By
-    ``epoch`` and ``first_event_id`` the store knows whether all this still holds.
+    ``open_channels`` hold: each one's channel, how it is held (`Disposed`), and its id. All this
+    holds for a trace that ``begins`` in this epoch with this event.
     """
 
     state: bytes
@@ -313,5 +313,4 @@ class RestorePoint(msgspec.Struct):
     lost: list[tuple[str, bytes, Reference]] = []
     open_channels: list[bytes] = []
     in_hand: list[tuple[Channel, int, int]] = []
-    epoch: int = 0
-    first_event_id: int | None = None
+    begins: tuple[int, int | None] = (0, None)

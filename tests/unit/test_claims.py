@@ -11,7 +11,7 @@ import pytest
 from app.stored.capture import LeasedTrace, Service
 from app.traces import claims
 from app.traces.claims import Claims, in_turn, is_free
-from app.traces.elsewhere import Others, encoded, is_able
+from app.traces.elsewhere import Others, ability, encoded
 from app.traces.life import Standing, TraceState
 from app.traces.status import Snapshot
 
@@ -53,7 +53,7 @@ class FakeTraces:
     def __init__(self, *running: str) -> None:
         self.here = set(running)
         self.away: Collection[str] = ()
-        self.prepared: Collection[int] = ()
+        self.ahead: dict[int, None] = {}
         self.held: dict[int, Snapshot] = {}
         self.done: list[tuple[str, str]] = []
 
@@ -62,9 +62,6 @@ class FakeTraces:
 
     async def prepare(self, vhost: str) -> None:
         self.done.append(("prepare", vhost))
-
-    def forget_ahead(self, traces: Collection[int]) -> None:
-        self.done += [("forget", f"v{each}") for each in traces if each in self.prepared]
 
     def running(self) -> Collection[str]:
         return self.here
@@ -183,7 +180,7 @@ async def test_a_service_that_ends_hands_over_first_where_there_is_another(other
     # All at once, in any order.
     assert sorted(here.done) == ([("give up", "v1"), ("give up", "v2")] if others else [])
     said: list[bytes] = mine._store.said  # type: ignore[attr-defined]
-    assert [is_able(service("me", snapshots=each)) for each in said] == [False] * others
+    assert [ability(service("me", snapshots=each)).reaches for each in said] == [False] * others
 
 
 async def test_one_that_leaves_waits_until_another_can_take_over_at_once(
@@ -213,11 +210,11 @@ async def test_one_that_leaves_waits_until_another_can_take_over_at_once(
 
 async def test_what_another_is_about_to_leave_is_prepared_by_the_one_whose_turn_it_is() -> None:
     here = FakeTraces()
-    here.prepared = (3,)
+    here.ahead = {2: None, 3: None}
     leaves = service("b", snapshots=encoded({}, reaches=False))
     there = [service("me", 1), leaves, service("c", 0)]
     await looked(here, there, held(1, "b"), held(2, "b"), held(3, "c"))
-    assert here.done == [("forget", "v3"), ("prepare", "v1")]
+    assert (here.done, here.ahead) == ([("prepare", "v1")], {2: None})
 
 
 async def test_services_with_another_folder_of_exports_are_named() -> None:

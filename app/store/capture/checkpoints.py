@@ -93,7 +93,7 @@ class Checkpoints(Subject):
         state, window, ledger, last_event_id, recorded_at, epoch, first_event_id = found
         known = ahead or _NOTHING
         # Else other runs have begun, perhaps of one that was stamped anew, or retention came.
-        if (known.epoch + 2, known.first_event_id) != (epoch, first_event_id):
+        if (known.begins[0] + 2, known.begins[1]) != (epoch, first_event_id):
             known = _NOTHING
         # One reference for each event, as the tracker had it: a publish may have many copies.
         references: References = functools.cache(
@@ -119,8 +119,7 @@ class Checkpoints(Subject):
             lost=await _lost(connection, trace_id, references),
             open_channels=await settlements.open_channels(connection, trace_id),
             in_hand=await settlements.in_hand(connection, trace_id),
-            epoch=epoch,
-            first_event_id=first_event_id,
+            begins=(epoch, first_event_id),
         )
 
 

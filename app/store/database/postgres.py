@@ -221,10 +221,7 @@ class Postgres:
             await connection.execute(sa.func.set_config("statement_timeout", limit, True).select())
 
     async def follow_indexes(self, connection: AsyncConnection) -> None:
-        """Have this transaction find the last rows of a trace along an index.
-
-        Of young tables the server has no statistics, and would sort all rows of the trace.
-        """
+        """Find last rows along an index: without statistics the server would sort all of them."""
         await connection.execute(sa.func.set_config("enable_sort", "off", True).select())
 
     async def limit_waiting(self, connection: AsyncConnection, seconds: float) -> None:
