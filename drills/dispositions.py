@@ -9,7 +9,8 @@ broker's rules. Which delivery is which is known from what each channel publishe
 then. What a client sent just before its channel broke off may or may not have been handled: there
 either is right, and these are counted apart. Unknown may be only what a channel had, or was handed,
 while there was a recorded gap; what a channel with an auto-ack consumer is handed once it gets one
-by hand; and what a channel held when it settled what it may not have held any more.
+by hand; and what a channel held, or had settled and not committed, when it settled what it may not
+have held any more.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ def outcomes(life: Life, most: int) -> dict[int, Outcome]:
                     sweeps.append(outcome)
                 elif tag not in hand or any(found[each].of for each in tags):
                     is_odd = True
-                    for each in (*hand, *tags):
+                    for each in (*hand, *taken, *tags):
                         found[each].is_odd = True
                 for each in tags:
                     if each not in hand:
@@ -399,6 +400,7 @@ async def drill(
                 "all that was traced is stored",
             )
             await asyncio.to_thread(service.end, signal.SIGTERM)
+    (folder / "lives.txt").write_text("\n".join(map(repr, lives)))
     return judge(database, lives)
 
 

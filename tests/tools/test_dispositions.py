@@ -54,6 +54,16 @@ def test_what_may_have_become_of_deliveries(steps: list[Step], expected: list[st
     assert ["".join(sorted(first[each] for each in found[tag].of)) for tag in found] == expected
 
 
+def test_what_is_not_committed_may_be_unknown_where_something_is_settled_that_may_not_be_held() -> (
+    None
+):
+    taken = [("selected",), *handed(1), settled(0, multiple=True), *handed(2), ANSWERED]
+    found = outcomes(life(CONSUMED, *taken, settled(2), ("committed",)), 2)
+    assert [found[tag].is_odd for tag in found] == [True, True]
+    found = outcomes(life(CONSUMED, *taken, ("committed",), ANSWERED, *handed(3), settled(2)), 3)
+    assert [found[tag].is_odd for tag in found] == [False, True, True]
+
+
 @pytest.mark.parametrize(
     ("said", "gap", "is_fault"),
     [
