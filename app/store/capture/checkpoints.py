@@ -47,7 +47,7 @@ _first = tables.events.alias("first").c
 _NOTHING = RestorePoint(b"", [], [], [], [])
 
 
-class _Reading(NamedTuple):
+class _Restoration(NamedTuple):
     """A trace that is read, and what is known of it already."""
 
     connection: AsyncConnection
@@ -100,7 +100,7 @@ class Checkpoints(Subject):
             lambda event_id, packed, lamport: Reference(packed, lamport, event_id)
         )
         await self.database.dialect.follow_indexes(connection)
-        reading = _Reading(connection, trace_id, references, known)
+        reading = _Restoration(connection, trace_id, references, known)
         channels = await _channels(connection, trace_id)
         return RestorePoint(
             state=state or b"",
@@ -190,7 +190,7 @@ async def _copies(
     ]
 
 
-async def _handovers(trace: _Reading, most: int) -> list[Handover]:
+async def _handovers(trace: _Restoration, most: int) -> list[Handover]:
     """The last received events, each with its publish if that is known and still stored."""
     connection, trace_id, reference, known = trace
     its, cause = tables.events.c, tables.events.alias("cause")
@@ -221,7 +221,7 @@ async def _handovers(trace: _Reading, most: int) -> list[Handover]:
     return _last(known.handovers, newest_first, most)
 
 
-async def _kept(trace: _Reading, last: int) -> list[tuple[bytes, Reference]]:
+async def _kept(trace: _Restoration, last: int) -> list[tuple[bytes, Reference]]:
     """The last publishes that an exchange may keep, each with its mark, oldest first."""
     connection, trace_id, reference, known = trace
     its, first = tables.events.c, last - LOOK_BACK
@@ -260,7 +260,7 @@ async def _lost(
     return newest_first[::-1]
 
 
-async def _named(trace: _Reading, most: int, channels: list[ChannelState]) -> list[NamedEvent]:
+async def _named(trace: _Restoration, most: int, channels: list[ChannelState]) -> list[NamedEvent]:
     """The last events that others may name, oldest first."""
     connection, trace_id, reference, known = trace
     its, message = tables.events.c, tables.events.alias("message").c
