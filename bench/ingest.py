@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.tracker.links import Rules
+from app.watch.looking import FRUGAL
 from bench import plugin
 from bench.applications import Application
 from bench.backlog import Headers, fill
@@ -108,7 +110,11 @@ def looking(url: str) -> Iterator[list[int]]:
         while not ended.is_set():
             command = [sys.executable, "-m", "spark_jobs.looking"]
             with subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env=os.environ | FRUGAL,
             ) as child:
                 running.append(child)
                 looks[0] += '"done"' in child.communicate(order)[0]

@@ -138,11 +138,18 @@ def _meaning(rule: Rule) -> object:
 
 
 def proposals_in(report: Mapping[str, Any]) -> list[RuleProposal]:
-    """The proposals of a report on correlations: direct causes, together, before shared keys."""
+    """The proposals of a report on correlations: direct causes, together, before shared keys.
+
+    A key that ties more together than they do goes with them: of what names a message that was
+    published twice nobody knows which is meant, and the key still joins it.
+    """
     reactions = report["reactions"]
     found = [one for one in report["proposals"] if one["publishes"] >= _least(one) * reactions]
     direct = [one for one in found if one["kind"] != "conversation"]
-    bundles = [direct] * bool(direct) + [[one] for one in found if one["kind"] == "conversation"]
+    shared = [one for one in found if one["kind"] == "conversation"]
+    if direct and shared and shared[0]["publishes"] > _joined(direct):
+        direct.append(shared.pop(0))
+    bundles = [direct] * bool(direct) + [[one] for one in shared]
     names: Counter[str] = Counter()
     rules = [_proposal(bundle, reactions, names) for bundle in bundles]
     hands = [one for one in report.get("in_hand", ()) if one["agreement"] >= LEAST_CONFIRMED]
@@ -167,6 +174,13 @@ def _in_hand(hands: Sequence[Mapping[str, Any]], reactions: int) -> RuleProposal
         examples=msgspec.convert([one["examples"][0] for one in hands], list[Example]),
         participants=whose,
     )
+
+
+def _joined(bundle: Sequence[Mapping[str, Any]]) -> int:
+    """The publishes that rules join, at least: by direct causes, or by a key."""
+    direct: int = sum(each["publishes"] for each in bundle if each["kind"] != "conversation")
+    each_alone: list[int] = [each["publishes"] for each in bundle]
+    return max(direct, *each_alone)
 
 
 def _least(found: Mapping[str, Any]) -> float:
@@ -197,7 +211,7 @@ def _proposal(
         id=digest_of(rules),
         kind=bundle[0]["kind"],
         says=" and ".join(_said(each["kind"], each["rules"]) for each in bundle),
-        joins=min(sum(each["publishes"] for each in bundle), reactions),
+        joins=min(_joined(bundle), reactions),
         of=reactions,
         certainty=", ".join(said),
         agreement=agreement,

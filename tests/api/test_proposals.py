@@ -92,6 +92,16 @@ async def test_a_direct_cause_comes_before_a_shared_key_in_words_that_people_use
     assert (direct["joins"], direct["of"], direct["rules"]) == (40, 50, [DIRECT])
 
 
+def test_a_key_that_ties_more_together_than_direct_causes_goes_with_them() -> None:
+    more = {**FIGURES, "kind": "conversation", "rules": [SHARED], "publishes": 45}
+    direct = {**FIGURES, "kind": "parent", "rules": [DIRECT]}
+    [both] = proposals_in({"reactions": 50, "proposals": [direct, more]})
+    assert both.says == "header because names message_id and header order ties messages together"
+    assert (both.kind, both.joins, both.rules) == ("parent", 45, [DIRECT, SHARED])
+    one, other = proposals_in({"reactions": 50, "proposals": [more | {"publishes": 40}, direct]})
+    assert (one.rules, other.rules) == ([DIRECT], [SHARED])
+
+
 async def test_what_is_adopted_is_proposed_no_more_until_it_is_taken_back(
     world: World, client: httpx.AsyncClient
 ) -> None:

@@ -17,7 +17,7 @@ export function ConversationProposal({ answer, via, onChange }) {
   const { data } = useResource(load, [answer.event, via, proposal?.id], { every: 0 });
   const changed = (adopted) => {
     reload();
-    patch({ via: adopted?.kind === "conversation" ? "conversation" : null }, { replace: true });
+    patch({ via: adopted?.rules.some(({ kind }) => kind === "conversation") ? "conversation" : null }, { replace: true });
     onChange();
   };
   const joins = data?.counts.messages > answer.counts.messages;
