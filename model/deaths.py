@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from model.texts import storable
-from model.times import Microseconds, iso_time
+from model.times import Microseconds, said_time
 
 # Whoever rejected a message, or let it come back too often, was handed it before.
 HANDED_OVER_BEFORE = frozenset({"rejected", "delivery_limit"})
@@ -66,7 +66,7 @@ class Loss(NamedTuple):
 
     def remark(self, exchange: str | None) -> str:
         """What became of a copy that was published to an exchange."""
-        when = f"by {iso_time(self.at)[:19].replace('T', ' ')} UTC"
+        when = f"by {said_time(self.at)}"
         if self.reason == "equal":
             return f"was handed over {when}, or an equal message was"
         if self.reason == "not_there":

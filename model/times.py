@@ -41,6 +41,11 @@ def iso_time(microseconds: int) -> str:
     return f"{_second(seconds)}.{rest:06d}Z"
 
 
+def said_time(microseconds: int) -> str:
+    """A time in a sentence, to the second; the page finds it by its form, to say it by a clock."""
+    return f"{_second(microseconds // 1_000_000).replace('T', ' ')} UTC"
+
+
 def microseconds_of(time: datetime) -> Microseconds:
     """Microseconds since the epoch; a time without an offset is UTC."""
     since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH

@@ -17,7 +17,7 @@ from itc import Stamp, pack
 from model.described import INNER
 from model.gaps import Gap
 from model.sound import Evidence
-from model.times import Microseconds, iso_time
+from model.times import Microseconds, said_time
 from model.words import Disposition
 
 
@@ -122,7 +122,7 @@ class AuditStatus(msgspec.Struct, frozen=True):
                 return f"{traced} traced; the broker's counters are not known"
             return f"{traced} traced; compared once the virtual host is quiet for some seconds"
         traced = f"{self.publishes} publishes, {self.deliveries} deliveries"
-        return f"{traced} traced, as of {iso_time(self.as_of)[11:19]}"
+        return f"{traced} traced, as of {said_time(self.as_of)}"
 
     def remarks(self) -> list[str]:
         """Remarks for an operator, a sentence each."""

@@ -16,7 +16,6 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import TypeVar
 
 from app.errors import (
@@ -27,6 +26,7 @@ from app.errors import (
     UnreachableError,
 )
 from app.traces.life import Away, Life, TraceState
+from model.times import said_time
 
 T = TypeVar("T")
 
@@ -138,8 +138,8 @@ class Supervisor:
             return
         seconds = self._retry_seconds
         self._retry_seconds = min(self._retry_seconds * 2, LONGEST_RETRY_SECONDS)
-        at = datetime.fromtimestamp(self._time_of_day() + seconds, UTC)
-        self.life.failed(_told(failure), f"the next try, at {at:%H:%M:%S} UTC")
+        at = said_time(round((self._time_of_day() + seconds) * 1_000_000))
+        self.life.failed(_told(failure), f"the next try, at {at}")
         log.error("trace of %r failed too often; next try in %.0f s", self._name, seconds)
         await self._pause(seconds)
 

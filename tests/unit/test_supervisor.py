@@ -97,7 +97,7 @@ async def test_the_fourth_failure_marks_the_trace_failed_with_its_reason() -> No
     assert (standing.last_error or "").startswith(
         f"an error in the service itself, ValueError at {__name__}:"
     )
-    assert standing.waiting_for == "the next try, at 00:00:10 UTC"
+    assert standing.waiting_for == "the next try, at 1970-01-01 00:00:10 UTC"
 
 
 async def test_a_failed_trace_is_tried_again_with_growing_pauses() -> None:

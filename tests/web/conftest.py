@@ -71,12 +71,13 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
         theme: str = "light",
         policy: bool = True,
         hurry: bool = False,
+        zone: str = "Etc/UTC",
     ) -> Page:
         context = browser.new_context(
             bypass_csp=not policy,
             viewport={"width": width, "height": 900 if width > 1000 else 1000},
             color_scheme="dark" if theme == "dark" else "light",
-            timezone_id="Etc/UTC",
+            timezone_id=zone,
         )
         contexts.append(context)
         page = context.new_page()

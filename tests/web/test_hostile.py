@@ -78,3 +78,25 @@ def test_an_address_full_of_markup_is_text_as_well(hostile: Served, open_page: O
     )
     expect(page.locator(".filter")).to_contain_text('<img src=x onerror="pwned=1">')
     assert_unharmed(page)
+
+
+def test_a_name_from_right_to_left_leaves_the_time_behind_it_in_place(
+    hostile: Served, open_page: OpenPage
+) -> None:
+    name, time = open_page(hostile).evaluate(
+        """async () => {
+          const { visible } = await import("/app/core/format.js");
+          const line = document.createElement("p");
+          line.textContent = `in ${visible("\\u05ea\\u05d5\\u05e8")} 204 ms`;
+          document.body.append(line);
+          const left = (text) => {
+            const range = document.createRange();
+            const from = line.textContent.indexOf(text);
+            range.setStart(line.firstChild, from);
+            range.setEnd(line.firstChild, from + text.length);
+            return range.getBoundingClientRect().left;
+          };
+          return [left("\\u05ea\\u05d5\\u05e8"), left("204")];
+        }"""
+    )
+    assert name < time

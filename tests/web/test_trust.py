@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.web.conftest import DOUBT, OpenPage, cast_doubt, without_broker
+from tests.web.conftest import DOUBT, OpenPage, cast_doubt, change_answers, without_broker
 from tests.web.past import Past, demo_world
 from tests.web.service import Served
 from tests.web.test_accessibility import AXE, VIEWS
@@ -59,6 +60,13 @@ def test_a_gap_makes_it_incomplete_and_a_doubt_not_sound_and_both_say_why(
     trust(page).get_by_text("Why?").click()
     expect(trust(page)).to_contain_text("still open: tracing was off")
     expect(trust(page)).to_contain_text(f"{DOUBT}.")
+
+
+def test_it_is_complete_since_the_last_gap_ended(demo: Served, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/overview?vhost=%2F")
+    badge = trust(page).locator(".badge").first
+    expect(badge).to_have_text(re.compile(r"^complete since 2026-01-02 .*; 1 earlier gap$"))
+    expect(badge).not_to_have_class(re.compile(r"\b(warn|good)\b"))
 
 
 def test_what_is_left_out_by_choice_is_said_and_is_no_alarm(
@@ -188,3 +196,19 @@ def test_axe_finds_nothing_in_it(
     page.evaluate(AXE)
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
     assert [(v["id"], v["nodes"][0]["html"][:160]) for v in found] == []
+
+
+def test_times_in_the_service_s_sentences_are_said_by_the_chosen_clock(
+    demo: Served, open_page: OpenPage
+) -> None:
+    page = open_page(demo, zone="Asia/Tokyo")
+    waits = "the next try, at 2026-01-02 23:30:00 UTC"
+
+    def waiting(traces: Any) -> Any:
+        return [{**one, "state": "waiting", "waiting_for": waits} for one in traces]
+
+    change_answers(page, "**/itc_db/traces", waiting)
+    page.reload()
+    said = page.get_by_role("group", name="Traces")
+    expect(said).to_contain_text("the next try, at 2026-01-03 08:30:00")
+    expect(said).not_to_contain_text("UTC")

@@ -10,7 +10,7 @@ export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one
 
 /** A reason given by the API as a sentence. */
 export function sentence(text) {
-  const begun = text.charAt(0).toUpperCase() + text.slice(1);
+  const begun = inOurTime(text.charAt(0).toUpperCase() + text.slice(1));
   return /[.!?]$/.test(begun) ? begun : `${begun}.`;
 }
 
@@ -94,6 +94,12 @@ export function recent(iso) {
   return `${isToday(iso) ? "" : `${at.day.slice(5)} `}${at.time}.${at.millis}`;
 }
 
+/** Whose time the times are in. */
+export const zone = () => (clock.value === "utc" ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone);
+
+/** How many times: once, twice, 3 times. */
+export const times = (n) => ["never", "once", "twice"][n] ?? `${count(n)} times`;
+
 export const isToday = (iso) => fields(iso)?.day === fields(Date.now()).day;
 
 /** 2026-01-02 12:03:04, in the chosen clock. */
@@ -101,6 +107,12 @@ export function dateTime(iso) {
   const at = fields(iso);
   return at ? `${at.day} ${at.time}` : "–";
 }
+
+const SAID = /\b(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC\b/g;
+
+/** A sentence of the service with its times in the chosen clock. */
+export const inOurTime = (text) =>
+  text.replace(SAID, (_, day, at) => (isToday(`${day}T${at}Z`) ? clockTime : dateTime)(`${day}T${at}Z`));
 
 /** A time of the API as the value of an input: 2026-01-02T12:03:04, in the chosen clock. */
 export const inClock = (iso) => dateTime(iso).replace(" ", "T");
@@ -116,15 +128,19 @@ export function toMicros(iso) {
 
 /**
  * Text of unknown origin, made harmless to the eye: control characters and marks that change the
- * reading direction are spelled out. `lines` keeps line ends and tabs.
+ * reading direction are spelled out. `lines` keeps line ends and tabs. Not for what went through it already.
  */
 export function visible(text, { lines = false } = {}) {
-  return String(text).replace(INVISIBLE, (c) => {
+  const shown = String(text).replace(INVISIBLE, (c) => {
     if (lines && (c === "\n" || c === "\t" || c === "\r")) return c === "\r" ? "" : c;
     const code = c.codePointAt(0);
     return `\u27e8${NAMES[code] ?? `U+${code.toString(16).toUpperCase().padStart(4, "0")}`}\u27e9`;
   });
+  return !lines && FROM_RIGHT.test(shown) ? `\u2068${shown}\u2069` : shown;
 }
+
+// What is written from right to left is isolated, or it would turn around what stands behind it: "204 ms".
+const FROM_RIGHT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]/;
 
 const NAMES = { 0: "NUL", 7: "BEL", 8: "BS", 9: "TAB", 10: "LF", 13: "CR", 27: "ESC", 127: "DEL" };
 const INVISIBLE =

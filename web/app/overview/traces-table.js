@@ -1,5 +1,5 @@
 import { html } from "../core/html.js";
-import { compact, count, percent, rate, sentence } from "../core/format.js";
+import { compact, count, inOurTime, percent, rate, sentence } from "../core/format.js";
 import { outage } from "../core/health.js";
 import { href } from "../core/route.js";
 import { losses } from "../ui/gaps.js";
@@ -51,7 +51,7 @@ function Row({ vhost, trace }) {
       trace.audit?.sentence,
     ].map(
       (text) => text && html`<tr class="under" key=${text}><td colspan="9" class=${trace.state === "failed" ? "" : "soft"}>
-        <span class="small"><${Value}>${text}<//></span></td></tr>`,
+        <span class="small"><${Value}>${inOurTime(text)}<//></span></td></tr>`,
     )}
     ${(Object.keys(trace.links).length > 0 || Object.keys(trace.unread).length > 0 || trace.evidence.spanned > 0) &&
     html`<tr class="under"><td colspan="9" class="soft small"><${Coverage} ...${trace} /></td></tr>`}`;

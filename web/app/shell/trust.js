@@ -87,9 +87,11 @@ function missedNow(shown, until) {
   return `${names} ${missed.length > 1 ? "are" : "is"} not being recorded`;
 }
 
-function verdictOf({ gaps, gap_count: all, since, known_since: from }, shown, missed) {
+function verdictOf({ gaps, gap_count: all, since, until, known_since: from }, shown, missed) {
   if (!shown.length) return { tone: "", word: "unknown: not traced", term: "unknown" };
   const chosen = gaps.filter(isChosen).length;
+  const now = !since && !until && !missed && completeSince(gaps, chosen);
+  if (now) return { tone: "", word: `complete since ${isToday(now) ? clockTime(now) : dateTime(now)}; ${plural(all, "earlier gap")}`, term: "complete" };
   if (all > chosen) return { tone: "warn", word: `incomplete: ${plural(all - chosen, "gap")}`, term: "complete" };
   if (chosen) return { tone: "", word: "partial by choice", term: "partial" };
   if (since && from && Date.parse(since) < Date.parse(from)) {
@@ -97,6 +99,12 @@ function verdictOf({ gaps, gap_count: all, since, known_since: from }, shown, mi
   }
   if (missed) return { tone: "warn", word: "unknown", term: "unknown" };
   return { tone: "good", word: "complete", term: "complete" };
+}
+
+/** Since when nothing is missing that was asked for; null while something is. */
+function completeSince(gaps, chosen) {
+  if (!gaps.length || chosen || gaps.some((gap) => !gap.until)) return null;
+  return gaps.map(({ until }) => until).sort().at(-1);
 }
 
 function periodText({ since, until }, period) {

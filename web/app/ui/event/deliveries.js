@@ -1,15 +1,17 @@
 // What became of a publish, queue by queue: no confirm tells a publisher this.
 import { html } from "../../core/html.js";
 import { api } from "../../core/api.js";
-import { time } from "../../core/format.js";
+import { inOurTime, time, visible } from "../../core/format.js";
 import { useResource } from "../../core/resource.js";
 import { hrefHere } from "../../core/route.js";
 import { MatchMark, SettlementMark, StateMark, Value } from "../marks.js";
+import { shortOf } from "../names.js";
 import { pending } from "../panel.js";
 
 export function Deliveries({ event }) {
   const loaded = useResource((signal) => api.deliveries(event.id, signal), [event.id]);
   const { data } = loaded;
+  const short = data && shortOf(data.queues.flatMap(all).map((one) => one.participant_name));
   const isTold = data?.queues.some((fate) => all(fate).some(({ settlement }) => settlement));
   return html`<section class="section">
     <h3>Deliveries ${data && html`<span class="faint">${data.sentence}</span>`}</h3>
@@ -17,21 +19,21 @@ export function Deliveries({ event }) {
       ? pending(loaded, "deliveries")
       : data.queues.length === 0
         ? html`<p class="soft">Routed to no queue: the message was dropped or returned.</p>`
-        : data.queues.map((fate) => html`<${Fate} key=${fate.queue} fate=${fate} isTold=${isTold} />`)}
+        : data.queues.map((fate) => html`<${Fate} key=${fate.queue} fate=${fate} isTold=${isTold} short=${short} />`)}
   </section>`;
 }
 
 const all = ({ deliveries, dead_letters: letters }) => [...deliveries, ...letters];
 
 /** `isTold`: of some of the message's deliveries it is known what became of them. */
-function Fate({ fate, isTold }) {
+function Fate({ fate, isTold, short }) {
   return html`<div class="queue-fate">
     <div class="queue-fate-head"><${Value}>${fate.queue}<//><${StateMark} state=${fate.state} /></div>
-    ${fate.remark && html`<p class="small soft">it ${fate.remark}</p>`}
+    ${fate.remark && html`<p class="small soft">it ${inOurTime(fate.remark)}</p>`}
     ${fate.deliveries.map(
       (event) => html`<a class="relative" key=${event.id} href=${hrefHere({ event: String(event.id) })}>
         <span class="number">#${event.id}</span><span></span>
-        <span class="cut">to <${Value}>${event.participant_name}<//>
+        <span class="cut" title=${visible(event.participant_name)}>to <${Value}>${short(event.participant_name)}<//>
           ${event.match !== "routed" && html` <${MatchMark} match=${event.match} />`}
           ${isTold && html` <${SettlementMark} settlement=${event.settlement} at=${event.settled_at} />`}</span>
         <span class="faint small">${time(event.recorded_at)}</span>

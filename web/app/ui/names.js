@@ -1,0 +1,11 @@
+// Names of participants as people say them: `stock` for `stock (guest@127.0.0.1)`, where no other is called so.
+const SAID = [/^(.+) \(.*@.*\)(?: #\d+)?$/, /^(.+)@[^@]+$/];
+
+const said = (name) => SAID.map((form) => form.exec(name)?.[1]).find(Boolean) ?? name;
+
+/** `(name) => name`: the short one where it means only one of all these names. */
+export function shortOf(names) {
+  const meant = new Map();
+  for (const name of new Set(names)) meant.set(said(name), [...(meant.get(said(name)) ?? []), name]);
+  return (name) => (meant.get(said(name))?.length === 1 ? said(name) : name);
+}
