@@ -46,23 +46,27 @@ export function Conversation({ event }) {
       ${!model && !error && html`<h1 class="unseen">Conversation</h1>${pending({ error: null }, "the conversation")}`}
       ${model && html`
         <${Facts} model=${model} via=${via} onSelect=${(one) => select(one, { panel: "on" })}
-          tools=${html`<${Choice} label="Put together by" options=${WAYS} value=${via} small
+          tools=${html`<${Choice} label="Group by" options=${WAYS} value=${via} small
               onChange=${(value) => patch({ via: value === "links" ? null : value })} />
-            <button class="button small" onClick=${loaded.reload}>Refresh</button>
-            <button class="button small" aria-pressed=${String(beyond === "on")} title="All else that it caused, may have caused, and cannot have"
-              onClick=${() => patch({ beyond: beyond ? null : "on", touched: null }, { replace: true })}>What it touched</button>`} />
-        ${beyond === "on" && html`<section class="conv-touched" aria-label="What it touched">
-          <${Touched} ids=${[String(model.answer.root)]} bounds=${boundsOf(model)} key=${model.answer.root} /></section>`}
+            <button class="button small" onClick=${loaded.reload}>Refresh</button>`} />
         <${ConversationProposal} answer=${model.answer} via=${via} onChange=${loaded.reload} key=${model.answer.vhost} />
         <${More} loaded=${loaded} />
-        <${Drawing} model=${model} view=${view} selected=${Number(event)} />`}
+        <${Drawing} model=${model} view=${view} selected=${Number(event)} />
+        <${Beyond} model=${model} open=${beyond === "on"} />`}
     </div>
     ${panel === "on" && html`<${EventDrawer} id=${event} key=${event} />`}`;
 }
 
-/** Up to its last event, if all of them are here: later the clocks rule out less and less. */
-const boundsOf = ({ answer, places }) =>
-  answer.truncated ? [] : [["end", "Until its end", Math.max(...places.keys())]];
+/** Which services it touched, up to its last event if all are here: later the clocks rule out less and less. */
+function Beyond({ model: { answer, lastEvent }, open }) {
+  if (lastEvent == null && !open) return null;
+  const bounds = lastEvent == null ? [] : [["end", "Until its end", lastEvent]];
+  return html`<section class="conv-touched" aria-labelledby="conv-touched">
+    <h2 id="conv-touched">What it touched
+      <button class="button small" aria-expanded=${String(open)} title="All else that it caused, may have caused, and cannot have"
+        onClick=${() => patch({ beyond: open ? null : "on", touched: null, until: null }, { replace: true })}>Which events</button></h2>
+    <${Touched} ids=${[String(answer.root)]} bounds=${bounds} brief=${!open} key=${answer.root} /></section>`;
+}
 
 /** Just after its last event; null, until now, while something waits or is not shown. */
 const endOf = (model) =>

@@ -1,12 +1,12 @@
 // What there is to know at once: what happened, why, and where the time went.
 import { html } from "../core/html.js";
-import { dateTime, percent, plural, visible } from "../core/format.js";
+import { dateTime, percent, plural, times, visible } from "../core/format.js";
 import { href, hrefHere } from "../core/route.js";
 import { Caveats } from "../ui/caveats.js";
 import { CopyButton } from "../ui/copy.js";
 import { Value } from "../ui/marks.js";
 import { failuresOf, heldOf, nameOf, partsOf, took, waitingOf } from "./model.js";
-import { failureText, Outcome, partText } from "./words.js";
+import { failureText, Outcome, partText, summaryOf } from "./words.js";
 
 const MOST = 3;
 // The list again as it was; a list cannot be put together by *Any*, so not by the way of one conversation.
@@ -15,19 +15,22 @@ const BACK = { event: null, panel: null, beyond: null, touched: null, view: null
 export function Facts({ model, tools, onSelect }) {
   const { answer } = model;
   const { counts } = answer;
+  const [key, ...others] = answer.keys;
   return html`<header class="conv-head">
     <div class="conv-title">
       <a class="small" href=${hrefHere(BACK)}>← All conversations</a>
-      <h1><${Value}>${answer.type}<//></h1>
+      <h1><${Value}>${key ?? answer.type}<//></h1>
+      ${key != null && html`<span class="badge" title="The type of its first message"><${Value} cut>${answer.type}<//></span>`}
       <${Outcome} outcome=${answer.outcome} />
-      ${answer.keys.map((key) => html`<span class="badge" key=${key} title="What its messages share">${visible(key)}</span>`)}
+      ${others.map((one) => html`<span class="badge" key=${one} title="What its messages share"><${Value} cut>${one}<//></span>`)}
       <div class="right">${tools}
+        <${CopyButton} text=${() => summaryOf(model)} label="Copy summary" title="In a line, for a chat or a ticket" />
         <${CopyButton} text=${() => location.href} label="Copy link" icon="link" title="Copy a link to this view" /></div>
     </div>
     <p class="conv-sentence">${visible(answer.sentence)}${/[.!?]$/.test(answer.sentence) ? "" : "."}</p>
     <p class="soft small">Began ${dateTime(answer.began_at)} in <${Value}>${answer.vhost}<//>, took ${took(answer.seconds)}:
-      ${" "}${plural(counts.messages, "message")}, ${plural(counts.deliveries, "delivery", "deliveries")} (${counts.redeliveries} again),
-      ${" "}${plural(counts.participants, "participant")}<${Further} answer=${answer} onSelect=${onSelect} /></p>
+      ${" "}${plural(counts.messages, "message")}, ${plural(counts.deliveries, "delivery", "deliveries")},
+      ${" "}${plural(counts.participants, "participant")}${counts.redeliveries > 0 && `; redelivered ${times(counts.redeliveries)}`}<${Further} answer=${answer} onSelect=${onSelect} /></p>
     <div class="conv-facts">
       <${Why} model=${model} onSelect=${onSelect} />
       <${Time} model=${model} onSelect=${onSelect} />

@@ -78,6 +78,25 @@ function busiest(nodes, edges) {
   };
 }
 
+/** The same without queues that only hand on to one who takes: one arrow for each two, which halves the width. */
+export function withoutQueues({ nodes, edges, left }) {
+  const out = (id) => edges.filter(({ from }) => from === id);
+  const passed = new Map(); // by queue, the arrow to who takes from it
+  for (const { id, kind, dead, waiting } of nodes) {
+    const [taken, ...others] = out(id);
+    if (kind === "queue" && !dead && !waiting && taken?.how === "received" && !others.length) passed.set(id, taken);
+  }
+  return {
+    nodes: nodes.filter(({ id }) => !passed.has(id)),
+    edges: edges.filter(({ from }) => !passed.has(from)).map((edge) => {
+      const taken = passed.get(edge.to);
+      if (!taken) return edge;
+      return { ...edge, to: taken.to, waited: median(taken.times), events: [...edge.events, ...taken.events] };
+    }),
+    left,
+  };
+}
+
 export const edgeTime = (edge) => median(edge.times);
 
 /** `{width, height, nodes, edges}` with places: a node has x and y, an edge has d, head and label. */
@@ -202,6 +221,7 @@ export function edgeLabel(edge) {
   const what = isDeath(edge) ? edge.how : edge.how === "sent" && edge.types.size === 1 ? fitted([...edge.types][0], 100, 11) : "";
   const count = edge.count > 1 || !what ? `${edge.count} ×` : "";
   const line = [count, what].filter(Boolean).join(" ");
+  if (edge.waited != null) return [line, `waited ${took(edge.waited)}`];
   return time == null ? [line] : [line, `${edge.how === "sent" ? "after" : "waited"} ${took(time)}`];
 }
 

@@ -5,7 +5,7 @@ import { count, plural } from "../core/format.js";
 import { useKeys } from "../core/keys.js";
 import { Value } from "../ui/marks.js";
 import { Table } from "../ui/table.js";
-import { arrange, edgeLabel, edgeShapes, edgeTime, graphOf, nodeShapes } from "./flow-layout.js";
+import { arrange, edgeLabel, edgeShapes, edgeTime, graphOf, nodeShapes, withoutQueues } from "./flow-layout.js";
 import { took } from "./model.js";
 import { SaveButtons } from "./save-buttons.js";
 import { Shape } from "./shapes-view.js";
@@ -15,7 +15,6 @@ const WORDS = { sent: "sent to", received: "received by", died: "dead letters to
 
 export default function Flow({ model, selected, onSelect }) {
   const graph = useMemo(() => graphOf(model), [model]);
-  const placed = useMemo(() => arrange(graph), [graph]);
   const box = useRef(null);
   const [room, setRoom] = useState(1000);
   useLayoutEffect(() => {
@@ -23,6 +22,9 @@ export default function Flow({ model, selected, onSelect }) {
     watcher.observe(box.current);
     return () => watcher.disconnect();
   }, []);
+  const whole = useMemo(() => arrange(graph), [graph]);
+  const isWide = whole.width * LEAST_SCALE > innerWidth; // the same beside an open event
+  const placed = useMemo(() => (isWide ? arrange(withoutQueues(graph)) : whole), [whole, isWide]);
   const scale = Math.max(LEAST_SCALE, Math.min(1, room / placed.width));
   const events = eventsOf(model, selected);
   const isLit = (one) => one.events.some((event) => events.has(event));
@@ -42,7 +44,7 @@ export default function Flow({ model, selected, onSelect }) {
 
   return html`<div class="conv-flow">
     <div class="conv-tools"><${SaveButtons} drawing=${drawing} name=${`conversation-${model.answer.root}-flow`} />
-      <span class="small soft">Rounded: who acts. Square: queues. A number on an arrow is how many; a time is the median.</span>
+      <span class="small soft">Rounded: who acts. Square: queues${isWide && " in which something stayed, or that several take from"}. A number on an arrow is how many; a time is the median.</span>
       ${graph.left > 0 && html`<span class="small soft">${plural(graph.left, "further node")} are left out.</span>`}</div>
     <div class="conv-flow-scroll" ref=${box} tabindex="0" role="region" aria-label="Flow drawing; the table below has the same numbers">
       <svg class="conv-drawing" width=${placed.width * scale} height=${placed.height * scale}

@@ -9,12 +9,14 @@ import { href, hrefHere, patch, route, vhost } from "../core/route.js";
 import { user } from "../core/session.js";
 import { FindConversation } from "../ui/find-conversation.js";
 import { Value } from "../ui/marks.js";
+import { shortOf } from "../ui/names.js";
 import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
 import { Table } from "../ui/table.js";
 import { took } from "./model.js";
+import { Scatter } from "./scatter.js";
 import { Outcome, WAYS } from "./words.js";
 
-const PAGE = 50;
+const PAGE = 100;
 const OUTCOMES = [
   ["", "All"],
   ["failed", "Failed"],
@@ -65,7 +67,7 @@ export function ConversationList() {
       ${!data
         ? pending(first, "conversations")
         : items.length
-          ? html`<${Rows} items=${items} />`
+          ? html`<${Scatter} items=${items} /><${Rows} items=${items} />`
           : html`<${NoneFound} find=${find} filtered=${[find, params.within, ...FILTERS.map((name) => params[name])].some(Boolean)} next=${next} />`}
     <//>
   </div></div>`;
@@ -107,7 +109,7 @@ function Filters({ params }) {
     ${field("participant_name", "Participant", "name")}
     ${field("min_seconds", "At least, s", "0.5")}
     ${field("max_seconds", "At most, s", "60")}
-    <label class="field"><span>Put together by</span>
+    <label class="field"><span>Group by</span>
       <select class="select" value=${params.via ?? "links"} onChange=${(e) => patch({ via: e.currentTarget.value === "links" ? null : e.currentTarget.value })}>
         ${WAYS.slice(0, 2).map(([value, text]) => html`<option key=${value} value=${value} selected=${value === (params.via ?? "links")}>${text}</option>`)}
       </select></label>
@@ -119,6 +121,7 @@ const clean = (name, text) => (name.endsWith("seconds") ? text.replace(/[^\d.]/g
 function Rows({ items }) {
   const [active, setActive] = useState(-1);
   const several = !vhost.value && user.value.vhosts.length > 1;
+  const short = shortOf(items.flatMap((one) => one.participants));
   const step = (by) => setActive(Math.max(0, Math.min(items.length - 1, active + by)));
   useLayoutEffect(() => {
     if (active >= 0) document.getElementById(`conversation-${items[active]?.root}`)?.focus();
@@ -136,7 +139,7 @@ function Rows({ items }) {
         <td class="number">${took(one.seconds)}</td>
         <td class="number">${count(one.counts.messages)}${one.truncated ? "+" : ""}</td>
         <td class="text">${visible(one.sentence)}</td>
-        <td class="name" title=${visible(one.participants.join(", "))}>${visible(few(one.participants))}</td>
+        <td class="name" title=${visible(one.participants.join(", "))}>${visible(few(one.participants.map(short)))}</td>
         ${several && html`<td><${Value} cut>${one.vhost}<//></td>`}
       </tr>`,
     )}

@@ -1,6 +1,7 @@
 // A conversation as its drawings need it: who led to whom, and what each event belongs to. Pure.
 
 import { seconds } from "../core/format.js";
+import { shortOf } from "../ui/names.js";
 
 /** A duration as people read it. Events are timed when they are read, so less than 1 ms says nothing. */
 export const took = (n) => (n != null && n < 0.001 ? "< 1 ms" : seconds(n));
@@ -10,10 +11,12 @@ export const afterText = (n) => (n < 0.001 ? "at the beginning" : `after ${secon
 /**
  * `names`: participants by number; `messages`: by the event of their publish, each with `children`,
  * `parent` and `depth`; `places`: `{message, copy, delivery}` by event, of publishes and deliveries
- * alike; `tops`: messages without a cause here; `end`: seconds from the beginning to the last sign.
+ * alike; `tops`: messages without a cause here; `end`: seconds from the beginning to the last sign; `lastEvent`:
+ * the newest, null where not all are here.
  */
 export function modelOf(answer) {
-  const names = new Map(answer.participants.map(({ number, name }) => [number, name]));
+  const short = shortOf(answer.participants.map(({ name }) => name));
+  const names = new Map(answer.participants.map(({ number, name }) => [number, short(name)]));
   const messages = new Map();
   const places = new Map();
   for (const one of answer.messages) {
@@ -36,18 +39,27 @@ export function modelOf(answer) {
   for (const { delivery } of places.values()) {
     if (delivery) end = Math.max(end, delivery.offset + Math.max(delivery.handled ?? 0, delivery.settled_after ?? 0));
   }
-  return { answer, names, messages, places, tops, end, width: Math.max(end, 1e-6) };
+  const lastEvent = answer.truncated ? null : Math.max(...places.keys());
+  return { answer, names, messages, places, tops, end, lastEvent, width: Math.max(end, 1e-6) };
 }
 
-/** `[{message, depth, folded}]`: messages below their causes, without what is below a folded one. */
+/** Whether something stands below a message's row: what it led to, or each of several copies. */
+export const isInner = ({ children, copies }) => children.length > 0 || copies.length > 1;
+
+/**
+ * `[{message, copies, depth, folded, sub}]`: messages below their causes, without what is below a folded one.
+ * A message that went into several queues has a further row for each, `sub`.
+ */
 export function rowsOf({ tops }, folded) {
   const rows = [];
   const todo = tops.map((message) => [message, 0]).reverse();
   while (todo.length) {
     const [message, depth] = todo.pop();
     const isFolded = folded.has(message.event);
-    rows.push({ message, depth, folded: isFolded });
+    const { copies } = message;
+    rows.push({ message, depth, folded: isFolded, copies: copies.length > 1 ? [] : copies, sub: false });
     if (isFolded) continue;
+    if (copies.length > 1) for (const copy of copies) rows.push({ message, depth: depth + 1, folded: false, copies: [copy], sub: true });
     for (let i = message.children.length - 1; i >= 0; i -= 1) todo.push([message.children[i], depth + 1]);
   }
   return rows;

@@ -4,10 +4,14 @@ import { attempt } from "../core/notices.js";
 import { Icon } from "../ui/icons.js";
 import { pngBlob, svgText } from "./picture.js";
 
-/** `drawing()` returns what to save; `name` is the file's, without its extension. */
+/** `drawing()` returns what to save, or a promise of it; `name` is the file's, without its extension. */
 export function SaveButtons({ drawing, name }) {
-  const svg = () => attempt(() => saveBlob(new Blob([svgText(drawing())], { type: "image/svg+xml" }), `${name}.svg`));
-  const png = () => attempt(async () => saveBlob(await pngBlob(drawing()), `${name}.png`));
-  return html`<button class="button small" onClick=${svg}><${Icon} name="download" />SVG</button>
+  const picture = async () => pngBlob(await drawing());
+  const svg = () => attempt(async () => saveBlob(new Blob([svgText(await drawing())], { type: "image/svg+xml" }), `${name}.svg`));
+  const png = () => attempt(async () => saveBlob(await picture(), `${name}.png`));
+  // The promise, not the picture: a browser lets a page copy only at once after a click.
+  const copy = () => attempt(() => navigator.clipboard.write([new ClipboardItem({ "image/png": picture() })]), "The picture is copied.");
+  return html`<button class="button small" onClick=${copy} title="Copy as a picture, to paste into a chat or a ticket"><${Icon} name="copy" />Picture</button>
+    <button class="button small" onClick=${svg}><${Icon} name="download" />SVG</button>
     <button class="button small" onClick=${png}><${Icon} name="download" />PNG</button>`;
 }

@@ -37,10 +37,13 @@ export function sequenceOf({ messages, names, places }) {
           const pusher = places.get(cause)?.message.participant;
           if (pusher != null) step(one.event, one.offset, { kind: "note", from: pusher, note: `pushed out of ${visible(copy.queue)} by #${cause}` });
         }
-        if (dead) step(one.event, one.offset, { kind: "note", from: (holder ?? last ?? message).participant, note: `died in ${visible(copy.queue)}${reason(message)}` });
         const kind = dead ? "dead" : one.redelivered ? "again" : "sent";
         const waited = one.queued == null ? "" : `${took(one.queued)} in ${visible(one.queue ?? copy.queue)}`;
-        step(one.event, one.offset, { kind, from, to: one.participant, note: waited });
+        // A dead letter comes from who had the message last, else from the queue that it died in.
+        const rejecter = holder ?? (message.failure?.reason === "rejected" ? last : null);
+        const origin = !dead ? { from } : rejecter ? { from: rejecter.participant } : { by: copy.queue };
+        if (dead) step(one.event, one.offset, { ...origin, kind: "note", note: `died in ${visible(copy.queue)}${reason(message)}` });
+        step(one.event, one.offset, { ...origin, kind, to: one.participant, note: waited });
         if (!dead) last = one;
       }
       if (copy.state === "waiting") {
@@ -58,7 +61,7 @@ export function sequenceOf({ messages, names, places }) {
   }
   found.sort((a, b) => a.at - b.at || a.event - b.event);
   const steps = found.map((one) => {
-    const from = person(one.from);
+    const from = one.by == null ? person(one.from) : lane("queue", one.by, visible(one.by));
     const to = one.queue != null ? lane("queue", one.queue, visible(one.queue)) : one.to != null ? person(one.to) : null;
     return { ...one, from, to };
   });

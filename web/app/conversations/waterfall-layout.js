@@ -1,9 +1,12 @@
-// From messages to rectangles: time to the right, a lane for each copy of a message. Pure.
+// From messages to rectangles and words: time to the right, a row for each copy of a message. Pure.
+import { visible } from "../core/format.js";
+import { holderOf, nameOf, took } from "./model.js";
 
 export const ROW = 30;
-const MOST_LANES = 3;
-const PAD = 6;
+export const PAD = 6;
 const LEAST = 2; // pixels, so that what took no time can be seen
+const LETTER = 6.1; // pixels, of the words on bars
+const SPACE = 5;
 
 /** `x(seconds)` for the seconds `from` to `to` on so many pixels. */
 export function scaleOf({ from, to }, pixels) {
@@ -22,39 +25,79 @@ export function ticksOf({ from, to }, pixels, spacing = 110) {
 }
 
 /**
- * What a row shows: `bars` of `{kind, x, y, width, height, critical, event}` with kind queued, handled,
- * settled, held (not settled yet) or waiting, and `marks` of `{kind, x, y, event}` with kind published, delivered, redelivered or died.
+ * What a row shows: `bars` of `{kind, x, y, width, height, critical, event}`, `marks` of `{kind, x, y, event}` with
+ * kind published, delivered, redelivered or died, and `words` of `{x, anchor, text, on}`, `on` the kind of bar they
+ * stand on, or null. Of kind `queued` is what waited in a queue; `rejected` and `back`, what somebody held or
+ * what waited for the next, until it was handed on; `handled`, `settled`, `held` (not settled yet) and `waiting`.
  */
-export function rowShapes(message, x, end) {
-  const lanes = Math.max(1, Math.min(MOST_LANES, message.copies.length));
-  const height = (ROW - 2 * PAD - (lanes - 1) * 2) / lanes;
+export function rowShapes({ message, copies, sub }, x, model, pixels) {
+  const height = ROW - 2 * PAD;
+  const marks = sub ? [] : [{ kind: "published", x: x(message.offset), y: PAD, height, event: message.event }];
+  const bars = copies.flatMap((copy) => barsOf(message, copy, model, marks, x));
+  const drawn = bars.map(({ from, to, ...bar }) => ({
+    y: PAD, height, ...bar, seconds: to - from, x: x(from), width: Math.max(LEAST, x(to) - x(from)),
+  }));
+  return { bars: drawn, marks, words: wordsOf(drawn, pixels) };
+}
+
+/** The bars of one copy, in seconds; notes its deliveries among the marks. */
+function barsOf(message, copy, { names, places, end }, marks, x) {
+  const height = ROW - 2 * PAD;
   const bars = [];
-  const marks = [{ kind: "published", x: x(message.offset), y: PAD, height: ROW - 2 * PAD, event: message.event }];
-  const bar = (kind, from, to, y, rest) =>
-    bars.push({ kind, x: x(from), y, width: Math.max(LEAST, x(to) - x(from)), height, ...rest });
-  message.copies.forEach((copy, n) => {
-    const y = PAD + Math.min(n, lanes - 1) * (height + 2);
-    let before = message.offset;
-    for (const delivery of copy.deliveries) {
-      const { event, critical } = delivery;
-      bar("queued", before, delivery.offset, y, { event, critical: critical && message.critical });
-      before = delivery.offset;
-      const kind = delivery.match === "dead_lettered" ? "died" : delivery.redelivered ? "redelivered" : "delivered";
-      marks.push({ kind, x: x(delivery.offset), y, height, event });
-      if (delivery.handled != null) {
-        before = delivery.offset + delivery.handled;
-        bar("handled", delivery.offset, before, y, { event, critical });
-      }
-      const low = { event, critical: false, height: height / 3 };
-      if (delivery.settled_after != null) {
-        before = delivery.offset + delivery.settled_after;
-        bar("settled", delivery.offset, before, y + (height * 2) / 3, low);
-      } else if (delivery.settlement === "in_hand") bar("held", delivery.offset, end, y + (height * 2) / 3, low);
+  const mark = (kind, at, event) => marks.push({ kind, x: x(at), y: PAD, height, event });
+  const who = ({ participant }) => visible(nameOf(names, participant));
+  let before = message.offset;
+  let last = null;
+  for (const one of copy.deliveries) {
+    const { event, critical, offset } = one;
+    const isDead = one.match === "dead_lettered";
+    // Of what was handed on it is not known how long the one before had it, unless that was told.
+    const holder = last?.settled_after == null && (isDead || one.redelivered) ? (holderOf({ places }, one) ?? last) : null;
+    const isRejected = holder && isDead && [message.failure?.reason, ...one.acts.map(({ kind }) => kind)].includes("rejected");
+    const kind = isRejected ? "rejected" : holder ? "back" : "queued";
+    const name = isRejected ? `rejected by ${who(holder)}` : holder && who(holder);
+    bars.push({ kind, from: before, to: offset, event, critical: critical && message.critical, name });
+    before = offset;
+    mark(isDead ? "died" : one.redelivered ? "redelivered" : "delivered", offset, event);
+    if (one.handled != null) {
+      before = offset + one.handled;
+      bars.push({ kind: "handled", from: offset, to: before, event, critical, name: who(one) });
     }
-    if (copy.state === "waiting") bar("waiting", message.offset, end, y, { event: message.event, critical: false });
-    if (copy.state === "dead_lettered" && !copy.deliveries.some(({ match }) => match === "dead_lettered")) {
-      marks.push({ kind: "died", x: x(before), y, height, event: message.event });
-    }
-  });
-  return { bars, marks };
+    const told = one.settlement === "rejected" ? `rejected by ${who(one)}` : who(one);
+    const low = one.handled == null ? { name: told } : { low: true, y: PAD + 12, height: 6 };
+    if (one.settled_after != null) {
+      before = offset + one.settled_after;
+      bars.push({ kind: one.settlement === "rejected" ? "rejected" : "settled", from: offset, to: before, event, critical: false, ...low });
+    } else if (one.settlement === "in_hand") bars.push({ kind: "held", from: offset, to: end, event, critical: false, ...low });
+    last = one;
+  }
+  if (last && last.handled == null && last.settled_after == null && last.settlement !== "in_hand") bars.at(-1).taker = who(last);
+  if (copy.state === "waiting") bars.push({ kind: "waiting", from: message.offset, to: end, event: message.event, critical: false, name: "still waits" });
+  if (copy.state === "dead_lettered" && !copy.deliveries.some(({ match }) => match === "dead_lettered")) mark("died", before, message.event);
+  return bars;
+}
+
+/** Names on their bars where there is room; at the end of the row the others, how long the last bar took, and whose it is then. */
+function wordsOf(bars, pixels) {
+  const words = [];
+  const left = new Set();
+  const wide = (text) => text.length * LETTER + SPACE;
+  for (const { kind, name, critical, x, width } of bars.filter((bar) => bar.name)) {
+    const from = Math.max(0, x) + SPACE;
+    if (Math.min(pixels, x + width) - from >= wide(name)) words.push({ x: from, anchor: "start", text: name, on: kind, lit: critical });
+    else left.add(name);
+  }
+  const [first] = bars;
+  const last = bars.findLast(({ low }) => !low);
+  if (!last || first.x > pixels || last.x + last.width < 0) return words;
+  const taker = last.taker && `→ ${last.taker}`;
+  const text = [...left, last.kind !== "waiting" && took(last.seconds), taker].filter(Boolean).join(" ");
+  const end = Math.max(...bars.map(({ x, width }) => x + width)) + SPACE;
+  const before = first.x - SPACE;
+  if (!text) return words;
+  const inside = words.filter(({ x }) => x > last.x).reduce((sum, word) => sum + wide(word.text), wide(text));
+  if (end + wide(text) <= pixels) words.push({ x: end, anchor: "start", text, on: null });
+  else if (last.width > inside && last.x + last.width <= pixels) words.push({ x: last.x + last.width - SPACE, anchor: "end", text, on: last.kind, lit: last.critical });
+  else words.push({ x: before > wide(text) ? before : Math.min(pixels, Math.max(wide(text), end - 2 * SPACE)), anchor: "end", text, on: null });
+  return words;
 }

@@ -1,13 +1,17 @@
 // As tracing users know it: a row for each message, below what led to it; time runs to the right.
 import { useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
+import { api } from "../core/api.js";
 import { plural, seconds, visible } from "../core/format.js";
 import { useKeys } from "../core/keys.js";
 import { patch } from "../core/route.js";
+import { servicesOf } from "../ui/event/touched.js";
 import { Icon } from "../ui/icons.js";
-import { afterText, countBelow, nameOf, rowsOf } from "./model.js";
+import { afterText, countBelow, isInner, nameOf, rowsOf } from "./model.js";
 import { Rows } from "./rows.js";
+import { SaveButtons } from "./save-buttons.js";
 import { ROW, rowShapes, scaleOf, ticksOf } from "./waterfall-layout.js";
+import { waterfallDrawing } from "./waterfall-picture.js";
 import { slackText, timesOf } from "./words.js";
 
 const HEAD = 28;
@@ -28,17 +32,23 @@ export default function Waterfall({ model, selected, onSelect }) {
   const pixels = Math.max(80, width - names - MARGIN);
   const x = scaleOf(span, pixels);
   const chosen = model.places.get(selected)?.message;
-  const active = useMemo(() => rowOf(rows, chosen), [rows, chosen]);
+  const active = useMemo(() => rowOf(rows, chosen, selected), [rows, chosen, selected]);
 
   const fold = (message, wanted) => {
-    if (!message.children.length || folded.has(message.event) === wanted) return false;
+    if (!isInner(message) || folded.has(message.event) === wanted) return false;
     const next = new Set(folded);
     if (wanted) next.add(message.event);
     else next.delete(message.event);
     setFolded(next);
     return true;
   };
-  const step = (index) => onSelect(rows[index].message.event, { replace: true });
+  /** To a row, or on in that direction to one that has an event of its own: a copy that nobody was handed has none. */
+  const step = (index) => {
+    const by = Math.sign(index - active) || 1;
+    let to = index;
+    while (rows[to]?.sub && eventOf(rows[to]) === rows[to].message.event) to += by;
+    if (rows[to]) onSelect(eventOf(rows[to]), { replace: true });
+  };
   const keys = {
     ArrowRight: () => chosen && (fold(chosen, false) || (chosen.children[0] && (onSelect(chosen.children[0].event, { replace: true }), true))),
     ArrowLeft: () => chosen && (fold(chosen, true) || (chosen.parent && (onSelect(chosen.parent.event, { replace: true }), true))),
@@ -54,31 +64,44 @@ export default function Waterfall({ model, selected, onSelect }) {
     "−": () => setSpan(2, chosen),
     f: () => setSpan(null),
   });
-  const inner = [...model.messages.values()].filter(({ children }) => children.length);
+  const inner = [...model.messages.values()].filter(isInner);
+
+  const drawing = async () => waterfallDrawing(model, rows, await servicesIn(model));
 
   return html`<div class="waterfall" style=${{ "--names": `${names}px` }}>
     <div class="conv-tools">
       <div class="tool"><button class="button small icon" aria-label="Zoom in (+)" title="Zoom in (+)" onClick=${() => setSpan(0.5, chosen)}><${Icon} name="plus" /></button>
         <button class="button small icon" aria-label="Zoom out (-)" title="Zoom out (-)" onClick=${() => setSpan(2, chosen)}><${Icon} name="minus" /></button>
         <button class="button small icon" aria-label="Show all of it (F)" title="Show all of it (F)" onClick=${() => setSpan(null)}><${Icon} name="fit" /></button></div>
-      <button class="button small" disabled=${!inner.length || folded.size === inner.length}
-        onClick=${() => setFolded(new Set(inner.map(({ event }) => event)))}>Fold all</button>
-      <button class="button small" disabled=${!folded.size} onClick=${() => setFolded(new Set())}>Unfold all</button>
-      <${Legend} isTold=${[...model.places.values()].some(({ delivery }) => delivery?.settlement)} />
+      <button class="button small" disabled=${!inner.length}
+        onClick=${() => setFolded(new Set(folded.size ? [] : inner.map(({ event }) => event)))}>${folded.size ? "Unfold all" : "Fold all"}</button>
+      <${SaveButtons} drawing=${drawing} name=${`conversation-${model.answer.root}`} />
+      <${Legend} kinds=${kindsOf(rows, model)} />
     </div>
     <${Rows} name="waterfall" role="tree" label=${`Messages, ${plural(rows.length, "row")}`} count=${rows.length} height=${ROW}
       active=${active} onStep=${step} onKey=${(key) => keys[key]?.()} onWidth=${setWidth} headHeight=${HEAD}
       head=${html`<${Axis} span=${span} pixels=${pixels} x=${x} onSpan=${setSpan} />`}
-      row=${(index, place) => html`<${Row} key=${rows[index].message.event} row=${rows[index]} place=${place} model=${model}
+      row=${(index, place) => html`<${Row} key=${keyOf(rows[index])} row=${rows[index]} place=${place} model=${model}
         selected=${selected} x=${x} pixels=${pixels} onFold=${fold} onTip=${setTip} onSelect=${onSelect} />`} />
     ${tip && html`<${Tip} tip=${tip} model=${model} />`}
     <${Detail} message=${chosen} model=${model} />
   </div>`;
 }
 
-/** The row of a message, or of the folded one that it is below. */
-function rowOf(rows, message) {
-  const at = new Map(rows.map((row, index) => [row.message, index]));
+/** What is known of each service until the end of a conversation; null where its end is not here. */
+async function servicesIn({ answer, lastEvent: to }) {
+  return to == null ? null : servicesOf(await api.touched([answer.root], { to }));
+}
+
+/** The event that a row stands for. */
+const eventOf = ({ message, copies, sub }) => (sub ? (copies[0].deliveries.at(-1)?.event ?? message.event) : message.event);
+const keyOf = ({ message, copies, sub }) => `${message.event} ${sub ? copies[0].queue : ""}`;
+
+/** The row of an event, else of its message, or of the folded one that it is below. */
+function rowOf(rows, message, event) {
+  const own = rows.findIndex(({ copies }) => copies.some(({ deliveries }) => deliveries.some((one) => one.event === event)));
+  if (own >= 0) return own;
+  const at = new Map(rows.map(({ message, sub }, index) => [sub ? null : message, index]));
   let one = message;
   while (one && !at.has(one)) one = one.parent;
   return one ? at.get(one) : -1;
@@ -129,15 +152,20 @@ function Axis({ span, pixels, x, onSpan }) {
   </div>`;
 }
 
-function Row({ row: { message, depth, folded }, place, model, selected, x, pixels, onFold, onTip, onSelect }) {
-  const { bars, marks } = rowShapes(message, x, model.end);
-  const below = message.children.length;
-  const from = nameOf(model.names, message.participant);
+function Row({ row, place, model, selected, x, pixels, onFold, onTip, onSelect }) {
+  const { message, depth, folded, copies, sub } = row;
+  const { bars, marks, words } = rowShapes(row, x, model, pixels);
+  const below = !sub && isInner(message);
+  const from = visible(nameOf(model.names, message.participant));
+  const [copy] = copies;
   const choose = (event) => {
-    const one = Number(event.target.dataset?.event) || message.event;
+    const one = Number(event.target.dataset?.event) || eventOf(row);
     onSelect(one, { panel: "on" });
   };
-  const label = `${visible(message.type)} from ${visible(from)}, ${afterText(message.offset)}, ${message.outcome}${message.critical ? ", on the critical path" : ""}`;
+  const said = words.map(({ text }) => text).join(", ");
+  const label = sub
+    ? `${visible(message.type)} in ${visible(copy.queue)}, ${copy.state.replaceAll("_", " ")}: ${said}`
+    : `${visible(message.type)} from ${from}, ${afterText(message.offset)}, ${message.outcome}${message.critical ? ", on the critical path" : ""}`;
   return html`<div class="conv-row ${place.chosen ? "chosen" : ""}" id=${place.id} role="treeitem" aria-label=${label}
       aria-level=${depth + 1} aria-selected=${String(place.chosen)} aria-expanded=${below ? String(!folded) : undefined}
       style=${{ top: place.top, height: `${ROW}px` }} onClick=${choose}
@@ -145,16 +173,19 @@ function Row({ row: { message, depth, folded }, place, model, selected, x, pixel
     <div class="conv-row-name" style=${{ paddingLeft: `${8 + Math.min(depth, MOST_INDENT) * INDENT}px` }}>
       <span class="fold" aria-hidden="true" onClick=${(e) => below && (e.stopPropagation(), onFold(message, !folded))}>${below ? (folded ? "▸" : "▾") : ""}</span>
       ${depth > MOST_INDENT && html`<span class="soft small">${depth}</span>`}
-      <span class="conv-sign ${message.outcome}" title=${message.outcome}></span>
-      <bdi class="cut ${message.critical ? "strong" : ""}">${visible(message.type)}</bdi>
-      ${folded && html`<span class="badge">+${countBelow(message)}</span>`}
-      <bdi class="cut soft small">${visible(from)}</bdi>
+      ${sub
+        ? html`<bdi class="cut copy">→ ${visible(copy.queue)}</bdi>`
+        : html`<span class="conv-sign ${message.outcome}" title=${message.outcome}></span>
+            <bdi class="cut ${message.critical ? "strong" : ""}">${visible(message.type)}</bdi>
+            ${folded && html`<span class="badge">+${countBelow(message)}</span>`}
+            <span class="cut soft small"><bdi>${from}</bdi>${copy && html` → <bdi>${visible(copy.queue)}</bdi>`}</span>`}
     </div>
     <svg class="conv-bars" width=${pixels + MARGIN} height=${ROW} aria-hidden="true">
-      ${bars.map((bar, n) => html`<rect key=${n} class="bar ${bar.kind} ${bar.event === selected ? "lit" : ""}" data-event=${bar.event}
+      ${bars.map((bar, n) => html`<rect key=${n} class="bar ${bar.kind} ${bar.critical ? "on" : ""} ${bar.event === selected ? "lit" : ""}" data-event=${bar.event}
         x=${bar.x} y=${bar.y} width=${bar.width} height=${bar.height} rx="1.5" />`)}
-      ${bars.filter(({ critical }) => critical).map((bar) => html`<rect class="critical" x=${bar.x} y=${ROW - 4} width=${bar.width} height="2" />`)}
+      ${bars.filter(({ critical }) => critical).map((bar) => html`<rect class="critical" x=${bar.x} y=${ROW - 4} width=${bar.width} height="2.5" />`)}
       ${marks.map((mark, n) => html`<${Mark} key=${n} mark=${mark} lit=${mark.event === selected} />`)}
+      ${words.map((word, n) => html`<text key=${n} class=${word.on ? `on-${word.on} ${word.lit ? "on" : ""}` : "halo"} x=${word.x} y=${ROW / 2 + 4} text-anchor=${word.anchor}>${word.text}</text>`)}
     </svg>
   </div>`;
 }
@@ -169,14 +200,26 @@ function Mark({ mark: { kind, x, y, height, event }, lit }) {
   return html`<path class="mark-${kind} ${lit ? "lit" : ""}" d=${d} data-event=${event} />`;
 }
 
-function Legend({ isTold }) {
-  const item = (kind, text) => html`<span><i class="conv-key ${kind}"></i>${text}</span>`;
-  return html`<div class="conv-legend small soft" aria-hidden="true">
-    ${item("queued", "in the queue")}${item("handled", "in the program, until it published")}${item("waiting", "still waits")}
-    ${isTold && html`${item("settled", "until it was settled")}${item("held", "in hand")}`}
-    ${item("critical", "critical path")}${item("redelivered", "handed over again")}${item("died", "died")}
-  </div>`;
+const KINDS = {
+  queued: "in the queue",
+  handled: "until it published",
+  back: "until it was handed on",
+  rejected: "until it was rejected",
+  waiting: "still waits",
+  settled: "until it was settled",
+  held: "in hand",
+};
+
+/** The kinds of bars that these rows have. */
+function kindsOf(rows, model) {
+  const found = new Set(rows.flatMap((row) => rowShapes(row, () => 0, model, 0).bars.map(({ kind }) => kind)));
+  return Object.keys(KINDS).filter((kind) => found.has(kind));
 }
+
+const Legend = ({ kinds }) => html`<div class="conv-legend small soft" aria-hidden="true">
+  ${kinds.map((kind) => html`<span key=${kind}><i class="conv-key ${kind}"></i>${KINDS[kind]}</span>`)}
+  <span><i class="conv-key critical"></i>critical path</span>
+</div>`;
 
 function linesOf(message, model) {
   const lines = timesOf(message, model.names);

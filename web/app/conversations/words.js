@@ -1,8 +1,8 @@
 // The words of conversations, so that a thing is called the same everywhere.
 import { html } from "../core/html.js";
-import { visible } from "../core/format.js";
+import { clockTime, inOurTime, visible } from "../core/format.js";
 import { ACTS, settlementWord } from "../ui/marks.js";
-import { nameOf, took } from "./model.js";
+import { failuresOf, nameOf, took } from "./model.js";
 
 const OUTCOMES = { done: ["good", "done"], open: ["calm", "open"], unknown: ["calm", "unknown"], waiting: ["warn", "waiting"], failed: ["bad", "failed"] };
 
@@ -29,6 +29,32 @@ const PARTS = {
 };
 export const partText = ({ kind, name }) => PARTS[kind](visible(name));
 
+/** A conversation in a line: what it is about, of which type, and how it ended. */
+export const titleOf = ({ keys, type, outcome }) =>
+  [keys[0], type, OUTCOMES[outcome]?.[1] ?? outcome].filter(Boolean).map((part) => visible(part)).join(" · ");
+
+/** `order-1234 failed: rejected by billing 09:25:55, after 921 ms`: for a chat or a ticket. */
+export function summaryOf(model) {
+  const { keys, type, outcome, began_at: began, seconds, sentence } = model.answer;
+  const what = `${visible(keys[0] ?? type)} ${OUTCOMES[outcome]?.[1] ?? outcome}`;
+  const [failed] = failuresOf(model);
+  const after = failed ? endOf(failed) : seconds;
+  const at = clockTime(new Date(Date.parse(began) + after * 1000).toISOString());
+  return `${what}: ${failed ? briefText(failed, model.names) : visible(sentence)} ${at}, after ${took(after)}`;
+}
+
+/** When a failure showed, in seconds since the conversation began. */
+function endOf({ message, by, failure }) {
+  if (by?.settled_after != null) return by.offset + by.settled_after;
+  const copy = message.copies.find(({ queue }) => queue === failure.queue);
+  return (copy?.deliveries.find(({ match }) => match === "dead_lettered") ?? by ?? message).offset;
+}
+
+function briefText(failed, names) {
+  const { failure: { kind, reason }, by } = failed;
+  return kind === "died" && reason === "rejected" && by ? `rejected by ${visible(nameOf(names, by.participant))}` : failureText(failed, names);
+}
+
 /** What happened to a message that failed. `by`: the participant that had it last, or null. */
 export function failureText({ message, failure, by, to }, names) {
   const type = visible(message.type);
@@ -48,7 +74,7 @@ export function failureText({ message, failure, by, to }, names) {
       return `${type} came back to ${queue} again and again${last}`;
     case "gone": {
       const remark = message.copies.find((copy) => copy.queue === failure.queue)?.remark;
-      return `${type} in ${queue} ${visible(remark ?? "is gone")}`;
+      return `${type} in ${queue} ${inOurTime(visible(remark ?? "is gone"))}`;
     }
     case "overdue":
       return `${type} did not lead in time to what it should`;
@@ -69,7 +95,7 @@ export function timesOf(message, names) {
     const queue = visible(copy.queue);
     if (!copy.deliveries.length) {
       const state = copy.state === "waiting" ? `waits in ${queue}` : `${queue}: ${copy.state.replace("_", "-")}`;
-      return [copy.remark ? `${state} (${visible(copy.remark)})` : state];
+      return [copy.remark ? `${state} (${inOurTime(visible(copy.remark))})` : state];
     }
     return copy.deliveries.map((one) => {
       const who = visible(nameOf(names, one.participant));
@@ -90,4 +116,4 @@ export const slackText = (message) =>
     ? "on the critical path"
     : message.slack == null
       ? ""
-      : `slack ${took(message.slack)}: so much later, and the end would be the same`;
+      : `could be ${took(message.slack)} later without delaying the end`;

@@ -9,7 +9,7 @@ import { attempt } from "../../core/notices.js";
 import { download } from "../../core/download.js";
 import { usePages } from "../../core/pages.js";
 import { useResource } from "../../core/resource.js";
-import { hrefHere, patch, route } from "../../core/route.js";
+import { hrefHere, patch, route, view } from "../../core/route.js";
 import { mayWrite } from "../../core/session.js";
 import { isSure } from "../caveats.js";
 import { FileForm } from "../file-form.js";
@@ -44,8 +44,11 @@ export function TouchedSection({ id }) {
   </section>`;
 }
 
-/** `bounds`: `[[key, label, event]]`, up to which event it may be asked for, beside all; the first is asked first. */
-export default function Touched({ ids, bounds = [] }) {
+/**
+ * `bounds`: `[[key, label, event]]`, up to which event it may be asked for, beside all; the first is asked first.
+ * `brief`: the services alone.
+ */
+export default function Touched({ ids, bounds = [], brief = false }) {
   const { touched, until = bounds[0]?.[0] ?? "now" } = route.value.params;
   const to = bounds.find(([key]) => key === until)?.[2];
   const span = to == null ? { until } : { to };
@@ -54,7 +57,8 @@ export default function Touched({ ids, bounds = [] }) {
   const options = [...bounds.map(([key, label]) => [key, label]), ...SPANS];
   const choice = html`<${Choice} label="What it touched: until when" options=${options} value=${until} small
     onChange=${(key) => patch({ until: key }, { replace: true })} />`;
-  if (!data) return html`${choice}${pending(loaded, "what it touched")}`;
+  if (!data) return html`${!brief && choice}${pending(loaded, "what it touched")}`;
+  if (brief) return html`<${Strip} data=${data} />`;
   const press = (verdict) => patch({ touched: verdict === touched ? null : verdict }, { replace: true });
   return html`<div class="touched">
     ${choice}
@@ -80,20 +84,26 @@ const WORDS = {
 /** What is not certain is never said to be impossible. */
 const wordOf = (verdict, data) => (verdict === "cannot_have" && !isSure(data) ? "not known to have been" : WORDS[verdict]);
 
-/** Every service that did something since, by the strongest that is known of it. */
+/** `[{name, verdict, word, first}]`: the services that did something, and in words what is known of each. */
+export const servicesOf = (data) => data.services.map((one) => ({ ...one, word: wordOf(one.verdict, data) }));
+
+/** Every service that did something since, by the strongest that is known of it: a line for each tone. */
 function Strip({ data }) {
-  const { services, all_heard_at: heard } = data;
-  if (!services.length) return null;
-  const word = (verdict) => wordOf(verdict, data);
+  const { all_heard_at: heard } = data;
+  const services = servicesOf(data);
+  if (!services.length) return html`<p class="soft">No service did anything since.</p>`;
+  const tones = Object.keys(WORDS)
+    .map((verdict) => [verdict, services.filter((one) => one.verdict === verdict)])
+    .filter(([, those]) => those.length);
   const touched = services.filter(({ verdict }) => verdict === "caused").length;
   return html`<p><strong>${count(touched)} of ${plural(services.length, "service")}</strong> ${touched === 1 ? "was" : "were"} touched for certain.
       ${heard && html` Each of them had heard of it by ${clockTime(heard)}: the clocks rule nothing out after that.`}</p>
-    <ul class="strip">${services.map(({ name, verdict, first }) => html`<li key=${name} class=${`tone-${verdict}`} title=${word(verdict)}>
-      ${first == null ? html`<${Value}>${name}<//>` : html`<a href=${hrefHere({ event: String(first) })} title=${`${word(verdict)}, first by #${first}`}><${Value}>${name}<//></a>`}
-      <span class="unseen">: ${word(verdict)}</span></li>`)}</ul>
-    <p class="strip-legend small soft">${Object.keys(WORDS)
-      .filter((verdict) => services.some((one) => one.verdict === verdict))
-      .map((verdict) => html`<span key=${verdict}><i class=${`tone-${verdict}`}></i>${word(verdict)}</span>`)}</p>`;
+    <dl class="strip">${tones.map(([verdict, those]) => html`
+      <dt key=${verdict}>${those[0].word} <span class="soft">${count(those.length)}</span></dt>
+      <dd><ul>${those.map(({ name, word, first }) => html`<li key=${name} class=${`tone-${verdict}`}>${first == null
+        ? html`<${Value}>${name}<//>`
+        : html`<a href=${hrefHere({ event: String(first), ...(view.value === "conversations" && { panel: "on" }) })} title=${`${word}, first by #${first}`}><${Value}>${name}<//></a>`}</li>`)}</ul></dd>`)}
+    </dl>`;
 }
 
 /** Only of what is certain. */

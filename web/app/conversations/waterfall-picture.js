@@ -1,0 +1,99 @@
+// The waterfall as a picture that speaks for itself: what it is of, in whose time, and where to find it. Pure.
+import { dateTime, visible, zone } from "../core/format.js";
+import { titleOf } from "./words.js";
+import { nameOf, took } from "./model.js";
+import { fitted, path, rect, text } from "./shapes.js";
+import { PAD, ROW, rowShapes, scaleOf, ticksOf } from "./waterfall-layout.js";
+
+const WIDTH = 1200;
+const NAMES = 300;
+const EDGE = 20;
+const TOP = 96;
+const CHIP = 24;
+const MOST_ROWS = 400;
+const TONES = {
+  queued: ["--received-ground", "--received", "--ink"],
+  handled: ["--published-ground", "--published", "--ink"],
+  back: ["--warn-ground", "--warn", "--ink"],
+  rejected: ["--bad", "--bad", "--ink-on-fill"],
+  waiting: [null, "--warn", "--warn"],
+  settled: ["--good", "--good", "--ink-on-fill"],
+  held: [null, "--good", "--ink"],
+};
+const LIT = { handled: ["--published", "--published", "--ink-on-fill"] };
+const MARKS = { published: "--ink", delivered: "--received", redelivered: "--warn", died: "--bad" };
+
+/** `services`: `[{name, verdict, word}]`, what is known of each; null where that was not asked for. */
+export function waterfallDrawing(model, rows, services, link = location.href) {
+  const { answer, width } = model;
+  const shown = rows.slice(0, MOST_ROWS);
+  const pixels = WIDTH - NAMES - 2 * EDGE;
+  const span = { from: 0, to: width };
+  const x = scaleOf(span, pixels);
+  const left = NAMES + EDGE;
+  const plain = (at, y, words, more) => text(at, y, words, { anchor: "start", ...more });
+  const shapes = [
+    plain(EDGE, 34, fitted(titleOf(answer), WIDTH - 2 * EDGE, 20), { size: 20, bold: true }),
+    plain(EDGE, 56, fitted(visible(answer.sentence), WIDTH - 2 * EDGE, 13), { size: 13 }),
+    ...ticksOf(span, pixels).flatMap((at) => [
+      path(`M${left + x(at)} ${TOP - 22}V${TOP + shown.length * ROW}`, "--line"),
+      plain(left + x(at) + 4, TOP - 10, at ? took(at) : "0", { size: 11, fill: "--ink-soft" }),
+    ]),
+    ...shown.flatMap((row, n) => rowOf(row, TOP + n * ROW, { model, x, left, pixels, plain })),
+  ];
+  let y = TOP + shown.length * ROW + EDGE;
+  if (services?.length) y = strip(shapes, services, y, plain);
+  shapes.push(plain(EDGE, y + 14, fitted(`${dateTime(answer.began_at)} (${zone()}) in ${visible(answer.vhost)} · ${link}`, WIDTH - 2 * EDGE, 11), { size: 11, fill: "--ink-soft" }));
+  return { width: WIDTH, height: y + 14 + EDGE, shapes };
+}
+
+function rowOf(row, top, { model, x, left, pixels, plain }) {
+  const { message, depth, copies, sub } = row;
+  const { bars, marks, words } = rowShapes(row, x, model, pixels);
+  const from = visible(nameOf(model.names, message.participant));
+  const name = sub ? `→ ${visible(copies[0].queue)}` : visible(message.type);
+  const by = sub ? "" : copies.length ? `${from} → ${visible(copies[0].queue)}` : from;
+  const begin = EDGE + Math.min(depth, 8) * 14;
+  const tones = ({ kind, critical }) => (critical && LIT[kind]) || TONES[kind];
+  const isLit = (kind, lit) => ((lit && LIT[kind]) || TONES[kind])[2];
+  return [
+    plain(begin, top + 19, fitted(name, (NAMES - begin) * 0.55), { bold: !sub && message.critical, fill: sub ? "--ink-soft" : "--ink" }),
+    text(left - 10, top + 19, fitted(by, NAMES * 0.4, 11), { anchor: "end", size: 11, fill: "--ink-soft" }),
+    ...bars.map((bar) => rect(left + bar.x, top + bar.y, bar.width, bar.height, { r: 1.5, fill: tones(bar)[0], stroke: tones(bar)[1] })),
+    ...bars.filter(({ critical }) => critical).map((bar) => rect(left + bar.x, top + ROW - 4, bar.width, 2.5, { r: 0, fill: "--brand" })),
+    ...marks.map((mark) => path(`M${left + mark.x} ${top + PAD}v${mark.height}`, MARKS[mark.kind], { width: 2 })),
+    ...words.map((word) => text(left + word.x, top + ROW / 2 + 4, word.text, { anchor: word.anchor, size: 11, halo: !word.on, fill: word.on ? isLit(word.on, word.lit) : "--ink" })),
+  ];
+}
+
+const STRIP = {
+  caused: ["--fill", "--fill", "--ink-on-fill"],
+  may_have: ["--chosen", "--chosen", "--ink"],
+  cannot_have: [null, "--line-strong", "--ink-soft"],
+  unknown: ["--sunk", "--line-strong", "--ink"],
+};
+
+/** Lines across a chip. */
+const hatches = (x, y, wide) =>
+  Array.from({ length: Math.max(0, Math.floor((wide - CHIP) / 8)) + 1 }, (_, n) => `M${x + n * 8} ${y + CHIP}l${CHIP} ${-CHIP}`).join("");
+
+/** The services in rows of chips, under the word for each tone; returns where it ends. */
+function strip(shapes, services, top, plain) {
+  let y = top;
+  for (const [verdict, [fill, stroke, ink]] of Object.entries(STRIP)) {
+    const those = services.filter((one) => one.verdict === verdict);
+    if (!those.length) continue;
+    shapes.push(plain(EDGE, y + 16, those[0].word, { size: 12, bold: true, fill: "--ink-soft" }));
+    let at = NAMES / 2;
+    for (const { name } of those) {
+      const words = fitted(visible(name), 240);
+      const wide = words.length * 7 + 16;
+      if (at + wide > WIDTH - EDGE) [at, y] = [NAMES / 2, y + CHIP + 4];
+      const hatched = verdict === "unknown" ? [path(hatches(at, y, wide), "--line-strong", { width: 1 })] : [];
+      shapes.push(rect(at, y, wide, CHIP, { r: 4, fill, stroke }), ...hatched, text(at + wide / 2, y + 16, words, { fill: ink }));
+      at += wide + 6;
+    }
+    y += CHIP + 8;
+  }
+  return y;
+}
