@@ -106,10 +106,10 @@ def test_columns_can_be_chosen_and_are_remembered(demo: Served, open_page: OpenP
     page = open_page(demo, "#/events?live=off")
     page.get_by_role("button", name="Columns").click()
     page.get_by_role("checkbox", name="Connection").check()
-    page.get_by_role("checkbox", name="Lamport").uncheck()
+    page.get_by_role("checkbox", name="Who").uncheck()
     page.keyboard.press("Escape")
     expect(page.get_by_role("columnheader", name="Connection")).to_have_count(1)
-    expect(page.get_by_role("columnheader", name="Lamport")).to_have_count(0)
+    expect(page.get_by_role("columnheader", name="Who")).to_have_count(0)
     page.reload()
     expect(page.get_by_role("columnheader", name="Connection")).to_have_count(1)
 

@@ -109,7 +109,9 @@ def test_how_a_delivery_was_matched_stays_in_sight_beside_an_open_event(
     demo: Served, open_page: OpenPage
 ) -> None:
     page = open_page(demo, "#/events?live=off&vhost=%2F&event=700", width=1440)
-    expect(page.get_by_role("columnheader", name="Match")).to_be_in_viewport(ratio=1)
+    named = page.get_by_role("button", name="Type", exact=True)
+    head = page.get_by_role("columnheader").filter(has=named)
+    expect(head).to_be_in_viewport(ratio=1)
 
 
 def across_the_gap(world: Past) -> tuple[int, int]:

@@ -3,10 +3,11 @@ import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { bytes, count, dateTime, exchangeName, isToday, recent, visible } from "../core/format.js";
 import { columnWidths, eventColumns } from "../core/preferences.js";
+import { typeOf } from "../core/message-type.js";
 import { useResource } from "../core/resource.js";
 import { user } from "../core/session.js";
 import { marked } from "../ui/marked.js";
-import { MatchMark, TypeMark } from "../ui/marks.js";
+import { isOdd, MatchMark, TypeMark } from "../ui/marks.js";
 
 const list = (values) => (values ?? []).map((value) => visible(value)).join(", ");
 
@@ -14,22 +15,24 @@ const list = (values) => (values ?? []).map((value) => visible(value)).join(", "
 // width: in rem; with grow, the least width, and the column gets a share of what is left
 // wider: another width, and when the oldest row needs it
 // room: what else the rows need, in rem, given the newest row and whether there are gaps and pins
-// needs: fields of the API besides its own name
+// needs: fields of the API besides its own name; usual: whether it is shown by default, where the page knows better
 const LAYOUT = {
   id: { width: 5.6, fixed: true, room: idRoom },
   recorded_at: { width: 7.6, wider: [10.6, (e) => !isToday(e.recorded_at)], tabular: true, cell: (e) => recent(e.recorded_at), title: (e) => `${dateTime(e.recorded_at)}, stored ${e.recorded_at}` },
   vhost: { width: 7 },
-  type: { width: 7, cell: (e) => html`<${TypeMark} type=${e.type} />` },
-  match: { width: 7.5, cell: (e) => html`<${MatchMark} match=${e.match} />` },
-  exchange: { width: 8, grow: true, text: (e) => exchangeName(e.exchange) },
-  routing_keys: { width: 9, grow: true },
+  type: { width: 8.8, needs: ["match"], cell: (e) => html`<${TypeMark} type=${e.type} label=${!isOdd(e.match)} />${isOdd(e.match) && html` <${MatchMark} match=${e.match} />`}` },
+  message_type: { width: 9, grow: true, text: (e) => visible(typeOf(e)), needs: ["properties", "exchange", "routing_keys"] },
+  key: { width: 7, grow: true, text: (e) => visible(e.properties?.correlation_id ?? "–"), needs: ["properties"] },
+  participant_name: { width: 8, grow: true, label: "Who", text: (e, { short }) => visible(short(e.participant_name)), title: (e) => visible(e.participant_name) },
+  match: { width: 7.5, usual: false, cell: (e) => html`<${MatchMark} match=${e.match} />` },
+  exchange: { width: 8, grow: true, usual: false, text: (e) => exchangeName(e.exchange) },
+  routing_keys: { width: 9, grow: true, usual: false },
   queue: { width: 8, grow: true, text: queueText, needs: ["routed_queues"] },
-  user: { width: 6.5 },
-  participant_name: { width: 10, grow: true },
+  user: { width: 6.5, usual: false },
   participant: { width: 6 },
   seq: { width: 5 },
-  lamport: { width: 5.5 },
-  cause: { width: 5.5, cell: (e) => (e.cause ? `#${e.cause}` : "–") },
+  lamport: { width: 5.5, usual: false },
+  cause: { width: 5.5, usual: false, cell: (e) => (e.cause ? `#${e.cause}` : "–") },
   payload_bytes: { width: 5, cell: (e) => bytes(e.payload_bytes) },
   connection: { width: 17 },
   channel: { width: 5 },
@@ -37,6 +40,13 @@ const LAYOUT = {
   payload: { width: 16, grow: true, text: payloadText, needs: ["payload_encoding"] },
   stamp: { width: 18, grow: true },
 };
+
+// What the page makes of other fields.
+const MADE = [
+  { name: "message_type", label: "Message type", meaning: "What kind of message it is, as it says itself; else its exchange and routing key.", kind: "text", usual: true },
+  { name: "key", label: "Key", meaning: "Its correlation id, which the messages of one order share.", kind: "text", usual: true },
+];
+const isMade = (name) => MADE.some((one) => one.name === name);
 
 // Told by other columns, or in the event's drawer.
 const ELSEWHERE = ["routed_queues", "redelivered", "properties", "payload_encoding", "payload_truncated"];
@@ -52,7 +62,7 @@ export const useFields = () =>
 
 /** The columns that these fields can be shown in. */
 export function columnsOf(fields) {
-  return fields
+  return [...fields, ...MADE]
     .filter(({ name }) => !ELSEWHERE.includes(name))
     .map((field) => ({ width: 9, number: field.kind === "number", ...field, ...LAYOUT[field.name] }))
     .sort((a, b) => place(a) - place(b));
@@ -116,9 +126,9 @@ export function resetColumns() {
 /** What to ask the API for: only the fields of these columns. */
 export function requestFor(columns) {
   const fields = new Set(["id", "vhost", "type", "quiet", "recorded_at"]);
-  for (const { name, needs = [] } of columns) [name, ...needs].forEach((f) => fields.add(f));
+  for (const { name, needs = [] } of columns) [...(isMade(name) ? [] : [name]), ...needs].forEach((f) => fields.add(f));
   return {
-    columns: [...fields].join(","),
+    columns: [...fields].sort().join(","), // so that another order of columns asks for the same
     payload: fields.has("payload") ? undefined : "none",
   };
 }
@@ -132,12 +142,12 @@ export function widthOf({ name, width, wider, room }, rows, marked) {
 }
 
 /** A number with its sign, and the marks beside it: a mark that is cut off says nothing. */
-function idRoom({ id }, { gaps, pins }) {
-  return 1.6 + 0.55 * (String(id).length + 1) + (gaps ? 2.2 : 0) + (pins ? 1.5 : 0);
+function idRoom({ id }, { gaps }) {
+  return 4.4 + 0.55 * (String(id).length + 1) + (gaps ? 2.2 : 0);
 }
 
-function textOf({ name, kind, text, cell }, event) {
-  if (text) return text(event);
+function textOf({ name, kind, text, cell }, event, among) {
+  if (text) return text(event, among);
   if (cell || kind === "number") return undefined;
   const value = event[name];
   return Array.isArray(value) ? list(value) : visible(String(value ?? "–"));
@@ -147,7 +157,7 @@ function textOf({ name, kind, text, cell }, event) {
 export function sortValue(column, event) {
   const value = event[column.name];
   if (typeof value === "number") return value;
-  return (textOf(column, event) ?? String(value ?? "")).toLowerCase();
+  return (textOf(column, event, { short: (name) => name }) ?? String(value ?? "")).toLowerCase();
 }
 
 /** Where a search's text is looked for; a filter of a field's own name is found in that field. */
@@ -159,9 +169,9 @@ function wordsFor({ name }, found) {
   return [own, SEARCHED.has(name) && found.q].filter((word) => typeof word === "string");
 }
 
-/** `found`: the filters in force. */
-export function Cell({ column, event, found }) {
-  const text = textOf(column, event);
+/** `found`: the filters in force; `short`: of a participant's name the short one. */
+export function Cell({ column, event, found, short }) {
+  const text = textOf(column, event, { short });
   const content = (text === undefined ? undefined : marked(text, wordsFor(column, found))) ?? column.cell?.(event) ?? count(event[column.name]);
   const title = column.title?.(event) ?? text;
   const kind = column.number ? "number" : column.tabular ? "tabular" : "";

@@ -101,7 +101,7 @@ function Events({ all }) {
           ? html`<${NoRows} loading=${loading} filtered=${isFiltered(params)} />`
           : html`<${RowsTable} feed=${feed} rows=${rows} sorted=${sort !== null} found=${filtersOf(params)} columns=${columns} openId=${openEvent.value}
               active=${active} onActivate=${activate} onTop=${setAtTop} onView=${see} gapAfter=${gapIds()}
-              pins=${{ [pinnedA.value]: "A", [pinnedB.value]: "B" }} pinned=${Boolean(pinnedA.value || pinnedB.value)} />`}
+              pins=${{ [pinnedA.value]: "A", [pinnedB.value]: "B" }} />`}
       </div>
       <${Foot} state=${feed.state.value} sorted=${sort && all.find((column) => column.name === sort.name)} onOlder=${() => feed.older()} />
     </div>

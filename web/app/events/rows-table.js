@@ -1,9 +1,10 @@
 // The virtual table: only the rows in view exist. All rows have the same height, so that their
 // positions need no measuring.
-import { useEffect, useLayoutEffect, useRef, useState } from "../../vendor/hooks.js";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { columnWidths } from "../core/preferences.js";
-import { hrefHere } from "../core/route.js";
+import { hrefHere, patch } from "../core/route.js";
+import { shortOf } from "../ui/names.js";
 import { ColumnHeads } from "./column-heads.js";
 import { Cell, widthOf } from "./columns.js";
 
@@ -15,7 +16,7 @@ const LOAD_AHEAD_ROWS = 60;
  * a gap follows. `onTop(atTop)` says whether the newest row is in view, `onView(newest, oldest)` which
  * events are.
  */
-export function RowsTable({ feed, rows, sorted, found, columns, openId, active, onActivate, onTop, onView, gapAfter, pins, pinned }) {
+export function RowsTable({ feed, rows, sorted, found, columns, openId, active, onActivate, onTop, onView, gapAfter, pins }) {
   const { moved, version, atNewest, atOldest } = feed.state.value;
   const box = useRef(null);
   const [view, setView] = useState({ top: 0, height: 800 });
@@ -69,8 +70,9 @@ export function RowsTable({ feed, rows, sorted, found, columns, openId, active, 
 
   useLayoutEffect(() => keepInSight(box.current, active, rowHeight), [active]);
 
+  const short = useMemo(() => shortOf(rows.map((event) => event.participant_name ?? "")), [rows]);
   const slotOf = useSlots(moved, version, last - first);
-  const marked = { gaps: gapAfter.size > 0, pins: pinned };
+  const marked = { gaps: gapAfter.size > 0 };
   const widths = columns.map((column) => widthOf(column, rows, marked));
   const width = widths.reduce((sum, one) => sum + one, 0);
   return html`<div class="rows" ref=${box}>
@@ -83,7 +85,7 @@ export function RowsTable({ feed, rows, sorted, found, columns, openId, active, 
         ${rows.slice(first, last).map((event, i) => {
           const index = first + i;
           return html`<${Row} key=${slotOf(index)} event=${event} index=${index} columns=${columns} found=${found}
-            open=${String(event.id) === openId} active=${index === active}
+            short=${short} open=${String(event.id) === openId} active=${index === active}
             pin=${pins[event.id]} gap=${gapAfter.has(event.id)} onActivate=${onActivate} />`;
         })}
         <${Spacer} height=${(rows.length - last) * rowHeight} />
@@ -105,14 +107,16 @@ function Spacer({ height }) {
   return html`<tr class="spacer" aria-hidden="true"><td style=${{ height: `${height}px` }}></td></tr>`;
 }
 
-function Row({ event, index, columns, found, open, active, pin, gap, onActivate }) {
+const PINS = [["A", "a"], ["B", "b"]];
+
+function Row({ event, index, columns, found, short, open, active, pin, gap, onActivate }) {
   const link = useRef(null);
   useEffect(() => {
     if (active && document.activeElement?.closest(".rows")) link.current?.focus({ preventScroll: true });
   }, [active]);
   const classes = ["row", open && "open", active && "active", gap && "after-gap", event.quiet && "muted"].filter(Boolean);
   return html`<tr class=${classes.join(" ")} aria-rowindex=${index + 2}
-    onClick=${(e) => !e.target.closest("a") && onActivate(index, true)}>
+    onClick=${(e) => !e.target.closest("a, button") && onActivate(index, true)}>
     ${columns.map((column) =>
       column.name === "id"
         ? html`<td class="tabular">
@@ -120,10 +124,12 @@ function Row({ event, index, columns, found, open, active, pin, gap, onActivate 
               tabindex=${active || (index === 0 && !active) ? 0 : -1}
               onClick=${(e) => (e.preventDefault(), onActivate(index, true))}
               onFocus=${() => onActivate(index, false)}>#${event.id}</a>
-            ${pin && html` <span class="pin ${pin.toLowerCase()}">${pin}</span>`}
+            ${pin ? html` <span class="pin ${pin.toLowerCase()}">${pin}</span>` : PINS.map(([letter, name]) => html`<button
+              key=${letter} class="pin ${name} row-pin" tabindex="-1" aria-label=${`Pin as ${letter}`} title=${`Pin as ${letter}`}
+              onClick=${() => patch({ [name]: String(event.id) })}>${letter}</button>`)}
             ${gap && html`<span class="gap-mark" title="Trace messages may have been lost right after this event">gap</span>`}
           </td>`
-        : Cell({ column, event, found }), // called: a component for each cell would cost as much as the cell
+        : Cell({ column, event, found, short }), // called: a component for each cell would cost as much as the cell
     )}
   </tr>`;
 }

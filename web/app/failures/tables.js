@@ -3,6 +3,7 @@ import { html } from "../core/html.js";
 import { count, dateTime, exchangeName, plural, recent } from "../core/format.js";
 import { href, hrefHere } from "../core/route.js";
 import { Value } from "../ui/marks.js";
+import { shortOf } from "../ui/names.js";
 import { Table } from "../ui/table.js";
 import { KindMark } from "../ui/failure-mark.js";
 
@@ -15,14 +16,15 @@ const someOf = ([first, ...others]) => (others.length ? `${first} and ${plural(o
 
 /** `several`: whether the failures of several virtual hosts are shown. */
 export function GroupsTable({ groups, several }) {
+  const short = shortOf(groups.flatMap(({ by }) => by));
   return html`<${Table} label="Groups of failures"
       heads=${`#Failures|What happened|Queue|Message type|Exception|Had it last|${several ? "Virtual host|" : ""}First|Newest|`}>
     ${groups.map((group) => html`<${Group} key=${JSON.stringify([group.vhost, group.kind, group.queue, group.reason, group.type, group.exception])}
-      group=${group} several=${several} />`)}
+      group=${group} several=${several} short=${short} />`)}
   <//>`;
 }
 
-function Group({ group, several }) {
+function Group({ group, several, short }) {
   const { kind, queue, reason, type, exception, vhost } = group;
   const only = { kind, queue, reason, type, exception, ...(several ? { vhost } : {}) };
   return html`<tr>
@@ -31,7 +33,7 @@ function Group({ group, several }) {
     <td class="name"><${Maybe}>${queue}<//></td>
     <td class="name"><${Maybe}>${type}<//></td>
     <td class="name"><${Maybe}>${exception}<//></td>
-    <td class="name"><${Maybe}>${someOf(group.by)}<//></td>
+    <td class="name"><${Maybe}>${someOf(group.by.map(short))}<//></td>
     ${several && html`<td><${Value}>${vhost}<//></td>`}
     <td class="tabular" title=${dateTime(group.first_at)}>${brief(group.first_at)}</td>
     <td class="tabular" title=${dateTime(group.last_at)}>${brief(group.last_at)}</td>
@@ -41,13 +43,14 @@ function Group({ group, several }) {
 }
 
 export function ItemsTable({ items, several }) {
+  const short = shortOf(items.flatMap(({ by, publisher }) => [by, publisher]).flatMap((one) => one?.name ?? []));
   return html`<${Table} label="Each failure"
       heads=${`When|Message|What happened|Queue|Had it last|Exception|${several ? "Virtual host|" : ""}#Event`}>
-    ${items.map((item) => html`<${Item} key=${`${item.event} ${item.kind} ${item.queue}`} item=${item} several=${several} />`)}
+    ${items.map((item) => html`<${Item} key=${`${item.event} ${item.kind} ${item.queue}`} item=${item} several=${several} short=${short} />`)}
   <//>`;
 }
 
-function Item({ item, several }) {
+function Item({ item, several, short }) {
   const { event, by, handed_over: handed, times, to } = item;
   return html`<tr>
     <td class="tabular" title=${dateTime(item.at)}>${recent(item.at)}</td>
@@ -58,8 +61,8 @@ function Item({ item, several }) {
       ? html`<span class="soft">sent to</span> ${exchangeName(item.exchange)}`
       : html`<${Value}>${item.queue}<//>`}${to && html`<span class="soft"> → <${Value}>${to}<//></span>`}</td>
     <td class="name">${by
-      ? html`<${By} by=${by} handed=${handed} />`
-      : html`<span class="soft">nobody; published by ${item.publisher ? html`<${Value}>${item.publisher.name}<//>` : "an unknown"}</span>`}</td>
+      ? html`<${By} name=${short(by.name)} handed=${handed} />`
+      : html`<span class="soft">nobody; published by ${item.publisher ? html`<${Value}>${short(item.publisher.name)}<//>` : "an unknown"}</span>`}</td>
     <td class="name"><${Maybe}>${item.exception}<//></td>
     ${several && html`<td><${Value}>${item.vhost}<//></td>`}
     <td class="number"><a href=${hrefHere({ event: String(event) })}>#${event}</a></td>
@@ -71,7 +74,7 @@ const Unnamed = ({ candidate }) => html`<br /><span class="soft small">of which 
   html`; it may be <a href=${hrefHere({ event: String(candidate) })} title="The newest delivery of the same body to whoever says so">#${candidate}</a>`}</span>`;
 
 /** Who was handed the message last, and by which delivery. */
-function By({ by, handed }) {
-  const name = html`<${Value}>${by.name}<//>`;
-  return handed ? html`<a href=${hrefHere({ event: String(handed) })} title=${`Handed over by event ${handed}`}>${name}</a>` : name;
+function By({ name, handed }) {
+  const said = html`<${Value}>${name}<//>`;
+  return handed ? html`<a href=${hrefHere({ event: String(handed) })} title=${`Handed over by event ${handed}`}>${said}</a>` : said;
 }

@@ -6,6 +6,7 @@ import { useResource } from "../core/resource.js";
 import { href } from "../core/route.js";
 import { KindMark } from "../ui/failure-mark.js";
 import { Value } from "../ui/marks.js";
+import { shortOf } from "../ui/names.js";
 import { Failure, Panel } from "../ui/panel.js";
 import { Table } from "../ui/table.js";
 
@@ -27,12 +28,13 @@ export function FailuresNow({ vhost }) {
   if (!data) return error && html`<${Failure} error=${error} onRetry=${reload} />`;
   const { last, earlier, since } = data;
   const words = `${atLeast(last)} in the last ${MINUTES} minutes, ${atLeast(earlier)} in the ${MINUTES} before`;
+  const short = shortOf(last.groups.flatMap(({ by }) => by));
   const worst = [...last.groups].sort((a, b) => b.count - a.count).slice(0, WORST);
   return html`<${Panel} title="Failures" flush note=${words} id="failures-now"
       tools=${last.counted > 0 && html`<a class="button small" href=${href("failures", { vhost, since })}>Show them</a>`}>
     ${worst.length
       ? html`<${Table} label="What failed most" heads="#Failures|What happened|Queue|Message type|Had it last|Virtual host">
-          ${worst.map((group) => html`<${Group} key=${JSON.stringify(group)} group=${group} since=${since} />`)}
+          ${worst.map((group) => html`<${Group} key=${JSON.stringify(group)} group=${group} since=${since} short=${short} />`)}
         <//>`
       : html`<p class="nothing">Nothing that was recorded failed in the last ${MINUTES} minutes.</p>`}
   <//>`;
@@ -40,7 +42,7 @@ export function FailuresNow({ vhost }) {
 
 const atLeast = ({ counted, counted_all: all }) => (all ? count(counted) : `more than ${count(counted)}`);
 
-function Group({ group, since }) {
+function Group({ group, since, short }) {
   const { kind, queue, reason, type, exception, vhost, by } = group;
   const these = href("failures", { vhost, since, kind, queue, reason, type, exception });
   return html`<tr>
@@ -48,7 +50,7 @@ function Group({ group, since }) {
     <td><${KindMark} kind=${kind} reason=${reason} vhost=${vhost} /></td>
     <td class="name"><${Value}>${queue ?? "–"}<//></td>
     <td class="name"><${Value}>${type ?? "–"}<//></td>
-    <td class="name"><${Value}>${by.length ? by.join(", ") : "–"}<//></td>
+    <td class="name"><${Value}>${by.length ? by.map(short).join(", ") : "–"}<//></td>
     <td class="name"><${Value}>${vhost}<//></td>
   </tr>`;
 }

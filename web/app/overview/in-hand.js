@@ -5,6 +5,7 @@ import { count, dateTime, plural, seconds } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { href, hrefHere } from "../core/route.js";
 import { Value } from "../ui/marks.js";
+import { shortOf } from "../ui/names.js";
 import { Failure, Panel } from "../ui/panel.js";
 import { Table } from "../ui/table.js";
 
@@ -16,20 +17,21 @@ export function InHand({ vhost }) {
   if (!error && !data?.count) return null;
   // Those that are late come first, in their order.
   const items = data && [...data.items].sort((a, b) => b.late - a.late).slice(0, MOST);
+  const short = shortOf((items ?? []).map(({ holder }) => holder.name));
   return html`<${Panel} title="In hand now" flush note=${data && `${plural(data.count, "message")} that consumers have not settled yet`}
     foot=${data && (data.truncated || data.items.length > MOST) && "Those that are held for longest are shown."}>
     ${error
       ? html`<${Failure} error=${error} onRetry=${reload} />`
       : html`<${Table} label="In hand now" heads="Held by|From the queue|Virtual host|#Messages|Oldest since|Usually settled within|#Oldest">
-          ${items.map((one) => html`<${Held} key=${`${one.vhost} ${one.queue} ${one.holder.number}`} ...${one} />`)}
+          ${items.map((one) => html`<${Held} key=${`${one.vhost} ${one.queue} ${one.holder.number}`} short=${short} ...${one} />`)}
         <//>`}
   <//>`;
 }
 
-function Held({ vhost, queue, holder, count: messages, oldest, since, usual, late }) {
+function Held({ short, vhost, queue, holder, count: messages, oldest, since, usual, late }) {
   const theirs = href("events", { vhost, participant: String(holder.number), queue, settlement: "in_hand" });
   return html`<tr>
-    <td class="name"><a href=${theirs} title="Show what they hold"><${Value}>${holder.name}<//></a></td>
+    <td class="name"><a href=${theirs} title="Show what they hold"><${Value}>${short(holder.name)}<//></a></td>
     <td class="name"><${Value}>${queue}<//></td>
     <td class="name"><${Value}>${vhost}<//></td>
     <td class="number">${count(messages)}</td>

@@ -3,6 +3,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../ven
 import { html } from "../core/html.js";
 import { compact, exchangeName, passed, percent, visible } from "../core/format.js";
 import { href } from "../core/route.js";
+import { shortOf } from "../ui/names.js";
 import { COLUMNS, flowing, percentiles, toneOf, waitsOf } from "./flows.js";
 import { arrange } from "./layout.js";
 
@@ -24,6 +25,7 @@ export function FlowMap({ flows, vhost, by, colour, period = {} }) {
     return () => watcher.disconnect();
   }, []);
   const drawing = useMemo(() => width && arrange(flows, width), [flows, width]);
+  const short = useMemo(() => shortOf([...flows.nodes.publishers.keys(), ...flows.nodes.receivers.keys()]), [flows]);
 
   return html`<div class="flow-scroll" tabindex="0" role="region" aria-label="Topology drawing; the tables below have the same numbers">
     <div class="flow-box" ref=${box}>
@@ -38,7 +40,7 @@ export function FlowMap({ flows, vhost, by, colour, period = {} }) {
           <${Links} drawing=${drawing} width=${width} lit=${lit} colour=${colour} />
           ${drawing.columns.map((nodes, n) =>
             nodes.map((node) => html`<${Node} key=${`${n}\n${node.key}`} node=${node} column=${n}
-              place=${drawing.place.get(`${n}\n${node.key}`)} flows=${flows} vhost=${vhost} by=${by} colour=${colour} period=${period} onLit=${setLit} />`),
+              place=${drawing.place.get(`${n}\n${node.key}`)} flows=${flows} short=${short} vhost=${vhost} by=${by} colour=${colour} period=${period} onLit=${setLit} />`),
           )}
         </div>`}
     </div>
@@ -62,8 +64,8 @@ function timesOf(node, column) {
 
 const FAILED = ["unroutable", "unroutable", "failed", "redelivered"];
 
-function Node({ node, column, place, flows, vhost, by, colour, period, onLit }) {
-  const name = node.rest ? `${node.rest} more` : column === 1 ? exchangeName(node.key) : visible(node.key);
+function Node({ node, column, place, flows, short, vhost, by, colour, period, onLit }) {
+  const name = node.rest ? `${node.rest} more` : column === 1 ? exchangeName(node.key) : visible(column === 2 ? node.key : short(node.key));
   const failed = node.failed ? `${percent(node.failed, Math.max(node.count, node.failed))} ${FAILED[column]}` : null;
   const unmatched = node.unmatched ? `${compact(node.unmatched)} unmatched` : null;
   const notes = node.count
@@ -75,7 +77,7 @@ function Node({ node, column, place, flows, vhost, by, colour, period, onLit }) 
     <span class="small soft cut">${failed && html`<span class="bad-text">${failed} · </span>`}${unmatched && html`<span class="warn-text">${unmatched} · </span>`}${notes.filter(Boolean).join(" · ")}</span>`;
   const tone = toneClass(node, colour);
   if (node.rest) return html`<div class="flow-node ${COLUMNS[column]} ${tone}" style=${style}>${inner}</div>`;
-  return html`<a class="flow-node ${COLUMNS[column]} ${tone}" style=${style} title=${name} ...${light}
+  return html`<a class="flow-node ${COLUMNS[column]} ${tone}" style=${style} title=${visible(node.key)} ...${light}
     href=${href("events", { ...filterFor(column, node, vhost, by), ...period })}>${inner}</a>`;
 }
 

@@ -31,6 +31,9 @@ export const ACTS = { returned: "given back", rejected: "rejected", overflow: "p
 export const stepText = ({ how, kind, rule }) =>
   ACTS[how] ?? ACTS[kind] ?? ([kind, rule].filter(Boolean).join(" ") || how);
 
+/** Whether a match is out of the ordinary. */
+export const isOdd = (match) => Boolean(MATCHES[match]?.[0]);
+
 export function MatchMark({ match }) {
   const [tone, word] = MATCHES[match] ?? ["", match];
   if (tone === "") return html`<span class="soft">${word}</span>`;

@@ -1,14 +1,16 @@
 // One event, at the side of whatever shows events: what it was, what caused it, what it caused.
 import { html } from "../../core/html.js";
 import { api, path } from "../../core/api.js";
-import { bytes, dateTime, exchangeName, time } from "../../core/format.js";
+import { bytes, dateTime, exchangeName, time, visible } from "../../core/format.js";
 import { useKeys } from "../../core/keys.js";
+import { typeOf } from "../../core/message-type.js";
 import { useResource } from "../../core/resource.js";
 import { closeEvent, href, hrefHere, patch, pinnedA, pinnedB, view } from "../../core/route.js";
 import { user, usesPassword } from "../../core/session.js";
 import { CopyButton } from "../copy.js";
 import { Icon } from "../icons.js";
 import { MatchMark, Pin, TypeMark, Value } from "../marks.js";
+import { shortOf } from "../names.js";
 import { pending } from "../panel.js";
 import { Word } from "../term.js";
 import { Clocks } from "./clocks.js";
@@ -37,6 +39,7 @@ export default function EventDrawer({ id }) {
         <button class="button quiet icon close" aria-label="Close the event (Esc)"
           onClick=${closeEvent}><${Icon} name="close" /></button>
       </div>
+      ${event && html`<${Headline} event=${event} />`}
       <${Actions} id=${id} />
     </div>
     <div class="drawer-body" tabindex="0" role="region" aria-label="Details of the event">
@@ -45,12 +48,15 @@ export default function EventDrawer({ id }) {
   </aside>`;
 }
 
+// Where the drawer covers all, one that is pinned makes room for the other.
+const NARROW = matchMedia("(max-width: 620px)");
+
 function Actions({ id }) {
   const pin = (letter, current) => {
     const name = letter.toLowerCase();
     const pinned = current === id;
     return html`<button class="button small" aria-pressed=${String(pinned)} data-focus=${`pin ${letter}`}
-      onClick=${() => patch({ [name]: pinned ? null : id })}>
+      onClick=${() => (patch({ [name]: pinned ? null : id }), !pinned && NARROW.matches && closeEvent())}>
       <${Pin} letter=${letter} />${pinned ? "Unpin" : `Pin as ${letter}`}
     </button>`;
   };
@@ -80,23 +86,35 @@ const shellWord = (text) =>
 
 function Details({ event }) {
   return html`
-    <section class="section"><${Facts} event=${event} /></section>
+    <${Payload} event=${event} />
     ${event.type === "published" && html`<${Deliveries} event=${event} />`}
     <${Links} event=${event} />
     <${Relatives} event=${event} side="causes" />
     <${Relatives} event=${event} side="effects" />
     <${TouchedSection} id=${String(event.id)} />
-    <${Payload} event=${event} />
     <${Properties} event=${event} />
+    <section class="section"><details><summary>Transport: exchange, queue, connection</summary><${Transport} event=${event} /></details></section>
     <${Clocks} event=${event} />`;
 }
 
-function Facts({ event }) {
+/** What it is, who sent it to whom, when, and what it came of. */
+function Headline({ event }) {
+  const { cause, queue, participant_name: who, routed_queues: queues } = event;
+  const { data: sent } = useResource(async (signal) => (cause ? api.event(cause, signal) : null), [cause], { every: 0 });
+  const short = shortOf([who, sent?.participant_name ?? who]);
+  const from = event.type === "published" ? who : sent?.participant_name;
+  const to = event.type === "published" ? (queues?.length ? queues.join(", ") : "no queue") : who;
+  const name = (one) => html`<span title=${visible(one)}><${Value}>${short(one)}<//></span>`;
+  return html`<p class="drawer-title cut"><${Value}>${typeOf(event)}<//></p>
+    <p class="drawer-line soft">${from != null && html`${name(from)} → `}${event.type === "published" ? html`<${Value}>${to}<//>` : html`${from == null && html`<${Value}>${queue}<//> → `}${name(to)}`}
+      <span title=${event.recorded_at}>${dateTime(event.recorded_at)}<span class="faint">.${time(event.recorded_at).split(".")[1]}</span></span></p>
+    ${event.type === "received" && html`<p class="small"><${Cause} event=${event} /></p>`}`;
+}
+
+function Transport({ event }) {
   const filter = (changes) => href("events", { vhost: event.vhost, ...changes });
   const keys = event.routing_keys ?? [];
   return html`<dl class="facts">
-    <dt>Time</dt>
-    <dd title=${event.recorded_at}>${dateTime(event.recorded_at)}<span class="faint">.${time(event.recorded_at).split(".")[1]}</span></dd>
     <dt>Virtual host</dt><dd><${Value}>${event.vhost}<//></dd>
     <dt>Exchange</dt>
     <dd><a href=${filter({ exchange: event.exchange })}>${exchangeName(event.exchange)}</a></dd>
@@ -104,7 +122,6 @@ function Facts({ event }) {
     <dd>${keys.map((key) => html`<div><${Value}>${key === "" ? "(empty)" : key}<//></div>`)}</dd>
     ${event.queue != null && html`<dt>Queue</dt>
       <dd><a href=${filter({ queue: event.queue })}><${Value}>${event.queue}<//></a></dd>`}
-    ${event.type === "received" && html`<dt>Cause</dt><dd><${Cause} event=${event} /></dd>`}
     <dt><${Word}>Participant<//></dt>
     <dd><a href=${filter({ participant: String(event.participant) })}><${Value}>${event.participant_name}<//></a>
       <span class="faint"> · its event ${event.seq}</span></dd>
@@ -118,7 +135,7 @@ function Facts({ event }) {
 function Cause({ event }) {
   if (event.candidates) return html`<span class="soft">one of ${event.candidates} equal messages: which one is not known</span>`;
   if (!event.cause) return html`<span class="soft">its publish was not observed</span>`;
-  return html`<a href=${hrefHere({ event: String(event.cause) })}
+  return html`<span class="soft">Published by</span> <a href=${hrefHere({ event: String(event.cause) })}
     title="Go to the publish (C)">#${event.cause}</a>
     ${event.redelivered && html` <span class="badge warn">redelivered</span>`}`;
 }
