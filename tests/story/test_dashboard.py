@@ -124,6 +124,7 @@ def test_the_story_from_sign_in_to_the_downloaded_chain(
     expect(page.get_by_text("Start a trace to see what causes what")).to_be_visible()
     page.screenshot(path=shots / "product-empty.png")
     page.get_by_role("button", name=f"Start the trace of {stage.vhost}").click()
+    page.get_by_role("button", name="Start the trace", exact=True).click()
     expect(page.get_by_role("table").get_by_text("running")).to_be_visible(timeout=60_000)
 
     page.get_by_role("link", name="Events", exact=True).click()
@@ -185,11 +186,11 @@ def test_what_is_asserted_and_does_not_hold_is_shown_within_seconds(
         "- name: invoice-in-time\n  every: order.approved\n  leads_to: invoice.sent\n  within: 1s"
     )
     page.get_by_role("button", name="Set", exact=True).click()
-    held = page.get_by_role("group", name="Held while events come").locator("tbody tr")
+    held = page.get_by_role("group", name="Live checks").locator("tbody tr")
     expect(held).to_contain_text("No case yet")
 
     place_orders(stage)
-    found = page.get_by_role("group", name="What did not hold").locator("tbody tr")
+    found = page.get_by_role("group", name="Violations").locator("tbody tr")
     expect(found).to_contain_text("led to no invoice.sent within 1 s")
     expect(held).to_contain_text("Violated")
     page.screenshot(path=shots / "product-violation.png")

@@ -51,6 +51,7 @@ def test_a_trace_that_is_started_and_stopped_keeps_the_focus_on_its_button(
 ) -> None:
     page = open_page(serve(Past()))
     press(page, "Start the trace of shop")
+    page.get_by_role("button", name="Start the trace", exact=True).press("Enter")
     stop = page.get_by_role("button", name="Stop the trace of shop")
     expect(stop).to_be_focused()
     stop.press("Enter")

@@ -1,13 +1,13 @@
 // What is asked before something is done that cannot be taken back.
 import { signal } from "../../vendor/signals.js";
 
-/** `{title, text, action, resolve}` while a question is open, else null. */
+/** `{title, text, action, fields, resolve}` while a question is open, else null. */
 export const question = signal(null);
 
-/** Asks with a title, a text and the name of the action; resolves with whether to do it. */
-export function ask(title, text, action) {
+/** Asks with a title, a text and the name of the action, and perhaps with fields to fill; resolves with whether to do it. */
+export function ask(title, text, action, fields = null) {
   question.peek()?.resolve(false);
-  return new Promise((resolve) => (question.value = { title, text, action, resolve }));
+  return new Promise((resolve) => (question.value = { title, text, action, fields, resolve }));
 }
 
 export function answer(yes) {

@@ -10,15 +10,16 @@ export function Question() {
     if (open) dialog.current.showModal();
     else dialog.current.close();
   }, [open]);
-  return html`<dialog class="question" ref=${dialog} role="alertdialog" aria-labelledby="question-title"
+  return html`<dialog class="question" ref=${dialog} role=${open?.fields ? "dialog" : "alertdialog"} aria-labelledby="question-title"
     aria-describedby="question-text" onClose=${() => question.peek() && answer(false)}>
     ${open &&
     html`<div class="dialog-body">
       <h2 id="question-title">${open.title}</h2>
       <p id="question-text">${open.text}</p>
+      ${open.fields}
       <div class="drawer-line">
         <button class="button" autofocus onClick=${() => answer(false)}>No, leave it</button>
-        <button class="button danger" onClick=${() => answer(true)}>${open.action}</button>
+        <button class="button ${open.fields ? "main" : "danger"}" onClick=${() => answer(true)}>${open.action}</button>
       </div>
     </div>`}
   </dialog>`;

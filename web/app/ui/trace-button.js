@@ -7,23 +7,32 @@ import { visible } from "../core/format.js";
 import { attempt } from "../core/notices.js";
 import { ask } from "../core/questions.js";
 import { Icon } from "./icons.js";
+import { WishFields } from "./wish.js";
 
 const RUNNING = new Set(["starting", "running", "waiting"]);
 const STOPPING =
   "What is published and delivered until it is started again will not be recorded: that is a gap, and answers across it are not complete. The events that are stored stay.";
+const COSTS =
+  "From then on it costs the broker one more message for each publish and each delivery, and disk for their events. What happened before is not known.";
 const isRunning = (state) => RUNNING.has(state);
 
-export function TraceButton({ vhost, state, wish, main = false }) {
+/** `state`: none where it was never traced, so that it is chosen what is taken. */
+export function TraceButton({ vhost, state, main = false }) {
   const [busy, setBusy] = useState(false);
   const running = isRunning(state);
 
   const act = async () => {
     if (busy) return;
     const name = visible(vhost);
-    if (running && !(await ask(`Stop the trace of ${name}?`, STOPPING, "Stop the trace"))) return;
+    const wish = { participant: "client" };
+    const fields = state === "none" && html`<${WishFields} wish=${wish} />`;
+    const sure = running
+      ? await ask(`Stop the trace of ${name}?`, STOPPING, "Stop the trace")
+      : await ask(`Start the trace of ${name}?`, COSTS, "Start the trace", fields);
+    if (!sure) return;
     setBusy(true);
     if (running) await attempt(() => api.stopTrace(vhost), `The trace of ${name} is stopping.`);
-    else await attempt(() => api.startTrace(vhost, wish), `The trace of ${name} is starting.`);
+    else await attempt(() => api.startTrace(vhost, state === "none" ? wish : undefined), `The trace of ${name} is starting.`);
     await reloadTraces();
     setBusy(false);
   };
