@@ -98,8 +98,8 @@ def test_progress_shows_and_a_job_can_be_cancelled(
     expect(page.get_by_role("progressbar")).to_be_visible()
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("The job was cancelled")).to_be_visible()
-    page.get_by_role("link", name="Settings", exact=True).click()
-    page.get_by_role("link", name="Jobs", exact=True).click()
+    page.get_by_role("button", name="Jobs: ").click()
+    page.get_by_role("link", name="All jobs and exports").click()
     expect(page.get_by_role("group", name="Jobs")).to_contain_text("cancelled")
 
 

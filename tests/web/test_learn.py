@@ -161,6 +161,7 @@ def judge(
     last: int = 0,
     held: int = 0,
     sentence: str = "it does not hold",
+    at: int | None = None,
 ) -> None:
     """As the watcher would: an assertion holds so often, and not for an event, if one is given."""
 
@@ -173,7 +174,7 @@ def judge(
             root=None,
             kind=kind,
             type="order.new",
-            recorded_at=server.world.events[event - 1].at,
+            recorded_at=server.world.events[event - 1].at if at is None else at,
             sentence=sentence,
         )
         found = JudgingStep(
@@ -195,7 +196,7 @@ def rows(page: Page, label: str) -> Locator:
 
 def test_assertions_that_are_held_say_whether_each_holds(serve: Serve, open_page: OpenPage) -> None:
     page = open_page(holding(serve), VIEW)
-    held = rows(page, "Held while events come")
+    held = rows(page, "Live checks")
     expect(held).to_have_count(4)
     expect(held.nth(0)).to_contain_text("every: order.new · leads_to: invoice · within: 30s")
     for row, word in enumerate(("Violated", "Violated", "Holds", "Not judged")):
@@ -209,7 +210,7 @@ def test_violations_come_newest_first_and_open_their_conversation(
     server = holding(serve)
     newest = publishes(server)[-1]
     page = open_page(server, VIEW)
-    found = rows(page, "What did not hold")
+    found = rows(page, "Violations")
     expect(found.nth(0)).to_contain_text("Not preceded")
     expect(found.nth(0)).to_contain_text("not certain")
     expect(found.nth(1)).to_contain_text("Overdue")
@@ -225,11 +226,11 @@ def test_violations_come_newest_first_and_open_their_conversation(
 def test_a_violation_that_is_found_appears_by_itself(serve: Serve, open_page: OpenPage) -> None:
     server = holding(serve)
     page = open_page(server, VIEW, hurry=True)
-    expect(rows(page, "What did not hold")).to_have_count(2)
+    expect(rows(page, "Violations")).to_have_count(2)
     event = publishes(server)[1]
     judge(server, "calm", event, ViolationKind.storm, last=event)
-    expect(rows(page, "What did not hold")).to_have_count(3)
-    expect(rows(page, "Held while events come").nth(2)).to_contain_text("Violated")
+    expect(rows(page, "Violations")).to_have_count(3)
+    expect(rows(page, "Live checks").nth(2)).to_contain_text("Violated")
 
 
 def test_violations_of_one_assertion_alone_are_in_the_address(
@@ -237,10 +238,10 @@ def test_violations_of_one_assertion_alone_are_in_the_address(
 ) -> None:
     page = open_page(holding(serve), VIEW)
     page.get_by_role("link", name="Where in-time did not hold: 1 event").click()
-    expect(rows(page, "What did not hold")).to_have_count(1)
+    expect(rows(page, "Violations")).to_have_count(1)
     expect(page).to_have_url(re.compile("assertion=in-time"))
     page.get_by_role("button", name="Remove the filter assertion").click()
-    expect(rows(page, "What did not hold")).to_have_count(2)
+    expect(rows(page, "Violations")).to_have_count(2)
 
 
 def test_what_is_overdue_leads_to_the_failures_and_back(serve: Serve, open_page: OpenPage) -> None:
@@ -251,7 +252,7 @@ def test_what_is_overdue_leads_to_the_failures_and_back(serve: Serve, open_page:
     expect(failure).to_have_count(1)
     failure.get_by_role("link", name="in-time").click()
     expect(page).to_have_url(re.compile("#/learn.*assertion=in-time.*view=assertions"))
-    expect(rows(page, "What did not hold")).to_have_count(1)
+    expect(rows(page, "Violations")).to_have_count(1)
 
 
 def test_an_administrator_sets_assertions_and_a_mistake_is_shown_where_it_is(
@@ -272,8 +273,8 @@ def test_an_administrator_sets_assertions_and_a_mistake_is_shown_where_it_is(
     page.keyboard.type("30s")
     expect(page.locator(".mistake")).to_have_count(0)
     page.get_by_role("button", name="Set", exact=True).click()
-    expect(rows(page, "Held while events come")).to_have_count(1)
-    expect(rows(page, "Held while events come")).to_contain_text("within: 30s")
+    expect(rows(page, "Live checks")).to_have_count(1)
+    expect(rows(page, "Live checks")).to_contain_text("within: 30s")
 
 
 def test_a_file_is_opened_and_what_is_held_is_what_is_changed(
@@ -286,7 +287,7 @@ def test_a_file_is_opened_and_what_is_held_is_what_is_changed(
         {"name": "shop.yaml", "mimeType": "text/yaml", "buffer": HELD}
     )
     page.get_by_role("button", name="Set", exact=True).click()
-    expect(rows(page, "Held while events come")).to_have_count(4)
+    expect(rows(page, "Live checks")).to_have_count(4)
     before = held(server)
     page.get_by_role("button", name="Change").click()
     expect(page.get_by_label("What should hold")).to_have_value(re.compile(r'  no: "\*"\n'))
@@ -304,8 +305,8 @@ def test_an_assertion_is_removed_after_a_question(serve: Serve, open_page: OpenP
     assert "in-time" in [each["name"] for each in held(server)]
     page.get_by_role("button", name="Remove in-time").click()
     question.get_by_role("button", name="Remove").click()
-    expect(rows(page, "Held while events come")).to_have_count(3)
-    expect(rows(page, "What did not hold")).to_have_count(2)  # what it found stays
+    expect(rows(page, "Live checks")).to_have_count(3)
+    expect(rows(page, "Violations")).to_have_count(2)  # what it found stays
 
 
 def test_what_is_held_is_judged_over_a_period(serve: Serve, open_page: OpenPage) -> None:
@@ -322,7 +323,7 @@ def test_what_is_held_is_judged_over_a_period(serve: Serve, open_page: OpenPage)
 
 def test_a_reader_is_told_who_may_set_assertions(serve: Serve, open_page: OpenPage) -> None:
     page = open_page(holding(serve), VIEW, user="watch")
-    expect(rows(page, "Held while events come")).to_have_count(4)
+    expect(rows(page, "Live checks")).to_have_count(4)
     expect(page.get_by_text("Only an administrator of the broker may set")).to_be_visible()
     expect(page.get_by_role("button", name="Change")).to_have_count(0)
     expect(page.get_by_role("button", name="Remove")).to_have_count(0)

@@ -844,3 +844,24 @@ def test_what_is_left_behind_is_as_if_it_had_never_been_loaded(
         """,
     )
     assert different == [0, True]
+
+
+def test_more_than_40_lanes_are_one_a_service_until_somebody_chooses(
+    demo: Served, open_page: OpenPage
+) -> None:
+    counts = open_page(demo).evaluate(
+        """async () => {
+          const { arrange, servicesOf } = await import("/app/spacetime/layout.js");
+          const lanes = (many, collapsed) => {
+            const participants = Array.from({ length: many }, (_, n) =>
+              ({ participant: n + 1, name: `p${n}`, user: `service-${n % 5}` }));
+            const numbers = participants.map(({ participant }) => participant);
+            const model = { lastOf: new Map(numbers.map((number) => [number, 0])) };
+            const services = servicesOf(participants);
+            return arrange({ model, participants, services, grouping: "service", collapsed },
+              numbers).lanes.length;
+          };
+          return [lanes(40, null), lanes(41, null), lanes(41, new Set())];
+        }"""
+    )
+    assert counts == [40, 5, 41]

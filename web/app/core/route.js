@@ -5,11 +5,13 @@ import { computed, signal } from "../../vendor/signals.js";
 /** The tabs, each with its views: what an address names, and the label. The first is the one to begin with. */
 export const TABS = [
   ["Overview", [["overview", "Overview"]]],
-  ["Conversations", [["conversations", "All conversations"], ["failures", "Failures"], ["learn", "Learn"]]],
+  ["Conversations", [["conversations", "All conversations"], ["failures", "Failures"], ["learn", "Rules"]]],
   ["Events", [["events", "Events"]]],
   ["Map", [["chain", "Chain"], ["space-time", "Space-time"], ["topology", "Topology"]]],
-  ["Settings", [["admin", "Traces and participants"], ["jobs", "Jobs"]]],
+  ["Settings", [["admin", "Traces and participants"], ["learn", "Rules"], ["jobs", "Jobs"]]],
 ];
+// What the tray of jobs leads to; it is among the views of its tab only while it is shown.
+export const HIDDEN = "jobs";
 const VIEWS = TABS.flatMap(([, views]) => views.map(([name]) => name));
 
 /** The tab that a view is in: `[label, views]`. */

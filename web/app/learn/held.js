@@ -20,7 +20,7 @@ export function Held({ loaded, name, file }) {
   const [editing, setEditing] = useState(false);
   const list = loaded.data;
   const done = () => (setEditing(false), loaded.reload());
-  return html`<${Panel} title="Held while events come" flush note="what should hold, judged within seconds"
+  return html`<${Panel} title="Live checks" flush note="what should hold, judged within seconds"
       tools=${mayWrite.value && name != null && list && html`<button class="button small" data-focus="set assertions" aria-expanded=${String(editing)}
         onClick=${() => setEditing(!editing)}>${file ? "Change" : "Set assertions"}</button>`}
       foot=${!mayWrite.value && "Only an administrator of the broker may set or remove assertions."}>
@@ -49,7 +49,7 @@ function NotJudged({ list }) {
 
 function HeldTable({ list, reload }) {
   const several = !vhost.value;
-  return html`<${Table} label="Held while events come"
+  return html`<${Table} label="Live checks"
       heads=${`Assertion|So far|${several ? "Virtual host|" : ""}#Held|#Did not|#Unknown|#Waiting|Since|${mayWrite.value ? "|" : ""}`.slice(0, -1)}>
     ${list.map((one) => html`<${Row} key=${`${one.vhost} ${one.name}`} one=${one} several=${several} reload=${reload} />`)}
   <//>`;

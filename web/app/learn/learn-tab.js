@@ -18,7 +18,7 @@ export default function LearnTab() {
   const show = (one) => patch({ view: one === "reports" ? null : one, report: null, job: null, assertion: null });
   return html`<div class="beside">
     <div class="scrolled"><div class="page-inner">
-      <div class="page-title"><h1>Learn</h1>
+      <div class="page-title"><h1>Rules</h1>
         <p>What normally follows what, which orders went another way, what a release changed, and whether what should hold does.</p></div>
       <div><${Choice} label="View" options=${VIEWS} value=${view} onChange=${show} /></div>
       ${view === "assertions" ? html`<${AssertionsView} />` : html`<${LearnReports} title="Reports" none=${NONE} />`}

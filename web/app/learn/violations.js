@@ -1,4 +1,4 @@
-// What did not hold while events came, newest first; each leads to its conversation.
+// Violations while events came, newest first; each leads to its conversation.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { count, dateTime, recent, sentence } from "../core/format.js";
@@ -27,7 +27,7 @@ export function Violations() {
   const { data, error, reload } = loaded;
   const items = data?.flatMap((page) => page.items) ?? [];
   useSteps("a.violation");
-  return html`<${Panel} title="What did not hold" flush note="newest first; ↓ and ↑ step through them"
+  return html`<${Panel} title="Violations" flush note="newest first; ↓ and ↑ step through them"
       tools=${html`<a class="button small" href=${href("failures", { kind: "overdue", vhost: vhost.value })}>Overdue, among the failures</a>`}
       foot=${loaded.further && html`<button class="button small" onClick=${loaded.more}>Show ${PAGE} more</button>
         <span> ${count(items.length)} are shown.</span>`}>
@@ -44,7 +44,7 @@ export function Violations() {
 function Items({ items }) {
   const told = items.some((one) => one.delivery !== "none");
   const several = !vhost.value;
-  return html`<${Table} label="What did not hold"
+  return html`<${Table} label="Violations"
       heads=${`Found|Assertion|What|In words|${several ? "Virtual host|" : ""}${told ? "Webhook|" : ""}#Event`}>
     ${items.map((one) => html`<${Item} key=${one.id} one=${one} told=${told} several=${several} />`)}
   <//>`;

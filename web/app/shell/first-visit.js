@@ -60,9 +60,12 @@ async function findExample(name, signal) {
   return { last, first: items.at(-1) ?? last };
 }
 
+// The words that one cannot do without; the others are explained where they stand.
+const FEW = ["event", "participant", "complete", "sound", "gap", "unknown", "concurrent"];
+
 export const Words = () => html`<section class="about">
   <h3>Words</h3>
-  <dl class="facts">${Object.entries(GLOSSARY).map(
+  <dl class="facts">${FEW.map((word) => [word, GLOSSARY[word]]).map(
     ([word, text]) => html`<dt key=${word}>${word}</dt><dd>${text}</dd>`,
   )}</dl>
 </section>`;

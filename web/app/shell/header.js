@@ -7,7 +7,7 @@ import {
   THEMES,
 } from "../core/preferences.js";
 import { useResource } from "../core/resource.js";
-import { href, hrefBack, hrefHere, hrefTab, patch, tabOf, TABS, view, vhost } from "../core/route.js";
+import { HIDDEN, href, hrefBack, hrefHere, hrefTab, patch, tabOf, TABS, view, vhost } from "../core/route.js";
 import { reloadUser, signOut, user, usesPassword } from "../core/session.js";
 import { visible } from "../core/format.js";
 import { Icon } from "../ui/icons.js";
@@ -46,7 +46,7 @@ function Views() {
   const [label, views] = tabOf(view.value);
   if (views.length < 2) return null;
   return html`<nav class="views" aria-label=${label}>
-    ${views.map(
+    ${views.filter(([name]) => name !== HIDDEN || view.value === HIDDEN).map(
       ([name, said]) => html`<a href=${hrefBack(name)} key=${name} class="button small quiet"
         aria-current=${view.value === name ? "page" : undefined}>${said}</a>`,
     )}

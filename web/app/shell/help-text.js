@@ -23,7 +23,7 @@ const GROUPS = [
     ],
   ],
   ["Failures", [[["↓", "↑"], "next, previous failure (also J, K)"], [["←", "→"], "on the plot: next, previous bar"]]],
-  ["Learn", [[["↓", "↑"], "next, previous message for which an assertion did not hold (also J, K)"]]],
+  ["Rules", [[["↓", "↑"], "next, previous message for which an assertion did not hold (also J, K)"]]],
   [
     "A conversation",
     [

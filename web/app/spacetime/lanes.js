@@ -22,7 +22,7 @@ export function LaneHeads({ stage }) {
   const slanted = isSlanted(view);
   return html`<div class="lane-heads ${slanted && labelled ? "slanted" : ""}" style=${{ width: `${view.width}px` }}>
     <div class="lane-groups">
-      ${groups.map((group) => html`<${GroupHead} key=${group.key} group=${group} view=${view} />`)}
+      ${groups.map((group) => html`<${GroupHead} key=${group.key} group=${group} groups=${groups} view=${view} />`)}
     </div>
     ${labelled &&
     lanes.slice(first, last).map((lane, n) => {
@@ -36,7 +36,7 @@ export function LaneHeads({ stage }) {
   </div>`;
 }
 
-function GroupHead({ group, view }) {
+function GroupHead({ group, groups, view }) {
   const from = Math.max(GUTTER, view.x(group.from - 0.5));
   const to = Math.min(view.width, view.x(group.to - 0.5));
   if (to - from < 6) return null;
@@ -44,7 +44,7 @@ function GroupHead({ group, view }) {
   const title = `${group.collapsed ? "Show" : "Fold"} ${name}: ${plural(group.size, "participant")}`;
   return html`<button class="group-head" aria-expanded=${String(!group.collapsed)} title=${title}
     style=${{ left: `${from}px`, width: `${to - from}px`, "--tone": serviceTone(group.service) }}
-    onClick=${() => toggleGroup(group.key)}>
+    onClick=${() => toggleGroup(group.key, groups)}>
     <span class="fold">${group.collapsed ? "+" : "–"}</span>
     <bdi class="cut">${name}</bdi>${group.collapsed && html`<span class="faint">${group.size}</span>`}
   </button>`;

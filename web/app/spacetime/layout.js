@@ -109,6 +109,8 @@ export function placeOf({ y, order }, row, low = 0, high = order.length) {
   return lowerBound(low, high, (place) => y[order[place]] >= row);
 }
 
+const MOST_LANES = 40;
+
 export const GROUPINGS = [
   ["service", "Service"],
   ["user", "User"],
@@ -117,7 +119,8 @@ export const GROUPINGS = [
 ];
 
 /**
- * One lane for each participant, side by side within its group; a collapsed group is one lane.
+ * One lane for each participant, side by side within its group; a collapsed group is one lane. While it was not
+ * chosen which are (`collapsed` is null), all are where there would be more than MOST_LANES.
  * `participants` as in the API (until they are known `model` has their names), `services` as from
  * `servicesOf`; `shown` are the numbers that get a lane.
  * `{lanes: [{label, title, folded, service}], groups: [{key, from, to, collapsed, size, service}],
@@ -132,11 +135,12 @@ export function arrange({ model, participants, services, grouping, collapsed }, 
     if (!groups.has(key)) groups.set(key, []);
     groups.get(key).push({ who, number, name: who?.name ?? model.nameOf(number), service: services.numbers.get(number) ?? 0 });
   }
+  const isCrowded = model.lastOf.size > MOST_LANES;
   const lanes = [];
   const heads = [];
   const laneOf = new Map();
   for (const [key, members] of groups) {
-    const folded = grouping !== "none" && collapsed.has(key);
+    const folded = grouping !== "none" && (collapsed ? collapsed.has(key) : isCrowded && members.length > 1);
     const from = lanes.length;
     const service = members.every((one) => one.service === members[0].service) ? members[0].service : 0;
     for (const member of members) {

@@ -29,7 +29,7 @@ export class Scene {
     this.view = new View();
     this.kind = "time";
     this.grouping = "service";
-    this.collapsed = new Set();
+    this.collapsed = null;
     this.participants = [];
     this.services = servicesOf([]); // of the participants
     this.servicesFrom = this.participants;

@@ -44,13 +44,14 @@ export const toggleList = () => patch({ list: listed.peek() ? null : "on" }, { r
 export const toggleLegend = () => patch({ legend: explained.peek() ? null : "on" }, { replace: true });
 export const toggleLive = () => patch({ live: live.peek() ? null : "on" }, { replace: true });
 
-const collapsed = (text) => new Set(text ? JSON.parse(text) : []);
+/** The groups that are one lane; null while nobody has chosen. */
+const collapsed = (text) => (text ? new Set(JSON.parse(text)) : null);
 
-/** Folds a group of lanes into one, or shows its lanes again. */
-export function toggleGroup(key) {
-  const groups = collapsed(folded.peek());
-  if (!groups.delete(key)) groups.add(key);
-  patch({ folded: groups.size ? JSON.stringify([...groups]) : null }, { replace: true });
+/** Folds one of these groups of lanes into one, or shows its lanes again. */
+export function toggleGroup(key, groups) {
+  const chosen = new Set(groups.filter((group) => group.collapsed).map((group) => group.key));
+  if (!chosen.delete(key)) chosen.add(key);
+  patch({ folded: JSON.stringify([...chosen]) }, { replace: true });
 }
 
 export class Stage {
