@@ -44,6 +44,7 @@ DEAD = "dead"
 FAILING = 9  # one of this many orders fails: 1009, 1018, … 1234
 # A hand takes this long, in ms: mostly short, sometimes not.
 WAIT, WORK = (3, 90), (15, 400)
+SLOW = 4_000  # ms more
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class Order:
 
     number: int
     at: int
+    named: bool = True  # whether messages name what led to them
+    slow: str | None = None  # who takes long
 
     @property
     def fails(self) -> bool:
@@ -86,16 +89,17 @@ class Order:
                     self_made.append((then, dead(got)))
                 if (answer := SAID_BY.get(actor)) and kind != "MailSent":
                     done = then + chance.randint(*WORK) * MILLISECOND
+                    done += SLOW * MILLISECOND if actor == self.slow else 0
                     todo.append((actor, answer, done, said))
         return self_made
 
     def _properties(self, said: int, kind: str, cause: int) -> dict[str, Any]:
         return {
             "message_id": f"{self.number}-{said}",
-            "correlation_id": self.name,
+            "correlation_id": self.name if self.named else None,
             "type": kind,
             "content_type": "application/json",
-            "headers": {"causation_id": f"{self.number}-{cause}"} if cause else {},
+            "headers": {"causation_id": f"{self.number}-{cause}"} if cause and self.named else {},
         }
 
 
@@ -117,7 +121,6 @@ def channel(service: str) -> Channel:
     return Channel("rabbit@shop", f"{place}:40000 -> 10.0.9.1:5672", 1, service)
 
 
-def history(numbers: Sequence[int], begin: int, apart: int) -> Iterator[tuple[int, Record]]:
-    """All orders of one virtual host, one placed every ``apart`` µs."""
-    orders = [Order(number, begin + place * apart) for place, number in enumerate(numbers)]
+def history(orders: Sequence[Order]) -> Iterator[tuple[int, Record]]:
+    """What the broker tells of these orders, in the order of time."""
     yield from sorted((step for order in orders for step in order.records()), key=lambda s: s[0])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from app.tracker import Unreadable
@@ -66,6 +67,7 @@ class Past:
         self.unreadable: dict[str, list[Unreadable]] = {}
         self.demo: tuple[int, int] | None = None  # what `demo_world` made it with
         self.made = 0  # events, by that
+        self.stored: Path | None = None  # a store that has its events already
         self.grown: Callable[[], None] | None = None  # says so to the service, once there is one
 
     def start_trace(

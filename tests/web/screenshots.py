@@ -10,6 +10,7 @@ browser writes.
 from __future__ import annotations
 
 import asyncio
+import base64
 import io
 import os
 import struct
@@ -25,6 +26,7 @@ import numpy as np
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.web.browser import launch
+from tests.web.test_trial import SOUGHT, serving
 from tools.demo.orders import ManyOrders
 from tools.demo.pipeline import Outcome, Pipeline
 from tools.demo.stage import CHECKOUT, Stage, raised
@@ -87,7 +89,23 @@ def main() -> None:
             path = folder / f"{name}.png"
             path.write_bytes(small(picture))
             print(f"{path}: {path.stat().st_size // 1000} kB")
+        (folder.parent / "order.png").write_bytes(small(order(browser)))
         browser.close()
+
+
+def order(browser: Browser) -> bytes:
+    """The picture that the page makes of an order that failed, of the trial's 12 services."""
+    with tempfile.TemporaryDirectory(prefix="itc-shop-") as data, serving(Path(data)) as shop:
+        query = {"correlation_id": f"order-{SOUGHT}"}
+        [found] = shop.answer("/itc_db/conversations", **query)["items"]
+        page = browser.new_page(color_scheme="light", timezone_id="Etc/UTC")
+        page.goto(f"{shop.url}/icon.svg")
+        secret = base64.b64encode(b"admin:admin").decode()
+        page.evaluate("s => sessionStorage.setItem('itc.authorization', s)", f"Basic {secret}")
+        page.goto(f"{shop.url}/#/conversations?event={found['root']}")
+        with page.expect_download() as download:
+            page.get_by_role("button", name="PNG").click()
+        return Path(download.value.path()).read_bytes()
 
 
 def _told(stage: Stage) -> tuple[int, int]:

@@ -283,12 +283,15 @@ class ShownWorld(api.World):
         path = self.folder / "itc.db"
         url = f"sqlite:///{path}"
         recipe = self.shown.demo
-        if recipe is not None:
+        if self.shown.stored is not None:
+            shutil.copy(self.shown.stored, path)
+        elif recipe is not None:
             shutil.copy(await asyncio.to_thread(demo_file, *recipe), path)
         else:
             await migrate(url)
         store = await Store.open(url)
-        await self.writer.write(store, self.shown.made if recipe is not None else 0)
+        if self.shown.stored is None:
+            await self.writer.write(store, self.shown.made if recipe is not None else 0)
         for vhost, trace in self.shown.traces.items():
             for gap in trace.gaps:
                 await note_gap(store, vhost, gap, path)

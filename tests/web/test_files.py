@@ -114,7 +114,7 @@ def test_every_script_of_the_first_page_is_asked_for_at_once_and_not_import_by_i
 
 def test_every_view_has_a_script() -> None:
     listed = re.findall(r'\["([\w-]+)", "[\w -]+"\]', (WEB / "app/core/route.js").read_text())
-    assert sorted(path.stem.removesuffix("-tab") for path in TABS) == sorted(listed)
+    assert sorted(path.stem.removesuffix("-tab") for path in TABS) == sorted({*listed})
 
 
 LOOKED_AT = [*TABS, *(WEB / "app" / name for name in ("ui/event/drawer.js", "shell/help-text.js"))]

@@ -33,6 +33,12 @@ export function Help() {
   </dialog>`;
 }
 
+/** The open event, or that of the row with the focus. */
+function pin(name) {
+  const id = openEvent.value ?? /^event (\d+)$/.exec(document.activeElement?.dataset.focus)?.[1];
+  if (id) patch({ [name]: id });
+}
+
 export function useGlobalKeys() {
   const keys = {
     "?": () => (helpOpen.value = true),
@@ -44,8 +50,8 @@ export function useGlobalKeys() {
     },
     x: () => patch({ a: null, b: null }),
     Escape: closeEvent,
-    a: () => openEvent.value && patch({ a: openEvent.value }),
-    b: () => openEvent.value && patch({ b: openEvent.value }),
+    a: () => pin("a"),
+    b: () => pin("b"),
   };
   TABS.forEach((tab, i) => (keys[i + 1] = () => goToTab(tab)));
   useKeys(keys);

@@ -1,29 +1,37 @@
-// The strip below the header: the two pinned events and how they relate.
+// The strip below the header: the two pinned events and how they relate; while only one is pinned, it and the open one.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { useResource } from "../core/resource.js";
-import { href, patch, pinnedA, pinnedB, view } from "../core/route.js";
+import { attempt } from "../core/notices.js";
+import { href, openEvent, patch, pinnedA, pinnedB, view } from "../core/route.js";
 import { Icon } from "../ui/icons.js";
 import { about, Pin, TypeMark } from "../ui/marks.js";
 import { relationWord } from "../ui/relation.js";
 
 export function Pins() {
-  const a = pinnedA.value;
-  const b = pinnedB.value;
+  const [a, b] = [pinnedA.value, pinnedB.value];
   if (view.value === "chain" || (!a && !b)) return html`<div hidden></div>`;
+  const other = [a, b].includes(openEvent.value) || (a && b) ? null : openEvent.value;
+  const ends = [a ?? other, b ?? other];
   return html`<div class="pins" role="region" aria-label="Pinned events">
-    <${Slot} letter="A" id=${a} />
-    ${a && b && html`<${Between} a=${a} b=${b} />`}
-    <${Slot} letter="B" id=${b} />
+    <${Slot} letter="A" id=${a} other=${other} />
+    ${ends[0] && ends[1] && html`<${Between} a=${ends[0]} b=${ends[1]} />`}
+    <${Slot} letter="B" id=${b} other=${other} />
     <div class="pins-tools">
-      ${a && b && html`<a class="button small" href=${href("chain")}>Compare and chain</a>`}
+      ${a && b && html`<button class="button small" title="All events between the two, as JSON, one a line"
+          onClick=${() => attempt(async () => (await import("../core/chain-file.js")).default(a, b))}><${Icon} name="download" />Save the chain</button>
+        <a class="button small" href=${href("chain")}>Compare and chain</a>`}
       <button class="button small quiet" onClick=${() => patch({ a: null, b: null })}>Clear</button>
     </div>
   </div>`;
 }
 
-function Slot({ letter, id }) {
+/** `other`: the open event, which stands where nothing is pinned. */
+function Slot({ letter, id, other }) {
   const name = letter.toLowerCase();
+  if (!id && other) {
+    return html`<div class="pins-slot"><span class="soft small">the open</span> #${other} <${Summary} id=${other} key=${other} /></div>`;
+  }
   if (!id) {
     return html`<div class="pins-slot soft"><${Pin} letter=${letter} />
       <span class="small">open an event and press <kbd>${letter}</kbd></span></div>`;

@@ -1,0 +1,23 @@
+// The chain between two events as a file that the browser writes: no job, as long as it is not too long.
+import { api } from "./api.js";
+import { saveBlob } from "./download.js";
+import { count } from "./format.js";
+import { tell } from "./notices.js";
+
+const PAGE = 1000; // that the API gives at once
+const MOST = 10_000;
+
+/** JSON, an event a line, in the order of ids. Along what `via` says; by default along links where these lead there. */
+export default async function saveChain(a, b, via) {
+  const way = via ?? ((await api.compare(a, b)).answer === "caused" ? "links" : "any");
+  const events = [];
+  let truncated = true;
+  while (truncated && events.length < MOST) {
+    const part = await api.chain(a, b, { via: way, limit: PAGE, after: events.at(-1)?.id });
+    events.push(...part.events);
+    truncated = part.truncated && part.events.length > 0;
+  }
+  if (!events.length) return tell("There is no chain between these events: neither may have had a part in the other.");
+  if (truncated) return tell(`The chain has more than ${count(MOST)} events: a job writes it, under Compare and chain.`, "bad");
+  return saveBlob(new Blob(events.map((event) => `${JSON.stringify(event)}\n`)), `chain-${a}-${b}.jsonl`);
+}
