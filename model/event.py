@@ -329,7 +329,7 @@ UNREAD: tuple[Field, ...] = (
     Field("ids", bytes, "bytes", Storage("events.ids", null=True)),
     Field("hold", int, "number", Storage("events.hold", null=True)),
 )
-"""What else is stored of one, only to restore the tracker."""
+"""What else is stored of one, to restore the tracker; ``hold`` also tells what was in hand when."""
 
 EVERYTHING: Large = frozenset(each.name for each in FIELDS if each.stored.large)
 
