@@ -161,7 +161,7 @@ class Hand:
     def pin(self, row: Locator, letter: str) -> None:
         """Pin a row of the table; the arrow keys, not Tab, lead from row to row."""
         if not self.by_keyboard:
-            return self.press(row.get_by_role("button", name=f"Pin as {letter}"))
+            return self.press(row.get_by_role("button", name=f"as {letter}"))
         self.actions += 1
         row.get_by_role("link").focus()
         return self.page.keyboard.press(letter.lower())

@@ -128,7 +128,7 @@ export function requestFor(columns) {
   const fields = new Set(["id", "vhost", "type", "quiet", "recorded_at"]);
   for (const { name, needs = [] } of columns) [...(isMade(name) ? [] : [name]), ...needs].forEach((f) => fields.add(f));
   return {
-    columns: [...fields].sort().join(","), // so that another order of columns asks for the same
+    columns: ["id", ...[...fields].filter((name) => name !== "id").sort()].join(","), // so that another order of columns asks for the same
     payload: fields.has("payload") ? undefined : "none",
   };
 }
@@ -143,7 +143,7 @@ export function widthOf({ name, width, wider, room }, rows, marked) {
 
 /** A number with its sign, and the marks beside it: a mark that is cut off says nothing. */
 function idRoom({ id }, { gaps }) {
-  return 4.4 + 0.55 * (String(id).length + 1) + (gaps ? 2.2 : 0);
+  return 4.7 + 0.55 * (String(id).length + 1) + (gaps ? 2.2 : 0);
 }
 
 function textOf({ name, kind, text, cell }, event, among) {

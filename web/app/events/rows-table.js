@@ -125,7 +125,7 @@ function Row({ event, index, columns, found, short, open, active, pin, gap, onAc
               onClick=${(e) => (e.preventDefault(), onActivate(index, true))}
               onFocus=${() => onActivate(index, false)}>#${event.id}</a>
             ${pin ? html` <span class="pin ${pin.toLowerCase()}">${pin}</span>` : PINS.map(([letter, name]) => html`<button
-              key=${letter} class="pin ${name} row-pin" tabindex="-1" aria-label=${`Pin as ${letter}`} title=${`Pin as ${letter}`}
+              key=${letter} class="pin ${name} row-pin" tabindex="-1" aria-label=${`Pin #${event.id} as ${letter}`} title=${`Pin as ${letter}`}
               onClick=${() => patch({ [name]: String(event.id) })}>${letter}</button>`)}
             ${gap && html`<span class="gap-mark" title="Trace messages may have been lost right after this event">gap</span>`}
           </td>`

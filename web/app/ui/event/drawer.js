@@ -86,6 +86,7 @@ const shellWord = (text) =>
 
 function Details({ event }) {
   return html`
+    ${event.type === "received" && html`<p class="drawer-cause"><${Cause} event=${event} /></p>`}
     <${Payload} event=${event} />
     ${event.type === "published" && html`<${Deliveries} event=${event} />`}
     <${Links} event=${event} />
@@ -97,7 +98,7 @@ function Details({ event }) {
     <${Clocks} event=${event} />`;
 }
 
-/** What it is, who sent it to whom, when, and what it came of. */
+/** What it is, who sent it to whom, and when. */
 function Headline({ event }) {
   const { cause, queue, participant_name: who, routed_queues: queues } = event;
   const { data: sent } = useResource(async (signal) => (cause ? api.event(cause, signal) : null), [cause], { every: 0 });
@@ -106,9 +107,8 @@ function Headline({ event }) {
   const to = event.type === "published" ? (queues?.length ? queues.join(", ") : "no queue") : who;
   const name = (one) => html`<span title=${visible(one)}><${Value}>${short(one)}<//></span>`;
   return html`<p class="drawer-title cut"><${Value}>${typeOf(event)}<//></p>
-    <p class="drawer-line soft">${from != null && html`${name(from)} → `}${event.type === "published" ? html`<${Value}>${to}<//>` : html`${from == null && html`<${Value}>${queue}<//> → `}${name(to)}`}
-      <span title=${event.recorded_at}>${dateTime(event.recorded_at)}<span class="faint">.${time(event.recorded_at).split(".")[1]}</span></span></p>
-    ${event.type === "received" && html`<p class="small"><${Cause} event=${event} /></p>`}`;
+    <p class="drawer-who soft">${from != null && html`${name(from)} → `}${event.type === "published" ? html`<${Value}>${to}<//>` : html`${from == null && html`<${Value}>${queue}<//> → `}${name(to)}`}
+      <span title=${event.recorded_at}>${dateTime(event.recorded_at)}<span class="faint">.${time(event.recorded_at).split(".")[1]}</span></span></p>`;
 }
 
 function Transport({ event }) {
