@@ -54,7 +54,7 @@ function Row({ job, reload }) {
     ${job.error && html`<tr class="under"><td colspan="9"><span class="small"><${Value}>${job.error}<//></span></td></tr>`}`;
 }
 
-const ON_ORDER = new Set(["races", "inversions"]); // reports in the view Failures; the others are in Learn
+const ON_ORDER = new Set(["races", "inversions"]); // reports in the view Failures; the others are in Rules
 
 function Request({ job }) {
   const { kind, request = {}, vhost: name } = job;
