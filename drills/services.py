@@ -166,16 +166,23 @@ FAULTS: Sequence[tuple[str, Step, Step]] = (
 
 @asynccontextmanager
 async def members(
-    broker: Broker, database_url: str, folder: Path, processes: int = 0, count: int = SERVICES
+    broker: Broker,
+    database_url: str,
+    folder: Path,
+    processes: int = 0,
+    count: int = SERVICES,
+    *,
+    linked: bool = True,
 ) -> AsyncIterator[list[Member]]:
-    """Services on one database, all of them answering."""
+    """Services on one database, all of them answering; ``linked``: each may be cut off from it."""
     async with AsyncExitStack() as stack:
         found: list[Member] = []
         for number in range(count):
             link = await stack.enter_async_context(Link(database_url).running())
             own = folder / f"service-{number}"
             own.mkdir()
-            member = Member(Service(broker, link.url, own, processes), link)
+            url = link.url if linked else database_url  # where this process takes no turn at all
+            member = Member(Service(broker, url, own, processes), link)
             member.service.start()
             stack.push_async_callback(asyncio.to_thread, member.service.end, signal.SIGTERM)
             found.append(member)
@@ -203,7 +210,8 @@ async def drill(
         vhosts = [stack.enter_context(broker.fresh_vhost("services")) for _ in range(TRACES)]
         seen = [await stack.enter_async_context(oracle(broker, vhost)) for vhost in vhosts]
         store = await stack.enter_async_context(opened(database_url))
-        there = await stack.enter_async_context(members(broker, database_url, folder, processes))
+        services = members(broker, database_url, folder, processes, linked=not rolling)
+        there = await stack.enter_async_context(services)
         for number, vhost in enumerate(vhosts):
             await there[number].service.start_trace(vhost)
         loads = [Load(broker.amqp_url(vhost), pause) for vhost in vhosts]
