@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.conftest import CAPTURING, Installation, trace_path
+from tests.docs.conftest import (
+    CAPTURING,
+    Installation,
+    documented_permissions,
+    installed,
+    trace_path,
+)
 from tests.docs.documents import BEHIND, CHECKOUT, DOCUMENTS, code, name_of, script, shown, unlike
+from tools.servers import RabbitNode
 
 # What a document assumes: these are about orders that have gone through the broker.
 WITH_ORDERS = {
@@ -66,6 +73,19 @@ def test_the_runbooks_work_after_a_second_demo(
     assert "orders 1002-1, 1002-2, 1002-3" in printed
     assert "8 missing: order.approved invoice.sent" in printed
     assert "header coupon=SPRING: 8 of 8, of the others 0" in printed
+
+
+@pytest.mark.long(60)
+def test_the_walk_begins_beside_a_broker_as_debian_ships_it(tmp_path: Path) -> None:
+    walk = CHECKOUT / "docs" / "walk.md"
+    enabling = re.findall(r"^rabbitmq-plugins (.*)$", walk.read_text(), re.MULTILINE)
+    with RabbitNode() as broker:
+        broker.ctl("disable", "--all", tool="rabbitmq-plugins")  # none is enabled there
+        for words in enabling:
+            broker.ctl(*words.split(), tool="rabbitmq-plugins")
+        with broker.fresh_vhost("walk") as vhost, installed(broker, tmp_path) as running:
+            broker.permit(CAPTURING[0], vhost, **documented_permissions())
+            _check(walk, running, vhost, tmp_path)
 
 
 def _run(document: Path, installation: Installation, traceable: str, folder: Path) -> str:
