@@ -83,6 +83,7 @@ class Claims:
         self._blind_until = 0.0
         self._free_since: dict[int, float] = {}
         self._busy: dict[str, asyncio.Task[None]] = {}
+        self._preparing: dict[str, asyncio.Task[None]] = {}
         self._others = False
         # The names of living services that keep their exports in another folder.
         self.apart: Sequence[str] = ()
@@ -104,7 +105,7 @@ class Claims:
 
     async def stop(self) -> None:
         """Claim nothing more; what is held is still renewed."""
-        await end(*self._tasks, *self._busy.values())
+        await end(*self._tasks, *self._busy.values(), *self._preparing.values())
 
     async def hand_over(self, deadline: float) -> None:
         """Leave what is held to the others as soon as its run has ended, before all else ends.
@@ -185,14 +186,14 @@ class Claims:
         able = {key: each for key, each in living.items() if ability(each).reaches} or living
         self._give_up(self._service in living and self._service not in able)
         left = [each for each in traces if each.holder in living.keys() - able.keys()]
-        for each in traces:
-            if each.holder in able.keys() - {self._service}:  # where it stays
-                self._traces.ahead.pop(each.trace_id, None)
+        coming = {each.trace_id for each in traces if each in left or is_free(each, living)}
+        for trace_id in self._traces.ahead.keys() - coming:
+            self._traces.ahead.pop(trace_id)
         if self._service in able and time.monotonic() >= self._blind_until:
             self._claim(traces, living, able)
             for held, turns in in_turn(left, traces, able).items():
                 if turns[0] == self._service and held.wanted:
-                    self._do(held.vhost, self._traces.prepare)
+                    self._do(held.vhost, self._traces.prepare, self._preparing)
 
     def _give_up(self, others_can: bool) -> None:
         """Give up what has waited for long for a broker that others reach."""
@@ -218,6 +219,8 @@ class Claims:
         self._free_since = kept
         for held, turns in in_turn(free, traces, able).items():
             if now - kept[held.trace_id] >= turns.index(self._service) * TURN_SECONDS:
+                if reading := self._preparing.get(held.vhost):  # for what is to be had at once
+                    reading.cancel()
                 self._do(held.vhost, self._traces.run_here)
 
     async def _ask_broker(self) -> None:
@@ -239,12 +242,18 @@ class Claims:
                 with contextlib.suppress(OutageError):
                     await self._traces.follow()
 
-    def _do(self, vhost: str, work: Callable[[str], Awaitable[None]]) -> None:
+    def _do(
+        self,
+        vhost: str,
+        work: Callable[[str], Awaitable[None]],
+        busy: dict[str, asyncio.Task[None]] | None = None,
+    ) -> None:
         """Do something with a trace, unless something is being done with it already."""
-        if vhost in self._busy:
+        doing = self._busy if busy is None else busy
+        if vhost in doing:
             return
-        task = self._busy[vhost] = asyncio.create_task(_done(vhost, work))
-        task.add_done_callback(lambda _: self._busy.pop(vhost, None))
+        task = doing[vhost] = asyncio.create_task(_done(vhost, work))
+        task.add_done_callback(lambda _: doing.pop(vhost, None))
 
 
 def is_free(held: LeasedTrace, living: Collection[str]) -> bool:

@@ -67,8 +67,15 @@ class Recorder:
         settings = pipeline.settings
         self._pipeline = pipeline
         self.epoch = epoch
-        self.restored = restored
         self.tracker = settings.tracker(pipeline.trace, restored)
+        # Without what takes room, which the tracker has.
+        self.restored = RestorePoint(
+            restored.state,
+            *([], [], [], []),
+            last_event_id=restored.last_event_id,
+            recorded_at=restored.recorded_at,
+            own_rules=restored.own_rules,
+        )
         self.link_rules = restored.link_rules  # that the tracker goes by
         self.are_rules_new = False  # and are to be stored
         self.bodies = pipeline.trace.bodies  # whether they are stored

@@ -189,6 +189,10 @@ class RunningTrace:
             await self._task
         self._life.stopped()
 
+    def _take_ahead(self) -> RestorePoint | None:
+        ahead, self._ahead = self._ahead, None  # which takes room
+        return ahead
+
     async def _run(self) -> None:
         passing = False
         while not self._ending or (passing and self._draining):
@@ -196,8 +200,7 @@ class RunningTrace:
             if self._draining:
                 self._attempt.drain()
             try:
-                ahead, self._ahead = self._ahead, None
-                await self._attempt.run(ahead)
+                await self._attempt.run(self._take_ahead())
             except UndeliverableError as error:
                 self._life.waiting(str(error))
                 passing = True

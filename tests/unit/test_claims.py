@@ -210,11 +210,28 @@ async def test_one_that_leaves_waits_until_another_can_take_over_at_once(
 
 async def test_what_another_is_about_to_leave_is_prepared_by_the_one_whose_turn_it_is() -> None:
     here = FakeTraces()
-    here.ahead = {2: None, 3: None}
+    here.ahead = {2: None, 3: None, 4: None}
     leaves = service("b", snapshots=encoded({}, reaches=False))
     there = [service("me", 1), leaves, service("c", 0)]
-    await looked(here, there, held(1, "b"), held(2, "b"), held(3, "c"))
+    stopped = held(4, None, wanted=False)
+    await looked(here, there, held(1, "b"), held(2, "b"), held(3, "c"), stopped)
     assert (here.done, here.ahead) == ([("prepare", "v1")], {2: None})
+
+
+async def test_a_trace_that_becomes_free_is_taken_while_it_is_still_read_ahead() -> None:
+    class Reading(FakeTraces):
+        async def prepare(self, vhost: str) -> None:
+            await super().prepare(vhost)
+            await asyncio.Event().wait()
+
+    here = Reading()
+    leaves = service("b", snapshots=encoded({}, reaches=False))
+    mine = await looked(here, [service("me"), leaves], held(1, "b"))
+    store: Any = FakeServices([service("me")], [held(1, None)])
+    mine._store = store
+    await mine.look()
+    await asyncio.sleep(0)
+    assert here.done == [("prepare", "v1"), ("run", "v1")]
 
 
 async def test_services_with_another_folder_of_exports_are_named() -> None:
