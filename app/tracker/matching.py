@@ -59,7 +59,7 @@ from app.tracker.records import Deliver, Publish
 from app.tracker.reorder import Place, handover_of
 from app.tracker.streams import is_from_stream
 from app.tracker.taken import Takes
-from model.deaths import LossWord
+from model.deaths import NOT_FINAL, LossWord
 from model.words import EdgeKind, Match
 
 Key: TypeAlias = tuple[str, bytes]  # queue, fingerprint
@@ -441,9 +441,20 @@ class Matcher:
         return self._copies.values()
 
     def lose(self, copy: PendingCopy, at: int, reason: LossWord) -> None:
-        """Note that a copy is gone, if it is the oldest of its kind that waits: see `LostCopy`."""
+        """Note that a copy is gone, if it is the oldest of its kind that waits: see `LostCopy`.
+
+        Where a delivery since its publish was of one of several equal copies, it may have been of
+        this one, and nothing final is known.
+        """
         key = (copy.queue, copy.fingerprint[:BYTES])
         if self._copies.first(key) == copy.number:
+            if reason not in NOT_FINAL and any(
+                (each.candidates or 0) > 1
+                and each.delivery is not None
+                and not _is_before(each.delivery, copy.cause.id or 0)
+                for each in self._handovers.newest(key, LOOK_BACK)
+            ):
+                reason = "equal"
             self._lose_first(key, copy, LostCopy(copy.cause, copy.queue, at, reason))
 
     def _lose_first(self, key: Key, copy: PendingCopy, lost: LostCopy) -> None:

@@ -129,6 +129,26 @@ async def test_a_copy_does_not_wait_that_was_handed_over_or_else_an_equal_one_wa
         assert again[1].match is Match.unmatched, "what was taken is not lost"
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize("reason", ["queue_deleted", "not_there"])
+async def test_a_copy_is_not_gone_if_what_was_handed_over_may_be_it(
+    trace: Trace, reason: LossWord, is_killed: bool
+) -> None:
+    order = message(1)
+    first, second, _ = await trace.happens(order, order, handed(BILLING, order))
+    [third] = await trace.happens(order)
+    if is_killed:
+        trace.tracker = await trace.restored()
+    await trace.loses(reason)
+    fates = [await trace.store.deliveries.fate_of(each) for each in (first, second, third)]
+    states = [queue.state for fate in fates for queue in fate.queues]
+    assert states == [CopyState.handed_over, CopyState.handed_over, CopyState.gone]
+    remarks = [queue.remark or "" for fate in fates for queue in fate.queues]
+    assert remarks[1] == f"was handed over {WHEN}, or an equal message was"
+    [failure] = (await trace.store.failures.find(FailureFilter())).items
+    assert failure.event == third, "published after what was handed over"
+
+
 @pytest.mark.parametrize("reason", ["queue_deleted", "left"])
 async def test_a_dead_letter_says_more_than_that_its_copy_was_lost(
     trace: Trace, reason: LossWord
