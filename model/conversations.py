@@ -626,8 +626,8 @@ class _Told:
         """Those who name nothing that came of what they were handed, but publish for others.
 
         Of these, those who have since, and those who have published nothing since: what they were
-        handed may be in work. Not what they gave back, and only publishes that are not of the
-        conversation. Along clocks these are of it.
+        handed may be in work. Not what they gave back or rejected, and only publishes that are not
+        of the conversation. Along clocks these are of it.
         """
         if self.via is Via.any:
             return (), ()
@@ -641,6 +641,8 @@ class _Told:
         pending: dict[int, str] = {}
         for each in self.events.values():
             if each.type is not EventType.received or each.id in led:
+                continue
+            if each.settlement is Disposition.rejected:
                 continue
             record = publishers.get(each.participant)
             if record is None or (each.participant, self._message_of(each.id)) in answered:

@@ -152,6 +152,25 @@ def test_what_was_given_back_is_not_gone_on_with() -> None:
     assert found.outcome is Outcome.done
 
 
+@pytest.mark.parametrize(
+    ("settlement", "newest", "outcome"),
+    [
+        (Disposition.rejected, (), Outcome.done),
+        (Disposition.rejected, (9,), Outcome.done),
+        (Disposition.acknowledged, (), Outcome.open),
+        (Disposition.returned, (), Outcome.open),  # it is in its queue again
+    ],
+)
+def test_what_was_rejected_is_not_gone_on_with(
+    settlement: Disposition, newest: tuple[int, ...], outcome: Outcome
+) -> None:
+    events = sent(1, 0, "work"), got(3, 1, 1, "work")._replace(settlement=settlement)
+    publishers = {2: PublisherRecord(0, 4, 4, newest=newest)}
+    found = conversation_of(events[0], events, {}, publishers=publishers)
+    assert found.outcome is outcome
+    assert ("may yet" in found.sentence) is (outcome is Outcome.open)
+
+
 def test_a_settlement_says_how_long_a_message_was_in_hand_beside_what_was_published() -> None:
     def settled(event: ConversationEvent, how: Disposition, at: float | None) -> ConversationEvent:
         micros = None if at is None else round(at * SECOND)
