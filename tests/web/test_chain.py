@@ -111,6 +111,13 @@ def test_concurrent_events_have_no_chain_and_that_is_an_answer(
     expect(page.locator(".pair-word")).to_have_text("is concurrent with")
     expect(page.get_by_text("There is no chain between them")).to_be_visible()
     expect(page.get_by_text("they failed independently")).to_be_visible()
+    page.goto(f"{demo.url}/#/events?a={a}&b={b}")
+    page.get_by_role("button", name="Save the chain").click()
+    expect(page.get_by_text("No chain to save.")).to_contain_text("neither can have influenced")
+    unsure = {"answer": "unknown", "sentence": "they are concurrent as far as is known"}
+    change_answers(page, "**/itc_db/chain/*/*?*", lambda said: said | unsure)
+    page.get_by_role("button", name="Save the chain").click()
+    expect(page.get_by_text("No chain to save. They are concurrent as far")).to_be_visible()
 
 
 def test_swapping_turns_the_relation_round(demo: Served, open_page: OpenPage) -> None:

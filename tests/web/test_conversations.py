@@ -295,6 +295,25 @@ def test_bars_lie_within_the_time_and_say_whose_they_are(told: Told, open_page: 
     assert words["mail.out"] == ["still waits"]
 
 
+def test_of_several_copies_only_the_one_that_failed_is_said_to_be_rejected(
+    told: Told, open_page: OpenPage
+) -> None:
+    answer = told.answer(told.order)
+    message = next(each for each in answer["messages"] if each["type"] == "receipt.print")
+    for delivery in message["copies"][0]["deliveries"]:
+        delivery["acts"] = []
+    message["copies"].append(message["copies"][0] | {"queue": "elsewhere"})
+    shapes = computed(
+        open_page(told.server),
+        """const x = waterfall.scaleOf({ from: 0, to: told.width }, 1000);
+           return model.rowsOf(told, new Set())
+             .filter((row) => row.sub && row.message.type === "receipt.print")
+             .map((row) => waterfall.rowShapes(row, x, told, 1000).bars.map(({ kind }) => kind));""",
+        answer,
+    )
+    assert shapes == [["queued", "rejected"], ["queued", "back"]]
+
+
 @pytest.mark.parametrize(("seconds", "pixels"), [(2.1, 1000), (0.00042, 300), (86_400, 700)])
 def test_ticks_are_round_and_far_enough_apart(
     told: Told, open_page: OpenPage, seconds: float, pixels: int
@@ -761,7 +780,7 @@ def test_a_waterfall_is_a_picture_that_says_what_and_when_and_where(
     page.get_by_role("button", name="Copy summary").click()
     expect(page.get_by_text("Copied.")).to_be_visible()
     copied = page.evaluate("navigator.clipboard.readText()")
-    assert re.fullmatch(r"order-1234 failed: rejected by stock 12:\d\d:\d\d, after 2\.1 s", copied)
+    assert copied == "order-1234 failed: rejected by stock"  # when is not known
 
 
 def test_a_drawings_code_is_loaded_when_it_is_looked_at(told: Told, open_page: OpenPage) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlencode
 
 from playwright.sync_api import Locator, Page, expect
 
@@ -13,7 +14,7 @@ from tests.web import history
 from tests.web.conftest import OpenPage, cast_doubt
 from tests.web.history import Event
 from tests.web.jobs import verdicts
-from tests.web.past import Past, demo_world
+from tests.web.past import Past, demo_world, iso
 from tests.web.service import Served
 from tests.web.test_accessibility import settled, violations
 
@@ -93,6 +94,23 @@ def test_each_number_opens_its_list_and_stands_in_the_address(
     expect(part.locator("li:has(.number)")).to_have_count(20)
     part.get_by_role("button", name="cannot have been").click()
     expect(part.locator("li:has(.number)")).to_have_count(0)
+
+
+def test_until_when_is_its_own_beside_the_filters_of_a_view(
+    demo: Served, open_page: OpenPage
+) -> None:
+    event = with_effects(demo.world)
+    until = iso(demo.world.events[-1].at)
+    query = urlencode({"event": event.id, "live": "off", "until": until})
+    page = open_page(demo, f"#/events?{query}&touched_until=end")
+    part = touched(page)
+    expect(part.get_by_role("button", name="Until now")).to_have_attribute("aria-pressed", "true")
+    expect(part).to_contain_text("events since")
+    part.get_by_role("button", name="The next minute").click()
+    expect(page).to_have_url(re.compile("touched_until=minute"))
+    expect(part).to_contain_text("events since")
+    assert urlencode({"until": until}) in page.url
+    expect(page.get_by_role("alert")).to_have_count(0)
 
 
 def test_nothing_is_impossible_where_messages_may_be_missing(

@@ -79,6 +79,6 @@ function WhatTheyTouched({ a, b }) {
   return html`<${Panel} title="What it touched" note="and what it cannot have"
       tools=${options.length > 1 && html`<${Choice} label="What it touched: by which event" options=${options} value=${chosen} small
         onChange=${(value) => patch({ by: value }, { replace: true })} />`}>
-    <${Touched} ids=${ways[chosen]} key=${chosen} />
+    <${Touched} ids=${ways[chosen]} name="all_touched" key=${chosen} />
   <//>`;
 }

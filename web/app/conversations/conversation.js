@@ -59,13 +59,12 @@ export function Conversation({ event }) {
 
 /** Which services it touched, up to its last event if all are here: later the clocks rule out less and less. */
 function Beyond({ model: { answer, lastEvent }, open }) {
-  if (lastEvent == null && !open) return null;
   const bounds = lastEvent == null ? [] : [["end", "Until its end", lastEvent]];
   return html`<section class="conv-touched" aria-labelledby="conv-touched">
     <h2 id="conv-touched">What it touched
       <button class="button small" aria-expanded=${String(open)} title="All else that it caused, may have caused, and cannot have"
-        onClick=${() => patch({ beyond: open ? null : "on", touched: null, until: null }, { replace: true })}>Which events</button></h2>
-    <${Touched} ids=${[String(answer.root)]} bounds=${bounds} brief=${!open} key=${answer.root} /></section>`;
+        onClick=${() => patch({ beyond: open ? null : "on", all_touched: null, all_touched_until: null }, { replace: true })}>Which events</button></h2>
+    ${(open || lastEvent != null) && html`<${Touched} ids=${[String(answer.root)]} bounds=${bounds} brief=${!open} name="all_touched" key=${answer.root} />`}</section>`;
 }
 
 /** Just after its last event; null, until now, while something waits or is not shown. */

@@ -10,7 +10,9 @@ import { failureText, Outcome, partText, summaryOf } from "./words.js";
 
 const MOST = 3;
 // The list again as it was; a list cannot be put together by *Any*, so not by the way of one conversation.
-const BACK = { event: null, panel: null, beyond: null, touched: null, view: null, via: null, relatives: null };
+const BACK = Object.fromEntries(
+  ["event", "panel", "beyond", "touched", "touched_until", "all_touched", "all_touched_until", "view", "via", "relatives"].map((name) => [name, null]),
+);
 
 export function Facts({ model, tools, onSelect }) {
   const { answer } = model;

@@ -53,7 +53,8 @@ function barsOf(message, copy, { names, places, end }, marks, x) {
     const isDead = one.match === "dead_lettered";
     // Of what was handed on it is not known how long the one before had it, unless that was told.
     const holder = last?.settled_after == null && (isDead || one.redelivered) ? (holderOf({ places }, one) ?? last) : null;
-    const isRejected = holder && isDead && [message.failure?.reason, ...one.acts.map(({ kind }) => kind)].includes("rejected");
+    const reason = copy.queue === message.failure?.queue && message.failure.reason;
+    const isRejected = holder && isDead && [reason, ...one.acts.map(({ kind }) => kind)].includes("rejected");
     const kind = isRejected ? "rejected" : holder ? "back" : "queued";
     const name = isRejected ? `rejected by ${who(holder)}` : holder && who(holder);
     bars.push({ kind, from: before, to: offset, event, critical: critical && message.critical, name });

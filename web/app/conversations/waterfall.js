@@ -204,7 +204,7 @@ const KINDS = {
   queued: "in the queue",
   handled: "until it published",
   back: "until it was handed on",
-  rejected: "until it was rejected",
+  rejected: "until it was handed on, after the rejection",
   waiting: "still waits",
   settled: "until it was settled",
   held: "in hand",

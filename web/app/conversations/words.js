@@ -39,15 +39,16 @@ export function summaryOf(model) {
   const what = `${visible(keys[0] ?? type)} ${OUTCOMES[outcome]?.[1] ?? outcome}`;
   const [failed] = failuresOf(model);
   const after = failed ? endOf(failed) : seconds;
+  const how = `${what}: ${failed ? briefText(failed, model.names) : visible(sentence)}`;
+  if (after === null) return how;
   const at = clockTime(new Date(Date.parse(began) + after * 1000).toISOString());
-  return `${what}: ${failed ? briefText(failed, model.names) : visible(sentence)} ${at}, after ${took(after)}`;
+  return `${how} ${at}, after ${took(after)}`;
 }
 
-/** When a failure showed, in seconds since the conversation began. */
+/** When a failure showed, in seconds since the conversation began; null where only its dead letter tells of it, later. */
 function endOf({ message, by, failure }) {
   if (by?.settled_after != null) return by.offset + by.settled_after;
-  const copy = message.copies.find(({ queue }) => queue === failure.queue);
-  return (copy?.deliveries.find(({ match }) => match === "dead_lettered") ?? by ?? message).offset;
+  return failure.kind === "died" ? null : (by ?? message).offset;
 }
 
 function briefText(failed, names) {

@@ -1,7 +1,7 @@
 // The chain between two events as a file that the browser writes: no job, as long as it is not too long.
 import { api } from "./api.js";
 import { saveBlob } from "./download.js";
-import { count } from "./format.js";
+import { count, sentence } from "./format.js";
 import { tell } from "./notices.js";
 
 const PAGE = 1000; // that the API gives at once
@@ -11,13 +11,14 @@ const MOST = 10_000;
 export default async function saveChain(a, b, via) {
   const way = via ?? ((await api.compare(a, b)).answer === "caused" ? "links" : "any");
   const events = [];
+  let part;
   let truncated = true;
   while (truncated && events.length < MOST) {
-    const part = await api.chain(a, b, { via: way, limit: PAGE, after: events.at(-1)?.id });
+    part = await api.chain(a, b, { via: way, limit: PAGE, after: events.at(-1)?.id });
     events.push(...part.events);
     truncated = part.truncated && part.events.length > 0;
   }
-  if (!events.length) return tell("There is no chain between these events: neither may have had a part in the other.");
+  if (!events.length) return tell(`No chain to save. ${sentence(part.sentence)}`, part.answer === "cannot have" ? "good" : "bad");
   if (truncated) return tell(`The chain has more than ${count(MOST)} events: a job writes it, under Compare and chain.`, "bad");
   return saveBlob(new Blob(events.map((event) => `${JSON.stringify(event)}\n`)), `chain-${a}-${b}.jsonl`);
 }

@@ -1,5 +1,6 @@
 // What events touched of all that came since: what they caused, what they may have, and the rest, which
-// they cannot have or of which nobody knows. Each number opens its list; which one is open is in the address.
+// they cannot have or of which nobody knows. Each number opens its list; which one is open is in the address, and
+// until when, as `touched` and `touched_until`.
 import { useState } from "../../../vendor/hooks.js";
 import { html } from "../../core/html.js";
 import { api, startTouched } from "../../core/api.js";
@@ -46,20 +47,22 @@ export function TouchedSection({ id }) {
 
 /**
  * `bounds`: `[[key, label, event]]`, up to which event it may be asked for, beside all; the first is asked first.
- * `brief`: the services alone.
+ * `brief`: the services alone. `name`: what the address calls it, its own where another may be shown beside it.
  */
-export default function Touched({ ids, bounds = [], brief = false }) {
-  const { touched, until = bounds[0]?.[0] ?? "now" } = route.value.params;
+export default function Touched({ ids, bounds = [], brief = false, name = "touched" }) {
+  const { [name]: touched, [`${name}_until`]: asked } = route.value.params;
+  const options = [...bounds.map(([key, label]) => [key, label]), ...SPANS];
+  const isOption = !brief && options.some(([key]) => key === asked);
+  const until = isOption ? asked : (bounds[0]?.[0] ?? "now");
   const to = bounds.find(([key]) => key === until)?.[2];
   const span = to == null ? { until } : { to };
   const loaded = useResource((signal) => api.touched(ids, span, signal), [ids.join(), to, until], { every: 0 });
   const { data } = loaded;
-  const options = [...bounds.map(([key, label]) => [key, label]), ...SPANS];
   const choice = html`<${Choice} label="What it touched: until when" options=${options} value=${until} small
-    onChange=${(key) => patch({ until: key }, { replace: true })} />`;
+    onChange=${(key) => patch({ [`${name}_until`]: key }, { replace: true })} />`;
   if (!data) return html`${!brief && choice}${pending(loaded, "what it touched")}`;
   if (brief) return html`<${Strip} data=${data} />`;
-  const press = (verdict) => patch({ touched: verdict === touched ? null : verdict }, { replace: true });
+  const press = (verdict) => patch({ [name]: verdict === touched ? null : verdict }, { replace: true });
   return html`<div class="touched">
     ${choice}
     <${Strip} data=${data} />
