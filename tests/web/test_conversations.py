@@ -308,7 +308,8 @@ def test_of_several_copies_only_the_one_that_failed_is_said_to_be_rejected(
         """const x = waterfall.scaleOf({ from: 0, to: told.width }, 1000);
            return model.rowsOf(told, new Set())
              .filter((row) => row.sub && row.message.type === "receipt.print")
-             .map((row) => waterfall.rowShapes(row, x, told, 1000).bars.map(({ kind }) => kind));""",
+             .map((row) => waterfall.rowShapes(row, x, told, 1000).bars)
+             .map((bars) => bars.map(({ kind }) => kind));""",
         answer,
     )
     assert shapes == [["queued", "rejected"], ["queued", "back"]]
@@ -776,6 +777,9 @@ def test_a_waterfall_is_a_picture_that_says_what_and_when_and_where(
     assert ">rejected by stock</text>" in svg
     assert ">caused</text>" in svg  # which services it touched
     assert "var(" not in svg
+    page.evaluate("delete window.ClipboardItem")
+    page.get_by_role("button", name="Picture").click()
+    expect(page.get_by_text("only over https or from localhost")).to_be_visible()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy summary").click()
     expect(page.get_by_text("Copied.")).to_be_visible()

@@ -10,6 +10,7 @@ const NAMES = 300;
 const EDGE = 20;
 const TOP = 96;
 const CHIP = 24;
+const CHIPS = 190; // where they begin, behind their word
 const MOST_ROWS = 400;
 const TONES = {
   queued: ["--received-ground", "--received", "--ink"],
@@ -84,11 +85,11 @@ function strip(shapes, services, top, plain) {
     const those = services.filter((one) => one.verdict === verdict);
     if (!those.length) continue;
     shapes.push(plain(EDGE, y + 16, those[0].word, { size: 12, bold: true, fill: "--ink-soft" }));
-    let at = NAMES / 2;
+    let at = CHIPS;
     for (const { name } of those) {
       const words = fitted(visible(name), 240);
       const wide = words.length * 7 + 16;
-      if (at + wide > WIDTH - EDGE) [at, y] = [NAMES / 2, y + CHIP + 4];
+      if (at + wide > WIDTH - EDGE) [at, y] = [CHIPS, y + CHIP + 4];
       const hatched = verdict === "unknown" ? [path(hatches(at, y, wide), "--line-strong", { width: 1 })] : [];
       shapes.push(rect(at, y, wide, CHIP, { r: 4, fill, stroke }), ...hatched, text(at + wide / 2, y + 16, words, { fill: ink }));
       at += wide + 6;

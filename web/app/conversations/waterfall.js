@@ -45,8 +45,10 @@ export default function Waterfall({ model, selected, onSelect }) {
   /** To a row, or on in that direction to one that has an event of its own: a copy that nobody was handed has none. */
   const step = (index) => {
     const by = Math.sign(index - active) || 1;
+    const isMute = (at) => rows[at]?.sub && eventOf(rows[at]) === rows[at].message.event;
     let to = index;
-    while (rows[to]?.sub && eventOf(rows[to]) === rows[to].message.event) to += by;
+    while (isMute(to)) to += by;
+    if (!rows[to]) for (to = index; isMute(to); ) to -= by; // the last ones have none
     if (rows[to]) onSelect(eventOf(rows[to]), { replace: true });
   };
   const keys = {
@@ -88,9 +90,14 @@ export default function Waterfall({ model, selected, onSelect }) {
   </div>`;
 }
 
-/** What is known of each service until the end of a conversation; null where its end is not here. */
+/** What is known of each service until the end of a conversation; null where its end is not here, or nobody answers. */
 async function servicesIn({ answer, lastEvent: to }) {
-  return to == null ? null : servicesOf(await api.touched([answer.root], { to }));
+  if (to == null) return null;
+  try {
+    return servicesOf(await api.touched([answer.root], { to }));
+  } catch {
+    return null; // busy: a picture without them is better than none
+  }
 }
 
 /** The event that a row stands for. */

@@ -1,6 +1,5 @@
 // Every sign of the diagram and what it means, drawn as the painter draws it.
 import { html } from "../core/html.js";
-import { visible } from "../core/format.js";
 import { Value } from "../ui/marks.js";
 import { serviceTone } from "./lanes.js";
 
@@ -59,7 +58,7 @@ export function Legend({ stage }) {
     ${services.length > 0 && html`<div><h3>Services</h3>
       <ul>${services.map(([service, names]) => html`<li key=${service}>
         <span class="sign-box"><i class="swatch" style=${{ "--tone": serviceTone(service) }}></i></span>
-        <${Value}>${names.map((name) => visible(name)).join(", ")}<//></li>`)}</ul></div>`}
+        <${Value}>${names.join(", ")}<//></li>`)}</ul></div>`}
     <p class="faint small">Dimmed: outside of what is lit. Colours repeat after ten services.</p>
   </section>`;
 }

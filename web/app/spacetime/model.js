@@ -129,7 +129,7 @@ export class Model {
     this.received[index] = event.type === "received" ? 1 : 0;
     this.match[index] = MATCH[event.match] ?? 0;
     this.label[index] = this.labelNumber(about(event));
-    this.who[index] = this.labelNumber(visible(event.participant_name));
+    this.who[index] = this.labelNumber(event.participant_name);
     if (event.type_name) this.types.set(event.id, event.type_name);
   }
 
@@ -153,7 +153,7 @@ export class Model {
     }
   }
 
-  /** What a participant is called by its newest loaded event. */
+  /** What a participant is called by its newest loaded event, as it calls itself. */
   nameOf(participant) {
     return this.labels[this.who[this.lastOf.get(participant)]];
   }
@@ -178,7 +178,7 @@ export class Model {
       links: this.links.namedBy(index).map((cause) => ({ cause })),
       type_name: this.types.get(this.id[index]) ?? null,
       participant: this.participant[index],
-      who: this.labels[this.who[index]],
+      who: visible(this.labels[this.who[index]]),
       lamport: this.lamport[index],
       at: this.at[index],
       text: this.labels[this.label[index]],
