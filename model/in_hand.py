@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from math import inf
 from typing import NamedTuple, TypeAlias
 
 from model.words import Disposition, EventType
 
 MOST_HELD = 1_000
-"""Of one participant's deliveries so many are kept, the newest."""
+"""Of one participant's deliveries this many are kept, the newest."""
 
 COLUMNS = "id, type, participant, channel, cause_id, settlement, hold"
 """What is read of an event, as a `HandRow`."""
@@ -35,20 +36,20 @@ def alone_in_hand(events: Iterable[HandRow]) -> Iterator[AloneInHand]:
 
     Where a delivery's settlement is not known, it is taken to be settled when its channel is handed
     the next one, as it is with a prefetch of 1; how often that is right, the participant's own
-    figures tell.
+    figures tell. While a participant holds one that is kept no more, nothing is said of it.
     """
     # By participant, of each delivery its message, and the last event before it was settled.
     hands: defaultdict[int, dict[int, tuple[int | None, int | None]]] = defaultdict(dict)
     newest: dict[int, int] = {}  # of channels of which no settlement is known
+    # By participant, the last event before all that is kept no more was settled.
+    unknown: defaultdict[int, float] = defaultdict(int)
     for event, kind, participant, channel, message, settlement, hold in events:
         hand = hands[participant]
         if kind == EventType.published:
-            for each in [
-                each for each, (_, last) in hand.items() if last is not None and last < event
-            ]:
-                del hand[each]
+            _remove_settled(hand, event)
             messages = {each for each, _ in hand.values()}
-            if len(messages) == 1 and (alone := messages.pop()) is not None:
+            is_known = unknown[participant] < event
+            if is_known and len(messages) == 1 and (alone := messages.pop()) is not None:
                 yield AloneInHand(event, participant, max(hand), alone)
         elif settlement != Disposition.auto:
             is_held = settlement == Disposition.in_hand
@@ -57,4 +58,13 @@ def alone_in_hand(events: Iterable[HandRow]) -> Iterator[AloneInHand]:
                 newest[channel] = event
             hand[event] = message, None if is_held else hold
             if len(hand) > MOST_HELD:
-                del hand[next(iter(hand))]
+                _remove_settled(hand, event)
+            if len(hand) > MOST_HELD:
+                _, last = hand.pop(next(iter(hand)))
+                unknown[participant] = max(unknown[participant], inf if last is None else last)
+
+
+def _remove_settled(hand: dict[int, tuple[int | None, int | None]], event: int) -> None:
+    """Remove what was settled before an event."""
+    for each in [each for each, (_, last) in hand.items() if last is not None and last < event]:
+        del hand[each]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
+from model import in_hand
 from model.in_hand import HandRow, alone_in_hand
 from model.words import Disposition, EventType
 
@@ -55,6 +58,30 @@ def test_without_settlements_a_channel_has_in_hand_what_it_was_handed_last() -> 
     assert found(handed(1, 10), handed(2, 20, channel=8), published(3)) == {}
     # It was settled, and when is not known.
     assert found(handed(1, 10, DONE), handed(2, 20, DONE), published(3)) == {3: 20}
+
+
+def test_what_is_held_for_long_is_known_whatever_was_settled_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(in_hand, "MOST_HELD", 3)
+    quick = [handed(event, 10 * event, DONE, before=event) for event in range(2, 9)]
+    assert found(handed(1, 10, DONE, before=20), *quick, published(9)) == {9: 10}
+    beside = handed(9, 90, DONE, before=20)
+    assert found(handed(1, 10, DONE, before=20), *quick, beside, published(10)) == {}
+
+
+@pytest.mark.parametrize(("settled", "last", "known"), [(DONE, 8, {9: 50}), (HELD, None, {})])
+def test_nothing_is_said_while_more_is_held_than_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+    settled: Disposition,
+    last: int | None,
+    known: dict[int, int],
+) -> None:
+    monkeypatch.setattr(in_hand, "MOST_HELD", 3)
+    quick = [handed(event, 10 * event, DONE, before=6) for event in (2, 3, 4)]
+    held = handed(5, 50, DONE, before=20)
+    rows = [handed(1, 10, settled, before=last), *quick, held]
+    assert found(*rows, published(8), published(9)) == known
 
 
 def test_it_is_what_a_model_says_that_keeps_every_hand() -> None:
