@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from model.in_hand import COLUMNS as HAND_COLUMNS
-from model.in_hand import AloneInHand, alone_in_hand
+from model.in_hand import AloneInHand, HandRow, alone_in_hand
 from model.reports.correlations import (
     CorrelationReport,
     Example,
@@ -76,6 +76,8 @@ KEPT = 10_000
 MOST_HITS = 400_000
 # Rows that one task compares, at about 200 bytes each.
 TASK_ROWS = 1_000_000
+# Rows that are read at a time.
+BATCH_ROWS = 65_536
 EXAMPLES = 10
 LONGEST_SHOWN = 100
 MOST_REFUSED = 50
@@ -252,7 +254,7 @@ def _roll(period: Period, stretches: Sequence[tuple[int, int]]) -> dict[str, Lon
             "SELECT id, participant, CASE WHEN type = 0 THEN 1 ELSE 0 END AS is_publish FROM events"
             f" WHERE {_where(period, first, last)} ORDER BY id"
         )
-        for batch in period.history.connection.query(sql, 65536):
+        for batch in period.history.connection.query(sql, BATCH_ROWS):
             for name in names:
                 columns[name].append(np.asarray(batch.column(name), np.int64))
     return {name: np.concatenate(parts) for name, parts in columns.items()}
@@ -459,7 +461,7 @@ def _edges(period: Period, looked: SurveyedSpan) -> tuple[Longs, Longs]:
             f" WHERE g.trace_id = {period.trace} AND g.effect_id BETWEEN {first} AND {last}"
             f" AND g.kind IN ({', '.join(map(str, map(int, LINKED)))})"
         )
-        for batch in period.history.connection.query(sql, 65536):
+        for batch in period.history.connection.query(sql, BATCH_ROWS):
             for number in range(2):
                 columns[number].append(np.asarray(batch.column(number), np.int64))
     effects, messages = (np.concatenate(parts) for parts in columns)
@@ -486,10 +488,14 @@ def _judged(
 
 def _alone(period: Period, looked: SurveyedSpan) -> Iterator[AloneInHand]:
     for first, last in looked.spans:
-        sql = f"SELECT {HAND_COLUMNS} FROM events WHERE {_where(period, first, last)} ORDER BY id"
-        for batch in period.history.connection.query(sql, 65536):
-            columns = [batch.column(number).to_pylist() for number in range(batch.num_columns)]
-            yield from alone_in_hand(zip(*columns, strict=True))
+        yield from alone_in_hand(_hand_rows(period, first, last))
+
+
+def _hand_rows(period: Period, first: int, last: int) -> Iterator[HandRow]:
+    sql = f"SELECT {HAND_COLUMNS} FROM events WHERE {_where(period, first, last)} ORDER BY id"
+    for batch in period.history.connection.query(sql, BATCH_ROWS):
+        columns = [batch.column(number).to_pylist() for number in range(batch.num_columns)]
+        yield from zip(*columns, strict=True)
 
 
 def _proposal(

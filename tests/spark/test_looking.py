@@ -24,6 +24,8 @@ from bench.stores import VHOST
 from model.described import shown
 from spark_jobs.database import DatabaseAddress
 from spark_jobs.looking import look
+from spark_jobs.reports import correlations
+from tests.spark.histories import History, Link
 from tests.spark.test_correlations import ORDERS, correlated, stored
 
 MOST = 10**9
@@ -91,6 +93,23 @@ async def test_what_was_in_hand_alone_is_proposed_where_keys_show_that_it_is_rig
         await store.close()
     kinds = [each.kind for each in proposals_in(report)]
     assert kinds == ["conversation", "in_hand"][: 1 + is_likely]
+
+
+def test_what_is_in_hand_stays_so_from_one_batch_of_rows_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = History()
+    front, worker, mail = (history.join() for _ in range(3))
+    for _ in range(30):
+        handed = history.receive(worker, history.publish(front), settlement=None)
+        history.receive(mail, history.publish(worker, links=[Link(handed)]))
+    database = DatabaseAddress.from_url(history.write(tmp_path / "a.db"))
+    found = []
+    for rows in (65_536, 2):
+        monkeypatch.setattr(correlations, "BATCH_ROWS", rows)
+        found.append(shown(look(database, "/", 50_000))["in_hand"])
+    assert found[0] == found[1]
+    assert found[0][0]["publishes"] == 30
 
 
 class Idle:
