@@ -15,7 +15,7 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias, cast
 
 from model.deaths import Death, Loss, is_put_off
 from model.described import INNER
-from model.happened import Cause, ConversationEvent
+from model.happened import LIKELY, Cause, ConversationEvent
 from model.slack import critical_path, slacks
 from model.sound import listed, share
 from model.times import Duration, Microseconds
@@ -25,7 +25,15 @@ CopyWord: TypeAlias = Literal["handed_over", "waiting", "dead_lettered", "gone"]
 FailureWord: TypeAlias = Literal["died", "error_queue", "unroutable", "came_back", "gone"]
 ActWord: TypeAlias = Literal["returned", "rejected", "overflow"]
 HowWord: TypeAlias = Literal[
-    "parent", "reply", "forward", "conversation", "any", "returned", "rejected", "overflow"
+    "parent",
+    "reply",
+    "forward",
+    "in_hand",
+    "conversation",
+    "any",
+    "returned",
+    "rejected",
+    "overflow",
 ]
 
 OFTEN = 3
@@ -627,16 +635,22 @@ class _Told:
 
         Of these, those who have since, and those who have published nothing since: what they were
         handed may be in work. Not what they gave back or rejected, and only publishes that are not
-        of the conversation. Along clocks these are of it.
+        of the conversation; what is suggested counts as neither named nor of it. Along clocks these
+        are of it.
         """
         if self.via is Via.any:
             return (), ()
-        led = {each.event for causes in self.causes.values() for each in causes}
+        stated = [
+            (head, each.event)
+            for head, causes in self.causes.items()
+            for each in causes
+            if each.kind != LIKELY
+        ]
+        led = {cause for _, cause in stated}
         answered = {
-            (self.events[head].participant, self._message_of(cause))
-            for cause, heads in self.leads_to.items()
-            for head in heads
+            (self.events[head].participant, self._message_of(cause)) for head, cause in stated
         }
+        its_own = self.events.keys() - self._suggested()
         silent: dict[int, str] = {}
         pending: dict[int, str] = {}
         for each in self.events.values():
@@ -648,11 +662,22 @@ class _Told:
             if record is None or (each.participant, self._message_of(each.id)) in answered:
                 continue
             since = {publish for publish in record.newest if publish > each.id}
-            if record.since > each.id or since - self.events.keys():
+            if record.since > each.id or since - its_own:
                 silent.setdefault(each.participant, each.name)
             elif record.reactions and not since:
                 pending.setdefault(each.participant, each.name)
         return tuple(silent.values()), tuple(pending.values())
+
+    def _suggested(self) -> set[int]:
+        """Messages that are of the conversation by suggestions alone."""
+        found: set[int] = set()
+        for head in self.heads:
+            causes = self.causes.get(head.id, ())
+            if causes and all(
+                each.kind == LIKELY or self._message_of(each.event) in found for each in causes
+            ):
+                found.add(head.id)
+        return found
 
     def _children(self) -> dict[int, set[int]]:
         """The messages that each led to directly."""

@@ -91,6 +91,10 @@ def keys_in(properties: Mapping[str, Any] | None) -> Iterable[str]:
     )
 
 
+LIKELY = "in_hand"
+"""The kind of a suggested cause: the only message in hand."""
+
+
 class Cause(NamedTuple):
     """A cause of an event: by a rule, or for a kind of reason that has none."""
 

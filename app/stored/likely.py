@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from app.tracker.restamp import NewStamp, StoredEvent
-from model.happened import Cause
+from model.happened import LIKELY, Cause
 from model.ways import Direction
-from model.words import LINKED, EdgeKind
+from model.words import LINKED
 
 # Deliveries of a participant that a publish with their key may come of, the newest.
 NEWEST = 8
@@ -41,7 +41,7 @@ class Overlay:
         """Have a delivery likely lead to a publish of which nothing else is known."""
         if publish not in self._steps[-1]:
             self._lead(delivery, publish)
-            self.named[publish] = [Cause(delivery, IN_HAND, EdgeKind.parent.name)]
+            self.named[publish] = [Cause(delivery, IN_HAND, LIKELY)]
 
     def __bool__(self) -> bool:
         """Tell whether it may hold anything."""

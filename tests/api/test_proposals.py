@@ -196,7 +196,7 @@ async def test_what_was_in_hand_alone_is_likely_and_cannot_be_adopted(
     whole = {"via": "likely", "proposal": hand.id}
     told = (await client.get(f"/itc_db/conversations/{paid}", params=whole)).json()
     assert "right in 100.0% of 30 where links or keys tell" in told["rests_on"]["sentence"]
-    assert told["messages"][-1]["how"]["rule"] == "in hand"
+    assert told["messages"][-1]["how"] == {"rule": "in hand", "kind": "in_hand"}
     refused = await client.post(f"{URL}/{hand.id}/adopt", params=SLASH)
     assert (refused.status_code, "makes no rule" in refused.text) == (400, True)
 

@@ -124,6 +124,16 @@ async def test_events_beyond_those_that_were_read_are_as_they_were(store: Store)
     assert max(overlay.named) <= half
 
 
+async def test_of_what_a_key_says_where_it_belongs_nothing_is_suggested(store: Store) -> None:
+    for name, rules in (("before", []), ("adopted", [Rule.from_json(RULES["order-id"])])):
+        await stored(store, name, "order-id", rules)
+    found = [
+        len(await store.deliveries.alone_in_hand(trace, range(1, 20), 1, 10**6)) for trace in (1, 2)
+    ]
+    assert found[0] > 10
+    assert found[1] == 0
+
+
 async def test_what_was_found_is_kept_until_the_next_look(store: Store) -> None:
     application = await stored(store, "one", "causation", [Rule.from_json(RULES["causation"])])
     await store.traces.create("empty", "channel")

@@ -137,6 +137,30 @@ def test_who_names_only_one_of_several_messages_may_have_gone_on_with_the_others
     assert "billing and mail published for others since, and name nothing" in both
 
 
+@pytest.mark.parametrize(
+    ("kind", "outcome"), [("parent", Outcome.done), ("in_hand", Outcome.unknown)]
+)
+@pytest.mark.parametrize("is_after", [False, True])
+def test_a_suggestion_makes_no_conversation_done(
+    kind: str, outcome: Outcome, is_after: bool
+) -> None:
+    events = [sent(1, 0, "work", "more"), got(3, 1, 1, "work")]
+    events += [sent(4, 2, "x")._replace(participant=2), got(5, 3, 4, "x")._replace(participant=3)]
+    causes = {4: (Cause(3, "r", kind),)}
+    publishers = {2: PublisherRecord(0, 4, 4, newest=(4,))}
+    events.append(got(6, 3, 1, "more")._replace(participant=3))
+    if is_after:  # it names what is of the conversation by a suggestion alone
+        events.append(sent(7, 4, "y")._replace(participant=3))
+        events.append(got(8, 5, 7, "y")._replace(participant=4))
+        causes[7] = (Cause(5, "r", "parent"),)
+        publishers = {3: PublisherRecord(0, 4, 4, newest=(7,))}
+    found = conversation_of(events[0], events, causes, via=Via.conversation, publishers=publishers)
+    assert found.outcome is outcome
+    how = found.messages[1].how
+    assert how is not None
+    assert how.kind == kind
+
+
 def test_a_consumer_that_has_never_published_for_what_it_was_handed_is_not_waited_for() -> None:
     events = sent(1, 0, "work"), got(2, 1, 1, "work")
     found = conversation_of(events[0], events, {}, publishers={2: PublisherRecord()})

@@ -12,6 +12,7 @@ from app.errors import BadRequestError
 from app.store.causality.ranges import names_of
 from app.store.database import tables
 from app.store.database.chunks import rows_with
+from app.store.database.searched import is_conversation, keys
 from app.store.database.subject import Subject, reads
 from app.store.reading.events import AT_ONCE, by_id, by_ids, found_by_ids
 from app.stored.causality import CopiesInHand, Fate, HeldCopies, QueueFate
@@ -66,7 +67,8 @@ class Deliveries(Subject):
     ) -> list[AloneInHand]:
         """The publishes between two ids of these participants with one message in hand.
 
-        Those of which links tell what led to them are left out.
+        Those of which links tell what led to them, or keys which conversation they are of, are left
+        out.
         """
         if not whose:
             return []
@@ -75,7 +77,12 @@ class Deliveries(Subject):
         query = select(its.effect_id).where(its.trace_id == trace_id, its.kind.in_(LINKED))
         linked = {*await connection.scalars(query.where(its.effect_id.between(first, last)))}
         rows = [tuple(row) for row in await connection.execute(_HANDS, asked)]
-        return [each for each in alone_in_hand(rows) if each.publish not in linked]
+        found = [each for each in alone_in_hand(rows) if each.publish not in linked]
+        of_key = keys.c.event_id
+        shares = select(of_key).where(keys.c.trace_id == trace_id, is_conversation(keys.c.roles))
+        publishes = [each.publish for each in found]
+        keyed = {row[0] for row in await rows_with(connection, shares, of_key, publishes)}
+        return [each for each in found if each.publish not in keyed]
 
     @reads
     async def fate_of(
