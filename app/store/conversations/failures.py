@@ -27,6 +27,7 @@ from app.store.reading.queries import in_traces, shares_of_traces
 from app.store.reading.times import ids_between
 from app.stored.failures import Failure, FailureFilter, FailureKind, FailurePage, found
 from app.tracker.links.probes import FAILED
+from model.deaths import NOT_FINAL
 from model.error_queues import Forward, forward_of
 from model.times import Microseconds
 from model.who import Who
@@ -57,6 +58,8 @@ _IS_THE_THIRD = (
     f" LIMIT {CAME_BACK}) AS counted) = {CAME_BACK - 1}"
 )
 
+_NOT_FINAL = ", ".join(f"'{reason}'" for reason in sorted(NOT_FINAL))
+
 _CONDITIONS: dict[FailureKind, str] = {
     FailureKind.died: tables.FAILED["died"],
     FailureKind.came_back: f"{tables.FAILED['came_back']} AND {_IS_THE_THIRD}",
@@ -66,7 +69,7 @@ _CONDITIONS: dict[FailureKind, str] = {
     # What is not stored any more is shown among violations only.
     FailureKind.overdue: "kind = 'overdue'"
     " AND EXISTS (SELECT 1 FROM events WHERE events.id = violations.event_id)",
-    FailureKind.gone: "reason NOT IN ('left', 'equal')"
+    FailureKind.gone: f"reason NOT IN ({_NOT_FINAL})"  # noqa: S608  our own words
     " AND EXISTS (SELECT 1 FROM events WHERE events.id = event_id AND NOT events.quiet)"
     " AND NOT EXISTS (SELECT 1 FROM events WHERE cause_id = event_id"
     " AND (events.queue = lost_copies.queue OR match = 3))",
