@@ -53,9 +53,9 @@ class Outcome(enum.StrEnum):
     settled it yet, or has published since without naming a cause: that may go on what was begun
     here. So may one that publishes for what it is handed and has published nothing since. A message
     is ``open`` while somebody has it in hand, and ``unknown`` where it was handed over, or an equal
-    one was. A conversation is ``unknown`` where a participant
-    names nothing that came of a message which it was handed, and has published since what is not of
-    the conversation: who waits for several messages may name one of them.
+    one was. A conversation is ``unknown`` where a participant names nothing that came of a message
+    which it was handed, and has published since what is not of the conversation: who waits for
+    several messages may name one of them.
     """
 
     done = "done"
@@ -201,12 +201,14 @@ class Copy:
     """The fate of the copy that a queue got."""
 
     queue: str
-    state: CopyWord
+    state: Annotated[
+        CopyWord, "`handed_over` also where it or an equal message was, which `remark` says."
+    ]
     dead_lettered_to: tuple[str, ...]
     deliveries: tuple[Delivery, ...]
-    remark: Annotated[
-        str | None, "What became of it where nobody was handed it, as far as is known."
-    ] = None
+    remark: Annotated[str | None, "What became of it where no delivery is known to be of it."] = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True)

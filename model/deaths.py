@@ -45,7 +45,7 @@ NOT_FINAL = frozenset({"left", "equal"})
 
 
 class Loss(NamedTuple):
-    """The loss of a copy that is gone from its queue, with nobody having been handed it there.
+    """The loss of a copy that is gone from its queue, and of which no delivery there is known.
 
     It was known ``at`` a time, and may be older. ``left``: how is not known, and it may wait
     elsewhere. ``equal``: it was handed over, or an equal one was.

@@ -102,11 +102,13 @@ class CopyFate(msgspec.Struct, frozen=True):
     """The fate of the copy that one queue got."""
 
     queue: str
-    state: CopyState
+    state: Annotated[
+        CopyState, "`handed_over` also where it or an equal message was, which `remark` says."
+    ]
     deliveries: Events
     dead_letters: Events
     dead_lettered_to: list[str]
-    remark: Annotated[str | None, "What became of it where it is gone."]
+    remark: Annotated[str | None, "What became of it where no delivery is known to be of it."]
 
 
 class Deliveries(msgspec.Struct, frozen=True):
@@ -114,7 +116,9 @@ class Deliveries(msgspec.Struct, frozen=True):
 
     event: int
     routed_queues: int
-    handed_over: int
+    handed_over: Annotated[
+        int, "For how many of them; without copies of which it or an equal message was."
+    ]
     sentence: str
     queues: list[CopyFate]
 

@@ -130,8 +130,13 @@ class QueueFate(msgspec.Struct):
         return CopyState.gone if self.loss and self.loss.is_final else CopyState.waiting
 
     @property
+    def is_vague(self) -> bool:
+        """Tell whether it or an equal one was handed over, and which is not known."""
+        return self.state is CopyState.handed_over and not self.deliveries
+
+    @property
     def remark(self) -> str | None:
-        """What became of it where it is gone."""
+        """What became of it where no delivery is known to be of it."""
         if self.loss is None or self.deliveries or self.dead_letters:
             return None
         return self.loss.remark(self.exchange)
@@ -177,6 +182,8 @@ class Fate(msgspec.Struct, frozen=True):
             return "routed to no queue: nobody was given it"
         noun = "queue" if self.routed_queues == 1 else "queues"
         said = [f"handed over for {self.handed_over} of {self.routed_queues} {noun}"]
+        if vague := sum(each.is_vague for each in self.queues):
+            said.append(f"for {vague} more it or an equal message was")
         said += self._settled()
         said += [f"its copy in {each.queue} {each.remark}" for each in self.queues if each.remark]
         return "; ".join(said)
@@ -212,9 +219,9 @@ class Fate(msgspec.Struct, frozen=True):
 
     @property
     def handed_over(self) -> int:
-        """The number of the queues' copies handed over, directly or as dead letters."""
+        """The number of the queues' copies handed over for certain, directly or as dead letters."""
         states = CopyState.handed_over, CopyState.dead_lettered
-        return sum(fate.state in states for fate in self.queues)
+        return sum(fate.state in states and not fate.is_vague for fate in self.queues)
 
 
 class HeldCopies(msgspec.Struct, frozen=True, kw_only=True):

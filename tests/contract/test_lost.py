@@ -113,7 +113,9 @@ async def test_a_copy_does_not_wait_that_was_handed_over_or_else_an_equal_one_wa
     fates = [await trace.store.deliveries.fate_of(each) for each in (first, second)]
     [[taken], [waits]] = [fate.queues for fate in fates]
     assert (taken.state, waits.state) == (CopyState.handed_over, CopyState.waiting)
-    assert (fates[0].handed_over, waits.remark) == (1, None)
+    assert (fates[0].handed_over, waits.remark) == (0, None)
+    said = "handed over for 0 of 1 queue; for 1 more it or an equal message was; its copy in orders"
+    assert fates[0].sentence == f"{said} {taken.remark}"
     assert taken.remark is not None
     assert taken.remark.startswith("was handed over by ")
     assert taken.remark.endswith(" UTC, or an equal message was")
