@@ -642,15 +642,14 @@ class _Told:
         """
         if self.via is Via.any:
             return (), ()
-        stated = [
-            (head, each.event)
-            for head, causes in self.causes.items()
-            for each in causes
-            if each.kind != LIKELY
-        ]
-        led = {cause for _, cause in stated}
+        led = {
+            each.event for causes in self.causes.values() for each in causes if each.kind != LIKELY
+        }
         answered = {
-            (self.events[head].participant, self._message_of(cause)) for head, cause in stated
+            (head.participant, self._message_of(each.event))
+            for head in self.heads
+            for each in self.causes.get(head.id, ())
+            if each.kind != LIKELY
         }
         its_own = self.events.keys() - self._suggested()
         silent: dict[int, str] = {}

@@ -174,6 +174,10 @@ def test_what_was_given_back_is_not_gone_on_with() -> None:
     publishers = {2: PublisherRecord(0, 4, 4, newest=(9,))}
     found = conversation_of(events[0], events, causes, publishers=publishers)
     assert found.outcome is Outcome.done
+    # Nor has whoever was handed it then gone on with it.
+    publishers[3] = publishers[2]
+    found = conversation_of(events[0], events, causes, publishers=publishers)
+    assert found.outcome is Outcome.unknown
 
 
 @pytest.mark.parametrize(
