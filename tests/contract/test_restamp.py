@@ -7,6 +7,7 @@ import pytest
 from app.errors import CheckpointError, ConflictError
 from app.store import Store
 from app.stored.capture import Batch, NewConnection, ParticipantRules, RestampOutcome
+from app.stored.proposals import proposals_in
 from app.stored.reading import EventFilter
 from app.traces import restamping
 from app.traces.restamping import Restamping
@@ -173,6 +174,25 @@ async def test_an_alias_is_there_again_with_its_participant(store: Store, trace_
     await restamp(store, trace_id, Policy.channel)
     again = [each.key for each in await store.participants.list(trace_id) if each.name == "Orders"]
     assert again == [named.key]
+
+
+async def test_what_is_proposed_of_participants_is_looked_for_anew(
+    store: Store, trace_id: int
+) -> None:
+    history = await told(store, seed=4)
+    await store.batches.append(trace_id, history.batch(100))
+    figures = {"publishes": 40, "linked": 30, "agreement": 1.0, "ambiguity": 1.0, "chance": 0.0}
+    example = {"publish": 2, "delivery": 1, "value": "o"}
+    rule = {"name": "one", "kind": "conversation", "child": "$message.payload#/order"}
+    hand = {**figures, "participant": {"number": 1, "name": "one"}, "examples": [example]}
+    key = {**figures, "kind": "conversation", "rules": [rule], "examples": [example]}
+    by_key, in_hand = proposals_in({"reactions": 50, "proposals": [key], "in_hand": [hand]})
+    [seen] = await store.proposals.coverage([trace_id])
+    for found, looked in (([by_key, in_hand], 0), ([by_key], seen.publishes)):
+        await store.proposals.put(seen, found)
+        await restamp(store, trace_id, Policy.user)
+        [after] = await store.proposals.coverage([trace_id])
+        assert ([*after.found], after.looked_publishes) == ([by_key], looked)
 
 
 async def test_retention_may_remove_the_beginning_before_and_meanwhile(

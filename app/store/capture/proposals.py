@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 import msgspec
-from sqlalchemy import case, func, select
+from sqlalchemy import case, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
@@ -68,4 +68,17 @@ class RuleProposals(Subject):
         await connection.execute(
             upsert.on_conflict_do_update(index_elements=["trace_id"], set_=looked),
             {"trace_id": seen.trace_id, **looked},
+        )
+
+
+async def forget_in_hand(connection: AsyncConnection, trace_id: int) -> None:
+    """Have a trace be looked at anew if participants are proposed, whose numbers have changed."""
+    query = select(_its.found).where(_its.trace_id == trace_id)
+    found = _decode((await connection.execute(query)).scalar() or "[]")
+    kept = [each for each in found if each.kind != "in_hand"]
+    if len(kept) < len(found):
+        await connection.execute(
+            update(tables.proposals)
+            .where(_its.trace_id == trace_id)
+            .values(found=msgspec.json.encode(kept).decode(), publishes=0)
         )

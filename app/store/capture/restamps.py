@@ -22,6 +22,7 @@ from app.errors import ConflictError
 from app.store.capture import link_rules
 from app.store.capture.aliases import with_aliases
 from app.store.capture.leases import lock_trace
+from app.store.capture.proposals import forget_in_hand
 from app.store.capture.retention import note_first_events
 from app.store.capture.rows import Row, roles_of, stored_way
 from app.store.database import tables
@@ -255,6 +256,7 @@ class Restamps(Subject):
             raise ConflictError(f"{standing.events - moved} of the events have no new stamp")
         await _replace_participants(connection, trace_id, new)
         await _replace_channels(connection, trace_id, new)
+        await forget_in_hand(connection, trace_id)
         await note_first_events(connection, trace_id, standing.first_id)
         if rules.links is not None:
             first_id = standing.first_id or None
