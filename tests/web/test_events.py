@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 from playwright.sync_api import Page, Route, expect
 
-from tests.web.conftest import OpenPage
+from tests.web.conftest import OpenPage, change_answers
 from tests.web.past import Past, demo_world
 from tests.web.service import Served
 
@@ -112,6 +113,31 @@ def test_columns_can_be_chosen_and_are_remembered(demo: Served, open_page: OpenP
     expect(page.get_by_role("columnheader", name="Who")).to_have_count(0)
     page.reload()
     expect(page.get_by_role("columnheader", name="Connection")).to_have_count(1)
+
+
+def test_rows_are_sorted_by_a_column_that_is_not_shown_too(
+    demo: Served, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/overview")
+    with page.expect_request(re.compile(r"columns=[^&]*lamport")):
+        page.goto(f"{demo.url}/#/events?vhost=%2F&live=off&sort=lamport")
+    expect(page.get_by_role("columnheader", name="Lamport")).to_have_count(0)
+    expect(page.locator(".rows-foot")).to_contain_text("loaded rows, by Lamport")
+
+
+def test_properties_that_one_may_not_read_are_said_to_be_withheld(
+    demo: Served, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/overview")
+
+    def withheld(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [each | {"properties": None} for each in events]
+
+    change_answers(page, "**/itc_db?*", withheld)
+    page.goto(f"{demo.url}/#/events?vhost=%2F&live=off")
+    expect(page.get_by_role("columnheader", name="Correlation id")).to_be_visible()
+    first = page.locator("tr.row").first
+    expect(first.get_by_text("(withheld)")).to_have_count(2)
 
 
 def test_the_table_works_by_keyboard_alone(demo: Served, open_page: OpenPage) -> None:

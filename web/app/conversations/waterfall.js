@@ -28,6 +28,7 @@ export default function Waterfall({ model, selected, onSelect }) {
   const [tip, setTip] = useState(null);
   const [span, setSpan] = useZoom(model);
   const rows = useMemo(() => rowsOf(model, folded), [model, folded]);
+  const kinds = useMemo(() => kindsOf(rows, model), [rows, model]);
   const names = width < NARROW ? Math.max(130, width * 0.38) : 320;
   const pixels = Math.max(80, width - names - MARGIN);
   const x = scaleOf(span, pixels);
@@ -78,7 +79,7 @@ export default function Waterfall({ model, selected, onSelect }) {
       <button class="button small" disabled=${!inner.length}
         onClick=${() => setFolded(new Set(folded.size ? [] : inner.map(({ event }) => event)))}>${folded.size ? "Unfold all" : "Fold all"}</button>
       <${SaveButtons} drawing=${drawing} name=${`conversation-${model.answer.root}`} />
-      <${Legend} kinds=${kindsOf(rows, model)} />
+      <${Legend} kinds=${kinds} />
     </div>
     <${Rows} name="waterfall" role="tree" label=${`Messages, ${plural(rows.length, "row")}`} count=${rows.length} height=${ROW}
       active=${active} onStep=${step} onKey=${(key) => keys[key]?.()} onWidth=${setWidth} headHeight=${HEAD}
@@ -215,11 +216,14 @@ const KINDS = {
   waiting: "still waits",
   settled: "until it was settled",
   held: "in hand",
+  redelivered: "handed over again",
+  died: "died",
 };
 
-/** The kinds of bars that these rows have. */
+/** The kinds of bars and marks that these rows have and that have to be explained. */
 function kindsOf(rows, model) {
-  const found = new Set(rows.flatMap((row) => rowShapes(row, () => 0, model, 0).bars.map(({ kind }) => kind)));
+  const shapes = rows.map((row) => rowShapes(row, () => 0, model, 0));
+  const found = new Set(shapes.flatMap(({ bars, marks }) => [...bars, ...marks]).map(({ kind }) => kind));
   return Object.keys(KINDS).filter((kind) => found.has(kind));
 }
 

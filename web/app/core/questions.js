@@ -1,13 +1,13 @@
 // What is asked before something is done that cannot be taken back.
 import { signal } from "../../vendor/signals.js";
 
-/** `{title, text, action, fields, resolve}` while a question is open, else null. */
+/** `{title, text, action, fields, tone, resolve}` while a question is open, else null. */
 export const question = signal(null);
 
-/** Asks with a title, a text and the name of the action, and perhaps with fields to fill; resolves with whether to do it. */
-export function ask(title, text, action, fields = null) {
+/** Asks with a title, a text and the name of the action, and perhaps with fields to fill; `tone`: of the button that does it; resolves with whether to do it. */
+export function ask(title, text, action, { fields = null, tone = "danger" } = {}) {
   question.peek()?.resolve(false);
-  return new Promise((resolve) => (question.value = { title, text, action, fields, resolve }));
+  return new Promise((resolve) => (question.value = { title, text, action, fields, tone, resolve }));
 }
 
 export function answer(yes) {

@@ -8,7 +8,7 @@ export const TABS = [
   ["Conversations", [["conversations", "All conversations"], ["failures", "Failures"], ["learn", "Rules"]]],
   ["Events", [["events", "Events"]]],
   ["Map", [["chain", "Chain"], ["space-time", "Space-time"], ["topology", "Topology"]]],
-  ["Settings", [["admin", "Traces and participants"], ["learn", "Rules"], ["jobs", "Jobs"]]],
+  ["Settings", [["admin", "Traces and participants"], ["jobs", "Jobs"]]],
 ];
 // What the tray of jobs leads to; it is among the views of its tab only while it is shown.
 export const HIDDEN = "jobs";
@@ -101,10 +101,10 @@ function show(next, replace) {
   else history.pushState(null, "", text);
 }
 
-/** Closes the event at the side. A conversation stays: there the address keeps which event it is of. */
-export function closeEvent() {
-  patch(view.peek() === "conversations" ? { panel: null } : { event: null });
-}
+/** What closes the event at the side. A conversation stays: there the address keeps which event it is of. */
+export const closed = () => (view.peek() === "conversations" ? { panel: null } : { event: null });
+
+export const closeEvent = () => patch(closed());
 
 export function param(name) {
   return computed(() => route.value.params[name] ?? null);

@@ -21,8 +21,8 @@ const LAYOUT = {
   recorded_at: { width: 7.6, wider: [10.6, (e) => !isToday(e.recorded_at)], tabular: true, cell: (e) => recent(e.recorded_at), title: (e) => `${dateTime(e.recorded_at)}, stored ${e.recorded_at}` },
   vhost: { width: 7 },
   type: { width: 8.8, needs: ["match"], cell: (e) => html`<${TypeMark} type=${e.type} label=${!isOdd(e.match)} />${isOdd(e.match) && html` <${MatchMark} match=${e.match} />`}` },
-  message_type: { width: 9, grow: true, text: (e) => visible(typeOf(e)), needs: ["properties", "exchange", "routing_keys"] },
-  key: { width: 7, grow: true, text: (e) => visible(e.properties?.correlation_id ?? "–"), needs: ["properties"] },
+  message_type: { width: 9, grow: true, text: (e) => ofProperties(e, () => typeOf(e)), needs: ["properties", "exchange", "routing_keys"] },
+  key: { width: 7, grow: true, text: (e) => ofProperties(e, ({ correlation_id: id }) => id ?? "–"), needs: ["properties"] },
   participant_name: { width: 8, grow: true, label: "Who", text: (e, { short }) => visible(short(e.participant_name)), title: (e) => visible(e.participant_name) },
   match: { width: 7.5, usual: false, cell: (e) => html`<${MatchMark} match=${e.match} />` },
   exchange: { width: 8, grow: true, usual: false, text: (e) => exchangeName(e.exchange) },
@@ -44,7 +44,7 @@ const LAYOUT = {
 // What the page makes of other fields.
 const MADE = [
   { name: "message_type", label: "Message type", meaning: "What kind of message it is, as it says itself; else its exchange and routing key.", kind: "text", usual: true },
-  { name: "key", label: "Key", meaning: "Its correlation id, which the messages of one order share.", kind: "text", usual: true },
+  { name: "key", label: "Correlation id", meaning: "What the messages of one order share.", kind: "text", usual: true },
 ];
 const isMade = (name) => MADE.some((one) => one.name === name);
 
@@ -67,6 +67,9 @@ export function columnsOf(fields) {
     .map((field) => ({ width: 9, number: field.kind === "number", ...field, ...LAYOUT[field.name] }))
     .sort((a, b) => place(a) - place(b));
 }
+
+/** What `read` makes of the properties, which are null where one may not read them. */
+const ofProperties = ({ properties }, read) => (properties === null ? "(withheld)" : visible(read(properties ?? {})));
 
 function queueText(event) {
   if (event.type === "received") return visible(event.queue ?? "");

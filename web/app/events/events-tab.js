@@ -31,11 +31,12 @@ export default function EventsTab() {
 function Events({ all }) {
   const { params } = route.value;
   const columns = chosenOf(all, vhost.value);
-  const filters = { ...filtersOf(params), ...requestFor(columns) };
+  const sort = sortOf(params);
+  const sorted = all.filter(({ name }) => name === sort?.name); // it need not be shown
+  const filters = { ...filtersOf(params), ...requestFor([...columns, ...sorted]) };
   const [linked, setLinked] = useState(linkedEvent);
   const feed = useFeed(filters, params.at ?? linked);
   const { rows: loaded, fresh, loading, error, atNewest } = feed.state.value;
-  const sort = sortOf(params);
   const rows = useSorted(loaded, sort, all);
   const [atTop, setAtTop] = useState(true);
   const [active, setActive] = useActive(rows, openEvent.value);

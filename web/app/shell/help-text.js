@@ -36,8 +36,8 @@ const GROUPS = [
   [
     "The open event",
     [
-      [["A"], "pin as A"],
-      [["B"], "pin as B"],
+      [["A"], "pin it, or the focused row, as A"],
+      [["B"], "pin it, or the focused row, as B"],
       [["C"], "go to its cause"],
       [["X"], "unpin both"],
     ],

@@ -19,7 +19,7 @@ export function Question() {
       ${open.fields}
       <div class="drawer-line">
         <button class="button" autofocus onClick=${() => answer(false)}>No, leave it</button>
-        <button class="button ${open.fields ? "main" : "danger"}" onClick=${() => answer(true)}>${open.action}</button>
+        <button class="button ${open.tone}" onClick=${() => answer(true)}>${open.action}</button>
       </div>
     </div>`}
   </dialog>`;

@@ -77,7 +77,7 @@ function Node({ node, column, place, flows, short, vhost, by, colour, period, on
     <span class="small soft cut">${failed && html`<span class="bad-text">${failed} · </span>`}${unmatched && html`<span class="warn-text">${unmatched} · </span>`}${notes.filter(Boolean).join(" · ")}</span>`;
   const tone = toneClass(node, colour);
   if (node.rest) return html`<div class="flow-node ${COLUMNS[column]} ${tone}" style=${style}>${inner}</div>`;
-  return html`<a class="flow-node ${COLUMNS[column]} ${tone}" style=${style} title=${visible(node.key)} ...${light}
+  return html`<a class="flow-node ${COLUMNS[column]} ${tone}" style=${style} title=${exchangeName(node.key)} ...${light}
     href=${href("events", { ...filterFor(column, node, vhost, by), ...period })}>${inner}</a>`;
 }
 

@@ -28,7 +28,7 @@ export function TraceButton({ vhost, state, main = false }) {
     const fields = state === "none" && html`<${WishFields} wish=${wish} />`;
     const sure = running
       ? await ask(`Stop the trace of ${name}?`, STOPPING, "Stop the trace")
-      : await ask(`Start the trace of ${name}?`, COSTS, "Start the trace", fields);
+      : await ask(`Start the trace of ${name}?`, COSTS, "Start the trace", { fields, tone: "main" });
     if (!sure) return;
     setBusy(true);
     if (running) await attempt(() => api.stopTrace(vhost), `The trace of ${name} is stopping.`);

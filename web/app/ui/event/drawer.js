@@ -5,7 +5,7 @@ import { bytes, dateTime, exchangeName, time, visible } from "../../core/format.
 import { useKeys } from "../../core/keys.js";
 import { typeOf } from "../../core/message-type.js";
 import { useResource } from "../../core/resource.js";
-import { closeEvent, href, hrefHere, patch, pinnedA, pinnedB, view } from "../../core/route.js";
+import { closed, closeEvent, href, hrefHere, patch, pinnedA, pinnedB, view } from "../../core/route.js";
 import { user, usesPassword } from "../../core/session.js";
 import { CopyButton } from "../copy.js";
 import { Icon } from "../icons.js";
@@ -56,7 +56,7 @@ function Actions({ id }) {
     const name = letter.toLowerCase();
     const pinned = current === id;
     return html`<button class="button small" aria-pressed=${String(pinned)} data-focus=${`pin ${letter}`}
-      onClick=${() => (patch({ [name]: pinned ? null : id }), !pinned && NARROW.matches && closeEvent())}>
+      onClick=${() => patch({ [name]: pinned ? null : id, ...(!pinned && NARROW.matches && closed()) })}>
       <${Pin} letter=${letter} />${pinned ? "Unpin" : `Pin as ${letter}`}
     </button>`;
   };
