@@ -636,9 +636,9 @@ class _Told:
         """Those who name nothing that came of what they were handed, but publish for others.
 
         Of these, those who have since, and those who have published nothing since: what they were
-        handed may be in work. Not what they gave back or rejected, and only publishes that are not
-        of the conversation; what is suggested counts as neither named nor of it. Along clocks these
-        are of it.
+        handed may be in work. Not what they gave back or rejected, nor what they have in hand,
+        which is said of itself; and only publishes that are not of the conversation. What is
+        suggested counts as neither named nor of it. Along clocks these are of it.
         """
         if self.via is Via.any:
             return (), ()
@@ -657,7 +657,7 @@ class _Told:
         for each in self.events.values():
             if each.type is not EventType.received or each.id in led:
                 continue
-            if each.settlement is Disposition.rejected:
+            if each.settlement in (Disposition.rejected, Disposition.in_hand):
                 continue
             record = publishers.get(each.participant)
             if record is None or (each.participant, self._message_of(each.id)) in answered:

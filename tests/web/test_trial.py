@@ -299,7 +299,7 @@ def ask_for_the_chain_as_a_file(hand: Hand) -> None:
         .locator("a[href*='#/events']")
     )
     rows = page.locator("tr.row")
-    expect(rows.nth(30)).to_be_attached()
+    expect(rows.nth(12)).to_be_attached()
     hand.press(rows.nth(12).get_by_role("button", name="as A"))
     hand.press(rows.nth(2).get_by_role("button", name="as B"))
     with page.expect_download() as download:
