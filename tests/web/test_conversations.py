@@ -787,6 +787,27 @@ def test_a_waterfall_is_a_picture_that_says_what_and_when_and_where(
     assert copied == "order-1234 failed: rejected by stock"  # when is not known
 
 
+def test_the_last_row_with_an_event_is_the_end(told: Told, open_page: OpenPage) -> None:
+    page = opened(told, open_page)
+
+    def unheard(answer: dict[str, Any]) -> dict[str, Any]:
+        first, second, *_ = answer["messages"]
+        copies = [each | {"deliveries": []} for each in first["copies"]]
+        second |= {"copies": copies, "cause": None}
+        return answer | {"messages": [first | {"copies": []}, second]}
+
+    second = told.answer(told.order)["messages"][1]["event"]
+    change_answers(page, f"**/itc_db/conversations/{told.order}?*", unheard)
+    page.reload()
+    items = page.get_by_role("treeitem")
+    expect(items.first).to_be_visible()
+    assert items.count() > 2
+    page.locator(".conv-list").focus()
+    page.keyboard.press("End")
+    expect(items.nth(1)).to_have_attribute("aria-selected", "true")
+    expect(page).to_have_url(re.compile(f"event={second}$"))
+
+
 def test_a_drawings_code_is_loaded_when_it_is_looked_at(told: Told, open_page: OpenPage) -> None:
     page = open_page(told.server)
     asked: list[str] = []
