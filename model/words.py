@@ -115,6 +115,15 @@ class Via(enum.StrEnum):
 WalkWord: TypeAlias = Literal["any", "links", "conversation", "likely"]
 """The words of `Via` in answers, and ``likely``: along a proposal that is not adopted, too."""
 
+
+class Until(enum.StrEnum):
+    """How far what events touched is followed: up to now, for a minute, or before a gap begins."""
+
+    now = "now"
+    minute = "minute"
+    gap = "gap"
+
+
 Along: TypeAlias = Literal["links", "conversation"]
 """What holds conversations together: messages and links, or shared keys too; as of `Via`."""
 

@@ -23,7 +23,7 @@ from app.stored.reading import Sort
 from app.tracker import Policy
 from model.answers import Verdict
 from model.conversations import Outcome
-from model.words import Disposition, EventType, LinkKind, Match, Via
+from model.words import Disposition, EventType, LinkKind, Match, Until, Via
 
 
 def unescape(segment: str) -> str:
@@ -50,6 +50,7 @@ PolicyWord = Annotated[Policy, word_of(Policy)]
 SettlementWord = Annotated[Disposition, word_of(Disposition)]
 SortWord = Annotated[Sort, word_of(Sort)]
 StateWord = Annotated[JobState, word_of(JobState)]
+UntilWord = Annotated[Until, word_of(Until)]
 VerdictWord = Annotated[Verdict, word_of(Verdict)]
 ViaWord = Annotated[Via, word_of(Via)]
 ViolationWord = Annotated[ViolationKind, word_of(ViolationKind)]

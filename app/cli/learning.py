@@ -252,7 +252,7 @@ def _others(found: dict[str, Any]) -> Iterator[str]:
     for one in found["programs"]:
         who = f"{one['receiver']['name']} and {one['publisher']['name']}"
         yield f"One program: {who}: {one['advice']} (--participant {one['policy']})"
-    for one in found["in_hand"]:
+    for one in found.get("in_hand", ()):
         who, share = one["participant"]["name"], _share(one["agreement"])
         said = f"at {one['publishes']:,} publishes, their cause in {share} of {one['linked']:,}"
         yield f"One message in hand: {who}: {said}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import hashlib
 import stat
 from collections.abc import Iterator, Sequence
@@ -25,7 +24,7 @@ from app.cli.verifying import VERDICTS, faults, parsed, public_key, sentence_of,
 from model.answers import Verdict
 from model.evidence import COLUMNS, SIGNATURE
 from model.exports import MANIFEST, manifest_of
-from model.words import number_of
+from model.words import Until, number_of
 
 _SHOWN = 20
 _PIECE = 1 << 20
@@ -41,14 +40,6 @@ Chosen = Annotated[
     Verdict | None,
     typer.Option("--verdict", help="List these: caused, may_have, cannot_have, unknown."),
 ]
-
-
-class Until(enum.StrEnum):
-    """How far it is looked."""
-
-    now = "now"
-    minute = "minute"
-    gap = "gap"
 
 
 def touched(

@@ -310,9 +310,9 @@ class TouchedQueue(msgspec.Struct, frozen=True):
     """A queue from which messages were handed over that these led to, for certain."""
 
     name: str
-    deliveries: int
-    first: int
-    first_at: Microseconds
+    deliveries: Annotated[int, "How many of those that were caused came from it."]
+    first: Annotated[int, "The first of them."]
+    first_at: Annotated[Microseconds, "When that was recorded."]
 
 
 class Touched(NamedTuple):
@@ -336,7 +336,8 @@ class Touched(NamedTuple):
         Sequence[TouchedService], "Who did something since, what was touched first; at most 1000."
     ] = ()
     queues: Annotated[
-        Sequence[TouchedQueue], "Those that what was caused was handed over from, by the first."
+        Sequence[TouchedQueue],
+        "Those that what was caused was handed over from, by the first; at most 1000.",
     ] = ()
     all_heard_at: Annotated[
         Microseconds | None,

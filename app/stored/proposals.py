@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
+from operator import itemgetter
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -37,6 +38,9 @@ LEAST_BY_NUMBERS = 0.5
 LEAST_CONFIRMED = 0.95
 """How often what a participant had in hand has to be what links or keys tell."""
 
+MOST_PARTICIPANTS, MOST_EXAMPLES = 100, 10
+"""Of what was in hand: whose is proposed, of those who published most, and what is shown of it."""
+
 _PLACES = {"header": "header {}", "payload": "{} in the body", "property": "{}"}
 # From here on a figure is not one but nothing.
 _NEARLY = 0.005
@@ -61,8 +65,8 @@ class RuleProposal(msgspec.Struct, frozen=True, kw_only=True):
     examples: list[Example]
     participants: Annotated[
         list[int],
-        "Those who often publish with exactly one message in hand: it led there. That is likely "
-        "and no more, and cannot be adopted.",
+        "Those who often publish with exactly one message in hand, which may have led there; at "
+        "most 100. It cannot be adopted.",
     ] = []
 
 
@@ -153,6 +157,7 @@ def proposals_in(report: Mapping[str, Any]) -> list[RuleProposal]:
     names: Counter[str] = Counter()
     rules = [_proposal(bundle, reactions, names) for bundle in bundles]
     hands = [one for one in report.get("in_hand", ()) if one["agreement"] >= LEAST_CONFIRMED]
+    hands = sorted(hands, key=itemgetter("publishes"), reverse=True)[:MOST_PARTICIPANTS]
     return [*rules, _in_hand(hands, reactions)] if hands else rules
 
 
@@ -164,14 +169,16 @@ def _in_hand(hands: Sequence[Mapping[str, Any]], reactions: int) -> RuleProposal
     return RuleProposal(
         id=digest_of([{"in_hand": whose}]),
         kind="in_hand",
-        says=f"the only message that {listed(names)} had in hand led to what was published then",
+        says=f"the only message that {listed(names)} had in hand may have led to a publish",
         joins=sum(one["publishes"] for one in hands),
         of=reactions,
         certainty=f"links or keys agree in {agreement:.0%} of {linked:,}",
         agreement=agreement,
         linked=linked,
         rules=[],
-        examples=msgspec.convert([one["examples"][0] for one in hands], list[Example]),
+        examples=msgspec.convert(
+            [one["examples"][0] for one in hands[:MOST_EXAMPLES]], list[Example]
+        ),
         participants=whose,
     )
 

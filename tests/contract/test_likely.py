@@ -158,6 +158,20 @@ async def test_what_was_found_is_kept_until_the_next_look(store: Store) -> None:
     assert seen.waiting([Rule.from_json({**RULES["causation"], "name": "mine"})]) == []
 
 
+def test_of_what_was_in_hand_only_those_who_publish_most_are_proposed() -> None:
+    hand = {
+        "linked": 30,
+        "agreement": 1.0,
+        "examples": [{"publish": 2, "delivery": 1, "value": ""}],
+    }
+    hands = [
+        {**hand, "participant": {"number": n, "name": "a"}, "publishes": n} for n in range(200)
+    ]
+    [one] = proposals_in({"reactions": 50, "proposals": [], "in_hand": hands})
+    assert one.participants == [*range(199, 99, -1)]
+    assert len(one.examples) == 10
+
+
 def test_a_proposals_id_is_that_of_its_rules() -> None:
     one = RULES["causation"]
     assert digest_of([one]) == digest_of([dict(reversed(one.items()))])

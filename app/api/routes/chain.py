@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 from pydantic import Field, field_validator
@@ -12,7 +12,7 @@ from app.api.described import answering
 from app.api.events import CLOCK_ALONE, ChainEnds, Related, TouchedEvents, of_one_trace, related
 from app.api.likely import SAID, LikelyAnswer, LikelyQuery, ground_of
 from app.api.openapi import READING_ONE, example
-from app.api.parameters import VerdictWord, WalkLimit
+from app.api.parameters import UntilWord, VerdictWord, WalkLimit
 from app.api.routes.events import (
     LAST,
     EventId,
@@ -32,7 +32,7 @@ from model.answers import ORDERED, touched_sentence
 from model.described import shown
 from model.event import NOTHING_LARGE
 from model.sound import Certainty
-from model.words import Via, WalkWord
+from model.words import Until, Via, WalkWord
 
 router = APIRouter(tags=["events"])
 
@@ -109,8 +109,8 @@ class TouchedQuery(Form):
     limit: WalkLimit = Field(100, description="Most events in the list; at most 1000.")
     after: AfterNext = None
     to: EventNumber = Field(LAST, description="Only of what came up to this event.")
-    until: Literal["now", "minute", "gap"] = Field(
-        "now",
+    until: UntilWord = Field(
+        Until.now,
         description="Only of what was recorded in the `minute` after the last of them, or before a "
         "`gap` begins.",
     )
