@@ -53,9 +53,10 @@ class Outcome(enum.StrEnum):
     settled it yet, or has published since without naming a cause: that may go on what was begun
     here. So may one that publishes for what it is handed and has published nothing since. A message
     is ``open`` while somebody has it in hand, and ``unknown`` where it was handed over, or an equal
-    one was. A conversation is ``unknown`` where a participant names nothing that came of a message
-    which it was handed, and has published since what is not of the conversation: who waits for
-    several messages may name one of them.
+    one was, and where it was rejected: it may be a dead letter that nobody was handed yet. A
+    conversation is ``unknown`` where a participant names nothing that came of a message which it
+    was handed, and has published since what is not of the conversation: who waits for several
+    messages may name one of them.
     """
 
     done = "done"
@@ -485,7 +486,7 @@ class _Told:
         is_elsewhere = not causes and head.id not in self.origins and self.via is not Via.links
         waits = any(copy.state == "waiting" for copy in copies)
         is_held = any(_is_held(each) for copy in copies for each in copy.deliveries)
-        is_vague = any(copy.state == "handed_over" and not copy.deliveries for copy in copies)
+        is_vague = any(copy.state == "handed_over" and _is_vague(copy) for copy in copies)
         known = Outcome.unknown if is_vague else Outcome.done
         alive = Outcome.waiting if waits else Outcome.open if is_held else known
         return Message(
@@ -729,6 +730,12 @@ class _Told:
 
 def _is_held(delivery: Delivery) -> bool:
     return delivery.it.settlement is Disposition.in_hand
+
+
+def _is_vague(copy: Copy) -> bool:
+    """Tell whether it is not known who was handed a copy, or where it went once rejected."""
+    last = copy.deliveries[-1].it if copy.deliveries else None
+    return last is None or last.settlement is Disposition.rejected
 
 
 def _died_of(head: ConversationEvent, deliveries: Sequence[ConversationEvent]) -> Death | None:
