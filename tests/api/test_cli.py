@@ -535,12 +535,13 @@ async def test_what_events_touched_is_said_listed_and_written(run: Command, tmp_
     written = await run("touched", ORDERED, "-o", "all.jsonl")
     several = await run("touched", ORDERED, INVOICED, "-o", "all.jsonl")
 
-    first, *services = said.out.splitlines()
+    first, *services, queues = said.out.splitlines()
     assert (said.code, first) == (
         0,
         "of 6 events since, 2 were caused by it, 3 more may have been, 1 cannot have been",
     )
     assert [line.split(",")[0] for line in services] == ["caused", "may have"]
+    assert queues == "caused, 2 queues: billing, audit"
     assert bounded.out.startswith("of 0 events since, 0 were caused by it,")
     assert str(ALONE) in [line.split()[0] for line in listed.out.splitlines()]
     assert written.code == 0

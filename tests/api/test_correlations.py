@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import httpx
+import pytest
 
 from model.reports.correlations import CorrelationFacts, CorrelationReport
 from tests.api.conftest import World
@@ -36,6 +37,14 @@ async def test_what_cannot_be_correlated_is_refused(client: httpx.AsyncClient) -
     nowhere = {"vhost": "nowhere"}
     assert (await client.put("/itc_db/correlations", params=nowhere)).status_code == 404
     assert (await client.put("/itc_db/reports/correlations", params=wrong)).status_code == 400
+
+
+async def test_a_report_without_what_was_in_hand_is_shown(
+    run: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(CORRELATIONS, "in_hand")  # as an earlier version stored it
+    shown = await run("correlate", "/")
+    assert (shown.code, "One message in hand" in shown.out) == (0, False)
 
 
 async def test_a_proposal_is_shown_and_adopted(run: Command, world: World) -> None:
