@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from model.conversations import How
-from model.words import EdgeKind, EventType, Via
+from model.words import Disposition, EdgeKind, EventType, Via
 from spark_jobs import gathering, period
 from spark_jobs.database import DatabaseAddress
 from spark_jobs.gathering import COLUMNS, components, each, gathered, told
@@ -184,9 +184,10 @@ def test_what_waits_for_two_messages_and_names_one_leaves_the_others_end_unknown
     history = History(pasts=False)
     client, worker = history.join(), history.join()
     messages = [history.publish(client) for _ in range(2)]
-    deliveries = [history.receive(worker, each) for each in messages]
+    taken = Disposition.acknowledged
+    deliveries = [history.receive(worker, each, settlement=taken) for each in messages]
     both = history.publish(worker, links=[Link(deliveries[1])])
-    history.receive(client, both)
+    history.receive(client, both, settlement=taken)
     database = DatabaseAddress.from_url(history.write(tmp_path / "a.db"))
     with period.opened(database, "/", NOON, NOON + 1_000_000) as opened:
         frame = gathered(spark, database, opened, Via.links)
