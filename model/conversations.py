@@ -509,8 +509,7 @@ class _Told:
         state: CopyWord = "dead_lettered" if dead else "handed_over" if deliveries else "waiting"
         remark = None if deliveries else _remark(head)
         if not deliveries and (loss := self.losses.get(head.id, {}).get(queue)) is not None:
-            state = "gone" if loss.is_final else "handed_over" if loss.is_handed_over else state
-            remark = loss.remark(head.exchange)
+            state, remark = loss.state, loss.remark(head.exchange)
         return Copy(
             queue,
             state,

@@ -60,9 +60,9 @@ class Loss(NamedTuple):
         return self.reason not in NOT_FINAL
 
     @property
-    def is_handed_over(self) -> bool:
-        """Tell whether it was handed over, or an equal one."""
-        return self.reason == "equal"
+    def state(self) -> Literal["gone", "handed_over", "waiting"]:
+        """What is known of the copy; ``handed_over`` also where it or an equal one was."""
+        return "handed_over" if self.reason == "equal" else "gone" if self.is_final else "waiting"
 
     def remark(self, exchange: str | None) -> str:
         """What became of a copy that was published to an exchange."""

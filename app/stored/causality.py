@@ -125,9 +125,9 @@ class QueueFate(msgspec.Struct):
         """The last known state of it."""
         if self.dead_letters:
             return CopyState.dead_lettered
-        if self.deliveries or (self.loss and self.loss.is_handed_over):
+        if self.deliveries:
             return CopyState.handed_over
-        return CopyState.gone if self.loss and self.loss.is_final else CopyState.waiting
+        return CopyState(self.loss.state) if self.loss else CopyState.waiting
 
     @property
     def is_vague(self) -> bool:

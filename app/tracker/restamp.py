@@ -25,12 +25,10 @@ from app.tracker.quiet import Quiet
 from app.tracker.records import Channel, Deliver, Publish, Record
 from app.tracker.step import Steps
 from app.tracker.tracker import encode_state, read_state
+from model.times import CLOCKS_DIFFER
 from model.words import ACTS, MEANWHILE, WITHOUT_RULE, EdgeKind, Way
 
 _ACTS = {name: kind for kind, name in ACTS.items()}
-
-# The broker's clock and ours differ, and ours says when a trace message arrived.
-CLOCKS_DIFFER = 1_000_000  # µs
 
 
 class StoredLink(msgspec.Struct, frozen=True):

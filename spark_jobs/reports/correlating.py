@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -24,7 +24,6 @@ from spark_jobs.reports.matching import Hits, PlacePairs
 from spark_jobs.reports.surveying import KeyRefusal, Place
 
 Json: TypeAlias = dict[str, Any]
-Meant: TypeAlias = Mapping[int, Set[int]]  # a publish, and the messages that it may mean
 
 # A pair with fewer hits, or fewer values, is no evidence.
 LEAST_HITS = 10
@@ -339,7 +338,7 @@ class HandFigures(NamedTuple):
     examples: list[tuple[int, int]]  # publishes and deliveries
 
 
-def in_hand(found: Iterable[AloneInHand], told: Meant, most: int) -> list[HandFigures]:
+def in_hand(found: Iterable[AloneInHand], told: Mapping[int, int], most: int) -> list[HandFigures]:
     """Participants of which enough is known, with up to ``most`` examples.
 
     ``told`` says of publishes the one message that led to them, by links or keys.
@@ -349,7 +348,7 @@ def in_hand(found: Iterable[AloneInHand], told: Meant, most: int) -> list[HandFi
         of[each.participant].append(each)
     figures = []
     for participant, those in sorted(of.items()):
-        right = [each.message in told[each.publish] for each in those if each.publish in told]
+        right = [each.message == told[each.publish] for each in those if each.publish in told]
         if len(right) >= LEAST_LINKED:
             rest = [each for each in those if each.publish not in told] or those
             chosen = rest[:: max(1, len(rest) // most)][:most]

@@ -470,7 +470,7 @@ def _edges(period: Period, looked: SurveyedSpan) -> tuple[Longs, Longs]:
 
 def _judged(
     period: Period, looked: SurveyedSpan, places: Sequence[Place], found: ValueMatches
-) -> tuple[Proposals, dict[int, set[int]]]:
+) -> tuple[Proposals, dict[int, int]]:
     """What is proposed; and the one message that led to publishes, where links or keys tell it."""
     effects, messages = _edges(period, looked)
     linked: dict[int, set[int]] = {}
@@ -479,11 +479,12 @@ def _judged(
     meant = meant_by(places, found.hits)
     judged = PairJudge(pairs_of(places, found.pairs), meant, linked).judged()
     told = dict(linked)
-    pairs = [pair for each in judged.proposals for pair in each.pairs]
-    for pair in pairs:
-        for event, those in meant.get((pair.parent.text, pair.child.text), {}).items():
-            told.setdefault(event, those)
-    return judged, {event: those for event, those in told.items() if len(those) == 1}
+    for each in judged.proposals:
+        for pair in each.pairs:
+            for event, those in meant.get((pair.parent.text, pair.child.text), {}).items():
+                told.setdefault(event, those)
+    alone = {event: next(iter(those)) for event, those in told.items() if len(those) == 1}
+    return judged, alone
 
 
 def _alone(period: Period, looked: SurveyedSpan) -> Iterator[AloneInHand]:

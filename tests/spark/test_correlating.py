@@ -216,7 +216,7 @@ def test_links_and_better_pairs_have_to_agree() -> None:
 
 def test_how_often_it_was_what_was_in_hand_is_told_of_those_of_whom_enough_is_known() -> None:
     found = [AloneInHand(100 + k, k % 2, k, k) for k in range(1, 61)]
-    told = {100 + k: {k} for k in range(1, 43)} | {102: {7}}
+    told = {100 + k: k for k in range(1, 43)} | {102: 7}
     one, other = in_hand(found, told, 3)
     assert (one.participant, one.publishes, one.linked, one.agreement) == (0, 30, 21, 20 / 21)
     assert (other.participant, other.linked, other.agreement) == (1, 21, 1.0)

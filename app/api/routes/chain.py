@@ -138,9 +138,9 @@ async def get_touched(
         of_one_trace(first, other)
     limit, to, trace_id = query.limit, query.to, first.trace_id
     async with parts.searches.for_walk(user.name, limit, Via.links, is_far=True):
-        if query.until == "minute":
+        if query.until is Until.minute:
             to = min(to, await parts.store.touched.last_within(ids[-1], MINUTE))
-        elif query.until == "gap":
+        elif query.until is Until.gap:
             gaps = await parts.store.gaps.between(trace_id, ids[-1], to)
             to = min([to, *(max(each.after_event_id, ids[-1]) for each in gaps)])
         found = await parts.store.touched.by(
@@ -152,7 +152,7 @@ async def get_touched(
             to=to,
         )
     # Of a minute, what may be missing behind its last event is not known to be later.
-    certainty = await spanned(trace_id, first.id, to + (query.until == "minute"), parts)
+    certainty = await spanned(trace_id, first.id, to + (query.until is Until.minute), parts)
     sentence = touched_sentence(
         len(ids),
         found.since,
