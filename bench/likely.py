@@ -31,20 +31,19 @@ from app.store import Store
 from app.stored.capture import Trace
 from app.stored.likely import Overlay
 from app.stored.proposals import RuleProposal, TraceCoverage
-from app.stored.reading import EventFilter
 from app.traces.opening import previews
 from app.traces.pipeline import PipelineSettings
+from drills.acts.asking import everything
+from drills.judge import opened
 from drills.service import Service
-from model.event import Event
 from model.words import Via
-from tests.clients.conftest import Pipeline
+from tests.clients.conftest import EVERYWHERE, Pipeline
 from tests.clients.judge import Name, Pair, Verdict, causes_by, judged
 from tests.clients.test_libraries import LIBRARIES
 from tests.clients.truth import Truth
 from tools.plugin import NAME, build
 from tools.servers import Broker, RabbitNode
 
-EVERYWHERE = ("0.0.0.0/0", "::/0")
 # So often some requests are made, one after another: enough for a first look, at 300 publishes.
 FRONTS, REQUESTS = 8, 8
 FEWER = {"celery": 6, "dramatiq": 7, "moleculer": 6, "rascal": 6}
@@ -73,6 +72,7 @@ class Judge(NamedTuple):
     verdict: Verdict
     names: Mapping[int, str]  # of publishes and deliveries
     together: Mapping[str, frozenset[str]]
+    participants: frozenset[int]  # of all events
 
     def share_right(self, overlay: Overlay) -> float | None:
         """The share of the pairs of an overlay that belong together; None without any.
@@ -119,17 +119,6 @@ async def first_look(service: Service, store: Store, vhost: str) -> Found | None
     return None
 
 
-async def events_of(store: Store, vhost: str) -> list[Event]:
-    """All events of a virtual host."""
-    found: list[Event] = []
-    wanted = EventFilter(vhosts=frozenset({vhost}))
-    while page := (
-        await store.events.find(wanted, after=found[-1].id if found else 0, limit=500)
-    ).items:
-        found += page
-    return found
-
-
 async def overlaid(store: Store, trace: Trace, proposals: Collection[RuleProposal]) -> Overlay:
     """What proposals would say of all events."""
     overlay = Overlay(1, trace.last_event_id)
@@ -155,8 +144,8 @@ async def exact(service: Service, judge: Judge) -> str:
 
 async def in_hand(store: Store, trace: Trace, judge: Judge) -> str:
     """Of how many reactions one message was in hand, and how often that had led to them."""
-    whose = {each.participant for each in await events_of(store, trace.vhost)}
-    found = await store.deliveries.alone_in_hand(trace.id, whose, 1, trace.last_event_id)
+    asked = trace.id, judge.participants, 1, trace.last_event_id
+    found = await store.deliveries.alone_in_hand(*asked)
     caused = {effect for _, effect in judge.verdict.true}
     right = [
         (judge.names.get(each.message), judge.names.get(each.publish)) in judge.verdict.true
@@ -184,8 +173,7 @@ async def row(broker: Broker, vhost: str, library: str, keyed: bool, folder: Pat
     service = Service(broker, url, folder, 0, settings)
     (folder / "pipeline").mkdir()
     pipeline = Pipeline(broker, vhost, folder / "pipeline")
-    async with service.tracing(vhost):
-        store = await Store.open(url)
+    async with service.tracing(vhost), opened(url) as store:
         try:
             if not chosen.declares:
                 pipeline.add_queues()
@@ -204,14 +192,13 @@ async def row(broker: Broker, vhost: str, library: str, keyed: bool, folder: Pat
             return [library, has_key, *await _cells(service, store, vhost, judge, found)]
         finally:
             pipeline.close()
-            await store.close()
 
 
 async def judge_of(store: Store, vhost: str, truth: Truth, name: Name) -> Judge:
     """The judge, once all of it is stored."""
     until = time.monotonic() + STORED_SECONDS
     while True:
-        events = await events_of(store, vhost)
+        events = await everything(store, vhost)
         verdict = judged(events, truth, name)
         if not verdict.failures or time.monotonic() > until:
             break
@@ -219,7 +206,8 @@ async def judge_of(store: Store, vhost: str, truth: Truth, name: Name) -> Judge:
     if verdict.failures:
         print(f"not as it was: {verdict.failures[:3]}", file=sys.stderr)
     names = {event.id: named for event in events if (named := name(event)) is not None}
-    return Judge(verdict, names, components(truth))
+    acting = frozenset(each.participant for each in events)
+    return Judge(verdict, names, components(truth), acting)
 
 
 async def _cells(

@@ -19,6 +19,8 @@ from tools.servers import Broker, Child, without_settings
 __all__ = ["pipeline", "service", "settings", "store"]  # fixtures
 
 STOP_SECONDS = 20.0
+# All programs have this machine's address, whichever the broker sees.
+EVERYWHERE = ("0.0.0.0/0", "::/0")
 
 
 class Pipeline:
@@ -103,9 +105,7 @@ def pipeline(rabbit: Broker, vhost: str, tmp_path: Path) -> Iterator[Pipeline]:
 
 @pytest.fixture
 def settings() -> PipelineSettings:
-    """All programs have this machine's address, whichever the broker sees."""
-    everywhere = ("0.0.0.0/0", "::/0")
-    return PipelineSettings(batch_seconds=0.02, check_seconds=0.5, shared_places=everywhere)
+    return PipelineSettings(batch_seconds=0.02, check_seconds=0.5, shared_places=EVERYWHERE)
 
 
 @pytest.fixture

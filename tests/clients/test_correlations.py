@@ -25,7 +25,7 @@ from spark_jobs.database import DatabaseAddress
 from spark_jobs.kinds import run_job
 from spark_jobs.looking import look
 from spark_jobs.progress import silent
-from tests.clients.conftest import Pipeline
+from tests.clients.conftest import EVERYWHERE, Pipeline
 from tests.clients.judge import Name, Verdict, causes_by
 from tests.clients.test_libraries import LIBRARIES, verdict_on
 from tests.integration.conftest import Service
@@ -56,9 +56,8 @@ LIKELY = ("celery", "cloudevents in Python", *WITHOUT_KEY)
 
 @pytest.fixture
 def settings() -> PipelineSettings:
-    everywhere = ("0.0.0.0/0", "::/0")
     return PipelineSettings(
-        batch_seconds=0.02, check_seconds=0.5, shared_places=everywhere, link_rules=()
+        batch_seconds=0.02, check_seconds=0.5, shared_places=EVERYWHERE, link_rules=()
     )
 
 
@@ -122,7 +121,7 @@ async def test_what_is_likely_is_right_without_anybodys_doing(
     proposals = proposals_in(shown_as_json(report))
     trace = await service.store.traces.find(vhost)
     assert trace is not None
-    preview = previews(service.store, PipelineSettings(shared_places=("0.0.0.0/0", "::/0")))
+    preview = previews(service.store, PipelineSettings(shared_places=EVERYWHERE))
     found = {
         "links": await causes_by(service.store, verdict, Via.links),
         "any": await causes_by(service.store, verdict, Via.any),
