@@ -1,7 +1,7 @@
 // How long the listed conversations took, by when they began: since when it is slow can be seen. The list has the same.
 import { useLayoutEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { clockTime, dateTime, isToday, seconds, visible } from "../core/format.js";
+import { dateTime, moment, seconds, visible } from "../core/format.js";
 import { hrefHere } from "../core/route.js";
 import { took } from "./model.js";
 
@@ -29,7 +29,6 @@ export function Scatter({ items }) {
   const x = (at) => LEFT + ((width - LEFT - PAD) * (at - from)) / Math.max(1, to - from);
   const y = (log) => PAD + ((HEIGHT - 2 * PAD) * (high - log)) / (high - low);
   const decades = Array.from({ length: high - low + 1 }, (_, n) => low + n);
-  const brief = (at) => (isToday(at) ? clockTime : dateTime)(new Date(at).toISOString());
   return html`<figure class="scatter" ref=${box} aria-label="How long conversations took, by when they began; the list below has the same">
     <svg width=${width} height=${HEIGHT} aria-hidden="true">
       ${decades.map((log) => html`<line key=${log} x1=${LEFT} x2=${width} y1=${y(log)} y2=${y(log)} />
@@ -38,6 +37,6 @@ export function Scatter({ items }) {
         <circle class="outcome-${one.outcome}" cx=${x(times[n])} cy=${y(logs[n])} r="3.5">
           <title>${visible(one.keys[0] ?? one.type)}: ${one.outcome}, ${took(one.seconds)}, ${dateTime(one.began_at)}</title></circle></a>`)}
     </svg>
-    <figcaption class="bars-foot small soft"><span style=${{ paddingLeft: `${LEFT}px` }}>${brief(from)}</span><span>${brief(to)}</span></figcaption>
+    <figcaption class="bars-foot small soft"><span style=${{ paddingLeft: `${LEFT}px` }}>${moment(from)}</span><span>${moment(to)}</span></figcaption>
   </figure>`;
 }

@@ -31,7 +31,7 @@ export default function Waterfall({ model, selected, onSelect }) {
   const kinds = useMemo(() => kindsOf(rows, model), [rows, model]);
   const names = width < NARROW ? Math.max(130, width * 0.38) : 320;
   const pixels = Math.max(80, width - names - MARGIN);
-  const x = scaleOf(span, pixels);
+  const x = useMemo(() => scaleOf(span, pixels), [span, pixels]);
   const chosen = model.places.get(selected)?.message;
   const active = useMemo(() => rowOf(rows, chosen, selected), [rows, chosen, selected]);
 
@@ -67,7 +67,7 @@ export default function Waterfall({ model, selected, onSelect }) {
     "−": () => setSpan(2, chosen),
     f: () => setSpan(null),
   });
-  const inner = [...model.messages.values()].filter(isInner);
+  const inner = useMemo(() => [...model.messages.values()].filter(isInner), [model]);
 
   const drawing = async () => waterfallDrawing(model, rows, await servicesIn(model));
 
@@ -162,7 +162,8 @@ function Axis({ span, pixels, x, onSpan }) {
 
 function Row({ row, place, model, selected, x, pixels, onFold, onTip, onSelect }) {
   const { message, depth, folded, copies, sub } = row;
-  const { bars, marks, words } = rowShapes(row, x, model, pixels);
+  const shapes = useMemo(() => rowShapes(row, x, model, pixels), [row, x, model, pixels]); // not at each move of the pointer
+  const { bars, marks, words } = shapes;
   const below = !sub && isInner(message);
   const from = visible(nameOf(model.names, message.participant));
   const [copy] = copies;

@@ -7,14 +7,14 @@ import { tell } from "./notices.js";
 const PAGE = 1000; // that the API gives at once
 const MOST = 10_000;
 
-/** JSON, an event a line, in the order of ids. Along what `via` says; by default along links where these lead there. */
-export default async function saveChain(a, b, via) {
-  const way = via ?? ((await api.compare(a, b)).answer === "caused" ? "links" : "any");
+/** JSON, an event a line, in the order of ids: along links where these lead there, else any way. */
+export default async function saveChain(a, b) {
+  const via = (await api.compare(a, b)).answer === "caused" ? "links" : "any";
   const events = [];
   let part;
   let truncated = true;
   while (truncated && events.length < MOST) {
-    part = await api.chain(a, b, { via: way, limit: PAGE, after: events.at(-1)?.id });
+    part = await api.chain(a, b, { via, limit: PAGE, after: events.at(-1)?.id });
     events.push(...part.events);
     truncated = part.truncated && part.events.length > 0;
   }

@@ -108,11 +108,13 @@ export function dateTime(iso) {
   return at ? `${at.day} ${at.time}` : "–";
 }
 
+/** 12:03:04, with the whole date before it unless that is today. */
+export const moment = (iso) => (isToday(iso) ? clockTime : dateTime)(iso);
+
 const SAID = /\b(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC\b/g;
 
 /** A sentence of the service with its times in the chosen clock. */
-export const inOurTime = (text) =>
-  text.replace(SAID, (_, day, at) => (isToday(`${day}T${at}Z`) ? clockTime : dateTime)(`${day}T${at}Z`));
+export const inOurTime = (text) => text.replace(SAID, (_, day, at) => moment(`${day}T${at}Z`));
 
 /** A time of the API as the value of an input: 2026-01-02T12:03:04, in the chosen clock. */
 export const inClock = (iso) => dateTime(iso).replace(" ", "T");

@@ -14,7 +14,7 @@ const list = (values) => (values ?? []).map((value) => visible(value)).join(", "
 // In the table's order; a field that is not here comes behind, drawn by its kind.
 // width: in rem; with grow, the least width, and the column gets a share of what is left
 // wider: another width, and when the oldest row needs it
-// room: what else the rows need, in rem, given the newest row and whether there are gaps and pins
+// room: what else the rows need, in rem, given the newest row and whether there are gaps
 // needs: fields of the API besides its own name; usual: whether it is shown by default, where the page knows better
 const LAYOUT = {
   id: { width: 5.6, fixed: true, room: idRoom },

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { clockTime, count, dateTime, isToday, plural } from "../core/format.js";
+import { count, moment, plural } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { patch, route } from "../core/route.js";
 
@@ -30,18 +30,17 @@ export function Histogram({ filters }) {
   return html`<div class="histogram ${data ? "" : "old"}">
     <${Bars} shown=${shown} brush=${brush} onBrush=${setBrush} onTake=${take} />
     <div class="histogram-foot small soft">
-      <span>${text(shown.since)}</span>
+      <span>${moment(shown.since)}</span>
       <span aria-live="polite">${brush
-        ? html`${text(at(Math.min(...brush)))} to ${text(at(Math.max(...brush) + 1))}: ${plural(sum(shown, brush), "event")}`
-        : html`${plural(shown.events, "event")}${shown.counted_since ? `, those before ${text(shown.counted_since)} ${estimated(shown)}` : ""}`}
+        ? html`${moment(at(Math.min(...brush)))} to ${moment(at(Math.max(...brush) + 1))}: ${plural(sum(shown, brush), "event")}`
+        : html`${plural(shown.events, "event")}${shown.counted_since ? `, those before ${moment(shown.counted_since)} ${estimated(shown)}` : ""}`}
         ${narrowed && html` <button class="button small quiet" onClick=${() => patch({ since: null, until: null, at: null })}>All times</button>`}
       </span>
-      <span>${text(shown.until)}</span>
+      <span>${moment(shown.until)}</span>
     </div>
   </div>`;
 }
 
-const text = (iso) => (isToday(iso) ? clockTime(iso) : dateTime(iso));
 const timeOf = ({ since, seconds }, n) => new Date(Date.parse(since) + n * seconds * 1000).toISOString();
 const estimated = ({ buckets }) => (buckets.some((one) => one.events === null) ? "not counted" : "estimated");
 
@@ -85,11 +84,11 @@ function Bars({ shown, brush, onBrush, onTake }) {
   const inside = (n) => brush && n >= Math.min(...brush) && n <= Math.max(...brush);
   return html`<div class="bars" ref=${box} tabindex="0" role="slider" aria-label="Events over time: choose a period"
     aria-valuemin="0" aria-valuemax=${buckets.length - 1} aria-valuenow=${brush ? brush[1] : buckets.length - 1}
-    aria-valuetext=${brush ? `${text(timeOf(shown, Math.min(...brush)))} to ${text(timeOf(shown, Math.max(...brush) + 1))}, ${plural(sum(shown, brush), "event")}` : "all of it"}
+    aria-valuetext=${brush ? `${moment(timeOf(shown, Math.min(...brush)))} to ${moment(timeOf(shown, Math.max(...brush) + 1))}, ${plural(sum(shown, brush), "event")}` : "all of it"}
     onPointerDown=${begin} onPointerMove=${move} onPointerUp=${end} onKeyDown=${press}>
     ${buckets.map(
       (one, n) => html`<i key=${n} class=${`${inside(n) ? "chosen" : ""} ${one.events === null ? "unknown" : one.published === null ? "estimate" : ""}`}
-        title=${`${text(one.at)}: ${one.events === null ? "not counted" : count(one.events)}`}><b style=${{ height: `${one.events ? Math.max(4, (100 * one.events) / most) : 0}%` }}></b></i>`,
+        title=${`${moment(one.at)}: ${one.events === null ? "not counted" : count(one.events)}`}><b style=${{ height: `${one.events ? Math.max(4, (100 * one.events) / most) : 0}%` }}></b></i>`,
     )}
   </div>`;
 }

@@ -65,7 +65,5 @@ const FEW = ["event", "participant", "complete", "sound", "gap", "unknown", "con
 
 export const Words = () => html`<section class="about">
   <h3>Words</h3>
-  <dl class="facts">${FEW.map((word) => [word, GLOSSARY[word]]).map(
-    ([word, text]) => html`<dt key=${word}>${word}</dt><dd>${text}</dd>`,
-  )}</dl>
+  <dl class="facts">${FEW.map((word) => html`<dt key=${word}>${word}</dt><dd>${GLOSSARY[word]}</dd>`)}</dl>
 </section>`;

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { clockTime, count, dateTime, isToday, plural, sentence, visible } from "../core/format.js";
+import { clockTime, count, dateTime, moment, plural, sentence, visible } from "../core/format.js";
 import { isStale, outage } from "../core/health.js";
 import { helpRead } from "../core/preferences.js";
 import { useResource } from "../core/resource.js";
@@ -91,7 +91,7 @@ function verdictOf({ gaps, gap_count: all, since, until, known_since: from }, sh
   if (!shown.length) return { tone: "", word: "unknown: not traced", term: "unknown" };
   const chosen = gaps.filter(isChosen).length;
   const now = !since && !until && !missed && completeSince(gaps, chosen);
-  if (now) return { tone: "", word: `complete since ${isToday(now) ? clockTime(now) : dateTime(now)}; ${plural(all, "earlier gap")}`, term: "complete" };
+  if (now) return { tone: "", word: `complete since ${moment(now)}; ${plural(all, "earlier gap")}`, term: "complete" };
   if (all > chosen) return { tone: "warn", word: `incomplete: ${plural(all - chosen, "gap")}`, term: "complete" };
   if (chosen) return { tone: "", word: "partial by choice", term: "partial" };
   if (since && from && Date.parse(since) < Date.parse(from)) {
@@ -109,8 +109,7 @@ function completeSince(gaps, chosen) {
 
 function periodText({ since, until }, period) {
   if (!since && !until) return "all that was recorded";
-  const text = (iso) => (isToday(iso) ? clockTime(iso) : dateTime(iso));
-  const times = `${since ? text(since) : "the beginning"} to ${until ? text(until) : "now"}`;
+  const times = `${since ? moment(since) : "the beginning"} to ${until ? moment(until) : "now"}`;
   return period?.what ? `${period.what}: ${times}` : times;
 }
 

@@ -6,6 +6,9 @@ const said = (name) => SAID.map((form) => form.exec(name)?.[1]).find(Boolean) ??
 /** `(name) => name`: the short one where it means only one of all these names. */
 export function shortOf(names) {
   const meant = new Map();
-  for (const name of new Set(names)) meant.set(said(name), [...(meant.get(said(name)) ?? []), name]);
-  return (name) => (meant.get(said(name))?.length === 1 ? said(name) : name);
+  for (const one of [...new Set(names)].map(said)) meant.set(one, (meant.get(one) ?? 0) + 1);
+  return (name) => {
+    const one = said(name);
+    return meant.get(one) === 1 ? one : name;
+  };
 }
