@@ -12,6 +12,7 @@ import asyncpg
 import pytest
 
 from tools.servers import Broker, PostgresServer, RabbitCluster, RabbitNode, ServerError, wait_until
+from tools.servers import postgres as postgres_server
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -72,6 +73,16 @@ async def test_a_database_survives_a_crash_of_its_server(postgres: PostgresServe
         connection = await asyncpg.connect(address)
         assert await connection.fetchval("select count(*) from kept") == 0
         await connection.close()
+
+
+def test_of_several_versions_of_postgresql_the_newest_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version in ("9", "17", "15"):
+        (tmp_path / version / "bin").mkdir(parents=True)
+        (tmp_path / version / "bin" / "initdb").touch()
+    monkeypatch.setattr(postgres_server, "VERSIONS", tmp_path)
+    assert postgres_server.program("initdb") == tmp_path / "17" / "bin" / "initdb"
 
 
 PARENT = """

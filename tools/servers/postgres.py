@@ -17,16 +17,15 @@ from tools.servers.processes import Child, Folder, ServerError, free_port
 from tools.servers.server import Server
 
 START_SECONDS = 60.0
+VERSIONS = Path("/usr/lib/postgresql")  # where Debian has a folder for each
 UNIX_USER = "postgres"  # created by the package; PostgreSQL refuses to run as root
 
 
 def program(name: str) -> Path:
     """Find one of PostgreSQL's programs, the newest version; raises `ServerError` if none."""
-    versions = sorted(
-        Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[4])
-    )
-    if versions:
-        return versions[-1]
+    versions = VERSIONS.glob(f"*/bin/{name}")
+    if newest := max(versions, key=lambda path: int(path.parts[-3]), default=None):
+        return newest
     if found := shutil.which(name):
         return Path(found)
     raise ServerError(f"PostgreSQL is not installed ({name} not found): run tools/install test")
