@@ -1,19 +1,30 @@
-"""The dashboard's files, as they are in the folder.
+"""The dashboard's files: kept by a browser for good, and never two versions of them in one page.
 
-Only they are compressed, for browsers that accept it. An answer of the API may hold a secret beside
-text that a stranger chose, and the length of the two compressed together gives the secret away
-(BREACH). A compressed stream of events would wait for its buffer to fill.
+A page names its scripts, styles and pictures below ``-/VERSION/``, a digest of the whole folder,
+and a script's relative imports stay below it. What is there never changes, so a browser that has it
+asks no more. What is asked for of another version than this is not found: the page is older than an
+upgrade, or comes from another service behind the same balancer while they are replaced one by one,
+and a script of this version may not fit those that it has. It says so, and is loaded anew. Pages
+themselves are asked about each time, and so is a file by its name alone.
+
+Only files are compressed, for browsers that accept it. An answer of the API may hold a secret
+beside text that a stranger chose, and the length of the two compressed together gives the secret
+away (BREACH). A compressed stream of events would wait for its buffer to fill.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.staticfiles import NotModifiedResponse, StaticFiles
 from starlette.types import Scope
@@ -22,6 +33,10 @@ from app.api.routes.downloads import Download
 
 # What is text; fonts and pictures are compressed already.
 _COMPRESSED = frozenset({".html", ".js", ".css", ".svg", ".md"})
+_FOREVER = "public, max-age=31536000, immutable"
+_VERSIONED = re.compile(r"-/([0-9a-f]{16})/(.+\.(?!html)\w+)")  # no page has a version
+# What a page names: relative, so that it may be served below a prefix.
+_NAMED = re.compile(rb'(?<= )(href|src)="([\w./-]+)"')
 # How many files are kept in memory, in either form. The dashboard has about a hundred.
 _KEPT = 512
 # Headers that speak of the file's own bytes.
@@ -30,19 +45,38 @@ _HELD_TO = frozenset({"range", "if-match", "if-unmodified-since"})
 _NO_WEIGHT = re.compile(r"q\s*=\s*0(?:\.0*)?")
 
 
-class Dashboard(StaticFiles):
-    """Static files that a browser keeps, and asks about before it uses them again.
+class Version(NamedTuple):
+    """The files of the folder at one moment, and the digest of their names and contents."""
 
-    They carry no version in their names, so nothing else keeps a page and its modules together
-    over an upgrade.
-    """
+    digest: str
+    files: Mapping[str, tuple[int, int]]  # by name: when it was changed (ns), and its size
+
+
+class Dashboard(StaticFiles):
+    """The files of a folder. One that changes makes another version of all."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(directory=folder, html=True)
+        self._folder = folder.resolve()
+        self._version = Version("", {})
 
     def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
         """A file of the folder; ``docs`` is ``docs.html``."""
         return super().lookup_path("docs.html" if path == "docs" else path)
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        versioned = _VERSIONED.fullmatch(path)
+        if versioned is None:
+            return await super().get_response(path, scope)
+        digest, name = versioned.groups()
+        response = await super().get_response(name, scope)
+        changed, known = _changed((self._folder / name).stat()), self._version
+        if digest != known.digest or known.files.get(name) != changed:
+            known = self._now()
+        if digest != known.digest:
+            raise HTTPException(404)
+        response.headers["cache-control"] = _FOREVER
+        return response
 
     def file_response(
         self,
@@ -52,23 +86,39 @@ class Dashboard(StaticFiles):
         status_code: int = 200,
     ) -> Response:
         asked, path = Headers(scope=scope), Path(full_path)
-        changed = stat_result.st_mtime_ns, stat_result.st_size
         response: Response = Download(full_path, status_code=status_code, stat_result=stat_result)
-        if not _HELD_TO.isdisjoint(asked):
-            pass  # a part of the file, or the file as it was: Download's business
-        elif path.suffix in _COMPRESSED and takes_gzip(asked.get("accept-encoding", "")):
+        content = _read(path, *_changed(stat_result))
+        is_page = path.suffix == ".html"
+        whole = is_page or _HELD_TO.isdisjoint(asked)  # a part of a file is Download's business
+        kept = {name: response.headers[name] for name in ("etag", "last-modified")}
+        if is_page:  # it changes with what it names
+            digest = self._now().digest
+            content, kept = _page(content, digest), {"etag": f'"{digest}"'}
+        if whole and path.suffix in _COMPRESSED and takes_gzip(asked.get("accept-encoding", "")):
             # Other bytes are another representation: they have an ETag of their own.
-            tag = response.headers["etag"].removesuffix('"') + '-gzip"'
-            headers = {"etag": tag, "content-encoding": "gzip"}
-            response = _from_memory(response, _packed(path, *changed), headers)
-        else:  # a slow reader costs no descriptor of the file beside its own
-            headers = {name: response.headers[name] for name in ("etag", "accept-ranges")}
-            response = _from_memory(response, _read(path, *changed), headers)
+            tag = kept["etag"].removesuffix('"') + '-gzip"'
+            kept |= {"etag": tag, "content-encoding": "gzip"}
+            response = Response(_packed(content), status_code, kept, response.media_type)
+        elif whole:  # a slow reader costs no descriptor of the file beside its own
+            kept["accept-ranges"] = "none" if is_page else "bytes"
+            response = Response(content, status_code, kept, response.media_type)
         response.headers["vary"] = "accept-encoding"
         response.headers["cache-control"] = "no-cache"
         if self.is_not_modified(response.headers, asked):
             return NotModifiedResponse(response.headers)
         return response
+
+    def _now(self) -> Version:
+        """The version that the folder is of now; its files are read where one was changed."""
+        paths = [Path(at, name) for at, _, names in os.walk(self._folder) for name in names]
+        files = {str(path.relative_to(self._folder)): _changed(path.stat()) for path in paths}
+        if files != self._version.files:
+            digest = hashlib.sha256()
+            for name, changed in sorted(files.items()):
+                content = _read(self._folder / name, *changed)
+                digest.update(f"{name}\0{len(content)}\0".encode() + content)
+            self._version = Version(digest.hexdigest()[:16], files)
+        return self._version
 
 
 def takes_gzip(accepted: str) -> bool:
@@ -84,12 +134,9 @@ def takes_gzip(accepted: str) -> bool:
     return weights.get("gzip", weights.get("x-gzip", weights.get("*", False)))
 
 
-def _from_memory(plain: Response, body: bytes, headers: dict[str, str]) -> Response:
-    kept = {"last-modified": plain.headers["last-modified"], **headers}
-    return Response(body, plain.status_code, headers=kept, media_type=plain.media_type)
-
-
-# Time and size are only there for the cache: a changed file has others.
+def _changed(stat: os.stat_result) -> tuple[int, int]:
+    """Time and size are only there for caches: a changed file has others."""
+    return stat.st_mtime_ns, stat.st_size
 
 
 @lru_cache(_KEPT)
@@ -98,5 +145,10 @@ def _read(path: Path, modified: int, size: int) -> bytes:
 
 
 @lru_cache(_KEPT)
-def _packed(path: Path, modified: int, size: int) -> bytes:
-    return gzip.compress(path.read_bytes(), 9, mtime=0)
+def _packed(content: bytes) -> bytes:
+    return gzip.compress(content, 9, mtime=0)
+
+
+@lru_cache
+def _page(content: bytes, digest: str) -> bytes:
+    return _NAMED.sub(rb'\1="-/%b/\2"' % digest.encode(), content)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -26,12 +28,20 @@ async def client(world: World) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
+def version_of(page: httpx.Response) -> str:
+    """The prefix of all that a page names, ``-/DIGEST/``."""
+    [version] = {*re.findall(r' (?:href|src)="(-/[0-9a-f]{16}/)?', page.text)}
+    assert version
+    return str(version)
+
+
 async def test_the_page_needs_no_sign_in(client: httpx.AsyncClient) -> None:
     page = await client.get("/")
 
     assert page.status_code == 200
     assert page.headers["content-type"] == "text/html; charset=utf-8"
-    assert page.text == (FOLDER / "index.html").read_text()
+    version = version_of(page)
+    assert page.text.replace(version, "") == (FOLDER / "index.html").read_text()
 
 
 async def test_the_page_keeps_to_its_own_policy(client: httpx.AsyncClient) -> None:
@@ -81,14 +91,14 @@ async def test_what_is_compressed_already_and_parts_of_a_file_stay_as_they_are(
 ) -> None:
     takes = {"accept-encoding": "gzip"}
     font = await client.get("/vendor/inter.woff2", headers=takes)
-    part = await client.get("/index.html", headers=takes | {"range": "bytes=0-9"})
+    part = await client.get("/app/main.js", headers=takes | {"range": "bytes=0-9"})
 
-    unknown = await client.get("/index.html", headers={"range": "lines=0-9"})
+    unknown = await client.get("/app/main.js", headers={"range": "lines=0-9"})
 
     assert "content-encoding" not in font.headers
     assert unknown.status_code == 200
     assert part.status_code == 206
-    assert part.content == (FOLDER / "index.html").read_bytes()[:10]
+    assert part.content == (FOLDER / "app" / "main.js").read_bytes()[:10]
 
 
 async def test_a_changed_file_is_compressed_again(world: World, tmp_path: Path) -> None:
@@ -100,6 +110,70 @@ async def test_a_changed_file_is_compressed_again(world: World, tmp_path: Path) 
         second = await client.get("/", headers={"accept-encoding": "gzip"})
 
     assert (first.text, second.text) == ("first", "second one")
+
+
+@pytest.mark.parametrize("page", ["/", "/docs"])
+@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+async def test_what_a_page_names_is_kept_for_good(
+    client: httpx.AsyncClient, page: str, encoding: str
+) -> None:
+    takes = {"accept-encoding": encoding}
+    asked = await client.get(page, headers=takes)
+    version = version_of(asked)
+    named = re.findall(rf'"{version}([^"]+)"', asked.text)
+
+    assert asked.headers["cache-control"] == "no-cache"
+    assert "style/index.css" in named
+    for name in named:
+        answer = await client.get(f"/{version}{name}", headers=takes)
+        assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert answer.content == (FOLDER / name).read_bytes()
+        assert ("content-encoding" in answer.headers) == (
+            encoding == "gzip" and not name.endswith("woff2")
+        )
+
+
+async def test_no_two_versions_meet_in_a_page(world: World, tmp_path: Path) -> None:
+    """Of the version before nothing is served that was changed, nor anything once it is known."""
+    (tmp_path / "index.html").write_text('<script type="module" src="main.js"></script>')
+    for name in ("main.js", "other.js"):
+        (tmp_path / name).write_text(f"export const of = '{name}';")
+    async with connected(build(world.settings, world.services, web=tmp_path)) as client:
+        before = await client.get("/")
+        known = {"if-none-match": before.headers["etag"]}
+        assert (await client.get("/", headers=known)).status_code == 304
+        (tmp_path / "other.js").write_text("export const of = 'another version';")
+        changed = await client.get(f"/{version_of(before)}other.js")
+        after = await client.get("/", headers=known)
+        unchanged = await client.get(f"/{version_of(before)}main.js")
+        new = await client.get(f"/{version_of(after)}other.js")
+
+    assert [one.status_code for one in (changed, after, unchanged, new)] == [404, 200, 404, 200]
+    assert "immutable" not in changed.headers["cache-control"]
+    assert version_of(before) != version_of(after)
+    assert new.text == "export const of = 'another version';"
+
+
+async def test_services_of_one_version_name_the_same(world: World, tmp_path: Path) -> None:
+    """So that a page of one is served by another."""
+    shutil.copytree(FOLDER, tmp_path / "web")  # as another machine has it
+    os.utime(tmp_path / "web" / "index.html", (0, 0))
+    async with connected(build(world.settings, world.services, web=tmp_path / "web")) as client:
+        copied = await client.get("/")
+    async with connected(build(world.settings, world.services, web=FOLDER)) as client:
+        page = copied.text.partition('src="')[2].partition('"')[0]
+        assert (await client.get(f"/{page}")).status_code == 200
+
+
+async def test_no_page_and_nothing_beside_the_folder_has_a_version(
+    client: httpx.AsyncClient,
+) -> None:
+    version = version_of(await client.get("/"))
+
+    names = ("index.html", "docs", "", "app", "../../index.html.js", "..%2f..%2fpyproject.toml")
+    for name in (*names, "%2Fetc%2Fpasswd"):
+        assert (await client.get(f"/{version}{name}")).status_code == 404, name
+    assert (await client.get("/-/0123456789abcdef/app/main.js")).status_code == 404
 
 
 async def test_no_answer_of_the_api_is_compressed(client: httpx.AsyncClient) -> None:

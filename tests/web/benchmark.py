@@ -11,6 +11,8 @@ from __future__ import annotations
 import base64
 import platform
 import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -107,6 +109,32 @@ def signed_in(browser: Browser, server: Served) -> Page:
     secret = base64.b64encode(b"admin:admin").decode()
     page.evaluate("s => sessionStorage.setItem('itc.authorization', s)", f"Basic {secret}")
     return page
+
+
+@contextmanager
+def transferred(page: Page) -> Iterator[dict[str, int]]:
+    """The bytes by address that come over the network until the block ends."""
+    network = page.context.new_cdp_session(page)
+    network.send("Network.enable")
+    urls: dict[str, str] = {}
+    found: dict[str, int] = {}
+    cached: set[str] = set()
+
+    def received(event: dict[str, Any]) -> None:
+        urls[event["requestId"]] = event["response"]["url"]
+        if event["response"].get("fromDiskCache") or event["response"].get("fromPrefetchCache"):
+            cached.add(event["requestId"])
+
+    def finished(event: dict[str, Any]) -> None:
+        number = event["requestId"]
+        if number in urls and number not in cached:
+            found[urls[number]] = found.get(urls[number], 0) + int(event["encodedDataLength"])
+
+    network.on("Network.requestServedFromCache", lambda event: cached.add(event["requestId"]))
+    network.on("Network.responseReceived", received)
+    network.on("Network.loadingFinished", finished)
+    yield found
+    network.detach()
 
 
 def first_row(browser: Browser, server: Served) -> tuple[float, int, int]:

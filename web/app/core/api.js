@@ -86,6 +86,15 @@ async function refusal(response) {
   }
 }
 
+/** Whether the service has another version of the page by now, so that nothing further of this one can be loaded. */
+export async function isOutdated() {
+  try {
+    return (await fetch(import.meta.url, { method: "HEAD", cache: "no-store" })).status === 404;
+  } catch {
+    return false; // it is away
+  }
+}
+
 async function getJson(url, signal, limit = LIMIT_MS) {
   return (await request(url, { signal, limit })).json();
 }

@@ -16,11 +16,12 @@ import { Alert } from "../ui/panel.js";
 import { helpOpen } from "./help.js";
 import { JobTray } from "./job-tray.js";
 
+const ICON = new URL("../../icon.svg", import.meta.url).href;
 const THEME_ICONS = { system: "screen", light: "sun", dark: "moon" };
 
 export function Header() {
   return html`<header class="top">
-    <a class="brand" href=${href("overview")}><img src="icon.svg" alt="" /><span>rabbitmq-itc</span></a>
+    <a class="brand" href=${href("overview")}><img src=${ICON} alt="" /><span>rabbitmq-itc</span></a>
     <nav class="tabs" aria-label="Tabs">
       ${TABS.map(
         (tab) => html`<a href=${hrefTab(tab)} key=${tab[0]}

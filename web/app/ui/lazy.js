@@ -1,5 +1,6 @@
 // Parts of the page whose code is loaded when they are first looked at: most visits see few of them.
 import { useEffect, useState } from "../../vendor/hooks.js";
+import { isOutdated } from "../core/api.js";
 import { html } from "../core/html.js";
 import { Failure } from "./panel.js";
 
@@ -20,16 +21,19 @@ export function lazy(load, what) {
       let shown = true;
       ask().then(
         () => shown && setLoaded(true),
-        (reason) => {
+        async (reason) => {
           asked = null;
           console.error(reason);
-          if (shown) setError({ reason: `The code of ${what} could not be loaded.` });
+          const because = (await isOutdated()) ? ": the service has another version of this page by now" : "";
+          if (shown) setError({ reason: `The code of ${what} could not be loaded${because}.`, isOutdated: because !== "" });
         },
       );
       return () => (shown = false);
     }, [error]);
     if (Part) return html`<${Part} ...${props} />`;
-    if (error) return html`<div class="panel-body"><${Failure} error=${error} onRetry=${() => setError(null)} /></div>`;
+    // The address keeps what is shown.
+    const again = () => (error.isOutdated ? location.reload() : setError(null));
+    if (error) return html`<div class="panel-body"><${Failure} error=${error} onRetry=${again} /></div>`;
     return html`<p class="loading" role="status">Loading ${what} …</p>`;
   }
   Lazy.ask = () => ask().catch(() => (asked = null));

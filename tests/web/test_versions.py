@@ -1,0 +1,92 @@
+"""What a browser asks for again, and what a page does that is older than an upgrade."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.web import service
+from tests.web.benchmark import signed_in, transferred
+from tests.web.conftest import OpenPage
+from tests.web.past import demo_world
+from tests.web.service import Served, running
+
+
+@pytest.mark.parametrize(
+    ("tab", "shown"),
+    [
+        ("overview", ".figure"),
+        ("events", "tr.row"),
+        ("conversations", ".conv-list, #page table"),
+        ("space-time", ".diagram canvas"),
+    ],
+)
+def test_a_reload_asks_for_one_file_of_the_page(
+    demo: Served, browser: Browser, tab: str, shown: str
+) -> None:
+    page = signed_in(browser, demo)
+    page.goto(f"{demo.url}/#/{tab}")
+    page.wait_for_selector(shown)
+    with transferred(page) as found:
+        page.reload()
+        page.wait_for_selector(shown)
+    page.close()
+    files = [path for path in (urlsplit(url).path for url in found) if not is_data(path)]
+    assert files == ["/"]
+
+
+def is_data(path: str) -> bool:
+    return path.startswith(("/itc_db", "/health"))
+
+
+def test_a_page_that_is_older_than_an_upgrade_says_so_and_is_loaded_anew(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(shutil.copytree(service.WEB, tmp_path / "web"))
+    monkeypatch.setattr(service, "WEB", folder)
+    with running(demo_world(100)) as server:
+        page = signed_in(browser, server)
+        page.goto(f"{server.url}/#/overview")
+        expect(page.get_by_role("heading", name="All virtual hosts")).to_be_visible()
+        script = folder / "app" / "events" / "events-tab.js"
+        script.write_text(script.read_text() + "\n")
+        page.get_by_role("link", name="Events", exact=True).click()
+        alert = page.get_by_role("alert")
+        expect(alert).to_contain_text("the service has another version of this page by now")
+        alert.get_by_role("button").click()
+        expect(page.locator("tr.row").first).to_be_visible()
+        page.close()
+
+
+def test_a_page_whose_scripts_do_not_come_says_so(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where another service, of another version, answers for the one that the page is of."""
+    with running(demo_world(100)) as server:
+        page = signed_in(browser, server)
+        page.route(re.compile(r"/-/"), lambda route: route.fulfill(status=404))
+        page.goto(server.url)
+        expect(page.get_by_text("Load it anew")).to_be_visible()
+        page.close()
+
+
+def test_below_a_path_of_a_proxy_it_finds_all_its_files(demo: Served, open_page: OpenPage) -> None:
+    """Whatever the page names is relative: a proxy may serve it at /itc/."""
+    page = open_page(demo, "#/admin")
+    origin = demo.url
+
+    def below(route: object) -> None:
+        url = route.request.url.replace(f"{origin}/itc/", f"{origin}/")  # type: ignore[attr-defined]
+        route.continue_(url=url)  # type: ignore[attr-defined]
+
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+    page.route(f"{origin}/itc/**", below)
+    page.goto(f"{origin}/itc/#/events")
+    expect(page.locator("tr.row").first).to_be_visible()
+    assert [path for path in asked if not path.startswith("/itc/")] == []
