@@ -1,10 +1,11 @@
 // Who sent what to whom, as a graph, and the same as a table.
-import { useLayoutEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
+import { useMemo, useRef } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { count, plural } from "../core/format.js";
 import { useKeys } from "../core/keys.js";
 import { Value } from "../ui/marks.js";
 import { Table } from "../ui/table.js";
+import { useWidth } from "../ui/width.js";
 import { arrange, edgeLabel, edgeShapes, edgeTime, graphOf, nodeShapes, withoutQueues } from "./flow-layout.js";
 import { took } from "./model.js";
 import { SaveButtons } from "./save-buttons.js";
@@ -16,12 +17,7 @@ const WORDS = { sent: "sent to", received: "received by", died: "dead letters to
 export default function Flow({ model, selected, onSelect }) {
   const graph = useMemo(() => graphOf(model), [model]);
   const box = useRef(null);
-  const [room, setRoom] = useState(1000);
-  useLayoutEffect(() => {
-    const watcher = new ResizeObserver(([entry]) => setRoom(entry.contentRect.width));
-    watcher.observe(box.current);
-    return () => watcher.disconnect();
-  }, []);
+  const room = useWidth(box, 1000);
   const whole = useMemo(() => arrange(graph), [graph]);
   const isWide = whole.width * LEAST_SCALE > innerWidth; // the same beside an open event
   const placed = useMemo(() => (isWide ? arrange(withoutQueues(graph)) : whole), [whole, isWide]);

@@ -1,8 +1,9 @@
 // How long the listed conversations took, by when they began: since when it is slow can be seen. The list has the same.
-import { useLayoutEffect, useRef, useState } from "../../vendor/hooks.js";
+import { useRef } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { dateTime, moment, seconds, visible } from "../core/format.js";
 import { hrefHere } from "../core/route.js";
+import { useWidth } from "../ui/width.js";
 import { took } from "./model.js";
 
 const HEIGHT = 110;
@@ -12,15 +13,9 @@ const FEWEST = 5; // fewer say nothing that the list does not
 const LEAST = 0.001; // s
 
 export function Scatter({ items }) {
-  const [width, setWidth] = useState(800);
   const box = useRef(null);
   const isDrawn = items.length >= FEWEST;
-  useLayoutEffect(() => {
-    if (!isDrawn) return undefined;
-    const watcher = new ResizeObserver(([entry]) => setWidth(entry.contentRect.width));
-    watcher.observe(box.current);
-    return () => watcher.disconnect();
-  }, [isDrawn]);
+  const width = useWidth(box, 800, isDrawn);
   if (!isDrawn) return null;
   const times = items.map(({ began_at: at }) => Date.parse(at));
   const [from, to] = [Math.min(...times), Math.max(...times)];

@@ -1,6 +1,7 @@
 import { html } from "../core/html.js";
 
-const paint = (token) => (token ? `var(${token})` : "none");
+/** A token of the style sheet as a colour in an SVG. */
+export const paint = (token) => (token ? `var(${token})` : "none");
 
 /** One shape as a part of an SVG. */
 export function Shape({ shape: s }) {

@@ -3,10 +3,42 @@ import { visible } from "../core/format.js";
 import { holderOf, nameOf, took } from "./model.js";
 
 export const ROW = 30;
-export const PAD = 6;
+const PAD = 6;
+export const INDENT = 14;
+export const MOST_INDENT = 10; // steps; deeper ones are numbered
+export const BASE = ROW / 2 + 4; // of words
+export const CRITICAL = { y: ROW - 4, height: 2.5 }; // the line below bars on the critical path
 const LEAST = 2; // pixels, so that what took no time can be seen
 const LETTER = 6.1; // pixels, of the words on bars
 const SPACE = 5;
+
+// Of each kind of bar: what fills it, its edge and its dashes, and what words on it are in; tokens of the style sheet.
+const TONES = {
+  queued: { fill: "--received-ground", stroke: "--received" },
+  handled: { fill: "--published-ground", stroke: "--published" },
+  back: { fill: "--warn-ground", stroke: "--warn" },
+  rejected: { fill: "--bad", stroke: "--bad", ink: "--ink-on-fill" },
+  waiting: { fill: null, stroke: "--warn", dash: "5 3" },
+  settled: { fill: "--good", stroke: "--good", ink: "--ink-on-fill" },
+  held: { fill: null, stroke: "--good", dash: "5 3" },
+};
+const LIT = { handled: { fill: "--published", stroke: "--published", ink: "--ink-on-fill" } };
+
+/** `{fill, stroke, dash, ink}` of a kind of bar, `lit`: on the critical path. */
+export const toneOf = (kind, lit) => ({ ink: "--ink", ...((lit && LIT[kind]) || TONES[kind]) });
+
+const MARKS = {
+  published: ["--ink", (x, y, height) => `M${x} ${y}v${height}`],
+  delivered: ["--received", (x, y, height) => `M${x} ${y}v${height}`],
+  redelivered: ["--warn", (x, y, height) => `M${x} ${y - 3}v${height + 6}M${x - 3.5} ${y - 3}h7`],
+  died: ["--bad", (x, y, height) => `M${x - 4} ${y + height / 2 - 4}l8 8M${x + 4} ${y + height / 2 - 4}l-8 8`],
+};
+
+/** The path of a mark that is at (`left`, `top`) in the row's place, and its colour. */
+export function markOf({ kind, x, y, height }, left = 0, top = 0) {
+  const [stroke, path] = MARKS[kind];
+  return { stroke, d: path(left + x, top + y, height) };
+}
 
 /** `x(seconds)` for the seconds `from` to `to` on so many pixels. */
 export function scaleOf({ from, to }, pixels) {

@@ -3,7 +3,7 @@ import { dateTime, visible, zone } from "../core/format.js";
 import { titleOf } from "./words.js";
 import { nameOf, took } from "./model.js";
 import { fitted, path, rect, text } from "./shapes.js";
-import { PAD, ROW, rowShapes, scaleOf, ticksOf } from "./waterfall-layout.js";
+import { BASE, CRITICAL, INDENT, markOf, MOST_INDENT, ROW, rowShapes, scaleOf, ticksOf, toneOf } from "./waterfall-layout.js";
 
 const WIDTH = 1200;
 const NAMES = 300;
@@ -12,17 +12,6 @@ const TOP = 96;
 const CHIP = 24;
 const CHIPS = 190; // where they begin, behind their word
 const MOST_ROWS = 400;
-const TONES = {
-  queued: ["--received-ground", "--received", "--ink"],
-  handled: ["--published-ground", "--published", "--ink"],
-  back: ["--warn-ground", "--warn", "--ink"],
-  rejected: ["--bad", "--bad", "--ink-on-fill"],
-  waiting: [null, "--warn", "--warn"],
-  settled: ["--good", "--good", "--ink-on-fill"],
-  held: [null, "--good", "--ink"],
-};
-const LIT = { handled: ["--published", "--published", "--ink-on-fill"] };
-const MARKS = { published: "--ink", delivered: "--received", redelivered: "--warn", died: "--bad" };
 
 /** `services`: `[{name, verdict, word}]`, what is known of each; null where that was not asked for. */
 export function waterfallDrawing(model, rows, services, link = location.href) {
@@ -54,16 +43,14 @@ function rowOf(row, top, { model, x, left, pixels, plain }) {
   const from = visible(nameOf(model.names, message.participant));
   const name = sub ? `→ ${visible(copies[0].queue)}` : visible(message.type);
   const by = sub ? "" : copies.length ? `${from} → ${visible(copies[0].queue)}` : from;
-  const begin = EDGE + Math.min(depth, 8) * 14;
-  const tones = ({ kind, critical }) => (critical && LIT[kind]) || TONES[kind];
-  const isLit = (kind, lit) => ((lit && LIT[kind]) || TONES[kind])[2];
+  const begin = EDGE + Math.min(depth, MOST_INDENT) * INDENT;
   return [
-    plain(begin, top + 19, fitted(name, (NAMES - begin) * 0.55), { bold: !sub && message.critical, fill: sub ? "--ink-soft" : "--ink" }),
-    text(left - 10, top + 19, fitted(by, NAMES * 0.4, 11), { anchor: "end", size: 11, fill: "--ink-soft" }),
-    ...bars.map((bar) => rect(left + bar.x, top + bar.y, bar.width, bar.height, { r: 1.5, fill: tones(bar)[0], stroke: tones(bar)[1] })),
-    ...bars.filter(({ critical }) => critical).map((bar) => rect(left + bar.x, top + ROW - 4, bar.width, 2.5, { r: 0, fill: "--brand" })),
-    ...marks.map((mark) => path(`M${left + mark.x} ${top + PAD}v${mark.height}`, MARKS[mark.kind], { width: 2 })),
-    ...words.map((word) => text(left + word.x, top + ROW / 2 + 4, word.text, { anchor: word.anchor, size: 11, halo: !word.on, fill: word.on ? isLit(word.on, word.lit) : "--ink" })),
+    plain(begin, top + BASE, fitted(name, (NAMES - begin) * 0.55), { bold: !sub && message.critical, fill: sub ? "--ink-soft" : "--ink" }),
+    text(left - 10, top + BASE, fitted(by, NAMES * 0.4, 11), { anchor: "end", size: 11, fill: "--ink-soft" }),
+    ...bars.map((bar) => rect(left + bar.x, top + bar.y, bar.width, bar.height, { r: 1.5, ...toneOf(bar.kind, bar.critical) })),
+    ...bars.filter(({ critical }) => critical).map((bar) => rect(left + bar.x, top + CRITICAL.y, bar.width, CRITICAL.height, { r: 0, fill: "--brand" })),
+    ...marks.map((mark) => markOf(mark, left, top)).map(({ d, stroke }) => path(d, stroke, { width: 2 })),
+    ...words.map((word) => text(left + word.x, top + BASE, word.text, { anchor: word.anchor, size: 11, halo: !word.on, fill: word.on ? toneOf(word.on, word.lit).ink : "--ink" })),
   ];
 }
 

@@ -10,14 +10,13 @@ import { Icon } from "../ui/icons.js";
 import { afterText, countBelow, isInner, nameOf, rowsOf } from "./model.js";
 import { Rows } from "./rows.js";
 import { SaveButtons } from "./save-buttons.js";
-import { ROW, rowShapes, scaleOf, ticksOf } from "./waterfall-layout.js";
+import { paint } from "./shapes-view.js";
+import { BASE, CRITICAL, INDENT, markOf, MOST_INDENT, ROW, rowShapes, scaleOf, ticksOf, toneOf } from "./waterfall-layout.js";
 import { waterfallDrawing } from "./waterfall-picture.js";
 import { slackText, timesOf } from "./words.js";
 
 const HEAD = 28;
 const NARROW = 760;
-const INDENT = 14;
-const MOST_INDENT = 10;
 const MARGIN = 14; // right of the last sign
 const MOST_LINES = 6;
 const LABEL = 34; // pixels that a time on the axis takes
@@ -191,23 +190,20 @@ function Row({ row, place, model, selected, x, pixels, onFold, onTip, onSelect }
     </div>
     <svg class="conv-bars" width=${pixels + MARGIN} height=${ROW} aria-hidden="true">
       ${bars.map((bar, n) => html`<rect key=${n} class="bar ${bar.kind} ${bar.critical ? "on" : ""} ${bar.event === selected ? "lit" : ""}" data-event=${bar.event}
-        x=${bar.x} y=${bar.y} width=${bar.width} height=${bar.height} rx="1.5" />`)}
-      ${bars.filter(({ critical }) => critical).map((bar) => html`<rect class="critical" x=${bar.x} y=${ROW - 4} width=${bar.width} height="2.5" />`)}
+        x=${bar.x} y=${bar.y} width=${bar.width} height=${bar.height} rx="1.5" ...${painted(toneOf(bar.kind, bar.critical))} />`)}
+      ${bars.filter(({ critical }) => critical).map((bar) => html`<rect class="critical" x=${bar.x} y=${CRITICAL.y} width=${bar.width} height=${CRITICAL.height} />`)}
       ${marks.map((mark, n) => html`<${Mark} key=${n} mark=${mark} lit=${mark.event === selected} />`)}
-      ${words.map((word, n) => html`<text key=${n} class=${word.on ? `on-${word.on} ${word.lit ? "on" : ""}` : "halo"} x=${word.x} y=${ROW / 2 + 4} text-anchor=${word.anchor}>${word.text}</text>`)}
+      ${words.map((word, n) => html`<text key=${n} class=${word.on ? undefined : "halo"} fill=${paint(word.on ? toneOf(word.on, word.lit).ink : "--ink")} x=${word.x} y=${BASE} text-anchor=${word.anchor}>${word.text}</text>`)}
     </svg>
   </div>`;
 }
 
-function Mark({ mark: { kind, x, y, height, event }, lit }) {
-  const d = {
-    published: `M${x} ${y}v${height}`,
-    delivered: `M${x} ${y}v${height}`,
-    redelivered: `M${x} ${y - 3}v${height + 6}M${x - 3.5} ${y - 3}h7`,
-    died: `M${x - 4} ${y + height / 2 - 4}l8 8M${x + 4} ${y + height / 2 - 4}l-8 8`,
-  }[kind];
-  return html`<path class="mark-${kind} ${lit ? "lit" : ""}" d=${d} data-event=${event} />`;
+function Mark({ mark, lit }) {
+  const { d, stroke } = markOf(mark);
+  return html`<path class=${lit ? "lit" : undefined} d=${d} stroke=${paint(stroke)} data-event=${mark.event} />`;
 }
+
+const painted = ({ fill, stroke, dash }) => ({ fill: paint(fill), stroke: paint(stroke), "stroke-dasharray": dash });
 
 const KINDS = {
   queued: "in the queue",
@@ -221,6 +217,8 @@ const KINDS = {
   died: "died",
 };
 
+const MARKED = new Set(["redelivered", "died"]);
+
 /** The kinds of bars and marks that these rows have and that have to be explained. */
 function kindsOf(rows, model) {
   const shapes = rows.map((row) => rowShapes(row, () => 0, model, 0));
@@ -228,8 +226,13 @@ function kindsOf(rows, model) {
   return Object.keys(KINDS).filter((kind) => found.has(kind));
 }
 
+/** A bar or a mark by itself; a handled one as on the critical path, since that is where it is looked at. */
+const Key = ({ kind }) => html`<svg width="18" height="16">${MARKED.has(kind)
+  ? html`<${Mark} mark=${{ kind, x: 9, y: 4, height: 8 }} />`
+  : html`<rect x="1" y="3" width="16" height="10" rx="1.5" ...${painted(toneOf(kind, true))} />`}</svg>`;
+
 const Legend = ({ kinds }) => html`<div class="conv-legend small soft" aria-hidden="true">
-  ${kinds.map((kind) => html`<span key=${kind}><i class="conv-key ${kind}"></i>${KINDS[kind]}</span>`)}
+  ${kinds.map((kind) => html`<span key=${kind}><${Key} kind=${kind} />${KINDS[kind]}</span>`)}
   <span><i class="conv-key critical"></i>critical path</span>
 </div>`;
 

@@ -101,6 +101,9 @@ function show(next, replace) {
   else history.pushState(null, "", text);
 }
 
+/** The address that shows an event at the side. A conversation's has an event anyway, of which it is. */
+export const hrefEvent = (id) => hrefHere({ event: String(id), ...(view.value === "conversations" && { panel: "on" }) });
+
 /** What closes the event at the side. A conversation stays: there the address keeps which event it is of. */
 export const closed = () => (view.peek() === "conversations" ? { panel: null } : { event: null });
 

@@ -1,9 +1,10 @@
 // The drawing: a node links to its events, and the wider a curve, the more messages it stands for.
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
+import { useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { compact, exchangeName, passed, percent, visible } from "../core/format.js";
 import { href } from "../core/route.js";
 import { shortOf } from "../ui/names.js";
+import { useWidth } from "../ui/width.js";
 import { COLUMNS, flowing, percentiles, toneOf, waitsOf } from "./flows.js";
 import { arrange } from "./layout.js";
 
@@ -16,14 +17,9 @@ const LEAST_WIDTH = 720;
  */
 export function FlowMap({ flows, vhost, by, colour, period = {} }) {
   const box = useRef(null);
-  const [width, setWidth] = useState(0);
+  const room = useWidth(box, 0);
+  const width = room && Math.max(LEAST_WIDTH, room);
   const [lit, setLit] = useState(null);
-  useLayoutEffect(() => setWidth(Math.max(LEAST_WIDTH, box.current.clientWidth)), []);
-  useEffect(() => {
-    const watcher = new ResizeObserver(([entry]) => setWidth(Math.max(LEAST_WIDTH, entry.contentRect.width)));
-    watcher.observe(box.current);
-    return () => watcher.disconnect();
-  }, []);
   const drawing = useMemo(() => width && arrange(flows, width), [flows, width]);
   const short = useMemo(() => shortOf([...flows.nodes.publishers.keys(), ...flows.nodes.receivers.keys()]), [flows]);
 

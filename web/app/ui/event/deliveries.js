@@ -3,7 +3,7 @@ import { html } from "../../core/html.js";
 import { api } from "../../core/api.js";
 import { inOurTime, time, visible } from "../../core/format.js";
 import { useResource } from "../../core/resource.js";
-import { hrefHere } from "../../core/route.js";
+import { hrefEvent } from "../../core/route.js";
 import { MatchMark, SettlementMark, StateMark, Value } from "../marks.js";
 import { shortOf } from "../names.js";
 import { pending } from "../panel.js";
@@ -31,7 +31,7 @@ function Fate({ fate, isTold, short }) {
     <div class="queue-fate-head"><${Value}>${fate.queue}<//><${StateMark} state=${fate.state} /></div>
     ${fate.remark && html`<p class="small soft">it ${inOurTime(fate.remark)}</p>`}
     ${fate.deliveries.map(
-      (event) => html`<a class="relative" key=${event.id} href=${hrefHere({ event: String(event.id) })}>
+      (event) => html`<a class="relative" key=${event.id} href=${hrefEvent(event.id)}>
         <span class="number">#${event.id}</span><span></span>
         <span class="cut" title=${visible(event.participant_name)}>to <${Value}>${short(event.participant_name)}<//>
           ${event.match !== "routed" && html` <${MatchMark} match=${event.match} />`}

@@ -5,7 +5,7 @@ import { bytes, dateTime, exchangeName, time, visible } from "../../core/format.
 import { useKeys } from "../../core/keys.js";
 import { typeOf } from "../../core/message-type.js";
 import { useResource } from "../../core/resource.js";
-import { closed, closeEvent, href, hrefHere, patch, pinnedA, pinnedB, view } from "../../core/route.js";
+import { closed, closeEvent, href, hrefEvent, patch, pinnedA, pinnedB, view } from "../../core/route.js";
 import { user, usesPassword } from "../../core/session.js";
 import { CopyButton } from "../copy.js";
 import { Icon } from "../icons.js";
@@ -135,7 +135,7 @@ function Transport({ event }) {
 function Cause({ event }) {
   if (event.candidates) return html`<span class="soft">one of ${event.candidates} equal messages: which one is not known</span>`;
   if (!event.cause) return html`<span class="soft">its publish was not observed</span>`;
-  return html`<span class="soft">Published by</span> <a href=${hrefHere({ event: String(event.cause) })}
+  return html`<span class="soft">Published by</span> <a href=${hrefEvent(event.cause)}
     title="Go to the publish (C)">#${event.cause}</a>
     ${event.redelivered && html` <span class="badge warn">redelivered</span>`}`;
 }

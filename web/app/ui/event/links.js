@@ -1,7 +1,7 @@
 // What an event names as its cause, and what names it, by rule; and what the broker did that led to it or from it.
 import { html } from "../../core/html.js";
 import { count } from "../../core/format.js";
-import { hrefHere } from "../../core/route.js";
+import { hrefEvent } from "../../core/route.js";
 import { ACTS, Value } from "../marks.js";
 
 export function Links({ event: { links, named_by: naming } }) {
@@ -32,7 +32,7 @@ function ByRule({ title, links, end }) {
   }
   return html`<dt>${title}</dt><dd>${[...rules].map(
     ([by, { kind, rule, ids }]) => html`<div class="link-rule" key=${by}>
-      ${ids.map((id) => html`<a class="tabular" key=${id} href=${hrefHere({ event: String(id) })}>#${id}</a> `)}
+      ${ids.map((id) => html`<a class="tabular" key=${id} href=${hrefEvent(id)}>#${id}</a> `)}
       <span class="small soft">${ACTS[kind] ?? html`${kind} <${Value}>${rule}<//>`}</span>
     </div>`,
   )}</dd>`;

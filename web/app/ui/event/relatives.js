@@ -4,7 +4,7 @@ import { html } from "../../core/html.js";
 import { api } from "../../core/api.js";
 import { count, sentence, time } from "../../core/format.js";
 import { useResource } from "../../core/resource.js";
-import { hrefHere, patch, route, view } from "../../core/route.js";
+import { hrefEvent, patch, route, view } from "../../core/route.js";
 import { Footnotes } from "../caveats.js";
 import { about, TypeMark } from "../marks.js";
 import { Choice, pending } from "../panel.js";
@@ -90,7 +90,7 @@ export function List({ items, evident, none }) {
   return html`<ul class="relatives">
     ${items.map(
       (event) => html`<li key=${event.id}>
-        <a class="relative" href=${hrefHere({ event: String(event.id) })}>
+        <a class="relative" href=${hrefEvent(event.id)}>
           <span class="number">#${event.id}</span>
           <${TypeMark} type=${event.type} label=${false} />
           <bdi class="cut">${about(event)}</bdi>

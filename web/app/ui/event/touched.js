@@ -10,7 +10,7 @@ import { attempt } from "../../core/notices.js";
 import { download } from "../../core/download.js";
 import { usePages } from "../../core/pages.js";
 import { useResource } from "../../core/resource.js";
-import { hrefHere, patch, route, view } from "../../core/route.js";
+import { hrefEvent, patch, route } from "../../core/route.js";
 import { mayWrite } from "../../core/session.js";
 import { isSure } from "../caveats.js";
 import { FileForm } from "../file-form.js";
@@ -70,7 +70,7 @@ export default function Touched({ ids, bounds = [], brief = false, name = "touch
     <p>${sentence(data.sentence)}</p>
     <p class="touched-sure">
       <${Sure} yes=${data.complete} word="complete" />${" "}<${Sure} yes=${data.sound} word="sound" />${" "}
-      <span class="small soft"> as of <a href=${hrefHere({ event: String(data.as_of) })}>#${data.as_of}</a></span>
+      <span class="small soft"> as of <a href=${hrefEvent(data.as_of)}>#${data.as_of}</a></span>
     </p>
     ${data.since > 0 && html`<${Choice} label="List what it touched" options=${verdicts(data)} value=${touched} small onChange=${press} />
       ${touched && html`<${Items} ids=${ids} span=${span} verdict=${touched} key=${`${touched} ${until}`} />`}`}
@@ -105,14 +105,14 @@ function Strip({ data }) {
       <dt key=${verdict}>${those[0].word} <span class="soft">${count(those.length)}</span></dt>
       <dd><ul>${those.map(({ name, word, first }) => html`<li key=${name} class=${`tone-${verdict}`}>${first == null
         ? html`<${Value}>${name}<//>`
-        : html`<a href=${hrefHere({ event: String(first), ...(view.value === "conversations" && { panel: "on" }) })} title=${`${word}, first by #${first}`}><${Value}>${name}<//></a>`}</li>`)}</ul></dd>`)}
+        : html`<a href=${hrefEvent(first)} title=${`${word}, first by #${first}`}><${Value}>${name}<//></a>`}</li>`)}</ul></dd>`)}
     </dl>`;
 }
 
 /** Only of what is certain. */
 function Queues({ queues }) {
   if (!queues.length) return null;
-  const names = queues.slice(0, MOST_QUEUES).map(({ name, first, deliveries }) => html` <a key=${name} href=${hrefHere({ event: String(first) })}
+  const names = queues.slice(0, MOST_QUEUES).map(({ name, first, deliveries }) => html` <a key=${name} href=${hrefEvent(first)}
     title=${`${plural(deliveries, "message")} handed over, first by #${first}`}><${Value}>${name}<//></a>`);
   return html`<p class="small touched-queues">${plural(queues.length, "queue")} handed over what it caused:${names}${queues.length > MOST_QUEUES && " …"}</p>`;
 }

@@ -1,0 +1,14 @@
+// How wide an element is, for what is drawn in it.
+import { useLayoutEffect, useState } from "../../vendor/hooks.js";
+
+/** The width in pixels of the element that `box` refers to, `first` until it is measured; `isDrawn`: whether it is there. */
+export function useWidth(box, first, isDrawn = true) {
+  const [width, setWidth] = useState(first);
+  useLayoutEffect(() => {
+    if (!isDrawn) return undefined;
+    const watcher = new ResizeObserver(([entry]) => setWidth(entry.contentRect.width));
+    watcher.observe(box.current);
+    return () => watcher.disconnect();
+  }, [isDrawn]);
+  return width;
+}
