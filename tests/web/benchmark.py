@@ -1,6 +1,7 @@
 """What the dashboard costs: time to the first row, bytes, redraws, memory.
 
     python -m tests.web.benchmark
+    python -m tests.web.benchmark --loads
 
 Prints one table for this machine's headless browser, which draws without a graphics card. A
 redraw is timed until its pixels are there, not until the canvas has taken the orders.
@@ -8,12 +9,13 @@ redraw is timed until its pixels are there, not until the canvas has taken the o
 
 from __future__ import annotations
 
+import argparse
 import base64
 import platform
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -24,6 +26,22 @@ from tests.web.stories import tell_batch
 
 STORED = 100_000
 LOADS = 5
+FIRST = {
+    "events": ("#/events?live=off", "tr.row"),
+    "overview": ("#/overview", ".figure"),
+    "conversations": ("#/conversations", "tbody tr"),
+}
+FREE = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+SLOW = FREE | {"latency": 300, "downloadThroughput": 200_000, "uploadThroughput": 200_000}
+LINES = {"as it is": FREE, "300 ms, 1.6 Mbit/s": SLOW}
+# When an element was first there, and drawn.
+SHOWN = """
+  new MutationObserver((_, watcher) => {
+    if (!document.querySelector("%s")) return;
+    watcher.disconnect();
+    requestAnimationFrame(() => (window.shownAt = performance.now()));
+  }).observe(document, { childList: true, subtree: true });
+"""
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 PARTICIPANTS = 64
 CONVERSATIONS = (100, 1_000)
@@ -137,20 +155,35 @@ def transferred(page: Page) -> Iterator[dict[str, int]]:
     network.detach()
 
 
-def first_row(browser: Browser, server: Served) -> tuple[float, int, int]:
-    """Milliseconds from the request for the page to its first table row; bytes; requests."""
+class Load(NamedTuple):
+    """Milliseconds from the request for the page until what it shows is there; kB; answers."""
+
+    shown: float
+    transferred: float
+    answers: int
+
+
+def load(page: Page, act: Callable[[], object], selector: str) -> Load:
+    page.add_init_script(SHOWN % selector)
+    with transferred(page) as found:
+        act()
+        page.wait_for_function("() => window.shownAt !== undefined")
+        milliseconds = page.evaluate("() => window.shownAt")
+        return Load(float(milliseconds), sum(found.values()) / 1000, len(found))
+
+
+def first_rows(browser: Browser, server: Served, view: str, line: str) -> tuple[Load, Load]:
+    """A view opened with nothing cached, and loaded again."""
+    address, selector = FIRST[view]
     page = signed_in(browser, server)
-    sizes: list[int] = []
     network = page.context.new_cdp_session(page)
     network.send("Network.enable")
-    network.on("Network.loadingFinished", lambda e: sizes.append(int(e["encodedDataLength"])))
-    page.goto(f"{server.url}/#/events?live=off")
-    page.wait_for_selector("tr.row")
-    milliseconds = page.evaluate(
-        """() => new Promise((done) => requestAnimationFrame(() => done(performance.now())))"""
-    )
+    network.send("Network.emulateNetworkConditions", LINES[line])
+    opened = load(page, lambda: page.goto(f"{server.url}/{address}"), selector)
+    page.wait_for_load_state("load")
+    reloaded = load(page, page.reload, selector)
     page.close()
-    return float(milliseconds), sum(sizes), len(sizes)
+    return opened, reloaded
 
 
 def redraws(browser: Browser, server: Served, size: int) -> dict[str, Any]:
@@ -219,37 +252,55 @@ def quantiles(times: list[float]) -> str:
     return f"{statistics.median(times):6.1f} {times[int(0.95 * (len(times) - 1))]:6.1f}"
 
 
+def print_loads(browser: Browser, server: Served) -> None:
+    print(
+        f"\nuntil the first row, {STORED:,} events stored, median of {LOADS}; JSON not compressed"
+    )
+    print("  view           line                opened ms     kB answers   again ms     kB answers")
+    for view in FIRST:
+        for line in LINES:
+            loads = [first_rows(browser, server, view, line) for _ in range(LOADS)]
+            columns = [sorted(each)[LOADS // 2] for each in zip(*loads, strict=True)]
+            cells = "  ".join(f"{ms:9.0f} {kb:6.0f} {answers:7}" for ms, kb, answers in columns)
+            print(f"  {view:13}  {line:18} {cells}")
+
+
+def print_drawings(browser: Browser, server: Served) -> None:
+    print("\nspace-time diagram, 1300 x 760, milliseconds: median, 95 %")
+    print("  events     near           lit            2,000 in view all in view   lay out")
+    for size in SIZES:
+        result = redraws(browser, server, size)
+        cells = "  ".join(
+            quantiles(result["redraws"][name]) for name in ("near", "lit", "middle", "all")
+        )
+        print(f"  {size:9,}  {cells}  {result['layOut']:8.1f}")
+    print("\nconversations: milliseconds until shown; work of a frame: median, 95 %")
+    print("  messages  waterfall  frames         flow       sequence   frames")
+    for messages in CONVERSATIONS:
+        told = conversation(browser, messages)
+        frames = [quantiles(told[f"{view} frames"]) for view in ("waterfall", "sequence")]
+        print(
+            f"  {messages:8,}  {told['waterfall']:9.0f}  {frames[0]}"
+            f"  {told['flow']:9.0f}  {told['sequence']:9.0f}  {frames[1]}"
+        )
+    print("\nmemory of the page, MB")
+    for size in SIZES:
+        print(f"  {size:9,}  {heap(browser, server, size):7.1f}")
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--loads", action="store_true", help="only what loading the page costs")
+    options = parser.parse_args()
     world = Past()
     world.start_trace("/", PARTICIPANTS)
     world.grow("/", STORED)
     with sync_playwright() as playwright, running(world) as server:
         browser = launch(playwright, "--enable-precise-memory-info")
         print(f"Chromium {browser.version}, {platform.machine()}, headless, no graphics card")
-        loads = [first_row(browser, server) for _ in range(LOADS)]
-        print(f"\nfirst table row, {STORED:,} events stored, nothing cached, median of {LOADS}:")
-        print(f"  {statistics.median(load[0] for load in loads):.0f} ms")
-        print(f"  {loads[0][1] / 1000:.0f} kB in {loads[0][2]} answers, files compressed, JSON not")
-        print("\nspace-time diagram, 1300 x 760, milliseconds: median, 95 %")
-        print("  events     near           lit            2,000 in view all in view   lay out")
-        for size in SIZES:
-            result = redraws(browser, server, size)
-            cells = "  ".join(
-                quantiles(result["redraws"][name]) for name in ("near", "lit", "middle", "all")
-            )
-            print(f"  {size:9,}  {cells}  {result['layOut']:8.1f}")
-        print("\nconversations: milliseconds until shown; work of a frame: median, 95 %")
-        print("  messages  waterfall  frames         flow       sequence   frames")
-        for messages in CONVERSATIONS:
-            told = conversation(browser, messages)
-            frames = [quantiles(told[f"{view} frames"]) for view in ("waterfall", "sequence")]
-            print(
-                f"  {messages:8,}  {told['waterfall']:9.0f}  {frames[0]}"
-                f"  {told['flow']:9.0f}  {told['sequence']:9.0f}  {frames[1]}"
-            )
-        print("\nmemory of the page, MB")
-        for size in SIZES:
-            print(f"  {size:9,}  {heap(browser, server, size):7.1f}")
+        print_loads(browser, server)
+        if not options.loads:
+            print_drawings(browser, server)
         browser.close()
 
 
