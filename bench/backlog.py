@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 import aio_pika
-from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, HeadersType
+from aio_pika.abc import AbstractConnection, AbstractIncomingMessage, HeadersType
 
 from app.broker.firehose import TRACE_EXCHANGE
 from tools.servers import Broker
@@ -39,6 +41,39 @@ async def fill(
     to a random other, with a message id. So every message is a publish and a deliver, and clocks
     travel. Tracing is off afterwards.
     """
+    async with gossip(broker, vhost, queues, participants, headers, payload) as waiting:
+        while await waiting() < count:  # noqa: ASYNC110 - the broker has no event
+            await asyncio.sleep(0.2)
+
+
+class Pace:
+    """A rate that is kept on the average of a second: turns a second."""
+
+    def __init__(self, rate: float) -> None:
+        self._between, self._due = 1 / rate, 0.0
+
+    async def turn(self) -> None:
+        """Wait until it is somebody's turn."""
+        now = asyncio.get_running_loop().time()
+        self._due = max(self._due + self._between, now - 1)
+        if self._between and self._due > now:
+            await asyncio.sleep(self._due - now)
+
+
+@asynccontextmanager
+async def gossip(
+    broker: Broker,
+    vhost: str,
+    queues: Sequence[str],
+    participants: int,
+    headers: Headers = _no_headers,
+    payload: bytes = PAYLOAD,
+    rate: float = math.inf,
+) -> AsyncIterator[Callable[[], Awaitable[int]]]:
+    """Let participants gossip (`fill`), at most at a rate of so many publishes a second.
+
+    Gives what says how many messages wait in the last trace queue.
+    """
     async with await aio_pika.connect(broker.amqp_url(vhost)) as watcher:
         channel = await watcher.channel()
         for name in queues:
@@ -46,17 +81,19 @@ async def fill(
             await queue.bind(TRACE_EXCHANGE, "#")
         broker.api("PUT", "vhosts", vhost, json={"tracing": True})
         talking = [await aio_pika.connect(broker.amqp_url(vhost)) for _ in range(participants)]
+        for number in range(participants):
+            await channel.declare_queue(f"bench-{number}")
+        pace = Pace(rate)
         for number, connection in enumerate(talking):
-            await _gossip(connection, number, participants, headers, payload)
-        while await _queued(channel, queues[-1]) < count:  # noqa: ASYNC110 - the broker has no event
-            await asyncio.sleep(0.2)
+            await _gossip(connection, number, participants, headers, payload, pace)
+
+        async def waiting() -> int:
+            queue = await channel.declare_queue(queues[-1], passive=True)
+            return queue.declaration_result.message_count or 0
+
+        yield waiting
         await asyncio.gather(*(connection.close() for connection in talking))
     broker.api("PUT", "vhosts", vhost, json={"tracing": False})
-
-
-async def _queued(channel: AbstractChannel, name: str) -> int:
-    queue = await channel.declare_queue(name, passive=True)
-    return queue.declaration_result.message_count or 0
 
 
 async def _gossip(
@@ -65,14 +102,16 @@ async def _gossip(
     participants: int,
     headers: Headers,
     payload: bytes,
+    pace: Pace,
 ) -> None:
     channel = await connection.channel(publisher_confirms=False)
     await channel.set_qos(prefetch_count=50)
-    queue = await channel.declare_queue(f"bench-{own}")
+    queue = await channel.get_queue(f"bench-{own}")
     chance = random.Random(own)
     numbers = itertools.count()
 
     async def pass_on(message: AbstractIncomingMessage | None) -> None:
+        await pace.turn()
         identity = f"{own}-{next(numbers)}"
         onward = aio_pika.Message(
             payload,

@@ -5,10 +5,10 @@ acknowledges, by the whole service on SQLite and on PostgreSQL, by the service o
 rule of links, and by RabbitMQ's tracing plugin, one after another, each in a process of its own, in
 every round. Messages have an id, and the headers that were asked for (`bench.rules`).
 
-``--looking`` compares the service on SQLite with itself while a process looks, again and again, for
-what ties 50,000 other events together (`spark_jobs.looking`). A running service leaves a trace that
-lags alone, so this is more than it ever does. A round has four drains, two with and two without it,
-in the order of ABBA or BAAB.
+``--looking`` lets applications work at a steady rate, which the service on SQLite keeps up with,
+and compares windows of time in which a process looks, again and again, for what ties 50,000 other
+events together (`spark_jobs.beside`) with windows without it, in the order of ABBA or BAAB. Where
+a trace lags, no process looks.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ import argparse
 import asyncio
 import json
 import os
+import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,15 +34,16 @@ from app.tracker.links import Rules
 from app.watch.looking import FRUGAL
 from bench import plugin
 from bench.applications import Application
-from bench.backlog import Headers, fill
+from bench.backlog import Headers, fill, gossip
+from bench.drain import cpu_of
 from bench.rules import KINDS
-from bench.settlements import interval
 from bench.stores import VHOST
 from bench.stores import fill as build
 from tools.servers import Broker, PostgresServer, RabbitNode
 
 ROUNDS = 5
-LOOKED_AT = 50_000
+LOOKED_AT, TRACE = 50_000, "trace"
+STEADY, WINDOW_SECONDS = 1_000, 30.0  # publishes a second
 COUNT = 100_000
 PARTICIPANTS = [4, 64, 1000]
 ACK, SQLITE, POSTGRES = "acknowledge only", "service on SQLite", "service on PostgreSQL"
@@ -108,7 +111,7 @@ def looking(url: str) -> Iterator[list[int]]:
 
     def look() -> None:
         while not ended.is_set():
-            command = [sys.executable, "-m", "spark_jobs.looking"]
+            command = [sys.executable, "-m", "spark_jobs.beside"]
             with subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -131,30 +134,67 @@ def looking(url: str) -> Iterator[list[int]]:
             done.result()
 
 
-def beside_looking(participants: int, count: int, rounds: int, headers: Headers) -> str:
+class Window(NamedTuple):
+    """Events stored, their capture's processor time in s, and the most that waited."""
+
+    events: int
+    processor: float
+    waited: int
+
+
+async def beside_looking(participants: int, rounds: int, headers: Headers) -> str:
     """The sentence on what a process that looks costs capture."""
-    ratios, looked = [], 0
-    with RabbitNode() as broker, tempfile.TemporaryDirectory() as folder:
-        other = f"sqlite:///{Path(folder) / 'other.db'}"
-        asyncio.run(build(other, Application("order-id", LOOKED_AT // 10).records(), Rules(())))
-        for number in range(rounds):
-            with broker.fresh_vhost() as vhost:
-                turns = [bool(number % 2) ^ each for each in (True, False, False, True)]
-                names = [f"turn {turn}" for turn in range(len(turns))]
-                asyncio.run(fill(broker, vhost, names, participants, count, headers))
-                rates = {True: 0.0, False: 0.0}
-                for name, is_looking in zip(names, turns, strict=True):
-                    url = f"sqlite:///{Path(folder) / f'{number} {name}.db'}"
-                    with looking(other) if is_looking else nullcontext([0]) as looks:
-                        rates[is_looking] += drained(broker, vhost, name, count, url, "on").rate
-                    looked += looks[0]
-            ratios.append(rates[True] / rates[False])
-    least, most = interval(ratios)
-    return (
-        f"{participants} participants: while a process looks {statistics.median(ratios):.3f} "
-        f"({least:.3f} to {most:.3f}; single rounds {min(ratios):.2f} to {max(ratios):.2f}) of the "
-        f"rate without; it looked {looked} times to the end\n"
+    seen: dict[bool, list[Window]] = {True: [], False: []}
+    looked = 0
+    with RabbitNode() as broker, broker.fresh_vhost() as vhost, tempfile.TemporaryDirectory() as at:
+        other, url = f"sqlite:///{at}/other.db", f"sqlite:///{at}/itc.db"
+        await build(other, Application("order-id", LOOKED_AT // 10).records(), Rules(()))
+        arguments = [broker.amqp_url(vhost), broker.management_url, vhost, TRACE, str(10**9), url]
+        command = [sys.executable, "-m", "bench.drain", "service", *arguments]
+        async with gossip(broker, vhost, [TRACE], participants, headers, rate=STEADY) as waiting:
+            drain = await asyncio.create_subprocess_exec(*command)
+            try:
+                while _stored(at) < STEADY or await waiting() > STEADY:  # noqa: ASYNC110 - no event
+                    await asyncio.sleep(0.1)
+                for number in range(rounds):
+                    for turn in (True, False, False, True):
+                        is_looking = bool(number % 2) ^ turn
+                        with looking(other) if is_looking else nullcontext([0]) as looks:
+                            seen[is_looking].append(await _window(at, drain.pid, waiting))
+                        looked += looks[0]
+            finally:
+                drain.kill()
+                await drain.wait()
+    events, processor = (
+        [sum(each[column] for each in seen[is_looking]) for is_looking in (True, False)]
+        for column in (0, 1)
     )
+    most = [max(each.waited for each in seen[is_looking]) for is_looking in (True, False)]
+    seconds = len(seen[False]) * WINDOW_SECONDS
+    return (
+        f"{participants} participants, {events[1] / seconds:,.0f} events/s: while a process looks "
+        f"{events[0] / events[1]:.3f} of the rate without, at {processor[0] / processor[1]:.3f} of "
+        f"the processor time; at most {most[0]:,} waited, {most[1]:,} without; it looked {looked} "
+        "times to the end\n"
+    )
+
+
+async def _window(at: str, pid: int, waiting: Callable[[], Awaitable[int]]) -> Window:
+    ends, waited = time.monotonic() + WINDOW_SECONDS, 0
+    events, used = _stored(at), cpu_of(pid)
+    while time.monotonic() < ends:
+        waited = max(waited, await waiting())
+        await asyncio.sleep(0.1)
+    return Window(_stored(at) - events, cpu_of(pid) - used, waited)
+
+
+def _stored(at: str) -> int:
+    """How many events are stored in the file in this folder; 0 before it is made."""
+    try:
+        with closing(sqlite3.connect(f"file:{at}/itc.db?mode=ro", uri=True)) as connection:
+            return int(connection.execute("SELECT events FROM traces").fetchone()[0])
+    except (sqlite3.OperationalError, TypeError):
+        return 0
 
 
 def table(participants: int, count: int, rounds: int, headers: Headers) -> list[str]:
@@ -187,8 +227,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.looking:
         for participants in options.participants:
-            asked = (participants, options.count, options.rounds, KINDS[options.headers])
-            sys.stdout.write(beside_looking(*asked))
+            asked = (participants, options.rounds, KINDS[options.headers])
+            sys.stdout.write(asyncio.run(beside_looking(*asked)))
             sys.stdout.flush()
         return
     heads = (

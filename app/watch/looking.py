@@ -1,7 +1,7 @@
 """Looks for what ties messages together, beside capture, without being asked.
 
 Where the messages of a trace that runs here tell little of their causes, and enough of them have
-come, a process of its own reads the newest of them (`spark_jobs.looking`). One looks at a time, of
+come, a process of its own reads the newest of them (`spark_jobs.beside`). One looks at a time, of
 lowest priority and within bounds, and it ends where capture lags; then it is tried again later. One
 that fails has found nothing new.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MODULE = "spark_jobs.looking"
+MODULE = "spark_jobs.beside"
 MOST_EVENTS = 50_000  # the newest, that are looked at
 MOST_LAG = 2_000  # trace messages that wait: capture has all of the machine then
 # Memory that is reserved and not used counts against the bound, too.
