@@ -29,7 +29,7 @@ VIEWS = {
     "events": "#/events?event={last}",
     "conversations": "#/conversations",
     "conversation": "#/conversations?event={last}",
-    "failures": "#/failures",
+    "failures": "#/conversations?filter=failures",
     "chain": "#/chain?a={first}&b={last}",
     "space-time": "#/space-time?event={first}",
     "space-time-chain": "#/space-time?a={first}&b={last}",

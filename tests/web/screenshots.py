@@ -40,7 +40,7 @@ VIEWS = {
     "overview": "#/overview",
     "events": "#/events?a={a}&b={b}&event={b}",
     "conversations": "#/conversations?event={b}",
-    "failures": "#/failures",
+    "failures": "#/conversations?filter=failures",
     "chain": "#/chain?a={a}&b={b}",
     "space-time": "#/space-time?a={a}&b={b}",
     "topology": "#/topology?a={a}&b={b}",

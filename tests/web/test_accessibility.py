@@ -19,7 +19,7 @@ VIEWS = {
     "conversation": "#/conversations?vhost=%2F&event=500",
     "flow": "#/conversations?vhost=%2F&event=500&view=flow",
     "sequence": "#/conversations?vhost=%2F&event=500&view=sequence&panel=on",
-    "failures": "#/failures?vhost=%2F",
+    "failures": "#/conversations?vhost=%2F&filter=failures",
     "chain": "#/chain?a=3&b=1400",
     "space-time": "#/space-time?vhost=%2F&event=500&list=on",
     "topology": "#/topology?vhost=%2F",

@@ -135,7 +135,7 @@ def test_properties_that_one_may_not_read_are_said_to_be_withheld(
 
     change_answers(page, "**/itc_db?*", withheld)
     page.goto(f"{demo.url}/#/events?vhost=%2F&live=off")
-    expect(page.get_by_role("columnheader", name="Correlation id")).to_be_visible()
+    expect(page.get_by_role("columnheader", name="Key")).to_be_visible()
     first = page.locator("tr.row").first
     expect(first.get_by_text("(withheld)")).to_have_count(2)
 

@@ -16,6 +16,8 @@ from tests.web.service import Served, running
 from tests.web.stories import tell_failures
 from tests.web.test_accessibility import settled, violations
 
+LIST = "Conversations that failed"
+
 
 def failing(events: int, times: int) -> Past:
     world = demo_world(events)
@@ -37,7 +39,7 @@ def of(server: Served, **asked: str) -> list[dict[str, Any]]:
 
 
 def each(page: Page) -> Locator:
-    return page.get_by_role("group", name="Each failure").locator("tbody tr")
+    return page.get_by_role("group", name=LIST).locator("tbody tr")
 
 
 def groups(page: Page) -> Locator:
@@ -47,10 +49,10 @@ def groups(page: Page) -> Locator:
 def test_they_are_listed_newest_first_with_who_rejected_them(
     demo: Served, open_page: OpenPage
 ) -> None:
-    page = open_page(demo, "#/failures?vhost=%2F", user="watch")
+    page = open_page(demo, "#/conversations?filter=failures&vhost=%2F", user="watch")
     known = of(demo, vhost="/")
     expect(each(page)).to_have_count(len(known))
-    numbers = page.locator("[aria-label='Each failure'] td:last-child").all_inner_texts()
+    numbers = each(page).locator("td:last-child").all_inner_texts()
     assert numbers == [f"#{f['event']}" for f in known]
     place, died = next((i, f) for i, f in enumerate(known) if f["reason"] == "rejected")
     row = each(page).nth(place)
@@ -62,8 +64,52 @@ def test_they_are_listed_newest_first_with_who_rejected_them(
     expect(page.locator(".drawer h2")).to_have_text(f"#{died['handed_over']}")
 
 
+def test_failures_are_the_first_saved_filter_of_conversations_with_their_groups_above_the_list(
+    demo: Served, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/conversations?vhost=%2F")
+    saved = page.get_by_role("navigation", name="Saved filters").get_by_role("link")
+    expect(saved.first).to_have_attribute("aria-current", "page")
+    assert saved.all_inner_texts()[:2] == ["All", "Failures"]
+    saved.filter(has_text="Failures").click()
+    expect(each(page)).to_have_count(len(of(demo, vhost="/")))
+    group, row = (found.first.bounding_box() for found in (groups(page), each(page)))
+    assert group is not None
+    assert row is not None
+    assert group["y"] < row["y"]
+    groups(page).first.get_by_role("link", name="Only these").click()
+    expect(page.locator(".filter").first).to_be_visible()
+    expect(saved.filter(has_text="Failures")).to_have_attribute("aria-current", "page")
+    page.get_by_role("button", name="Views").click()
+    page.get_by_label("Name of this view").fill("the worst")
+    page.get_by_role("button", name="Save").click()
+    here = page.url
+    expect(saved.filter(has_text="the worst")).to_have_attribute("aria-current", "page")
+    saved.filter(has_text="All").click()
+    expect(each(page)).to_have_count(0)
+    saved.filter(has_text="the worst").click()
+    expect(page).to_have_url(here)
+
+
+def test_old_addresses_lead_on(demo: Served, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/failures?vhost=%2F&kind=error_queue")
+    expect(each(page)).to_have_count(len(of(demo, vhost="/", kind="error_queue")))
+    expect(page).to_have_url(re.compile(r"#/conversations\?filter=failures&kind=error_queue&vhost"))
+    event = of(demo)[0]["event"]
+    page.evaluate(f"location.hash = '#/failures?event={event}'")
+    expect(page.locator(".drawer h2")).to_have_text(f"#{event}")
+    expect(page).to_have_url(re.compile(r"#/conversations\?event="))
+    page.locator(".drawer").get_by_role("link", name="Conversation").click()
+    expect(page.locator(".conv-head")).to_be_visible()
+    page.go_back()
+    expect(page.locator(".drawer h2")).to_have_text(f"#{event}")
+    page.keyboard.press("Escape")
+    expect(page.locator(".drawer")).to_have_count(0)
+    expect(each(page).first).to_be_visible()
+
+
 def test_each_leads_to_its_conversation(demo: Served, open_page: OpenPage) -> None:
-    page = open_page(demo, "#/failures")
+    page = open_page(demo, "#/conversations?filter=failures")
     first = of(demo)[0]
     link = each(page).first.get_by_role("link", name=first["type"])
     vhost = re.escape(first["vhost"]).replace("/", "%2F")
@@ -77,7 +123,7 @@ def test_each_leads_to_its_conversation(demo: Served, open_page: OpenPage) -> No
 def test_what_names_no_message_leads_to_the_one_that_it_may_be(
     demo: Served, open_page: OpenPage
 ) -> None:
-    page = open_page(demo, "#/failures?vhost=%2F&kind=error_queue", hurry=True)
+    page = open_page(demo, "#/conversations?filter=failures&vhost=%2F&kind=error_queue", hurry=True)
 
     def unnamed(answer: dict[str, Any]) -> dict[str, Any]:
         items = [{**item, "message": None, "candidate": 7} for item in answer["items"]]
@@ -91,7 +137,7 @@ def test_what_names_no_message_leads_to_the_one_that_it_may_be(
 
 
 def test_groups_count_them_and_lead_to_their_own(demo: Served, open_page: OpenPage) -> None:
-    page = open_page(demo, "#/failures?vhost=%2F")
+    page = open_page(demo, "#/conversations?filter=failures&vhost=%2F")
     known = of(demo, vhost="/", kind="error_queue", queue="mail.out")
     group = groups(page).filter(has_text="System.TimeoutException")
     expect(group).to_have_count(1)
@@ -107,7 +153,7 @@ def test_groups_count_them_and_lead_to_their_own(demo: Served, open_page: OpenPa
 def test_filters_are_in_the_address_and_a_reload_keeps_them(
     demo: Served, open_page: OpenPage
 ) -> None:
-    page = open_page(demo, "#/failures?vhost=%2F")
+    page = open_page(demo, "#/conversations?filter=failures&vhost=%2F")
     page.get_by_role("group", name="Kind").get_by_role("button", name="Came back").click()
     known = of(demo, vhost="/", kind="came_back")
     expect(each(page)).to_have_count(len(known))
@@ -123,7 +169,7 @@ def test_filters_are_in_the_address_and_a_reload_keeps_them(
 def test_the_plot_has_a_bar_for_each_span_and_goes_by_keyboard(
     demo: Served, open_page: OpenPage
 ) -> None:
-    page = open_page(demo, "#/failures?vhost=%2F")
+    page = open_page(demo, "#/conversations?filter=failures&vhost=%2F")
     bars = page.get_by_role("group", name="Failures over time").get_by_role("link")
     expect(bars.first).to_be_visible()
     by_second = Counter(f["at"][:19] for f in of(demo, vhost="/"))
@@ -146,7 +192,7 @@ def labels(bars: Locator) -> list[str]:
 
 
 def test_the_arrow_keys_step_through_the_failures(demo: Served, open_page: OpenPage) -> None:
-    page = open_page(demo, "#/failures?vhost=%2F")
+    page = open_page(demo, "#/conversations?filter=failures&vhost=%2F")
     links = page.locator("a.failure")
     expect(links.first).to_be_visible()
     page.keyboard.press("ArrowDown")
@@ -163,7 +209,7 @@ def test_more_are_shown_when_asked_for(
     server = serve(failing(60, 40))
     known = of(server, vhost="/")
     assert len(known) > 150
-    page = open_page(server, "#/failures?vhost=%2F")
+    page = open_page(server, "#/conversations?filter=failures&vhost=%2F")
     expect(each(page)).to_have_count(100)
     page.get_by_role("button", name="Show 100 more").click()
     expect(each(page)).to_have_count(min(200, len(known)))
@@ -173,20 +219,20 @@ def test_that_not_all_were_counted_is_said(demo: Served, open_page: OpenPage) ->
     page = open_page(demo, "#/overview")
     few = {"counted": 10, "counted_all": False}
     change_answers(page, "**/itc_db/failures*", lambda answer: answer | few)
-    page.goto(f"{demo.url}/#/failures")
+    page.goto(f"{demo.url}/#/conversations?filter=failures")
     expect(page.get_by_text("count the newest 10 failures only")).to_be_visible()
 
 
 def test_what_makes_the_record_uncertain_is_said(
     serve: Callable[[Past], Served], demo: Served, open_page: OpenPage
 ) -> None:
-    page = open_page(demo, "#/failures?vhost=%2F")
+    page = open_page(demo, "#/conversations?filter=failures&vhost=%2F")
     expect(page.get_by_text("Not complete.")).to_be_visible()
-    page.goto(f"{demo.url}/#/failures")
+    page.goto(f"{demo.url}/#/conversations?filter=failures")
     expect(page.get_by_text("The record of 1 virtual host has gaps or doubts")).to_be_visible()
     world = failing(60, 1)
     world.traces["/"].gaps.clear()
-    page = open_page(serve(world), "#/failures")
+    page = open_page(serve(world), "#/conversations?filter=failures")
     expect(each(page).first).to_be_visible()
     expect(page.get_by_text("Not certain.")).to_have_count(0)
 
@@ -197,12 +243,12 @@ def test_that_there_are_none_is_said_with_what_it_rests_on(
     world = Past()
     world.start_trace("/", 12)
     server = serve(world)
-    page = open_page(server, "#/failures?vhost=%2F")
+    page = open_page(server, "#/conversations?filter=failures&vhost=%2F")
     expect(page.get_by_role("heading", name="No failures")).to_be_visible()
     cast_doubt(page)
     page.reload()
     expect(page.get_by_role("heading", name="No failure is known")).to_be_visible()
-    page.goto(f"{server.url}/#/failures?vhost=empty")
+    page.goto(f"{server.url}/#/conversations?filter=failures&vhost=empty")
     expect(page.get_by_text("This virtual host is not traced")).to_be_visible()
 
 
@@ -210,7 +256,7 @@ def test_an_error_is_shown_and_can_be_tried_again(demo: Served, open_page: OpenP
     page = open_page(demo, "#/overview")
     refused = {"error": "bad_request", "reason": "the search took too long"}
     page.route("**/itc_db/failures*", lambda route: route.fulfill(status=400, json=refused))
-    page.goto(f"{demo.url}/#/failures")
+    page.goto(f"{demo.url}/#/conversations?filter=failures")
     expect(page.get_by_role("alert")).to_contain_text("The search took too long.")
     page.unroute("**/itc_db/failures*")
     page.get_by_role("button", name="Try again").click()
@@ -222,7 +268,9 @@ def test_a_report_is_started_by_an_administrator_and_links_to_the_events(
 ) -> None:
     world = demo_world(600)
     server = serve(world)
-    page = open_page(server, f"#/failures?vhost=%2F&since={early(world)}", hurry=True)
+    page = open_page(
+        server, f"#/conversations?filter=failures&vhost=%2F&since={early(world)}", hurry=True
+    )
     expect(page.get_by_text("No report yet")).to_be_visible()
     page.get_by_role("button", name="New report").press("Enter")
     page.get_by_role("group", name="New report").get_by_label("Period").select_option("0")
@@ -268,7 +316,7 @@ def test_inversions_name_both_hand_overs_and_who_may_only_look_reads_them(
     facts |= {"complete": True, "gaps": [], "sound": True, "doubts": [], "quiet": 0}
     page = open_page(demo, "#/overview", user="watch")
     page.route(f"**/itc_db/reports/{facts['id']}", lambda route: route.fulfill(json=facts))
-    page.goto(f"{demo.url}/#/failures?report={facts['id']}")
+    page.goto(f"{demo.url}/#/conversations?filter=failures&report={facts['id']}")
     row = page.get_by_role("group", name="Inversions").locator("tbody tr")
     expect(row.locator("a.tabular")).to_have_text(["#1", "#9", "#11", "#12"])
     expect(row).to_contain_text("order-1")
@@ -278,7 +326,9 @@ def test_inversions_name_both_hand_overs_and_who_may_only_look_reads_them(
 
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.long(3))])
 def test_axe_finds_nothing(demo: Served, open_page: OpenPage, theme: str) -> None:
-    page = open_page(demo, "#/failures?vhost=%2F&kind=died", theme=theme, policy=False)
+    page = open_page(
+        demo, "#/conversations?filter=failures&vhost=%2F&kind=died", theme=theme, policy=False
+    )
     settled(page)
     page.get_by_role("button", name="New report").click()
     assert violations(page) == []
@@ -292,11 +342,11 @@ def test_axe_finds_nothing(demo: Served, open_page: OpenPage, theme: str) -> Non
 
 @pytest.mark.parametrize("width", [800, 400])
 def test_it_is_no_wider_than_the_window(demo: Served, open_page: OpenPage, width: int) -> None:
-    page = open_page(demo, "#/failures?vhost=%2F&queue=stock", width=width)
+    page = open_page(demo, "#/conversations?filter=failures&vhost=%2F&queue=stock", width=width)
     settled(page)
     expect(each(page).first).to_be_visible()
     over = page.evaluate(
-        """() => [document.documentElement, ...document.querySelectorAll("#page, .scrolled")]
+        """() => [document.documentElement, ...document.querySelectorAll("#page, .conv-scroll")]
              .map((e) => Math.max(0, e.scrollWidth - e.clientWidth))"""
     )
     assert over == [0, 0, 0]

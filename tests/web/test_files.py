@@ -21,7 +21,7 @@ TRANSFERRED = [
 SCRIPTS = sorted((WEB / "app").rglob("*.js"))
 REFERENCE = {WEB / "docs.html", WEB / "app" / "shell" / "reference.js"}  # a page beside it
 # Gzipped: what the page needs to begin, with one of its tabs, and if everything in it is looked at.
-MOST_TO_BEGIN, MOST_WITH_A_TAB, MOST_IN_ALL = 90_000, 160_000, 300_000
+MOST_TO_BEGIN, MOST_WITH_A_TAB, MOST_IN_ALL = 90_000, 170_000, 320_000
 TABS = sorted((WEB / "app").glob("*/*-tab.js"))
 
 
@@ -29,7 +29,7 @@ def weight(paths: Iterable[Path]) -> int:
     return sum(len(gzip.compress(path.read_bytes(), 9)) for path in paths)
 
 
-def test_the_page_begins_with_less_than_90_kb_gzipped_and_has_less_than_300_in_all() -> None:
+def test_the_page_begins_with_less_than_90_kb_gzipped_and_has_less_than_320_in_all() -> None:
     dashboard = set(TRANSFERRED) - REFERENCE
     later = set(SCRIPTS) - needed_at_once()
     to_begin, total = weight(dashboard - later), weight(dashboard)
@@ -39,7 +39,7 @@ def test_the_page_begins_with_less_than_90_kb_gzipped_and_has_less_than_300_in_a
 
 
 @pytest.mark.parametrize("tab", TABS, ids=lambda path: path.stem)
-def test_a_tab_has_less_than_160_kb_gzipped_with_every_drawing_in_it(tab: Path) -> None:
+def test_a_tab_has_less_than_170_kb_gzipped_with_every_drawing_in_it(tab: Path) -> None:
     always = set(TRANSFERRED) - set(SCRIPTS) | needed_at_once()
     with_tab = weight(always | needed_at_once(tab, AT_ONCE, LATER))
     print(f"{tab.stem}: {with_tab:,} bytes gzipped")
@@ -114,7 +114,8 @@ def test_every_script_of_the_first_page_is_asked_for_at_once_and_not_import_by_i
 
 def test_every_view_has_a_script() -> None:
     listed = re.findall(r'\["([\w-]+)", "[\w -]+"\]', (WEB / "app/core/route.js").read_text())
-    assert sorted(path.stem.removesuffix("-tab") for path in TABS) == sorted({*listed})
+    scripts = {path.stem.removesuffix("-tab") for path in TABS}
+    assert scripts | {"rules"} == {*listed}  # those are `learn`, among the settings
 
 
 LOOKED_AT = [*TABS, *(WEB / "app" / name for name in ("ui/event/drawer.js", "shell/help-text.js"))]

@@ -18,7 +18,6 @@ TABS = {
     "overview",
     "events",
     "conversations",
-    "failures",
     "chain",
     "spacetime",
     "topology",

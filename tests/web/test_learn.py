@@ -106,7 +106,8 @@ def test_reports_on_order_are_not_among_these(serve: Serve, open_page: OpenPage)
     made(server, "races")
     page = open_page(server, "#/learn")
     expect(page.get_by_text("No report yet")).to_be_visible()
-    page.get_by_role("link", name="Failures").first.click()
+    page.get_by_role("link", name="Conversations", exact=True).last.click()
+    page.get_by_role("link", name="Failures").click()
     expect(page.get_by_role("group", name="Reports").locator("tbody tr")).to_have_count(1)
 
 
@@ -247,8 +248,8 @@ def test_violations_of_one_assertion_alone_are_in_the_address(
 def test_what_is_overdue_leads_to_the_failures_and_back(serve: Serve, open_page: OpenPage) -> None:
     page = open_page(holding(serve), VIEW)
     page.get_by_role("link", name="The failures of in-time").click()
-    expect(page).to_have_url(re.compile("#/failures.*kind=overdue.*reason=in-time"))
-    failure = rows(page, "Each failure")
+    expect(page).to_have_url(re.compile("filter=failures.*kind=overdue.*reason=in-time"))
+    failure = rows(page, "Conversations that failed")
     expect(failure).to_have_count(1)
     failure.get_by_role("link", name="in-time").click()
     expect(page).to_have_url(re.compile("#/learn.*assertion=in-time.*view=assertions"))

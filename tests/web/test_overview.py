@@ -160,7 +160,8 @@ def test_what_fails_now_leads_to_its_failures_and_the_worst_comes_first(
     failed = int(worst.locator("td").first.inner_text())
     assert failed > 0
     worst.get_by_role("link").first.click()
-    expect(page.get_by_role("group", name="Each failure").locator("tbody tr")).to_have_count(failed)
+    each = page.get_by_role("group", name="Conversations that failed").locator("tbody tr")
+    expect(each).to_have_count(failed)
 
 
 def test_a_gap_in_the_recent_past_is_no_rate_of_0(

@@ -19,6 +19,7 @@ def test_there_is_a_picture_of_each_view() -> None:
     page = (WEB / "app" / "shell" / "app.js").read_text()
     views = {*re.findall(r'^  "?([\w-]+)"?: lazy\(', page, re.MULTILINE)}
     assert views
+    views |= {"failures"}  # a saved filter of the conversations
     assert {*VIEWS} == {*SHOWN} == views == {path.stem for path in FOLDER.iterdir()}
 
 

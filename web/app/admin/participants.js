@@ -1,6 +1,6 @@
 import { useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { count, visible } from "../core/format.js";
+import { count, said, visible } from "../core/format.js";
 import { loadParticipants } from "../core/participants.js";
 import { useResource } from "../core/resource.js";
 import { href, vhost } from "../core/route.js";
@@ -51,7 +51,7 @@ function Row({ who }) {
     <td class="number">${who.participant}</td>
     <td class="name"><a href=${href("events", filter)}><${Value}>${who.name}<//></a>
       ${who.assumed && html` <span class="badge warn" title="Its client gives no name, or one of too many">assumed</span>`}
-      ${who.note && html` <span class="badge warn" title=${who.note}>${who.programs} processes</span>`}</td>
+      ${who.note && html` <span class="badge warn" title=${said(who.note)}>${who.programs} processes</span>`}</td>
     <td><${Value}>${who.user}<//></td>
     <td><${Value}>${who.vhost}<//></td>
     <td><code>${who.interval === "" ? "whole" : visible(who.interval)}</code></td>

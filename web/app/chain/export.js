@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api, startChain } from "../core/api.js";
-import { bytes, count, plural, seconds } from "../core/format.js";
+import { bytes, count, plural, said, seconds } from "../core/format.js";
 import { download } from "../core/download.js";
 import { hasEnded, useJob } from "../core/jobs.js";
 import { attempt } from "../core/notices.js";
@@ -85,7 +85,7 @@ function Summary({ result }) {
       <button class="button quiet" onClick=${() => patch({ job: null }, { replace: true })}>Hide</button>
     </div>
     <${Expert} what="plan and checksum">
-      <dl class="facts"><dt>Plan</dt><dd>${result.plan ? `${result.plan.form}: ${result.plan.reason}` : "–"}</dd>
+      <dl class="facts"><dt>Plan</dt><dd>${result.plan ? `${result.plan.form}: ${said(result.plan.reason)}` : "–"}</dd>
         <dt>SHA-256</dt><dd><code class="small">${result.sha256}</code>${" "}
           <${CopyButton} text=${() => result.sha256} label="Copy" title="Copy the checksum" /></dd></dl>
     <//>

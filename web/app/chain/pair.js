@@ -1,7 +1,7 @@
 // The two pinned events side by side, between them how they are related, and by which way.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { count, dateTime, plural, sentence } from "../core/format.js";
+import { count, dateTime, plural, reasonOf, sentence } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { hrefHere, patch } from "../core/route.js";
 import { Icon } from "../ui/icons.js";
@@ -55,7 +55,7 @@ function Slot({ letter, id }) {
 
 function Summary({ id }) {
   const { data, error } = useResource((signal) => api.event(id, signal), [id], { every: 0 });
-  if (error) return html`<p class="soft">${error.status === 404 ? `There is no event #${id}.` : error.reason}</p>`;
+  if (error) return html`<p class="soft">${error.status === 404 ? `There is no event #${id}.` : reasonOf(error)}</p>`;
   if (!data) return html`<p class="soft">Loading …</p>`;
   return html`<div class="drawer-line"><${TypeMark} type=${data.type} /><bdi class="cut">${about(data)}</bdi></div>
     <p class="soft small">${dateTime(data.recorded_at)} · <${Value}>${data.participant_name}<//> ·

@@ -1,6 +1,6 @@
 // What there is to know at once: what happened, why, and where the time went.
 import { html } from "../core/html.js";
-import { dateTime, percent, plural, times, visible } from "../core/format.js";
+import { dateTime, percent, plural, said, times, visible } from "../core/format.js";
 import { href, hrefHere } from "../core/route.js";
 import { Caveats } from "../ui/caveats.js";
 import { CopyButton } from "../ui/copy.js";
@@ -29,7 +29,7 @@ export function Facts({ model, tools, onSelect }) {
         <${CopyButton} text=${() => summaryOf(model)} label="Copy summary" title="In a line, for a chat or a ticket" />
         <${CopyButton} text=${() => location.href} label="Copy link" icon="link" title="Copy a link to this view" /></div>
     </div>
-    <p class="conv-sentence">${visible(answer.sentence)}${/[.!?]$/.test(answer.sentence) ? "" : "."}</p>
+    <p class="conv-sentence">${said(answer.sentence)}${/[.!?]$/.test(answer.sentence) ? "" : "."}</p>
     <p class="soft small">Began ${dateTime(answer.began_at)} in <${Value}>${answer.vhost}<//>, took ${took(answer.seconds)}:
       ${" "}${plural(counts.messages, "message")}, ${plural(counts.deliveries, "delivery", "deliveries")},
       ${" "}${plural(counts.participants, "participant")}${counts.redeliveries > 0 && `; redelivered ${times(counts.redeliveries)}`}<${Further} answer=${answer} onSelect=${onSelect} /></p>

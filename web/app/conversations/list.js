@@ -2,12 +2,11 @@
 import { useLayoutEffect, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { findConversations } from "../core/conversations.js";
-import { count, dateTime, plural, recent, visible } from "../core/format.js";
+import { count, dateTime, plural, recent, said, visible } from "../core/format.js";
 import { useKeys } from "../core/keys.js";
 import { useResource } from "../core/resource.js";
 import { href, hrefHere, patch, route, vhost } from "../core/route.js";
 import { user } from "../core/session.js";
-import { FindConversation } from "../ui/find-conversation.js";
 import { Value } from "../ui/marks.js";
 import { shortOf } from "../ui/names.js";
 import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
@@ -33,8 +32,9 @@ const PERIODS = [
 ];
 const FEW = 3;
 
-export function ConversationList() {
-  const { find = "", ...params } = route.value.params;
+/** `find`: what was typed to find some. */
+export function ConversationList({ find }) {
+  const { params } = route.value;
   const filters = filtersOf(params, vhost.value);
   const key = JSON.stringify([find, filters, params.within]);
   const first = useResource((signal) => findConversations(find, since(filters, params.within), signal), [key]);
@@ -54,10 +54,7 @@ export function ConversationList() {
   const known = new Set(data?.items.map(({ root }) => root));
   const items = data ? [...data.items, ...older.items.filter(({ root }) => !known.has(root))] : [];
 
-  return html`<div class="conv-scroll"><div class="page-inner">
-    <div class="page-title"><h1>Conversations</h1>
-      <p>What happened to an order: a message, and all that came of it.</p></div>
-    <${FindConversation} shown=${find} />
+  return html`
     <${Filters} params=${params} />
     <${Panel} title="Conversations" flush note=${data && noteOf(data, items)}
       foot=${next && html`<button class="button small" aria-disabled=${String(older.busy)}
@@ -69,8 +66,7 @@ export function ConversationList() {
         : items.length
           ? html`<${Scatter} items=${items} /><${Rows} items=${items} />`
           : html`<${NoneFound} find=${find} filtered=${[find, params.within, ...FILTERS.map((name) => params[name])].some(Boolean)} next=${next} />`}
-    <//>
-  </div></div>`;
+    <//>`;
 }
 
 const FILTERS = ["outcome", "type", "participant_name", "min_seconds", "max_seconds", "via"];
@@ -138,7 +134,7 @@ function Rows({ items }) {
         <td><${Outcome} outcome=${one.outcome} /></td>
         <td class="number">${took(one.seconds)}</td>
         <td class="number">${count(one.counts.messages)}${one.truncated ? "+" : ""}</td>
-        <td class="text">${visible(one.sentence)}</td>
+        <td class="text">${said(one.sentence)}</td>
         <td class="name" title=${visible(one.participants.join(", "))}>${visible(few(one.participants.map(short)))}</td>
         ${several && html`<td><${Value} cut>${one.vhost}<//></td>`}
       </tr>`,

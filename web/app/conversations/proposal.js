@@ -1,7 +1,7 @@
 // A conversation that is not whole, and what it would be.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { plural, visible } from "../core/format.js";
+import { plural, said } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { patch } from "../core/route.js";
 import { ProposalLine, useProposal } from "../ui/proposal.js";
@@ -24,7 +24,7 @@ export function ConversationProposal({ answer, via, onChange }) {
   const isLikely = via === "likely" && answer.rests_on;
   const show = via !== "likely" && html`<button class="button small" onClick=${() => patch({ via: "likely" })}>Show it so</button>`;
   return html`<div class="conv-proposal">
-    ${isLikely && html`<p class="soft small" role="status">Shown as it likely was: ${visible(answer.rests_on.sentence)}.</p>`}
+    ${isLikely && html`<p class="soft small" role="status">Shown as it likely was: ${said(answer.rests_on.sentence)}.</p>`}
     <${ProposalLine} vhost=${answer.vhost} proposal=${data && !joins ? null : proposal}
       more=${joins ? `, and this conversation of ${plural(data.counts.messages, "message")},` : ""} show=${show} onChange=${changed} />
   </div>`;

@@ -1,6 +1,6 @@
 // The words of conversations, so that a thing is called the same everywhere.
 import { html } from "../core/html.js";
-import { clockTime, inOurTime, visible } from "../core/format.js";
+import { clockTime, said, visible } from "../core/format.js";
 import { ACTS, settlementWord } from "../ui/marks.js";
 import { failuresOf, nameOf, took } from "./model.js";
 
@@ -39,7 +39,7 @@ export function summaryOf(model) {
   const what = `${visible(keys[0] ?? type)} ${OUTCOMES[outcome]?.[1] ?? outcome}`;
   const [failed] = failuresOf(model);
   const after = failed ? endOf(failed) : seconds;
-  const how = `${what}: ${failed ? briefText(failed, model.names) : visible(sentence)}`;
+  const how = `${what}: ${failed ? briefText(failed, model.names) : said(sentence)}`;
   if (after === null) return how;
   const at = clockTime(new Date(Date.parse(began) + after * 1000).toISOString());
   return `${how} ${at}, after ${took(after)}`;
@@ -75,7 +75,7 @@ export function failureText({ message, failure, by, to }, names) {
       return `${type} came back to ${queue} again and again${last}`;
     case "gone": {
       const remark = message.copies.find((copy) => copy.queue === failure.queue)?.remark;
-      return `${type} in ${queue} ${inOurTime(visible(remark ?? "is gone"))}`;
+      return `${type} in ${queue} ${said(remark ?? "is gone")}`;
     }
     case "overdue":
       return `${type} did not lead in time to what it should`;
@@ -96,7 +96,7 @@ export function timesOf(message, names) {
     const queue = visible(copy.queue);
     if (!copy.deliveries.length) {
       const state = copy.state === "waiting" ? `waits in ${queue}` : `${queue}: ${copy.state.replace("_", "-")}`;
-      return [copy.remark ? `${state} (${inOurTime(visible(copy.remark))})` : state];
+      return [copy.remark ? `${state} (${said(copy.remark)})` : state];
     }
     return copy.deliveries.map((one) => {
       const who = visible(nameOf(names, one.participant));

@@ -116,11 +116,17 @@ const SAID = /\b(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC\b/g;
 /** A sentence of the service with its times in the chosen clock. */
 export const inOurTime = (text) => text.replace(SAID, (_, day, at) => moment(`${day}T${at}Z`));
 
-/** A time of the API as the value of an input: 2026-01-02T12:03:04, in the chosen clock. */
-export const inClock = (iso) => dateTime(iso).replace(" ", "T");
+/** The same, made harmless to the eye. */
+export const said = (text) => inOurTime(visible(text));
 
-/** What `inClock` gave, or a person typed there, as the API writes times. */
-export const ofClock = (text) => new Date(clock.peek() === "utc" ? `${text}Z` : text).toISOString();
+const TYPED = /^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d)?))?$/;
+
+/** What `dateTime` gave, or a person typed like it, as the API writes times; null where it is no time. */
+export function ofClock(text) {
+  const [, day, at = "00:00"] = TYPED.exec(text.trim()) ?? [];
+  const date = new Date(`${day}T${at}${clock.peek() === "utc" ? "Z" : ""}`);
+  return Number.isNaN(date.getTime()) ? null : date.toISOString();
+}
 
 /** A time of the API in microseconds since the epoch; Date would keep milliseconds only. */
 export function toMicros(iso) {

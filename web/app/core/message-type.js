@@ -22,10 +22,16 @@ export function typeOf(event) {
   return saidType(event) ?? cut(exchange ? `${exchange}/${keys?.[0] ?? ""}` : (keys?.[0] ?? ""));
 }
 
+const ENVELOPES = ["application/cloudevents+json", "application/vnd.masstransit+json"];
+const envelopeOf = (contentType) => ENVELOPES.find((one) => text(contentType)?.startsWith(one));
+
+/** Whether the body is what names the type. */
+export const saysInBody = (event) => Boolean(envelopeOf(event.properties?.content_type)) && !saidType(event);
+
 function inBody(contentType, payload) {
-  const envelope = text(contentType);
-  const ofClouds = envelope?.startsWith("application/cloudevents+json");
-  if (!text(payload) || !(ofClouds || envelope?.startsWith("application/vnd.masstransit+json"))) return null;
+  const envelope = envelopeOf(contentType);
+  const ofClouds = envelope === ENVELOPES[0];
+  if (!text(payload) || !envelope) return null;
   try {
     const body = JSON.parse(payload);
     if (ofClouds) return text(body?.type);

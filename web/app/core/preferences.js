@@ -38,7 +38,7 @@ export const eventColumns = preference("columns", null);
 /** In rem, by column, where somebody has drawn it wider or narrower. */
 export const columnWidths = preference("widths", {});
 
-/** `[{name, address}]`: filters and times of Events under a name. */
+/** `[{name, address}]`: filters and times of a view under a name. */
 export const savedViews = preference("views", []);
 
 export const wrapPayload = preference("wrap", true, [true, false]);

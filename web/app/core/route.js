@@ -5,13 +5,15 @@ import { computed, signal } from "../../vendor/signals.js";
 /** The tabs, each with its views: what an address names, and the label. The first is the one to begin with. */
 export const TABS = [
   ["Overview", [["overview", "Overview"]]],
-  ["Conversations", [["conversations", "All conversations"], ["failures", "Failures"], ["learn", "Rules"]]],
+  ["Conversations", [["conversations", "Conversations"], ["learn", "Rules"]]],
   ["Events", [["events", "Events"]]],
   ["Map", [["chain", "Chain"], ["space-time", "Space-time"], ["topology", "Topology"]]],
-  ["Settings", [["admin", "Traces and participants"], ["jobs", "Jobs"]]],
+  ["Settings", [["admin", "Traces and participants"], ["rules", "Rules"], ["jobs", "Jobs"]]],
 ];
 // What the tray of jobs leads to; it is among the views of its tab only while it is shown.
 export const HIDDEN = "jobs";
+// What was a view once, and leads on.
+const MOVED = { failures: ["conversations", { filter: "failures" }] };
 const VIEWS = TABS.flatMap(([, views]) => views.map(([name]) => name));
 
 /** The tab that a view is in: `[label, views]`. */
@@ -20,9 +22,10 @@ export const tabOf = (view) => TABS.find(([, views]) => views.some(([name]) => n
 // Kept when another view is opened: the virtual host and the pins.
 const GLOBAL = ["vhost", "a", "b"];
 // The views that can show an event at their side; it stays open from one to another.
-const EVENT_VIEWS = new Set(["events", "conversations", "failures", "chain", "space-time"]);
+const EVENT_VIEWS = new Set(["events", "conversations", "chain", "space-time"]);
 
 export const route = signal(parse(location.hash));
+rename();
 
 const REMEMBERED = new Set(["events"]);
 const places = new Map(); // the parameters of views that were left
@@ -32,10 +35,16 @@ route.subscribe(({ view, params }) => {
   last.set(tabOf(view), view);
 });
 
+function nameIn(hash) {
+  const [name] = hash.replace(/^#\/?/, "").split("?");
+  return VIEWS.includes(name) || Object.hasOwn(MOVED, name) ? name : "overview";
+}
+
 function parse(hash) {
-  const [name, search = ""] = hash.replace(/^#\/?/, "").split("?");
-  const view = VIEWS.includes(name) ? name : "overview";
-  return { view, params: Object.fromEntries(new URLSearchParams(search)) };
+  const [, search = ""] = hash.split("?");
+  const name = nameIn(hash);
+  const [view, more] = MOVED[name] ?? [name];
+  return { view, params: { ...Object.fromEntries(new URLSearchParams(search)), ...more } };
 }
 
 function print({ view, params }) {
@@ -47,16 +56,25 @@ function print({ view, params }) {
 addEventListener("hashchange", () => {
   const next = parse(location.hash);
   if (print(next) !== print(route.peek())) route.value = next;
+  rename();
 });
+
+/** Has the address say what it is called now, where it is an old one. */
+function rename() {
+  if (nameIn(location.hash) in MOVED) history.replaceState(null, "", print(route.peek()));
+}
 
 /** The address of another view: what is kept, and `params` on top. */
 export function href(view, params = {}) {
   const here = route.value.params;
   const kept = Object.fromEntries(GLOBAL.map((name) => [name, here[name]]));
-  const fromHere = view === "conversations" && route.value.view === view; // leads to the list of all
+  const fromHere = view === "conversations" && route.value.view === view; // leads to a list
   if (EVENT_VIEWS.has(view) && EVENT_VIEWS.has(route.value.view) && !fromHere) kept.event = here.event;
   return print({ view, params: { ...kept, ...params } });
 }
+
+/** The address of the conversations that failed. */
+export const hrefFailures = (params) => href("conversations", { filter: "failures", ...params });
 
 /**
  * The address of a view as it was left, for the same virtual host; of the one that is shown, without
@@ -101,11 +119,14 @@ function show(next, replace) {
   else history.pushState(null, "", text);
 }
 
-/** The address that shows an event at the side. A conversation's has an event anyway, of which it is. */
-export const hrefEvent = (id) => hrefHere({ event: String(id), ...(view.value === "conversations" && { panel: "on" }) });
+/** Whether one conversation is shown: there the address keeps which event it is of. */
+export const isConversation = ({ view, params }) => view === "conversations" && !params.filter;
 
-/** What closes the event at the side. A conversation stays: there the address keeps which event it is of. */
-export const closed = () => (view.peek() === "conversations" ? { panel: null } : { event: null });
+/** The address that shows an event at the side. A conversation's has an event anyway, of which it is. */
+export const hrefEvent = (id) => hrefHere({ event: String(id), ...(isConversation(route.value) && { panel: "on" }) });
+
+/** What closes the event at the side. A conversation stays. */
+export const closed = () => (isConversation(route.peek()) ? { panel: null } : { event: null });
 
 export const closeEvent = () => patch(closed());
 

@@ -44,7 +44,7 @@ const LAYOUT = {
 // What the page makes of other fields.
 const MADE = [
   { name: "message_type", label: "Message type", meaning: "What kind of message it is, as it says itself; else its exchange and routing key.", kind: "text", usual: true },
-  { name: "key", label: "Correlation id", meaning: "What the messages of one order share.", kind: "text", usual: true },
+  { name: "key", label: "Key", meaning: "What the messages of one order share: their correlation id.", kind: "text", usual: true },
 ];
 const isMade = (name) => MADE.some((one) => one.name === name);
 

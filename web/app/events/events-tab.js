@@ -19,7 +19,7 @@ import { FilterBox, FilterChips } from "./filter-box.js";
 import { filtersOf } from "./filter-text.js";
 import { Histogram } from "./histogram.js";
 import { RowsTable } from "./rows-table.js";
-import { SavedViews } from "./saved-views.js";
+import { SavedViews } from "../ui/saved-views.js";
 
 export default function EventsTab() {
   const { data, error, reload } = useFields();

@@ -1,9 +1,9 @@
 import { html } from "../core/html.js";
-import { count, dateTime, seconds, toMicros } from "../core/format.js";
+import { count, dateTime, inOurTime, seconds, toMicros } from "../core/format.js";
 import { download } from "../core/download.js";
 import { cancelJob, hasEnded, useJobs } from "../core/jobs.js";
 import { attempt } from "../core/notices.js";
-import { href, vhost } from "../core/route.js";
+import { href, hrefFailures, vhost } from "../core/route.js";
 import { mayWrite } from "../core/session.js";
 import { ExportsTable } from "../ui/exports-table.js";
 import { Icon } from "../ui/icons.js";
@@ -51,10 +51,10 @@ function Row({ job, reload }) {
       <td class="number">${took(job)}</td>
       <td class="end nowrap"><${Action} job=${job} reload=${reload} /></td>
     </tr>
-    ${job.error && html`<tr class="under"><td colspan="9"><span class="small"><${Value}>${job.error}<//></span></td></tr>`}`;
+    ${job.error && html`<tr class="under"><td colspan="9"><span class="small"><${Value}>${inOurTime(job.error)}<//></span></td></tr>`}`;
 }
 
-const ON_ORDER = new Set(["races", "inversions"]); // reports in the view Failures; the others are in Rules
+const ON_ORDER = new Set(["races", "inversions"]); // reports among the failures; the others are in Rules
 
 function Request({ job }) {
   const { kind, request = {}, vhost: name } = job;
@@ -65,8 +65,8 @@ function Request({ job }) {
   }
   if (kind === "report") {
     const view = request.report === "assertions" ? "assertions" : null;
-    const where = ON_ORDER.has(request.report) ? "failures" : "learn";
-    return html`<a href=${href(where, { vhost: name, view, job: String(job.id) })}><${Value}>${request.report}<//></a>`;
+    const shown = { vhost: name, view, job: String(job.id) };
+    return html`<a href=${ON_ORDER.has(request.report) ? hrefFailures(shown) : href("learn", shown)}><${Value}>${request.report}<//></a>`;
   }
   if (kind === "touched") return html`<a href=${href("events", { event: String(request.event) })}>since #${request.event}</a>`;
   if (kind === "topology") {

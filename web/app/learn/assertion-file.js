@@ -46,3 +46,15 @@ function placeIn(text, error) {
   const indent = line.length + 2 + Number(column) - 1;
   return { line, text: found, indent, from, to: Math.max(from + 1, before + found.length) };
 }
+
+// Which texts YAML takes as they stand; the others are written as JSON, which YAML is as well.
+const PLAIN = /^(?!null$)[a-z_][\w.-]*( [\w.-]+)*$/i;
+
+/** Assertions as the file that sets them. */
+export const fileOf = (assertions) => assertions.map((one) =>
+  Object.entries(one).map(([key, value], place) => `${place ? "  " : "- "}${key}: ${written(value)}\n`).join("")).join("");
+
+function written(value) {
+  if (Array.isArray(value)) return `[${value.map(written).join(", ")}]`;
+  return PLAIN.test(value) || /^\d+(ms|s|min|h|d)$/.test(value) ? String(value) : JSON.stringify(value);
+}

@@ -1,6 +1,6 @@
 // Fields that tie messages together, as rules to adopt, and what is no key and why.
 import { html } from "../core/html.js";
-import { count, plural } from "../core/format.js";
+import { count, plural, said } from "../core/format.js";
 import { CopyButton } from "../ui/copy.js";
 import { Value } from "../ui/marks.js";
 import { Table } from "../ui/table.js";
@@ -18,7 +18,7 @@ export function Correlations({ data }) {
     ${data.refused.length > 0 && html`<details><summary>What is no key, and why</summary>
       <${Table} label="What is no key" heads="Delivery|Publish|Why|#Support|#By chance">
         ${data.refused.map((one) => html`<tr key=${`${one.parent} ${one.child}`}>
-          <td class="name"><${Value}>${one.parent}<//></td><td class="name"><${Value}>${one.child}<//></td><td>${one.why}</td>
+          <td class="name"><${Value}>${one.parent}<//></td><td class="name"><${Value}>${one.child}<//></td><td>${said(one.why)}</td>
           <td class="number">${share(one.support)}</td><td class="number">${share(one.chance)}</td></tr>`)}
       <//></details>`}`;
 }

@@ -2,7 +2,7 @@
 import { useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { count, dateTime, plural, reasonOf, recent, visible } from "../core/format.js";
+import { count, dateTime, inOurTime, plural, reasonOf, recent, visible } from "../core/format.js";
 import { isStale } from "../core/health.js";
 import { attempt, tell } from "../core/notices.js";
 import { ask } from "../core/questions.js";
@@ -12,16 +12,27 @@ import { traces } from "../core/traces.js";
 import { Value } from "../ui/marks.js";
 import { Alert, Empty, Panel, pending } from "../ui/panel.js";
 import { Table } from "../ui/table.js";
-import { AssertionFile } from "./assertion-file.js";
+import { AssertionFile, fileOf } from "./assertion-file.js";
+import { HoldMenu, NeverSeen, useSeen } from "./hold.js";
+import { neverSeen, typesNamed } from "./seen.js";
 import { saysOf, Verdict } from "./words.js";
 
-/** `name`: whose assertions are set, null where nothing is traced; `file`: those that are, as text. */
-export function Held({ loaded, name, file }) {
+/** `name`: whose assertions are set, null where nothing is traced; `held`: those that are. */
+export function Held({ loaded, name, held }) {
   const [editing, setEditing] = useState(false);
   const list = loaded.data;
   const done = () => (setEditing(false), loaded.reload());
+  const file = fileOf(held);
+  const hold = async (chosen) => {
+    const now = (await api.assertions(name)).map(({ assertion }) => assertion); // somebody else may have set some
+    const taken = new Set(now.map((one) => one.name));
+    await api.setAssertions(name, fileOf(now) + fileOf(chosen.map((one) => ({ ...one, name: unused(one.name, taken) }))));
+    tell(`${plural(chosen.length, "assertion")} more ${chosen.length === 1 ? "is" : "are"} held from now on.`);
+    loaded.reload();
+  };
   return html`<${Panel} title="Live checks" flush note="what should hold, judged within seconds"
-      tools=${mayWrite.value && name != null && list && html`<button class="button small" data-focus="set assertions" aria-expanded=${String(editing)}
+      tools=${mayWrite.value && name != null && list && html`<${HoldMenu} name=${name} held=${held} onHold=${hold} key=${name} />
+        <button class="button small" data-focus="set assertions" aria-expanded=${String(editing)}
         onClick=${() => setEditing(!editing)}>${file ? "Change" : "Set assertions"}</button>`}
       foot=${!mayWrite.value && "Only an administrator of the broker may set or remove assertions."}>
     ${editing && html`<${Editor} name=${name} file=${file} onDone=${done} onCancel=${() => setEditing(false)} />`}
@@ -47,6 +58,14 @@ function NotJudged({ list }) {
       : html`The trace of ${still.map((one, i) => html`${i > 0 && ", "}<${Value}>${one.vhost}<//>`)} does not run: nothing new is judged there.`}<//></div>`;
 }
 
+/** A name that no other of these has; it is one of them then. */
+function unused(name, taken) {
+  let found = name;
+  for (let n = 2; taken.has(found); n += 1) found = `${name}-${n}`;
+  taken.add(found);
+  return found;
+}
+
 function HeldTable({ list, reload }) {
   const several = !vhost.value;
   return html`<${Table} label="Live checks"
@@ -59,7 +78,7 @@ function Row({ one, several, reload }) {
   const { name, vhost: of, violated } = one;
   return html`<tr>
     <td class="text"><strong><${Value}>${name}<//></strong><div class="soft small"><${Value}>${saysOf(one.assertion)}<//></div>
-      ${one.unwatched && html`<div class="small">Not held while events come: <${Value}>${one.unwatched}<//>. A report judges it.</div>`}</td>
+      ${one.unwatched && html`<div class="small">Not held while events come: <${Value}>${inOurTime(one.unwatched)}<//>. A report judges it.</div>`}</td>
     <td><${State} one=${one} /></td>
     ${several && html`<td><${Value}>${of}<//></td>`}
     <td class="number">${count(one.held)}</td>
@@ -91,6 +110,7 @@ function Editor({ name, file, onDone, onCancel }) {
   const [text, setText] = useState(file);
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
+  const { data: seen } = useSeen(name);
   const save = async (event) => {
     event.preventDefault();
     if (busy) return;
@@ -108,6 +128,7 @@ function Editor({ name, file, onDone, onCancel }) {
   return html`<form class="panel-body report-form" aria-label="Set assertions" onSubmit=${save}>
     <p class="small soft">Of <${Value}>${name}<//>: these and no others, from the next event on. One whose text stays the same goes on where it was.</p>
     <${AssertionFile} value=${text} error=${error} onInput=${(value) => (setError(null), setText(value))} />
+    ${seen && html`<${NeverSeen} names=${neverSeen(typesNamed(text), seen.types)} />`}
     ${error && html`<${Alert}>${error.status === 404 ? "This virtual host is not traced: nothing can be held against its messages." : reasonOf(error)}<//>`}
     <div class="drawer-line"><button class="button main" aria-disabled=${String(busy)}>${busy ? "Setting …" : "Set"}</button>
       <button type="button" class="button" onClick=${onCancel}>Cancel</button></div>

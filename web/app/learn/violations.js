@@ -3,7 +3,7 @@ import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { count, dateTime, recent, sentence } from "../core/format.js";
 import { usePages } from "../core/pages.js";
-import { href, hrefHere, route, vhost } from "../core/route.js";
+import { href, hrefFailures, hrefHere, route, vhost } from "../core/route.js";
 import { Chip } from "../ui/chip.js";
 import { Value } from "../ui/marks.js";
 import { Empty, Failure, Panel, pending } from "../ui/panel.js";
@@ -28,7 +28,7 @@ export function Violations() {
   const items = data?.flatMap((page) => page.items) ?? [];
   useSteps("a.violation");
   return html`<${Panel} title="Violations" flush note="newest first; ↓ and ↑ step through them"
-      tools=${html`<a class="button small" href=${href("failures", { kind: "overdue", vhost: vhost.value })}>Overdue, among the failures</a>`}
+      tools=${html`<a class="button small" href=${hrefFailures({ kind: "overdue", vhost: vhost.value })}>Overdue, among the failures</a>`}
       foot=${loaded.further && html`<button class="button small" onClick=${loaded.more}>Show ${PAGE} more</button>
         <span> ${count(items.length)} are shown.</span>`}>
     ${assertion && html`<div class="panel-body"><${Chip} name="assertion">${assertion}<//></div>`}
@@ -58,7 +58,7 @@ function Item({ one, told, several }) {
     <td class="name"><a href=${hrefHere({ assertion, vhost: of })} title="Only those of this assertion"><${Value}>${assertion}<//></a></td>
     <td><span class="badge ${tone}" title=${meaning}><span class="dot"></span>${word}</span>
       ${!one.complete && html` <span class="badge warn" title="A gap lies where it was looked for: it may have held">not certain</span>`}
-      ${kind === "overdue" && html` <a class="small" href=${href("failures", { vhost: of, kind, reason: assertion })}
+      ${kind === "overdue" && html` <a class="small" href=${hrefFailures({ vhost: of, kind, reason: assertion })}
         aria-label=${`The failures of ${assertion}`}>failures</a>`}</td>
     <td class="text"><a class="violation" href=${href("conversations", { vhost: of, event: String(event) })} title="Open its conversation"><${Value}>${one.sentence === null ? "(withheld)" : sentence(one.sentence)}<//></a></td>
     ${several && html`<td><${Value}>${of}<//></td>`}

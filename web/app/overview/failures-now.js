@@ -3,7 +3,7 @@ import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { count, plural } from "../core/format.js";
 import { useResource } from "../core/resource.js";
-import { href } from "../core/route.js";
+import { hrefFailures } from "../core/route.js";
 import { KindMark } from "../ui/failure-mark.js";
 import { Value } from "../ui/marks.js";
 import { shortOf } from "../ui/names.js";
@@ -31,7 +31,7 @@ export function FailuresNow({ vhost }) {
   const short = shortOf(last.groups.flatMap(({ by }) => by));
   const worst = [...last.groups].sort((a, b) => b.count - a.count).slice(0, WORST);
   return html`<${Panel} title="Failures" flush note=${words} id="failures-now"
-      tools=${last.counted > 0 && html`<a class="button small" href=${href("failures", { vhost, since })}>Show them</a>`}>
+      tools=${last.counted > 0 && html`<a class="button small" href=${hrefFailures({ vhost, since })}>Show them</a>`}>
     ${worst.length
       ? html`<${Table} label="What failed most" heads="#Failures|What happened|Queue|Message type|Had it last|Virtual host">
           ${worst.map((group) => html`<${Group} key=${JSON.stringify(group)} group=${group} since=${since} short=${short} />`)}
@@ -44,7 +44,7 @@ const atLeast = ({ counted, counted_all: all }) => (all ? count(counted) : `more
 
 function Group({ group, since, short }) {
   const { kind, queue, reason, type, exception, vhost, by } = group;
-  const these = href("failures", { vhost, since, kind, queue, reason, type, exception });
+  const these = hrefFailures({ vhost, since, kind, queue, reason, type, exception });
   return html`<tr>
     <td class="number"><a href=${these} aria-label=${`These ${plural(group.count, "failure")}`}>${count(group.count)}</a></td>
     <td><${KindMark} kind=${kind} reason=${reason} vhost=${vhost} /></td>

@@ -19,14 +19,14 @@ const VIEWS = {
   overview: lazy(() => import("../overview/overview-tab.js"), "the overview"),
   events: lazy(() => import("../events/events-tab.js"), "events"),
   conversations: lazy(() => import("../conversations/conversations-tab.js"), "conversations"),
-  failures: lazy(() => import("../failures/failures-tab.js"), "failures"),
   chain: lazy(() => import("../chain/chain-tab.js"), "the chain"),
   "space-time": lazy(() => import("../spacetime/space-time-tab.js"), "the diagram"),
   topology: lazy(() => import("../topology/topology-tab.js"), "the topology"),
-  learn: lazy(() => import("../learn/learn-tab.js"), "what was learnt"),
+  learn: lazy(() => import("../learn/learn-tab.js"), "the rules"),
   jobs: lazy(() => import("../jobs/jobs-tab.js"), "jobs"),
   admin: lazy(() => import("../admin/admin-tab.js"), "the settings"),
 };
+VIEWS.rules = VIEWS.learn; // the same, in the settings
 // These fill the window and have scroll bars of their own.
 const FILLED = new Set(["events", "conversations", "space-time"]);
 

@@ -1,5 +1,6 @@
 // The strip below the header: the two pinned events and how they relate; while only one is pinned, it and the open one.
 import { html } from "../core/html.js";
+import { reasonOf } from "../core/format.js";
 import { api } from "../core/api.js";
 import { useResource } from "../core/resource.js";
 import { attempt } from "../core/notices.js";
@@ -46,7 +47,7 @@ function Slot({ letter, id, other }) {
 
 function Summary({ id }) {
   const { data, error } = useResource((signal) => api.event(id, signal), [id], { every: 0 });
-  if (error) return html`<span class="small soft">${error.reason}</span>`;
+  if (error) return html`<span class="small soft">${reasonOf(error)}</span>`;
   if (!data) return null;
   return html`<${TypeMark} type=${data.type} label=${false} />
     <span class="small soft cut">${about(data)}</span>`;
@@ -54,6 +55,6 @@ function Summary({ id }) {
 
 function Between({ a, b }) {
   const { data, error } = useResource((s) => api.compare(a, b, s), [a, b], { every: 0 });
-  if (error) return html`<span class="small soft">${error.reason}</span>`;
+  if (error) return html`<span class="small soft">${reasonOf(error)}</span>`;
   return html`<span class="pins-relation">${data ? relationWord(data) : "…"}</span>`;
 }

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { clockTime, count, dateTime, moment, plural, sentence, visible } from "../core/format.js";
+import { clockTime, count, dateTime, inOurTime, moment, plural, sentence, visible } from "../core/format.js";
 import { isStale, outage } from "../core/health.js";
 import { helpRead } from "../core/preferences.js";
 import { useResource } from "../core/resource.js";
@@ -123,7 +123,7 @@ function Age({ at }) {
 const Gaps = ({ gaps, still }) => html`<ul>${gaps.slice(-MOST_GAPS).reverse().map(
   (gap) => html`<li key=${`${gap.vhost} ${gap.id}`}>
     <span class="tabular">${dateTime(gap.since)}${gap.until ? ` to ${clockTime(gap.until)}` : still}</span>
-    ${gap.vhost && !vhost.value && html` in <${Value}>${gap.vhost}<//>`}: <${Value}>${gap.reason}<//></li>`,
+    ${gap.vhost && !vhost.value && html` in <${Value}>${gap.vhost}<//>`}: <${Value}>${inOurTime(gap.reason)}<//></li>`,
 )}</ul>`;
 
 /** The gaps and the doubts themselves. */

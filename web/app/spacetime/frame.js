@@ -1,6 +1,6 @@
 // What frames the events: lanes, row labels, cut silences, gaps, and the minimap at the side.
 import { clock } from "../core/preferences.js";
-import { seconds, visible } from "../core/format.js";
+import { said, seconds } from "../core/format.js";
 import { placeOf } from "./layout.js";
 import { NONE } from "./model.js";
 import { GUTTER } from "./view.js";
@@ -107,7 +107,7 @@ export function paintGaps(context, { gaps, view }, palette) {
     context.font = "600 11px Inter, sans-serif";
     context.textAlign = "left";
     context.textBaseline = "bottom";
-    const text = `gap: ${visible(gap.reason)}`.slice(0, 120);
+    const text = `gap: ${said(gap.reason)}`.slice(0, 120);
     context.fillStyle = palette.ground;
     context.fillRect(GUTTER + 4, y - 18, context.measureText(text).width + 8, 16);
     context.fillStyle = palette.warn;

@@ -1,6 +1,7 @@
 // Where everything stands: events in rows, participants in lanes, and the links between events.
 import { plural } from "../core/format.js";
 import { lowerBound, NONE } from "./model.js";
+import { serviceName } from "./services.js";
 
 // Rows are Lamport times or the wall clock. Lamport: one row for each distinct Lamport time among
 // the loaded events. Wall clock: proportional to time, but a silence is cut to a few rows, or a
@@ -121,19 +122,19 @@ export const GROUPINGS = [
 /**
  * One lane for each participant, side by side within its group; a collapsed group is one lane. While it was not
  * chosen which are (`collapsed` is null), all are where there would be more than MOST_LANES.
- * `participants` as in the API (until they are known `model` has their names), `services` as from
- * `servicesOf`; `shown` are the numbers that get a lane.
- * `{lanes: [{label, title, folded, service}], groups: [{key, from, to, collapsed, size, service}],
- * laneOf: Map}`; a `service` is the number of its colour, or 0.
+ * `participants` as in the API (until they are known `model` has their names), `services` of them, `places` as
+ * from `placesOf`; `shown` are the numbers that get a lane.
+ * `{lanes: [{label, title, folded, name, service}], groups: [{key, from, to, collapsed, size, service}],
+ * laneOf: Map}`; `name` is that of its service, if it has one, and `service` the number of its colour, or 0.
  */
-export function arrange({ model, participants, services, grouping, collapsed }, shown) {
+export function arrange({ model, participants, services, places, grouping, collapsed }, shown) {
   const known = new Map(participants.map((p) => [p.participant, p]));
   const groups = new Map();
-  for (const number of [...shown].sort((a, b) => a - b)) {
+  for (const number of [...shown].sort((a, b) => places.get(a) - places.get(b))) {
     const who = known.get(number);
     const key = groupOf(who, grouping);
     if (!groups.has(key)) groups.set(key, []);
-    groups.get(key).push({ who, number, name: who?.name ?? model.nameOf(number), service: services.numbers.get(number) ?? 0 });
+    groups.get(key).push({ who, number, title: who?.name ?? model.nameOf(number), name: services.of.get(number) });
   }
   const isCrowded = model.lastOf.size > MOST_LANES;
   const lanes = [];
@@ -142,54 +143,29 @@ export function arrange({ model, participants, services, grouping, collapsed }, 
   for (const [key, members] of groups) {
     const folded = grouping !== "none" && (collapsed ? collapsed.has(key) : isCrowded && members.length > 1);
     const from = lanes.length;
-    const service = members.every((one) => one.service === members[0].service) ? members[0].service : 0;
+    const name = members.every((one) => one.name === members[0].name) ? members[0].name : undefined;
     for (const member of members) {
       laneOf.set(member.number, folded ? from : lanes.length);
       if (!folded) lanes.push(lane(member, grouping));
     }
-    if (folded) lanes.push({ label: `${members.length}`, title: `${key}: ${plural(members.length, "participant")}`, folded, service });
-    if (grouping !== "none") {
-      heads.push({ key, from, to: lanes.length, collapsed: folded, size: members.length, service });
-    }
+    if (folded) lanes.push({ label: `${members.length}`, title: `${key}: ${plural(members.length, "participant")}`, folded, name });
+    if (grouping !== "none") heads.push({ key, from, to: lanes.length, collapsed: folded, size: members.length, name });
   }
+  services.tellApart(lanes.map((lane) => lane.name));
+  for (const one of [...lanes, ...heads]) one.service = services.colorOf(one.name);
   return { lanes, groups: heads, laneOf };
 }
 
-function groupOf(who, grouping) {
+/** The group of a participant, which may not be known. */
+export function groupOf(who, grouping) {
   if (grouping === "none") return "";
   return (grouping === "service" ? serviceName(who) : who?.[grouping]) ?? "unknown";
 }
 
-/** What a program is part of: how its client names itself, or else its user. */
-const serviceName = (who) => who?.client ?? who?.user;
-
-export const SERVICE_COLORS = 10;
-
-/**
- * `{numbers, names}`: the number of the colour, from 1, of each participant's service, and the services'
- * names by that number. Services get theirs in the order in which they were first seen, so that a colour
- * stays when others come.
- */
-export function servicesOf(participants) {
-  const known = new Map();
-  const numbers = new Map();
-  const names = new Map();
-  for (const who of [...participants].sort((a, b) => a.participant - b.participant)) {
-    const name = serviceName(who);
-    if (!known.has(name)) {
-      const color = 1 + (known.size % SERVICE_COLORS);
-      known.set(name, color);
-      names.set(color, [...(names.get(color) ?? []), name]);
-    }
-    numbers.set(who.participant, known.get(name));
-  }
-  return { numbers, names };
-}
-
-function lane({ who, name: title, service }, grouping) {
+function lane({ who, title, name }, grouping) {
   const known = [who?.user, who?.client].filter(Boolean).map((name) => [`${name}@`, `${name} · `]).flat();
   const head = ["user", "service"].includes(grouping) && known.find((one) => title.startsWith(one));
-  return { label: head ? title.slice(head.length) : title, title, service };
+  return { label: head ? title.slice(head.length) : title, title, name };
 }
 
 /**

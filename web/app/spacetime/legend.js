@@ -49,16 +49,14 @@ const MOST_SERVICES = 24;
 
 export function Legend({ stage }) {
   const { lanes } = stage.drawn.value;
-  const services = [...new Map(lanes.map(({ service }) => [service, stage.scene.services.names.get(service)])).entries()]
-    .filter(([, names]) => names)
-    .slice(0, MOST_SERVICES);
+  const services = [...new Map(lanes.filter(({ name }) => name !== undefined).map(({ name, service }) => [name, service]))].slice(0, MOST_SERVICES);
   return html`<section class="signs" aria-label="Legend" tabindex="0">
     ${SIGNS.map(([title, signs]) => html`<div key=${title}><h3>${title}</h3>
       <ul>${signs.map(([sign, words]) => html`<li key=${words}><span class="sign-box">${sign}</span>${words}</li>`)}</ul></div>`)}
     ${services.length > 0 && html`<div><h3>Services</h3>
-      <ul>${services.map(([service, names]) => html`<li key=${service}>
+      <ul>${services.map(([name, service]) => html`<li key=${name}>
         <span class="sign-box"><i class="swatch" style=${{ "--tone": serviceTone(service) }}></i></span>
-        <${Value}>${names.join(", ")}<//></li>`)}</ul></div>`}
-    <p class="faint small">Dimmed: outside of what is lit. Colours repeat after ten services.</p>
+        <${Value}>${name}<//></li>`)}</ul></div>`}
+    <p class="faint small">Dimmed: outside of what is lit. There are ten colours; services beside each other have different ones.</p>
   </section>`;
 }

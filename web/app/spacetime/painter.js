@@ -4,8 +4,9 @@ import { channels, color, packed } from "../ui/color.js";
 import { CHAIN, FUTURE, PAST, SELF } from "./causality.js";
 import { DOT, paintDensity, paintDots } from "./dots.js";
 import { paintFrame, paintGaps } from "./frame.js";
-import { placeOf, SERVICE_COLORS } from "./layout.js";
+import { placeOf } from "./layout.js";
 import { NONE } from "./model.js";
+import { SERVICE_COLORS } from "./services.js";
 import { bulgeOf, GUTTER } from "./view.js";
 
 const DIMMED_PIXELS = 0.25;

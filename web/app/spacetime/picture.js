@@ -1,7 +1,7 @@
 // What is in view as a file: the same painting on a larger canvas, or on a context that writes SVG, with
 // the names of the lanes above it.
 import { saveBlob } from "../core/download.js";
-import { dateTime, visible } from "../core/format.js";
+import { dateTime, said, visible } from "../core/format.js";
 import { attempt } from "../core/notices.js";
 import { paint } from "./painter.js";
 import { SvgContext } from "./svg-context.js";
@@ -57,7 +57,7 @@ function draw(context, stage) {
   context.fillStyle = palette.soft;
   const { model } = scene;
   const span = `${dateTime(model.at[0] / 1000)} to ${dateTime(model.at[model.length - 1] / 1000)}`;
-  context.fillText(`${stage.subset?.sentence ?? visible(vhost)} · ${span} · rabbitmq-itc`, 10, height - FOOT / 2);
+  context.fillText(`${stage.subset ? said(stage.subset.sentence) : visible(vhost)} · ${span} · rabbitmq-itc`, 10, height - FOOT / 2);
 }
 
 /** The name of each lane, slanted, in the ink of text and with a dot in the colour of its service. */

@@ -3,8 +3,10 @@
 // Plain values and no signals, because the painter reads them a million times; only the Stage changes
 // them.
 import { CHAIN, chain, pastAndFuture } from "./causality.js";
-import { arrange, Edges, layOut, placeOf, servicesOf, table } from "./layout.js";
+import { arrange, Edges, groupOf, layOut, placeOf, table } from "./layout.js";
 import { NONE } from "./model.js";
+import { placesOf } from "./order.js";
+import { Services } from "./services.js";
 import { bulgeOf, View } from "./view.js";
 
 const MOST_ENDS = 6000;
@@ -31,8 +33,9 @@ export class Scene {
     this.grouping = "service";
     this.collapsed = null;
     this.participants = [];
-    this.services = servicesOf([]); // of the participants
-    this.servicesFrom = this.participants;
+    this.services = new Services();
+    this.places = new Map(); // of the participants, from the left
+    this.placed = null; // what these were worked out of
     this.prepended = 0; // that of the model when the rows were laid out
     this.rows = { y: new Float64Array(0), order: new Uint32Array(0), height: 0, cuts: [] };
     this.edges = this.steps = this.links = new Edges([], this.rows);
@@ -78,16 +81,25 @@ export class Scene {
     const { model, view } = this;
     const loaded = [...model.lastOf.keys()];
     const shown = this.folding && this.shown ? loaded.filter((number) => this.shown.has(number)) : loaded;
-    if (this.servicesFrom !== this.participants) {
-      this.services = servicesOf(this.participants);
-      this.servicesFrom = this.participants;
-    }
+    this.place(loaded);
     const arranged = arrange(this, shown);
     this.lanes = arranged.lanes;
     this.groups = arranged.groups;
     this.laneOf = table(arranged.laneOf, loaded, NONE);
-    this.serviceOf = table(this.services.numbers, loaded, 0);
+    const colors = loaded.map((number) => [number, this.services.colorOf(this.services.of.get(number))]);
+    this.serviceOf = table(colors, loaded, 0);
     view.extent(this.lanes.length, this.rows.height);
+  }
+
+  /** Finds the order of the lanes anew where others are loaded, known or grouped: it is not to change with each event. */
+  place(loaded) {
+    const { participants, grouping, model } = this;
+    const now = [participants, grouping, loaded.length];
+    if (this.placed?.every((one, i) => one === now[i])) return;
+    this.placed = now;
+    this.services.know(participants);
+    const known = new Map(participants.map((who) => [who.participant, who]));
+    this.places = placesOf(model, loaded, (number) => groupOf(known.get(number), grouping));
   }
 
   /** How many participants have no lane because nothing of theirs is in view. */

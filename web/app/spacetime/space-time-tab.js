@@ -1,6 +1,6 @@
 import { useEffect, useMemo } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { count } from "../core/format.js";
+import { count, said, sentence } from "../core/format.js";
 import { loadParticipants } from "../core/participants.js";
 import { useResource, useRetry } from "../core/resource.js";
 import { href, hrefHere, openEvent, route, vhost } from "../core/route.js";
@@ -52,7 +52,7 @@ function OfSubset({ asked }) {
     All events</a>`;
   if (!subset.events.length) {
     return html`<div class="page-inner grow"><${Empty} title="No events between them" actions=${whole}>
-      ${subset.sentence}<//></div>`;
+      ${sentence(subset.sentence)}<//></div>`;
   }
   return html`<${Diagram} vhost=${subset.vhost} subset=${subset} key=${alone.value ? "alone" : "among others"} />`;
 }
@@ -99,7 +99,7 @@ const isoOf = (microseconds) => new Date(microseconds / 1000).toISOString();
 /** What the diagram is of, in the service's words. */
 function Subject({ subset }) {
   const { sentence, truncated, answer, events } = subset;
-  return html`<div class="subject"><strong>${sentence}</strong>
+  return html`<div class="subject"><strong>${said(sentence)}</strong>
     ${truncated && html`<span class="warn-text">Only its first ${count(events.length)} events are drawn.</span>`}
     <a href=${hrefHere({ chain: null, conversation: null, via: null, only: null, at: null, zoom: null })}>All events</a>
     <${Caveats} answer=${answer} /></div>`;

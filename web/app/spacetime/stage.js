@@ -260,7 +260,12 @@ export class Stage {
     const { scene, subset, model } = this;
     const rows = subset && !this.alone ? subset.ids.map((id) => scene.rows.y[model.indexOf(id)]) : [];
     const known = rows.filter((row) => row !== undefined).sort((a, b) => a - b);
-    this.move((view) => (known.length ? view.fitRows(known[0], known.at(-1)) : view.fit()));
+    this.move((view) => {
+      if (known.length) return view.fitRows(known[0], known.at(-1));
+      view.fit();
+      scene.unfoldLanes(); // all that is in view now has its lane, and these are to fit
+      return view.fit();
+    });
   }
 
   /** What is under the pointer at (x, y), or nothing without a place. */

@@ -79,9 +79,13 @@ export class View {
   zoomLanes(factor, x = this.width / 2) {
     this.spread = false;
     const lane = this.laneAt(x);
-    this.lanePixels = Math.min(MOST_LANE, Math.max(LEAST_LANE, this.lanePixels * factor));
+    this.lanePixels = Math.min(MOST_LANE, Math.max(this.leastLane, this.lanePixels * factor));
     this.left = (lane + 0.5) * this.lanePixels - x + GUTTER;
     this.clamp();
+  }
+
+  get leastLane() {
+    return Math.min(LEAST_LANE, (this.width - GUTTER) / Math.max(1, this.lanes));
   }
 
   get leastRow() {
@@ -93,8 +97,7 @@ export class View {
     this.top = -1;
     this.left = 0;
     this.spread = false;
-    const room = this.width - GUTTER;
-    if (this.lanes) this.lanePixels = Math.min(MOST_LANE, Math.max(LEAST_LANE, room / this.lanes));
+    if (this.lanes) this.lanePixels = Math.min(MOST_LANE, (this.width - GUTTER) / this.lanes);
     this.clamp();
   }
 

@@ -1,5 +1,6 @@
 // Who sends what where, counted from events: publishers → exchanges → queues → receivers.
 import { plural, rate, toMicros } from "../core/format.js";
+import { serviceIn } from "../ui/names.js";
 
 export const COLUMNS = ["publishers", "exchanges", "queues", "receivers"];
 export const FIELDS =
@@ -23,10 +24,13 @@ export function emptyFlows() {
   };
 }
 
-/** `died`: by the id of a dead letter's delivery, the queue where it died last and the reason. */
+/** Who acts, as it is asked for: a service is what a participant is called without its place. */
+const ACTORS = { service: (e) => serviceIn(e.participant_name), user: (e) => e.user, participant: (e) => e.participant_name };
+
+/** `by`: services, users or participants. `died`: by the id of a dead letter's delivery, the queue where it died last and the reason. */
 export function flowsOf(events, by, died = new Map()) {
   const flows = { ...emptyFlows(), events: events.length };
-  const who = (e) => (by === "user" ? e.user : e.participant_name);
+  const who = ACTORS[by];
   const publishedAt = new Map();
   const deliveries = new Map();
   let first = Infinity;

@@ -48,39 +48,44 @@ function firstPlace({ columns, place }, n) {
   return node ? place.get(`${n}\n${node.key}`) : { x: 0, width: 0 };
 }
 
-/** What a node says of its times: how long messages wait in queues, and how long programs work on them. */
-function timesOf(node, column) {
+/** What a node says of its times from `least` seconds on: how long messages wait in queues, and how long programs work on them. */
+function timesOf(node, column, least = 0) {
   const median = waitsOf(node)?.p50 ?? null;
   const worked = (node.worked ?? percentiles(node.works))?.p50 ?? null;
   return [
-    column >= 2 && median !== null && `${column === 2 ? "p50" : "queue p50"} ${passed(median)}`,
-    column === 3 && worked !== null && `program p50 ${passed(worked)}`,
+    column >= 2 && median !== null && median >= least && `${column === 2 ? "p50" : "queue p50"} ${passed(median)}`,
+    column === 3 && worked !== null && worked >= least && `program p50 ${passed(worked)}`,
   ].filter(Boolean);
 }
 
+const SLOW = 1; // s: from here on a median is out of the ordinary
 const FAILED = ["unroutable", "unroutable", "failed", "redelivered"];
 
 function Node({ node, column, place, flows, short, vhost, by, colour, period, onLit }) {
   const name = node.rest ? `${node.rest} more` : column === 1 ? exchangeName(node.key) : visible(column === 2 ? node.key : short(node.key));
   const failed = node.failed ? `${percent(node.failed, Math.max(node.count, node.failed))} ${FAILED[column]}` : null;
   const unmatched = node.unmatched ? `${compact(node.unmatched)} unmatched` : null;
-  const notes = node.count
-    ? [flowing(node.count, flows.seconds), ...timesOf(node, column)]
-    : [column === 1 ? "no publish seen" : "no delivery seen"];
+  const none = node.count || node.rest ? null : column === 1 ? "no publish seen" : "no delivery seen";
+  const slow = timesOf(node, column, SLOW).join(" · ");
+  const said = [column === 1 || node.rest ? name : visible(node.key), failed, unmatched, none ?? flowing(node.count, flows.seconds), ...timesOf(node, column)].filter(Boolean).join(" · ");
   const style = { left: `${place.x}px`, top: `${place.y}px`, width: `${place.width}px`, height: `${place.height}px` };
   const light = { onPointerEnter: () => onLit({ column, key: node.key }), onFocus: () => onLit({ column, key: node.key }) };
   const inner = html`<bdi class="cut strong">${name}</bdi>
-    <span class="small soft cut">${failed && html`<span class="bad-text">${failed} · </span>`}${unmatched && html`<span class="warn-text">${unmatched} · </span>`}${notes.filter(Boolean).join(" · ")}</span>`;
+    ${(failed || unmatched || slow || none) && html`<span class="small soft cut">${failed && html`<span class="bad-text">${failed} </span>`}
+      ${unmatched && html`<span class="warn-text">${unmatched} </span>`}${slow && html`<span class="warn-text">${slow} </span>`}${none}</span>`}`;
   const tone = toneClass(node, colour);
-  if (node.rest) return html`<div class="flow-node ${COLUMNS[column]} ${tone}" style=${style}>${inner}</div>`;
-  return html`<a class="flow-node ${COLUMNS[column]} ${tone}" style=${style} title=${exchangeName(node.key)} ...${light}
+  if (node.rest) return html`<div class="flow-node ${COLUMNS[column]} ${tone}" style=${style} title=${said}>${inner}</div>`;
+  return html`<a class="flow-node ${COLUMNS[column]} ${tone}" style=${style} title=${said} ...${light}
     href=${href("events", { ...filterFor(column, node, vhost, by), ...period })}>${inner}</a>`;
 }
 
 function filterFor(column, { key }, vhost, by) {
   if (column === 1) return { vhost, exchange: key };
   if (column === 2) return { vhost, queue: key };
-  const who = by === "user" ? { user: key } : { participant_name: key };
+  const who =
+    by === "user" ? { user: key }
+    : by === "participant" ? { participant_name: key }
+    : { participant_name: `^${key.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}( \\(|@|$)`, regex: "on" };
   return { vhost, type: column === 0 ? "published" : "received", ...who };
 }
 

@@ -1,7 +1,8 @@
 import { useMemo, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { count, dateTime, inClock, ofClock, plural, seconds } from "../core/format.js";
+import { count, dateTime, ofClock, plural, seconds } from "../core/format.js";
+import { newestEvents } from "../core/newest.js";
 import { useResource } from "../core/resource.js";
 import { href, patch, route, vhost } from "../core/route.js";
 import { mayWrite } from "../core/session.js";
@@ -9,6 +10,7 @@ import { busiestVhost } from "../core/traces.js";
 import { useViewed } from "../core/viewed.js";
 import { Alert, Choice, Empty, Panel, pending } from "../ui/panel.js";
 import { Value } from "../ui/marks.js";
+import { PeriodSelect } from "../ui/period.js";
 import { countedFlows, CountingLine, useCounting } from "./counted.js";
 import { FIELDS, flowsOf } from "./flows.js";
 import { CountedDeliveriesTable, DeathsTable, DeliveriesTable, PublishesTable } from "./flow-tables.js";
@@ -24,9 +26,11 @@ const COLOURS = [
   ["waits", "Waits"],
 ];
 const BY = [
+  ["service", "Services"],
   ["user", "Users"],
   ["participant", "Participants"],
 ];
+const FORM = "2026-01-02 15:04:05";
 
 /**
  * The period of the address, or else that which was counted last: as a job counted it, or else from the
@@ -45,7 +49,7 @@ export default function Topology() {
   const fallback = wanted ? MOST_OF_PERIOD : AMOUNTS[0];
   const amount = Number(params.newest) || (counted.data === null ? fallback : 0);
   const colour = params.colour === "waits" ? "waits" : "failures";
-  const by = params.by === "participant" && amount ? "participant" : "user";
+  const by = !amount ? "user" : BY.some(([one]) => one === params.by) ? params.by : "service"; // a job counts users
   const events = useResource((s) => (name == null || !amount ? NO_EVENTS : newest(name, amount, wanted, s)), [name, amount, since, until], { every: 0 });
   const shown = amount ? events : counted;
   const flows = useMemo(() => flowsFor(amount, shown.data, by), [amount, shown.data, by]);
@@ -60,7 +64,7 @@ export default function Topology() {
     <${Panel} title=${name == null ? "Topology" : html`<${Value}>${name}<//>`} id="topology-panel"
       note=${flows ? (amount ? spanOf(shown.data.events, flows) : periodOf(shown.data, flows)) : undefined}
       tools=${html`
-        ${amount > 0 && html`<${Choice} label="Show" options=${BY} value=${by} onChange=${(v) => patch({ by: v === "user" ? null : v })} small />`}
+        ${amount > 0 && html`<${Choice} label="Show" options=${BY} value=${by} onChange=${(v) => patch({ by: v === "service" ? null : v })} small />`}
         <${Choice} label="Colours say" options=${COLOURS} value=${colour} onChange=${(v) => patch({ colour: v === "failures" ? null : v })} small />
         <${Source} amount=${amount} counted=${counted.data} />
         ${mayWrite.value && name != null && html`<button class="button" disabled=${counting.running} onClick=${counting.start}
@@ -97,18 +101,19 @@ function Period({ since, until }) {
   const submit = (event) => {
     event.preventDefault();
     const { from, to } = event.currentTarget.elements;
-    const [first, last] = [from.value && ofClock(from.value), to.value && ofClock(to.value)];
+    const [first, last] = [from, to].map(({ value }) => value.trim() && ofClock(value));
+    if (first === null || last === null) return setProblem(`Write a time as ${FORM}.`);
     if (first && last && first >= last) return setProblem("It must begin before it ends.");
     setProblem(null);
     return patch({ since: first || null, until: last || null, newest: null });
   };
   return html`<form class="period" onSubmit=${submit}>
+    <${PeriodSelect} more=${{ newest: null }} />
     <label class="labelled"><span>From</span>
-      <input class="input" type="datetime-local" step="1" name="from" defaultValue=${since ? inClock(since) : ""} /></label>
+      <input class="input" name="from" placeholder=${FORM} spellcheck=${false} autocomplete="off" defaultValue=${since ? dateTime(since) : ""} /></label>
     <label class="labelled"><span>to</span>
-      <input class="input" type="datetime-local" step="1" name="to" defaultValue=${until ? inClock(until) : ""} /></label>
+      <input class="input" name="to" placeholder=${FORM} spellcheck=${false} autocomplete="off" defaultValue=${until ? dateTime(until) : ""} /></label>
     <button class="button">Show this period</button>
-    ${(since || until) && html`<button type="button" class="button quiet" onClick=${() => patch({ since: null, until: null })}>Any time</button>`}
     <span class="warn-text" role="status">${problem}</span>
   </form>`;
 }
@@ -163,7 +168,7 @@ const NO_EVENTS = { events: [], died: new Map() };
 
 /** `{events, died}`: the newest `amount` events of a period, newest first, and where dead letters died. */
 async function newest(vhostName, amount, period, signal) {
-  const events = await pages(vhostName, amount, period, signal);
+  const events = await newestEvents(vhostName, amount, { ...period, columns: FIELDS, links: true }, signal);
   if (!events.some((event) => event.match === "dead_lettered")) return { events, died: new Map() };
   const filters = { vhost: vhostName, ...period, match: "dead_lettered" };
   const dead = await api.events({ ...filters, page_size: PAGE, columns: "id,properties", payload: "none" }, signal);
@@ -174,19 +179,4 @@ function lastDeath({ properties }) {
   const deaths = properties?.headers?.["x-death"];
   const [last] = Array.isArray(deaths) ? deaths : [];
   return { queue: last?.queue ?? null, reason: last?.reason ?? null };
-}
-
-async function pages(vhostName, amount, period, signal) {
-  const events = [];
-  let before;
-  while (events.length < amount) {
-    const page = await api.events(
-      { vhost: vhostName, ...period, before, page_size: PAGE, columns: FIELDS, links: true, payload: "none" },
-      signal,
-    );
-    events.push(...page);
-    if (page.length < PAGE) break;
-    before = page.at(-1).id;
-  }
-  return events;
 }

@@ -1,6 +1,6 @@
 // What an answer says against itself: gaps in its span, doubts about who acts, quiet traffic.
 import { html } from "../core/html.js";
-import { dateTime, plural, sentence } from "../core/format.js";
+import { dateTime, plural, said, sentence } from "../core/format.js";
 import { href } from "../core/route.js";
 import { isChosen } from "./gaps.js";
 import { Alert } from "./panel.js";
@@ -13,7 +13,7 @@ const incomplete = ({ gaps }) => {
   return [
     lost > 0 && `${lost === 1 ? "A gap lies" : `${lost} gaps lie`} in this span: trace messages may have
       been lost there, and with them signs of influence.`,
-    chosen && `In this span ${chosen.reason}, since ${dateTime(chosen.since)}. What is left out may have carried
+    chosen && `In this span ${said(chosen.reason)}, since ${dateTime(chosen.since)}. What is left out may have carried
       influence.`,
   ].filter(Boolean).join(" ");
 };

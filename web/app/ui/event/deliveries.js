@@ -1,7 +1,7 @@
 // What became of a publish, queue by queue: no confirm tells a publisher this.
 import { html } from "../../core/html.js";
 import { api } from "../../core/api.js";
-import { inOurTime, time, visible } from "../../core/format.js";
+import { inOurTime, said, time, visible } from "../../core/format.js";
 import { useResource } from "../../core/resource.js";
 import { hrefEvent } from "../../core/route.js";
 import { MatchMark, SettlementMark, StateMark, Value } from "../marks.js";
@@ -14,7 +14,7 @@ export function Deliveries({ event }) {
   const short = data && shortOf(data.queues.flatMap(all).map((one) => one.participant_name));
   const isTold = data?.queues.some((fate) => all(fate).some(({ settlement }) => settlement));
   return html`<section class="section">
-    <h3>Deliveries ${data && html`<span class="faint">${data.sentence}</span>`}</h3>
+    <h3>Deliveries ${data && html`<span class="faint">${said(data.sentence)}</span>`}</h3>
     ${!data
       ? pending(loaded, "deliveries")
       : data.queues.length === 0

@@ -5,7 +5,7 @@ import { bytes, dateTime, exchangeName, time, visible } from "../../core/format.
 import { useKeys } from "../../core/keys.js";
 import { typeOf } from "../../core/message-type.js";
 import { useResource } from "../../core/resource.js";
-import { closed, closeEvent, href, hrefEvent, patch, pinnedA, pinnedB, view } from "../../core/route.js";
+import { closed, closeEvent, href, hrefEvent, isConversation, patch, pinnedA, pinnedB, route, view } from "../../core/route.js";
 import { user, usesPassword } from "../../core/session.js";
 import { CopyButton } from "../copy.js";
 import { Icon } from "../icons.js";
@@ -61,7 +61,7 @@ function Actions({ id }) {
     </button>`;
   };
   return html`<div class="drawer-line">
-    ${view.value !== "conversations" &&
+    ${!isConversation(route.value) &&
     html`<a class="button small" href=${href("conversations", { event: id })}
       title="Everything that belongs to it: what began it, and what became of it">
       <${Icon} name="conversation" />Conversation</a>`}
@@ -86,8 +86,8 @@ const shellWord = (text) =>
 
 function Details({ event }) {
   return html`
-    ${event.type === "received" && html`<p class="drawer-cause"><${Cause} event=${event} /></p>`}
     <${Payload} event=${event} />
+    ${event.type === "received" && html`<p class="drawer-cause"><${Cause} event=${event} /></p>`}
     ${event.type === "published" && html`<${Deliveries} event=${event} />`}
     <${Links} event=${event} />
     <${Relatives} event=${event} side="causes" />

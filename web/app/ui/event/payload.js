@@ -2,7 +2,7 @@ import { useMemo, useState } from "../../../vendor/hooks.js";
 import { html } from "../../core/html.js";
 import { api } from "../../core/api.js";
 import { saveBlob } from "../../core/download.js";
-import { bytes, visible } from "../../core/format.js";
+import { bytes, reasonOf, visible } from "../../core/format.js";
 import { wrapPayload } from "../../core/preferences.js";
 import { useResource } from "../../core/resource.js";
 import { pinnedA, pinnedB, route } from "../../core/route.js";
@@ -68,7 +68,7 @@ const SIGNS = { "-": "del", "+": "ins", " ": "span" };
 /** What differs from another event's payload: JSON with its names in order. */
 function Compared({ id, event, body }) {
   const { data, error } = useResource((signal) => api.event(id, signal), [id], { every: 0 });
-  if (error) return html`<p class="soft">${error.reason}</p>`;
+  if (error) return html`<p class="soft">${reasonOf(error)}</p>`;
   if (!data) return html`<p class="loading">Loading #${id} …</p>`;
   const theirs = read(data);
   if (!theirs.bytes) return html`<p class="soft">${data.payload_encoding === "withheld" ? `The payload of #${id} is withheld.` : `Of #${id} no payload is kept.`}</p>`;

@@ -4,7 +4,7 @@ import { html } from "../../core/html.js";
 import { api } from "../../core/api.js";
 import { count, sentence, time } from "../../core/format.js";
 import { useResource } from "../../core/resource.js";
-import { hrefEvent, patch, route, view } from "../../core/route.js";
+import { hrefEvent, isConversation, patch, route } from "../../core/route.js";
 import { Footnotes } from "../caveats.js";
 import { about, TypeMark } from "../marks.js";
 import { Choice, pending } from "../panel.js";
@@ -38,7 +38,7 @@ export function Relatives({ event, side }) {
   const links = useWalk(event, side, "links", COUNTED);
   const any = useWalk(event, side, "any", COUNTED);
   // Among the parameters of a conversation, `via` says how that is put together.
-  const name = view.value === "conversations" ? "relatives" : "via";
+  const name = isConversation(route.value) ? "relatives" : "via";
   const via = route.value.params[name] ?? (links.data?.items.length === 0 ? "any" : "links");
   const further = via === "conversation" || STEPS[step] > COUNTED;
   const walk = useWalk(event, side, further ? via : null, Math.max(COUNTED, STEPS[step]));

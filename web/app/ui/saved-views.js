@@ -1,40 +1,41 @@
-// Filters and times under a name, kept in this browser.
+// Filters and times of a view under a name, kept in this browser.
 import { html } from "../core/html.js";
 import { savedViews } from "../core/preferences.js";
-import { Icon } from "../ui/icons.js";
-import { useSheet } from "../ui/sheet.js";
+import { hrefHere, view } from "../core/route.js";
+import { Icon } from "./icons.js";
+import { useSheet } from "./sheet.js";
 
 const MOST = 30;
 // Of the moment, not of the view.
-const PASSING = ["at", "event", "a", "b"];
+const PASSING = Object.fromEntries(["at", "event", "a", "b", "report", "job"].map((name) => [name, null]));
 
-function addressNow() {
-  const [tab, search = ""] = location.hash.split("?");
-  const params = new URLSearchParams(search);
-  PASSING.forEach((name) => params.delete(name));
-  return params.size ? `${tab}?${params}` : tab;
-}
+/** What is shown, as it would be saved. */
+export const addressNow = () => hrefHere(PASSING);
+
+/** `[{name, address}]`: those of this view. */
+export const savedHere = () => savedViews.value.filter(({ address }) => address.split("?")[0] === `#/${view.value}`);
 
 export function SavedViews() {
   const { open, anchor, close, toggle } = useSheet();
-  const kept = savedViews.value;
+  const kept = savedHere();
+  const forget = (name) => savedViews.value.filter((one) => one.name !== name || !kept.includes(one));
   const save = (event) => {
     event.preventDefault();
     const name = event.currentTarget.elements.name.value.trim();
     if (!name) return;
-    savedViews.value = [{ name, address: addressNow() }, ...kept.filter((view) => view.name !== name)].slice(0, MOST);
+    savedViews.value = [{ name, address: addressNow() }, ...forget(name)].slice(0, MOST);
     close();
   };
   return html`<div class="sheet-anchor" ref=${anchor}>
     <button class="button" aria-expanded=${String(open)} onClick=${toggle}><${Icon} name="list" />Views</button>
     ${open &&
     html`<div class="sheet views-sheet" role="group" aria-label="Saved views">
-      ${kept.length === 0 && html`<p class="soft small">None yet: a view has filters, times and order. It is kept in this browser.</p>`}
+      ${kept.length === 0 && html`<p class="soft small">None yet: a view has filters and times. It is kept in this browser.</p>`}
       <ul>${kept.map(
         ({ name, address }) => html`<li class="drawer-line" key=${name}>
           <a class="cut" href=${address} onClick=${close}><bdi>${name}</bdi></a>
           <button class="button quiet icon small" aria-label=${`Forget the view ${name}`}
-            onClick=${() => (savedViews.value = kept.filter((view) => view.name !== name))}><${Icon} name="trash" /></button>
+            onClick=${() => (savedViews.value = forget(name))}><${Icon} name="trash" /></button>
         </li>`,
       )}</ul>
       <form class="drawer-line" onSubmit=${save}>

@@ -1,16 +1,16 @@
 // The filters of the failures: all of them are in the address.
-import { html } from "../core/html.js";
-import { dateTime, toMicros } from "../core/format.js";
-import { hrefHere, patch, route } from "../core/route.js";
-import { Chip } from "../ui/chip.js";
-import { Choice } from "../ui/panel.js";
-import { KINDS, reasonWord } from "../ui/failure-mark.js";
+import { html } from "../../core/html.js";
+import { dateTime } from "../../core/format.js";
+import { hrefHere, patch, route } from "../../core/route.js";
+import { Chip } from "../../ui/chip.js";
+import { Choice } from "../../ui/panel.js";
+import { KINDS, reasonWord } from "../../ui/failure-mark.js";
+import { PeriodSelect } from "../../ui/period.js";
 
 const NAMES = {
   kind: "kind", queue: "queue", reason: "reason", type: "type", exception: "exception",
   participant: "participant", since: "since", until: "until",
 };
-const PERIODS = [["", "any time"], ["3600", "the last hour"], ["86400", "the last day"], ["604800", "the last 7 days"]];
 const KIND_OPTIONS = [["", "All"], ...Object.entries(KINDS).map(([key, [, word]]) => [key, word])];
 
 /** The set ones, by the names of the API. */
@@ -20,25 +20,10 @@ export function filtersOf(params) {
 
 export function Filters() {
   const { params } = route.value;
-  const period = (event) => {
-    const back = Number(event.currentTarget.value);
-    patch({ since: back ? new Date(Date.now() - back * 1000).toISOString() : null, until: null });
-  };
   return html`<div class="failure-filters">
     <${Choice} label="Kind" options=${KIND_OPTIONS} value=${params.kind ?? ""} onChange=${(value) => patch({ kind: value || null })} />
-    <select class="select" aria-label="Period" value=${periodOf(params)} onChange=${period}>
-      ${PERIODS.map(([key, word]) => html`<option key=${key} value=${key} selected=${key === periodOf(params)}>${word}</option>`)}
-      ${periodOf(params) === "other" && html`<option value="other" selected>as chosen</option>`}
-    </select>
+    <${PeriodSelect} />
   </div>`;
-}
-
-/** Which of the periods `since` means; it was set a while ago when it comes out of a link. */
-function periodOf({ since, until }) {
-  if (!since && !until) return "";
-  if (until || !since) return "other";
-  const ago = (Date.now() - toMicros(since) / 1000) / 1000;
-  return PERIODS.find(([key]) => key && ago >= Number(key) && ago < Number(key) * 1.1)?.[0] ?? "other";
 }
 
 /** The filters in force that have no control of their own, each with a way to take it off. */

@@ -1,32 +1,24 @@
-// What went wrong: messages that died, went to an error queue, could not be routed, came back again and
-// again. Grouped, counted over time, newest first; each leads to its conversation.
-import { html } from "../core/html.js";
-import { api } from "../core/api.js";
-import { count, plural } from "../core/format.js";
-import { usePages } from "../core/pages.js";
-import { href, openEvent, route, vhost } from "../core/route.js";
-import { traces } from "../core/traces.js";
-import { Caveats } from "../ui/caveats.js";
-import { EventDrawer } from "../ui/event/lazy-drawer.js";
-import { Alert, Empty, Failure, Panel, pending } from "../ui/panel.js";
-import { useSteps } from "../ui/steps.js";
+// The conversations that failed: those with messages that died, went to an error queue, could not be routed
+// or came back again and again. Counted over time and in groups, which narrow the list.
+import { html } from "../../core/html.js";
+import { api } from "../../core/api.js";
+import { count, plural } from "../../core/format.js";
+import { usePages } from "../../core/pages.js";
+import { href, hrefFailures, route, vhost } from "../../core/route.js";
+import { traces } from "../../core/traces.js";
+import { Caveats } from "../../ui/caveats.js";
+import { Alert, Empty, Failure, Panel, pending } from "../../ui/panel.js";
+import { useSteps } from "../../ui/steps.js";
 import { Chips, Filters, filtersOf } from "./filters.js";
 import { OverTime } from "./over-time.js";
 import { OrderReports } from "./reports.js";
 import { GroupsTable, ItemsTable } from "./tables.js";
 
 const PAGE = 100;
+const LIST = "Conversations that failed";
 
-export default function FailuresPage() {
-  return html`<div class="beside">
-    <div class="scrolled"><div class="page-inner">
-      <div class="page-title"><h1>Failures</h1>
-        <p>Messages that died, could not be routed or came back again and again, and who had them last.</p></div>
-      <${Failures} />
-      <${OrderReports} />
-    </div></div>
-    ${openEvent.value && html`<${EventDrawer} id=${openEvent.value} key=${openEvent.value} />`}
-  </div>`;
+export default function FailedConversations() {
+  return html`<${Failures} /><${OrderReports} />`;
 }
 
 function Failures() {
@@ -60,7 +52,7 @@ function Found({ first, loaded }) {
     <${Panel} title="Groups" flush note="by queue, reason, message type and exception"
         foot=${first.groups_truncated && `The ${count(first.groups.length)} groups with the newest failures are listed.`}>
       <${GroupsTable} groups=${first.groups} several=${several} /><//>
-    <${Panel} title="Each failure" flush note="newest first; ↓ and ↑ step through them"
+    <${Panel} title=${LIST} flush note="a row for each failure, newest first; ↓ and ↑ step through them"
         foot=${loaded.further && html`<button class="button small" onClick=${loaded.more}>Show ${PAGE} more</button>
           <span> ${count(items.length)} are shown.</span>`}>
       <${ItemsTable} items=${items} several=${several} /><//>`;
@@ -79,11 +71,11 @@ function Uncertain({ answer }) {
 function None({ filtered, answer }) {
   const unsure = answer.complete === false || answer.sound === false;
   if (filtered) {
-    return html`<${Panel} title="Each failure"><${Empty} title="No failure fits these filters"
-      actions=${html`<a class="button" href=${href("failures")}>Show all</a>`}>
+    return html`<${Panel} title=${LIST}><${Empty} title="No failure fits these filters"
+      actions=${html`<a class="button" href=${hrefFailures()}>Show all</a>`}>
       Take one of the filters above away, or choose another period.<//><//>`;
   }
-  return html`<${Panel} title="Each failure"><${Empty} title=${unsure ? "No failure is known" : "No failures"}
+  return html`<${Panel} title=${LIST}><${Empty} title=${unsure ? "No failure is known" : "No failures"}
     actions=${html`<a class="button" href=${href("overview")}>To the traces</a>`}>
     ${unsure
       ? "Nothing that was recorded died or was lost. What happened where trace messages are missing is not known."
@@ -91,7 +83,7 @@ function None({ filtered, answer }) {
 }
 
 function NotTraced() {
-  return html`<${Panel} title="Each failure"><${Empty} title="This virtual host is not traced"
+  return html`<${Panel} title=${LIST}><${Empty} title="This virtual host is not traced"
     actions=${html`<a class="button" href=${href("overview")}>To the traces</a>`}>
     Failures are found in what a trace has recorded.<//><//>`;
 }

@@ -1,8 +1,8 @@
 // Failures over time: a bar for each span, which is a link to it. The arrow keys go from bar to bar.
-import { useState } from "../../vendor/hooks.js";
-import { html } from "../core/html.js";
-import { dateTime, plural, seconds, toMicros } from "../core/format.js";
-import { hrefHere } from "../core/route.js";
+import { useState } from "../../../vendor/hooks.js";
+import { html } from "../../core/html.js";
+import { dateTime, plural, seconds, toMicros } from "../../core/format.js";
+import { hrefHere } from "../../core/route.js";
 
 const MOST_BARS = 120;
 

@@ -1,8 +1,8 @@
 // Where the order of messages mattered, found by jobs: races and inversions over a period.
-import { html } from "../core/html.js";
-import { count } from "../core/format.js";
-import { Value } from "../ui/marks.js";
-import { Reports } from "../ui/reports.js";
+import { html } from "../../core/html.js";
+import { count } from "../../core/format.js";
+import { Value } from "../../ui/marks.js";
+import { Reports } from "../../ui/reports.js";
 import { Report } from "./report.js";
 
 const KINDS = [

@@ -1,11 +1,11 @@
 // Failures as tables: by group, and each by itself.
-import { html } from "../core/html.js";
-import { count, dateTime, exchangeName, plural, recent } from "../core/format.js";
-import { href, hrefHere } from "../core/route.js";
-import { Value } from "../ui/marks.js";
-import { shortOf } from "../ui/names.js";
-import { Table } from "../ui/table.js";
-import { KindMark } from "../ui/failure-mark.js";
+import { html } from "../../core/html.js";
+import { count, dateTime, exchangeName, plural, recent } from "../../core/format.js";
+import { href, hrefHere } from "../../core/route.js";
+import { Value } from "../../ui/marks.js";
+import { shortOf } from "../../ui/names.js";
+import { Table } from "../../ui/table.js";
+import { KindMark } from "../../ui/failure-mark.js";
 
 const conversation = (vhost, event) => href("conversations", { vhost, event: String(event) });
 
@@ -44,7 +44,7 @@ function Group({ group, several, short }) {
 
 export function ItemsTable({ items, several }) {
   const short = shortOf(items.flatMap(({ by, publisher }) => [by, publisher]).flatMap((one) => one?.name ?? []));
-  return html`<${Table} label="Each failure"
+  return html`<${Table} label="Conversations that failed"
       heads=${`When|Message|What happened|Queue|Had it last|Exception|${several ? "Virtual host|" : ""}#Event`}>
     ${items.map((item) => html`<${Item} key=${`${item.event} ${item.kind} ${item.queue}`} item=${item} several=${several} short=${short} />`)}
   <//>`;

@@ -1,13 +1,13 @@
 // One report: what was found, by queue, and each pair of messages with links to their events.
-import { html } from "../core/html.js";
-import { api } from "../core/api.js";
-import { count, dateTime, plural, recent } from "../core/format.js";
-import { useResource } from "../core/resource.js";
-import { href, hrefHere } from "../core/route.js";
-import { Caveats, isSure } from "../ui/caveats.js";
-import { Value } from "../ui/marks.js";
-import { Alert, Empty, Panel, pending } from "../ui/panel.js";
-import { Table } from "../ui/table.js";
+import { html } from "../../core/html.js";
+import { api } from "../../core/api.js";
+import { count, dateTime, plural, recent } from "../../core/format.js";
+import { useResource } from "../../core/resource.js";
+import { href, hrefHere } from "../../core/route.js";
+import { Caveats, isSure } from "../../ui/caveats.js";
+import { Value } from "../../ui/marks.js";
+import { Alert, Empty, Panel, pending } from "../../ui/panel.js";
+import { Table } from "../../ui/table.js";
 
 // Of each report: its name, what a row is, and the heads of its columns.
 const KINDS = {

@@ -1,0 +1,119 @@
+// Assertions from what is seen: what held nearly always is chosen, or another is made of types that are known.
+import { useState } from "../../vendor/hooks.js";
+import { html } from "../core/html.js";
+import { count, percent, plural, reasonOf } from "../core/format.js";
+import { useResource } from "../core/resource.js";
+import { Value } from "../ui/marks.js";
+import { Menu } from "../ui/menu.js";
+import { Alert, pending } from "../ui/panel.js";
+import { claimOf, neverSeen, seenOf } from "./seen.js";
+
+const MOST = 12;
+const KINDS = [
+  ["leads_to", "leads to"],
+  ["after", "comes after"],
+  ["acknowledged_within", "is acknowledged"],
+  ["causes_more_than", "causes at most"],
+];
+
+export const useSeen = (vhost) => useResource((signal) => seenOf(vhost, signal), [vhost], { every: 0 });
+
+/** `held`: what is held of the virtual host `name` already; `onHold(assertions)` holds these as well. */
+export const HoldMenu = ({ name, held, onHold }) => html`<${Menu} label="From what is seen" icon="plus" small>
+  ${(close) => html`<${Hold} name=${name} held=${held} onHold=${async (chosen) => (await onHold(chosen), close())} />`}
+<//>`;
+
+function Hold({ name, held, onHold }) {
+  const loaded = useSeen(name);
+  const [chosen, setChosen] = useState(new Map()); // by what each claims
+  const [own, setOwn] = useState([]);
+  const [error, setError] = useState(null);
+  const [busy, setBusy] = useState(false);
+  const { data } = loaded;
+  if (!data) return pending(loaded, "what is seen");
+  const known = new Set(held.map(claimOf));
+  const news = data.proposals.filter((one) => !known.has(claimOf(one.assertion))).slice(0, MOST);
+  const choose = (assertion, yes) => {
+    const next = new Map(chosen);
+    if (yes) next.set(claimOf(assertion), assertion);
+    else next.delete(claimOf(assertion));
+    setChosen(next);
+  };
+  const add = (assertion) => {
+    setOwn([...own.filter((one) => claimOf(one) !== claimOf(assertion)), assertion]);
+    choose(assertion, true);
+  };
+  const hold = async () => {
+    if (busy || !chosen.size) return;
+    setBusy(true);
+    setError(null);
+    try {
+      await onHold([...chosen.values()]);
+    } catch (refused) {
+      setBusy(false);
+      setError(refused);
+    }
+  };
+  const box = (assertion, note) => html`<li key=${claimOf(assertion)}><label class="check">
+    <input type="checkbox" checked=${chosen.has(claimOf(assertion))} onChange=${(e) => choose(assertion, e.currentTarget.checked)} />
+    <span><${Says} assertion=${assertion} /> <span class="soft small nowrap">${note}</span></span></label></li>`;
+  return html`<p class="small soft">Of <${Value}>${name}<//>: what nearly always held among ${data.events ? `its newest ${plural(data.events, "event")}` : "its events"}. What was, need not be what should be.</p>
+    ${news.length + own.length > 0
+      ? html`<ul class="hold-list">
+          ${news.map(({ assertion, cases, held: times }) => box(assertion, `${count(times)} of ${count(cases)}, ${percent(times, cases)}`))}
+          ${own.map((assertion) => box(assertion, "your own"))}</ul>`
+      : html`<p>${data.proposals.length ? "All of it is held." : "Nothing held often enough to propose it. Messages must name what led to them, or share a key."}</p>`}
+    <details open=${news.length === 0}><summary>Another</summary><${Another} types=${data.types} onAdd=${add} /></details>
+    ${error && html`<${Alert}>${reasonOf(error)}<//>`}
+    <button type="button" class="button main" disabled=${chosen.size === 0} aria-disabled=${String(busy)} onClick=${hold}>${busy ? "Setting …" : chosen.size > 1 ? `Hold these ${chosen.size}` : "Hold this"}</button>`;
+}
+
+/** An assertion as one reads it. */
+function Says({ assertion: one }) {
+  const name = (type) => html`<strong><${Value}>${type}<//></strong>`;
+  if (one.leads_to !== undefined) return html`${name(one.every)} leads to ${name(one.leads_to)}${one.within && ` within ${one.within}`}`;
+  if (one.after !== undefined) return html`${name(one.every)} comes after ${name(one.after)}`;
+  if (one.acknowledged_within !== undefined) return html`${name(one.every)} is acknowledged within ${one.acknowledged_within}`;
+  return html`${name(one.no)} causes at most ${one.causes_more_than}`;
+}
+
+function Another({ types, onAdd }) {
+  const [values, setValues] = useState({ kind: "leads_to", every: "", other: "", within: "30s", most: "100" });
+  const set = (changes) => setValues({ ...values, ...changes });
+  const { kind, every, other, within, most } = values;
+  const takesOther = kind === "leads_to" || kind === "after";
+  const named = [every, takesOther && other].filter(Boolean);
+  const unknown = neverSeen(named, types);
+  const isWhole = every && (!takesOther || other);
+  const type = (label, field) => html`<label class="field"><span>${label}</span>
+    <input class="input" list="types-seen" value=${values[field]} spellcheck=${false} autocomplete="off" onInput=${(e) => set({ [field]: e.currentTarget.value.trim() })} /></label>`;
+  const add = () => {
+    const name = `${every} ${kind} ${takesOther ? other : ""}`.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 60);
+    onAdd({
+      leads_to: { name, every, leads_to: other, within },
+      after: { name, every, after: other },
+      acknowledged_within: { name, every, acknowledged_within: within },
+      causes_more_than: { name, no: every, causes_more_than: Number(most) },
+    }[kind]);
+  };
+  return html`<div class="hold-another">
+    <datalist id="types-seen">${types.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
+    ${type("Every", "every")}
+    <label class="field"><span>What holds</span><select class="select" value=${kind} onChange=${(e) => set({ kind: e.currentTarget.value })}>
+      ${KINDS.map(([value, words]) => html`<option key=${value} value=${value} selected=${value === kind}>${words}</option>`)}</select></label>
+    ${takesOther && type("Message type", "other")}
+    ${(kind === "leads_to" || kind === "acknowledged_within") && html`<label class="field"><span>Within</span>
+      <input class="input" value=${within} placeholder="30s" spellcheck=${false} onInput=${(e) => set({ within: e.currentTarget.value.trim() })} /></label>`}
+    ${kind === "causes_more_than" && html`<label class="field"><span>Messages</span>
+      <input class="input" inputmode="numeric" value=${most} onInput=${(e) => set({ most: e.currentTarget.value.replace(/\D/g, "") })} /></label>`}
+    <${NeverSeen} names=${unknown} />
+    <button type="button" class="button small" disabled=${!isWhole} onClick=${add}>Add</button>
+  </div>`;
+}
+
+/** A warning about message types that nobody has sent. */
+export function NeverSeen({ names }) {
+  if (!names.length) return null;
+  return html`<${Alert} tone="warn">No message of ${names.length === 1 ? "the type" : "the types"} ${names.map((name, i) => html`${i > 0 && ", "}<strong><${Value}>${name}<//></strong>`)} was
+    seen lately. Where a name is misspelt, nothing is judged.<//>`;
+}

@@ -1,0 +1,73 @@
+// The order of the lanes: who receives stands near whoever sends to it.
+import { NONE } from "./model.js";
+
+const MOST = 200; // more are left in the order in which they came
+const MOST_AGAIN = 60;
+const TURNS = 3;
+const MOST_LOOKED_AT = 50_000; // events
+
+/**
+ * The place of each of these participants, those of a group beside each other. `keyOf(participant)` is its
+ * group. In the order in which they were first seen, each is put where it, and what it comes between, are
+ * nearest to those that it exchanges messages with.
+ */
+export function placesOf(model, numbers, keyOf) {
+  const ascending = [...numbers].sort((a, b) => a - b);
+  const members = Map.groupBy(ascending, keyOf);
+  const pairs = exchanged(model);
+  const between = new Map();
+  for (const [a, others] of pairs) for (const [b, count] of others) tie(between, keyOf(a), keyOf(b), count);
+  const row = nearEachOther([...members.keys()], between).flatMap((key) => nearEachOther(members.get(key), pairs));
+  return new Map(row.map((number, place) => [number, place]));
+}
+
+/** How many messages went from each participant to each other one, either way; of very many events some tell. */
+function exchanged({ length, cause, participant }) {
+  const pairs = new Map();
+  const step = Math.ceil(length / MOST_LOOKED_AT);
+  for (let i = 0; i < length; i += step) if (cause[i] !== NONE) tie(pairs, participant[cause[i]], participant[i], 1);
+  return pairs;
+}
+
+function tie(pairs, a, b, count) {
+  if (a === b) return;
+  for (const [one, other] of [[a, b], [b, a]]) {
+    if (!pairs.has(one)) pairs.set(one, new Map());
+    pairs.get(one).set(other, (pairs.get(one).get(other) ?? 0) + count);
+  }
+}
+
+/** `ties`: by item, how strongly it is tied to each other one. */
+function nearEachOther(items, ties) {
+  if (items.length > MOST) return items;
+  let row = [];
+  for (const item of items) row = put(row, item, ties);
+  // Those that came first had nobody to stand by.
+  for (let turn = 0; turn < TURNS && items.length <= MOST_AGAIN; turn += 1) {
+    for (const item of items) row = put(row.filter((one) => one !== item), item, ties);
+  }
+  return row;
+}
+
+/** Where the ties to it, and those that it comes between, are shortest; of several such places the last. */
+function put(row, item, ties) {
+  const place = new Map(row.map((one, n) => [one, n]));
+  const own = [...(ties.get(item) ?? [])].filter(([other]) => place.has(other));
+  if (!own.length) return [...row, item];
+  const over = new Float64Array(row.length + 2); // by place: ties that one who came in there would stretch, as differences
+  for (const [one, n] of place) {
+    for (const [other, weight] of ties.get(one) ?? []) {
+      const m = place.get(other);
+      if (m === undefined || m <= n) continue;
+      over[n + 1] += weight;
+      over[m + 1] -= weight;
+    }
+  }
+  let [best, least, stretched] = [row.length, Infinity, 0];
+  for (let at = 0; at <= row.length; at += 1) {
+    stretched += over[at];
+    const length = own.reduce((sum, [other, weight]) => sum + weight * Math.abs(place.get(other) + 0.5 - at), 0);
+    if (length + stretched <= least) [best, least] = [at, length + stretched];
+  }
+  return row.toSpliced(best, 0, item);
+}
