@@ -381,7 +381,7 @@ async def test_the_events_of_a_trace_without_any_are_an_empty_table(
     await run("trace", "start", "shop")
     ended = await run("events", "shop")
 
-    assert (ended.code, len(ended.out.splitlines())) == (0, 1)
+    assert (ended.code, len(ended.out.splitlines()), ended.err) == (0, 1, "none\n")
 
 
 @pytest.mark.parametrize(
@@ -920,6 +920,17 @@ def test_a_virtual_host_is_the_first_argument_of_each_command() -> None:
             arguments = [one for one in command.params if one.param_type_name == "argument"]
             assert arguments[0].name == "vhost", words
     assert found > 20
+
+
+def test_only_what_may_be_either_has_an_opposite() -> None:
+    opposites = {
+        word
+        for _, command, _ in every_command()
+        for one in command.params
+        for word in one.secondary_opts
+    }
+
+    assert opposites == {"--no-wait", "--no-bodies"}
 
 
 async def test_a_service_says_what_it_has_and_that_its_broker_is_away(tmp_path: Path) -> None:
