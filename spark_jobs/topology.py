@@ -115,7 +115,7 @@ def topology(spark: SparkSession, request: TopologyRequest, opened: Period) -> T
         since=Microseconds(request.since),
         until=Microseconds(request.until),
         gaps=opened.gaps,
-        **{kind: _busiest(found) for kind, found in flows.items()},
+        **{kind: busiest(found) for kind, found in flows.items()},
     )
 
 
@@ -229,5 +229,6 @@ def _flow(kind: type[Any], row: Row) -> Any:
     return kind(**{each.name: values[each.name] for each in fields(kind)})
 
 
-def _busiest(flows: list[Any]) -> list[Any]:
-    return sorted(flows, key=lambda flow: -flow.messages)[:MOST_FLOWS]
+def busiest(flows: list[Any]) -> list[Any]:
+    """The flows with the most messages; equal ones by their names, whichever was counted first."""
+    return sorted(flows, key=lambda flow: (-flow.messages, str(flow)))[:MOST_FLOWS]

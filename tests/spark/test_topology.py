@@ -14,10 +14,11 @@ from pyspark.sql import SparkSession
 from app.errors import BadRequestError, NotFoundError
 from app.jobs.reports import Topologies
 from model.jobs import Problem
+from model.topology import RouteFlow
 from spark_jobs.errors import JobError
 from spark_jobs.kinds import run_job
 from spark_jobs.progress import silent
-from spark_jobs.topology import flows_of
+from spark_jobs.topology import busiest, flows_of
 from tests.spark.conftest import Stored
 from tests.spark.histories import NOON, History, Link
 
@@ -146,6 +147,13 @@ def test_a_time_without_events_has_no_flows(
 ) -> None:
     found = count(spark, stored, tmp_path, 1, 2)
     assert found["publishes"] == found["routes"] == found["deliveries"] == []
+
+
+def test_flows_of_as_many_messages_are_in_one_order_whichever_was_counted_first() -> None:
+    flows = [RouteFlow("orders", queue, 7, 0, 0) for queue in "bca"]
+    assert [flow.queue for flow in busiest([*flows, RouteFlow("orders", "z", 8, 0, 0)])] == [
+        *"zabc"
+    ]
 
 
 def test_an_unknown_virtual_host_is_said(
