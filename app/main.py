@@ -47,7 +47,7 @@ from app.traces.pipeline import PipelineSettings
 from app.traces.restamping import Restamping
 from app.traces.running import RunningTrace
 from app.tracker.links import Rule, merged
-from app.watch.opening import watch_assertions, watch_for_proposals
+from app.watch.opening import watch_assertions, watch_durations, watch_for_proposals
 
 log = logging.getLogger(__name__)
 
@@ -171,6 +171,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.push_async_callback(jobs.stop)
         watch_assertions(stack, settings, store, traces.here)
         watch_for_proposals(stack, settings, store, traces.here)
+        watch_durations(stack, store, traces.here)
         budget, searches = ByteBudget(), Searches()
         intake = IntakeBounds(days=settings.retention_days)
         yield Services(

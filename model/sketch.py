@@ -80,6 +80,11 @@ def bucket_of(value: float) -> int:
     return _SMALL if value < 1 else math.ceil(math.log(value) / _LOG)
 
 
+def limit_of(bucket: int) -> float:
+    """The greatest number that falls into a bucket."""
+    return 0.0 if bucket == _SMALL else float(_GAMMA**bucket)
+
+
 def _middle(bucket: int) -> float:
     """The number that is nearest to all of a bucket, by its relative distance."""
     return 0.0 if bucket == _SMALL else float(2 * _GAMMA**bucket / (_GAMMA + 1))

@@ -387,6 +387,32 @@ def _tables() -> None:
         sa.PrimaryKeyConstraint("trace_id", "number", name=op.f("pk_copies")),
     )
     op.create_table(
+        "duration_places",
+        sa.Column("trace_id", sa.Integer(), nullable=False),
+        sa.Column("read_id", sa.BigInteger(), nullable=False),
+        sa.Column("read_at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["trace_id"], ["traces.id"], name=op.f("fk_duration_places_trace_id_traces")
+        ),
+        sa.PrimaryKeyConstraint("trace_id", name=op.f("pk_duration_places")),
+    )
+    op.create_table(
+        "durations",
+        sa.Column("trace_id", sa.Integer(), nullable=False),
+        sa.Column("part", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("at", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("kind", sa.SmallInteger(), autoincrement=False, nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("cells", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["trace_id"], ["traces.id"], name=op.f("fk_durations_trace_id_traces")
+        ),
+        sa.PrimaryKeyConstraint(
+            "trace_id", "part", "at", "kind", "name", name=op.f("pk_durations")
+        ),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
         "events",
         sa.Column("id", BIG_ID, autoincrement=False, nullable=False),
         sa.Column("type", sa.SmallInteger(), nullable=False),
@@ -471,6 +497,14 @@ def _tables() -> None:
         unique=False,
         sqlite_where=sa.text("quiet"),
         postgresql_where=sa.text("quiet"),
+    )
+    op.create_index(
+        "ix_events_settled",
+        "events",
+        ["trace_id", "hold"],
+        unique=False,
+        sqlite_where=sa.text("settlement IN (2, 3)"),
+        postgresql_where=sa.text("settlement IN (2, 3)"),
     )
     op.create_index(
         op.f("ix_events_trace_id_participant_height_seq"),

@@ -40,6 +40,7 @@ from app.store.reading.periods import Periods
 from app.store.reading.queries import Events
 from app.store.spans.imported import Spans
 from app.store.watch.assertions import Assertions
+from app.store.watch.durations import Durations
 from app.store.watch.violations import Violations
 from app.store.watch.watching import Watching
 from app.stored.reading import SEARCHES
@@ -85,6 +86,7 @@ class Store:
         self.assertions = Assertions(database)
         self.violations = Violations(database)
         self.watching = Watching(database)
+        self.durations = Durations(database)
 
     @classmethod
     async def open(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from app.errors import SettingsError
 from app.stored.assertions import WebhookState
+from app.watch.durations import DurationWatch
 from app.watch.judging import Judges
 from app.watch.looking import Looking
 from app.watch.watcher import Watcher
@@ -47,6 +48,13 @@ def watch_for_proposals(
         looking = Looking(store.proposals, traces, settings.database.reveal())
         looking.start()
         stack.push_async_callback(looking.stop)
+
+
+def watch_durations(stack: AsyncExitStack, store: Store, traces: TracesHere) -> None:
+    """Count how long messages wait and are handled."""
+    watch = DurationWatch(store.durations, traces)
+    watch.start()
+    stack.push_async_callback(watch.stop)
 
 
 def _webhook(settings: Settings, store: Store) -> Webhook | None:

@@ -59,6 +59,8 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("GET", "/itc_db/violations"): ("/itc_db/violations?vhost=/", READ, 404),
     ("GET", "/itc_db/failures"): ("/itc_db/failures?vhost=/", READ, 404),
     ("GET", "/itc_db/in_hand"): ("/itc_db/in_hand", READ, LISTS),
+    ("GET", "/itc_db/slow"): ("/itc_db/slow", READ, LISTS),
+    ("GET", "/itc_db/durations"): ("/itc_db/durations?vhost=/", READ, 404),
     ("GET", "/itc_db/hidden"): ("/itc_db/hidden?vhost=/", READ, 404),
     ("GET", "/itc_db/hidden/ways"): ("/itc_db/hidden/ways?vhost=/", READ, 404),
     ("GET", "/itc_db/quarantine"): ("/itc_db/quarantine", READ, LISTS),

@@ -59,7 +59,7 @@ async def test_sqlite_counts_few_events_of_a_span_from_their_own_index(tmp_path:
     few = {
         str(each.name): each.dialect_options["sqlite"]["where"].text
         for each in metadata.tables["events"].indexes
-        if each.dialect_options["sqlite"]["where"] is not None
+        if each.dialect_options["sqlite"]["where"] is not None and "id" in each.columns
     }
     assert len(few) == 7
     async with connected(url) as connection:
@@ -150,7 +150,7 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
     return pipe
 
 
-PUBLISHED = {"r0001_tables.py": "941987a0bdd36a02cc9a025fc3fe42edafff21dc92159fbad6bd307e72539c3f"}
+PUBLISHED = {"r0001_tables.py": "0999247978b769c701b1d0faf06a6fffcc22d57b5f23d71852a1d2c2bf2b5984"}
 """Each migration that a database may have been made by, and the SHA-256 of its file."""
 
 

@@ -203,6 +203,8 @@ events = _table(
     _partial("ix_events_doubtful", "doubtful", "trace_id", "id"),
     # Those that consumers hold (`model.words.Disposition`).
     _partial("ix_events_in_hand", "settlement = 1", "trace_id", "id"),
+    # Those that were handled, by the last event before that.
+    _partial("ix_events_settled", "settlement IN (2, 3)", "trace_id", "hold"),
     # Those that other messages may name, the last of which a tracker remembers.
     _partial("ix_events_named", "ids IS NOT NULL", "trace_id", "id"),
     # The few that tell of failures (`model.words.Match`): dead letters, messages that came back,
@@ -382,6 +384,27 @@ indexed_fields = _table(
     Column("from_event_id", BigInteger, nullable=False),
     # Whether deliveries may have it by their publish alone, or had once.
     Column("by_publish", Boolean, nullable=False, server_default=false()),
+)
+
+# How long messages waited and were handled (`model.durations`), by queue and by service: counts of
+# each minute of an hour, and of each hour of a day.
+durations = _table(
+    "durations",
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("part", BigInteger, primary_key=True, autoincrement=False),  # a minute, an hour; µs
+    Column("at", BigInteger, primary_key=True, autoincrement=False),  # the begin of that time
+    Column("kind", SmallInteger, primary_key=True, autoincrement=False),  # `OwnerKind`
+    Column("name", Text, primary_key=True),
+    Column("cells", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# Up to which of a trace's events that is counted.
+duration_places = _table(
+    "duration_places",
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("read_id", BigInteger, nullable=False),
+    Column("read_at", BigInteger, nullable=False),  # when that event was recorded
 )
 
 # The times of each 4096 consecutive ids: they turn "since" and "until" into bounds of ids. Times

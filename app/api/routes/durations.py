@@ -1,0 +1,79 @@
+"""How long messages wait and are handled, over time, and where that became longer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Response
+
+from app.api.described import answering, json_answer
+from app.api.openapi import READING, READING_ONE
+from app.api.parameters import Text
+from app.api.routes.queries import DAY, HOUR, Moment, OfVhost, period_of
+from app.api.routes.traces import OfVhostOrAll, trace_id_of
+from app.api.services import Parts
+from app.api.signin.auth import Reader
+from app.errors import BadRequestError
+from app.stored.durations import DurationMap, SlowOwners, map_of, slow_owners
+from model.durations import OwnerKind, counted_period
+from model.times import now
+
+router = APIRouter(tags=["events"], prefix="/itc_db")
+
+_BASELINES = {"hour": HOUR, "day": DAY, "week": 7 * DAY}
+
+
+@router.get("/slow", **answering(SlowOwners, READING))
+async def list_slow(user: Reader, parts: Parts, vhost: OfVhostOrAll = None) -> Response:
+    """List the queues and services that became slow in the last hour."""
+    traces = await parts.store.traces.list(user.listed(vhost))
+    vhosts = {each.id: each.vhost for each in traces if vhost in (None, each.vhost)}
+    at = now()
+    rows = await parts.store.durations.recent(vhosts, at - 2 * HOUR)
+    return json_answer(await asyncio.to_thread(slow_owners, rows, vhosts, at))
+
+
+@router.get("/durations", **answering(DurationMap, READING_ONE))
+async def get_durations(
+    user: Reader,
+    parts: Parts,
+    vhost: OfVhost,
+    queue: Annotated[Text | None, Query(description="Of messages from this queue.")] = None,
+    service: Annotated[Text | None, Query(description="Of messages to this service.")] = None,
+    since: Annotated[Moment | None, Query(description="From this time on.")] = None,
+    until: Annotated[Moment | None, Query(description="Before this time.")] = None,
+    baseline: Annotated[
+        Literal["hour", "day", "week"],
+        Query(description="Compared with the same time this much before."),
+    ] = "hour",
+) -> Response:
+    """Show how long messages waited and were handled over time; by default in the last hour.
+
+    By the minute within the last two days, by the hour within 35 days before. Without a queue or a
+    service it is only said which there are.
+    """
+    if queue is not None and service is not None:
+        raise BadRequestError("of a queue or of a service, not of both")
+    trace_id = await trace_id_of(vhost, user, parts)
+    at, shift = now(), _BASELINES[baseline]
+    period = counted_period(*period_of(since, until), at)
+    before = counted_period(period.since - shift, min(period.until - shift, period.since), at)
+    durations = parts.store.durations
+    asked = (OwnerKind.service, service or "") if queue is None else (OwnerKind.queue, queue)
+
+    async def found() -> DurationMap:
+        names = await durations.names(trace_id, period.since, period.until)
+        return map_of(
+            period,
+            before,
+            *[await durations.of(trace_id, asked, each) for each in (period, before)],
+            vhost=vhost,
+            queue=queue,
+            service=service,
+            as_of=await durations.as_of(trace_id),
+            queues=names[OwnerKind.queue],
+            services=names[OwnerKind.service],
+        )
+
+    return json_answer(await parts.store.at_once(found))

@@ -1,0 +1,263 @@
+"""Counts of durations: which events are to be counted next, counting, and reading what was counted.
+
+It goes through each trace's events in the order of their ids, from a stored place on. What is
+counted and the new place are stored in one transaction, which names the old place: so each is
+counted once, whoever is killed, and if several count at once. A settlement comes after its
+delivery: what is stored of it names the last event before it, and once an event has followed, all
+that name earlier ones are stored. So settlements are counted by the same place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import bindparam, delete, func, or_, select, text, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store.database import tables
+from app.store.database.chunks import chunks, rows_with
+from app.store.database.subject import Subject, reads, writes
+from app.tracker.links import SPANS_RULE
+from model.durations import (
+    BY_HOUR,
+    BY_MINUTE,
+    Cells,
+    CountedPeriod,
+    DurationCounts,
+    Owner,
+    OwnerKind,
+    OwnerRow,
+)
+
+MOST_OWNERS = 1_000
+"""Queues of a virtual host that are counted in an hour, and in a day; and services."""
+
+MOST_ROWS = 6_000
+"""Rows that are looked through for what became slow."""
+
+_its, _place, _traces = tables.durations.c, tables.duration_places.c, tables.traces.c
+_ROWS = select(_its.trace_id, _its.at, _its.kind, _its.name, _its.cells)
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Cells).decode
+
+# Numbers are those of `model.words`; as constants, for the index of what is settled.
+_OF_EVENTS = text(
+    "SELECT e.id, e.type = 1 AND NOT e.quiet, e.queue, coalesce(w.client, w.user), e.recorded_at,"
+    " p.recorded_at"
+    " FROM events AS e LEFT JOIN events AS p ON p.id = e.cause_id AND e.match = 1"
+    " LEFT JOIN participants AS w ON w.trace_id = e.trace_id AND w.number = e.participant"
+    " WHERE e.trace_id = :trace AND e.id > :after ORDER BY e.id LIMIT :most"
+)
+_SETTLED = text(
+    "SELECT e.queue, coalesce(w.client, w.user), e.settled_at, e.settled_at - e.recorded_at"
+    " FROM events AS e"
+    " LEFT JOIN participants AS w ON w.trace_id = e.trace_id AND w.number = e.participant"
+    " WHERE e.trace_id = :trace AND e.settlement IN (2, 3) AND e.hold >= :after"
+    " AND e.hold < :through AND e.settled_at >= e.recorded_at AND NOT e.quiet"
+)
+# In this order: from the new publishes to what led to them.
+_LED = text(
+    "SELECT g.cause_id, d.queue, coalesce(w.client, w.user), d.recorded_at, max(e.recorded_at)"
+    " FROM events AS e CROSS JOIN edges AS g CROSS JOIN events AS d"
+    " LEFT JOIN participants AS w ON w.trace_id = d.trace_id AND w.number = d.participant"
+    " WHERE e.trace_id = :trace AND e.id > :after AND e.id <= :through AND e.type = 0"
+    " AND g.effect_id = e.id AND g.kind IN (0, 1, 2) AND g.rule <> :spans"
+    " AND d.id = g.cause_id AND d.type = 1 AND NOT d.quiet"
+    " AND (d.settlement IS NULL OR d.settlement = 5)"
+    " GROUP BY g.cause_id, d.queue, w.client, w.user, d.recorded_at"
+).bindparams(spans=SPANS_RULE)
+_LED_BEFORE = text(
+    "SELECT g.cause_id, max(e.recorded_at) FROM edges AS g JOIN events AS e ON e.id = g.effect_id"
+    " WHERE g.trace_id = :trace AND g.cause_id IN :those AND g.effect_id <= :after"
+    " AND g.kind IN (0, 1, 2) AND g.rule <> :spans GROUP BY g.cause_id"
+).bindparams(bindparam("those", expanding=True), spans=SPANS_RULE)
+
+
+class DurationPlace(NamedTuple):
+    """A trace whose events are counted up to one, and not yet up to its last."""
+
+    trace_id: int
+    read_id: int
+    last_id: int
+
+
+class DurationPortion(NamedTuple):
+    """What the next events of a trace come to."""
+
+    place: DurationPlace
+    through: int
+    read_at: int
+    events: int
+    counts: DurationCounts
+
+
+class Durations(Subject):
+    """How long messages waited and were handled, of all traces."""
+
+    @reads
+    async def behind(
+        self, connection: AsyncConnection, here: Collection[int]
+    ) -> list[DurationPlace]:
+        """Traces with events to be counted, of those given and those that no service runs."""
+        read = func.coalesce(_place.read_id, 0)
+        query = (
+            select(_traces.id, read, _traces.last_event_id)
+            .join_from(tables.traces, tables.duration_places, isouter=True)
+            .where(_traces.last_event_id > read)
+            .where(or_(_traces.id.in_(sorted(here)), _traces.holder.is_(None)))
+            .order_by(read)
+        )
+        return [DurationPlace(*row) for row in await connection.execute(query)]
+
+    @reads
+    async def next(
+        self, connection: AsyncConnection, place: DurationPlace, most: int
+    ) -> DurationPortion:
+        """What the next events come to, at most this many, and what was settled before them."""
+        counts, asked = DurationCounts(), {"trace": place.trace_id, "after": place.read_id}
+        rows = (await connection.execute(_OF_EVENTS, asked | {"most": most})).all()
+        through, at = (rows[-1][0], rows[-1][4]) if rows else (place.last_id, 0)
+        for _, counts_here, queue, service, now, published in rows:
+            if counts_here:
+                waited = None if published is None or published > now else now - published
+                counts.handed_over(_owners(queue, service), now, waited)
+        asked["through"] = through
+        for queue, service, now, took in await connection.execute(_SETTLED, asked):
+            counts.handled(_owners(queue, service), now, took)
+        led = (await connection.execute(_LED, asked)).all()
+        before: dict[int, int] = {}
+        for some in chunks([row[0] for row in led]):
+            found = await connection.execute(_LED_BEFORE, asked | {"those": some})
+            before |= {cause: at for cause, at in found}  # noqa: C416  rows are no pairs to `dict`
+        for cause, queue, service, begun, now in led:
+            last, owners = before.get(cause), _owners(queue, service)
+            if last is not None and last >= begun:
+                counts.handled(owners, last, last - begun, -1)
+            now = max(now, last or 0)
+            if now >= begun:
+                counts.handled(owners, now, now - begun)
+        return DurationPortion(place, through, at, len(rows), counts)
+
+    @writes
+    async def count(self, connection: AsyncConnection, portions: Sequence[DurationPortion]) -> None:
+        """Store counts, of those portions that nobody has counted meanwhile."""
+        for each in sorted(portions):
+            if await self._go_on(connection, each):
+                await self._add(connection, each)
+
+    async def _go_on(self, connection: AsyncConnection, portion: DurationPortion) -> bool:
+        place = {"trace_id": portion.place.trace_id, "read_id": portion.through}
+        place["read_at"] = portion.read_at
+        begun = self.database.dialect.upsert(tables.duration_places).on_conflict_do_nothing()
+        going_on = update(tables.duration_places).where(
+            _place.trace_id == portion.place.trace_id, _place.read_id == portion.place.read_id
+        )
+        statement = going_on if portion.place.read_id else begun
+        return bool((await connection.execute(statement.values(**place))).rowcount)
+
+    async def _add(self, connection: AsyncConnection, portion: DurationPortion) -> None:
+        trace_id, now = portion.place.trace_id, self.database.clock()
+        rows = portion.counts.rows()
+        for resolution in (BY_MINUTE, BY_HOUR):
+            its = _its.trace_id == trace_id, _its.part == resolution.part
+            await connection.execute(
+                delete(tables.durations).where(*its, _its.at < now - resolution.kept)
+            )
+            those = sorted(key for key in rows if key.part == resolution.part)
+            for at, keys in groupby(those, key=lambda key: key.at):
+                if at >= now - resolution.kept:
+                    new = {(key.kind, key.name): rows[key] for key in keys}
+                    await self._merge(connection, (trace_id, resolution.part, at), new)
+
+    async def _merge(
+        self,
+        connection: AsyncConnection,
+        place: tuple[int, int, int],
+        new: Mapping[Owner, Counter[int]],
+    ) -> None:
+        """Add counts to the rows of one time of a trace."""
+        its = [each == value for each, value in zip(_its, place, strict=False)]
+        stored = select(_its.kind, _its.name, _its.cells).where(*its)
+        found = await rows_with(connection, stored, _its.name, {name for _, name in new})
+        known = {(kind, name): cells for kind, name, cells in found}
+        room = dict.fromkeys(OwnerKind, MOST_OWNERS)
+        if new.keys() - known.keys():
+            numbers = select(_its.kind, func.count()).where(*its).group_by(_its.kind)
+            for kind, number in await connection.execute(numbers):
+                room[kind] -= number
+        values = []
+        for owner, cells in new.items():
+            if owner in known:
+                cells.update(_decode(known[owner]))
+            else:
+                room[owner[0]] -= 1
+                if room[owner[0]] < 0:
+                    continue
+            values.append((*place, *owner, _encode({k: n for k, n in cells.items() if n > 0})))
+        await self.database.dialect.upsert_many(connection, tables.durations, values, ("cells",))
+
+    @reads
+    async def of(
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        owner: Owner,
+        period: CountedPeriod,
+    ) -> list[OwnerRow]:
+        """The rows of a queue or a service in which a period has counts."""
+        part, row, _ = period.resolution
+        times = [*range(period.since - period.since % row, period.until, row)]
+        its = _its.part == part, _its.kind == owner[0], _its.name == owner[1]
+        query = _ROWS.where(_its.trace_id == trace_id, *its)
+        return [_row(each) for each in await rows_with(connection, query, _its.at, times)]
+
+    @reads
+    async def recent(
+        self, connection: AsyncConnection, trace_ids: Collection[int], since: int
+    ) -> list[OwnerRow]:
+        """The counts by the minute of all queues and services since a time, those of most rows."""
+        query = _ROWS.where(_its.part == BY_MINUTE.part, _its.at > since - BY_MINUTE.row)
+        query = query.order_by(_its.at.desc()).limit(MOST_ROWS)
+        return [_row(e) for e in await rows_with(connection, query, _its.trace_id, trace_ids)]
+
+    @reads
+    async def names(
+        self, connection: AsyncConnection, trace_id: int, since: int, until: int
+    ) -> dict[OwnerKind, list[str]]:
+        """The queues and the services that have any counts in the days of a period."""
+        query = (
+            select(_its.kind, _its.name)
+            .where(_its.trace_id == trace_id, _its.part == BY_HOUR.part)
+            .where(_its.at > since - BY_HOUR.row, _its.at < until)
+            .distinct()
+            .order_by(_its.name)
+        )
+        names: dict[OwnerKind, list[str]] = {kind: [] for kind in OwnerKind}
+        for kind, name in await connection.execute(query):
+            names[OwnerKind(kind)].append(name)
+        return names
+
+    @reads
+    async def as_of(self, connection: AsyncConnection, trace_id: int) -> int | None:
+        """The time of the event up to which a trace is counted; None where that is its last."""
+        query = (
+            select(func.coalesce(_place.read_at, 0))
+            .join_from(tables.traces, tables.duration_places, isouter=True)
+            .where(_traces.id == trace_id)
+            .where(_traces.last_event_id > func.coalesce(_place.read_id, 0))
+        )
+        found: int | None = (await connection.execute(query)).scalar_one_or_none()
+        return found
+
+
+def _owners(queue: str | None, service: str | None) -> list[Owner]:
+    named = ((OwnerKind.queue, queue), (OwnerKind.service, service))
+    return [(kind, name) for kind, name in named if name is not None]
+
+
+def _row(row: Any) -> OwnerRow:
+    return OwnerRow(row.trace_id, row.at, row.kind, row.name, _decode(row.cells))

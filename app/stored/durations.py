@@ -1,0 +1,187 @@
+"""How long messages wait and are handled, over time, and where that became longer: the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Annotated
+
+import msgspec
+
+from model.durations import (
+    BY_MINUTE,
+    HOUR,
+    MINUTE,
+    ROW_STEPS,
+    WIDTH,
+    CountedPeriod,
+    DurationPart,
+    Measured,
+    OwnerKind,
+    OwnerRow,
+    Slowdown,
+    parts_of,
+    quantile,
+    sketch_of,
+    slowdown,
+    together,
+)
+from model.sketch import limit_of
+from model.slowness import LEVEL, SHARES
+from model.times import Duration, Microseconds
+
+
+class DurationSpan(msgspec.Struct, frozen=True):
+    """The durations that ended in a span of time."""
+
+    at: Microseconds
+    count: int
+    median: Duration
+    p90: Annotated[Duration, "What 9 of 10 of them were at most."]
+    counts: Annotated[list[int], "By length, as `limits` say."]
+
+
+class UsualDurations(msgspec.Struct, frozen=True):
+    """The durations of a whole period; `null` where there are none."""
+
+    count: int
+    median: Duration | None
+    p90: Duration | None
+
+
+class DurationSeries(msgspec.Struct, frozen=True, kw_only=True):
+    """Durations over time; those that are not known are not among them."""
+
+    usual: UsualDurations
+    baseline: Annotated[UsualDurations, "Of the period that it is compared with."]
+    limits: Annotated[list[Duration], "The greatest length of those in each of a span's `counts`."]
+    spans: Annotated[list[DurationSpan], "Those in which any ended."]
+    change: Annotated[Slowdown | None, "Since when they are longer; `null` where that is not sure."]
+
+
+class DurationMap(msgspec.Struct, frozen=True, kw_only=True):
+    """How long messages waited and were handled over time, of a queue or of a service."""
+
+    vhost: str
+    queue: str | None
+    service: str | None
+    since: Microseconds
+    until: Microseconds
+    seconds: Annotated[Duration, "How long each span is."]
+    baseline_since: Microseconds
+    baseline_until: Microseconds
+    as_of: Annotated[
+        Microseconds | None, "Events until then are counted; `null`: all that are stored."
+    ]
+    level: Annotated[float, "The chance of telling a change, at most, where nothing changed."]
+    handed_over: Annotated[int, "Deliveries in the period, whether or not more is known of them."]
+    waiting: Annotated[
+        DurationSeries, "From a publish to the first delivery, where the publish is known."
+    ]
+    handling: Annotated[
+        DurationSeries,
+        "From a delivery until it was acknowledged or rejected, as the broker plugin says; without "
+        "its word until the last publish that names the delivery as its cause.",
+    ]
+    queues: Annotated[list[str], "Those of these days; at most 1000 a day, as of services."]
+    services: list[str]
+
+
+class SlowOwner(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue whose messages, or a service to which messages, take longer than they did."""
+
+    vhost: str
+    queue: str | None
+    service: str | None
+    measured: Measured
+    change: Slowdown
+
+
+class SlowOwners(msgspec.Struct, frozen=True):
+    """Queues and services that became slow within an hour and still are, the slowest first.
+
+    They are compared with the hour before, by the minute.
+    """
+
+    as_of: Microseconds
+    looked_at: Annotated[int, "The number of queues and services that had any messages."]
+    level: Annotated[float, "The chance of telling any, at most, where nothing changed."]
+    items: list[SlowOwner]
+
+
+def map_of(
+    period: CountedPeriod,
+    before: CountedPeriod,
+    rows: Sequence[OwnerRow],
+    rows_before: Sequence[OwnerRow],
+    **more: object,
+) -> DurationMap:
+    """The map of a period, compared with one before; ``more`` as the map has it."""
+    parts, baseline = parts_of(rows, period), parts_of(rows_before, before)
+    waiting, handling = (_series(parts[each], baseline[each]) for each in Measured)
+    return DurationMap(
+        since=Microseconds(period.since),
+        until=Microseconds(period.until),
+        seconds=Duration(period.width),
+        baseline_since=Microseconds(before.since),
+        baseline_until=Microseconds(before.until),
+        level=LEVEL,
+        handed_over=sum(each.handed_over for each in parts[Measured.waiting]),
+        waiting=waiting,
+        handling=handling,
+        **more,  # type: ignore[arg-type]  # what the caller knows
+    )
+
+
+def slow_owners(rows: Iterable[OwnerRow], vhosts: Mapping[int, str], now: int) -> SlowOwners:
+    """Those that became slow in the hour until now, by the counts of two hours by the minute."""
+    until = now - now % MINUTE + MINUTE
+    whole = CountedPeriod(until - 2 * HOUR, until, BY_MINUTE, MINUTE)
+    owner = attrgetter("trace_id", "kind", "name")
+    those = [[*each] for _, each in groupby(sorted(rows, key=owner), owner)]
+    looks, found = len(those) * len(Measured) * len(SHARES), []
+    for each in those:
+        trace_id, _, kind, name, _ = each[0]
+        for measured, parts in parts_of(each, whole).items():
+            before = [part for part in parts if part.at < until - HOUR]
+            change = slowdown(before, parts[len(before) :], looks)
+            if change is not None:
+                found.append(
+                    SlowOwner(
+                        vhost=vhosts[trace_id],
+                        queue=name if kind == OwnerKind.queue else None,
+                        service=name if kind == OwnerKind.service else None,
+                        measured=measured,
+                        change=change,
+                    )
+                )
+    found.sort(key=lambda one: one.change.before / one.change.after)
+    return SlowOwners(Microseconds(now), len(those), LEVEL, found)
+
+
+def _series(parts: Sequence[DurationPart], baseline: Sequence[DurationPart]) -> DurationSeries:
+    rows = sorted({step // ROW_STEPS for part in parts for step in part.steps})
+    those = range(rows[0], rows[-1] + 1) if rows else range(0)
+    return DurationSeries(
+        usual=_usual(parts),
+        baseline=_usual(baseline),
+        limits=[Duration(int(limit_of((row + 1) * ROW_STEPS * WIDTH - 1))) for row in those],
+        spans=[_span(part, those) for part in parts if part.steps],
+        change=slowdown(baseline, parts, len(Measured) * len(SHARES)),
+    )
+
+
+def _span(part: DurationPart, those: range) -> DurationSpan:
+    counts = [0] * len(those)
+    for step, times in part.steps.items():
+        counts[step // ROW_STEPS - those.start] += times
+    sketch = sketch_of(part.steps)
+    median, p90 = (quantile(sketch, share) for share in SHARES.values())
+    return DurationSpan(Microseconds(part.at), sketch.count, median, p90, counts)
+
+
+def _usual(parts: Iterable[DurationPart]) -> UsualDurations:
+    sketch = together(parts)
+    quantiles = (quantile(sketch, each) if sketch.count else None for each in SHARES.values())
+    return UsualDurations(sketch.count, *quantiles)

@@ -1,0 +1,229 @@
+"""Durations over time: how long messages waited in queues, and how long they were handled.
+
+They are counted by the minute and by the hour, each where it ended, on a scale of logarithms. A
+step of the scale is 10 % wide, so what is said of a duration is within 5 %. A row has the counts of
+a queue or of a service for an hour's minutes, or for a day's hours.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, NamedTuple, TypeAlias
+
+from model.sketch import Sketch, bucket_of
+from model.slowness import (
+    LEAST_RATIO,
+    LEAST_SINCE,
+    SHARES,
+    QuantileWord,
+    change_in,
+)
+from model.times import Duration, Microseconds
+
+MINUTE, HOUR, DAY = 60_000_000, 3_600_000_000, 86_400_000_000  # µs
+
+WIDTH = 5  # buckets of `model.sketch` in a step
+LONGEST = 254  # the step of all that is beyond 32 h
+HANDED_OVER = 255  # stands where a step does, for a delivery of whatever duration
+ROW_STEPS = 3  # steps in a row of the picture
+MOST_SPANS = 120  # in the picture
+LEAST_KNOWN = 20  # durations before a change, and since
+LEAST_TOLD = 10_000  # µs: times of trace messages are known no better
+
+
+class OwnerKind(enum.IntEnum):
+    """Whose messages they are: those from a queue, or to a service."""
+
+    queue = 0
+    service = 1
+
+
+class Measured(enum.IntEnum):
+    """Which duration it is."""
+
+    waiting = 0
+    handling = 1
+
+
+class Resolution(NamedTuple):
+    """The length of the parts of a row's time, of that, and how long it is kept (µs)."""
+
+    part: int
+    row: int
+    kept: int
+
+
+BY_MINUTE, BY_HOUR = Resolution(MINUTE, HOUR, 2 * DAY), Resolution(HOUR, DAY, 35 * DAY)
+
+Cells: TypeAlias = dict[int, int]
+"""Counts of a row: by what is measured, the part of the row's time, and the step (1, 6, 8 bits)."""
+
+Owner: TypeAlias = tuple[OwnerKind, str]
+
+
+class RowKey(NamedTuple):
+    """Where counts are stored in a trace: by the length of their parts, and their time (µs)."""
+
+    part: int
+    at: int
+    kind: OwnerKind
+    name: str
+
+
+class DurationCounts:
+    """Counts of events that are read together."""
+
+    def __init__(self) -> None:
+        self._by_minute: defaultdict[RowKey, Counter[int]] = defaultdict(Counter)
+
+    def handed_over(self, owners: Iterable[Owner], at: int, waited: int | None) -> None:
+        """Count a delivery at a time, and how long its message waited where that is known (µs)."""
+        self._add(owners, Measured.waiting, at, HANDED_OVER, 1)
+        if waited is not None:
+            self._add(owners, Measured.waiting, at, step_of(waited), 1)
+
+    def handled(self, owners: Iterable[Owner], at: int, took: int, times: int = 1) -> None:
+        """Count how long a message was handled until a time (µs); -1 ``times`` takes it back."""
+        self._add(owners, Measured.handling, at, step_of(took), times)
+
+    def _add(
+        self, owners: Iterable[Owner], measured: Measured, at: int, step: int, times: int
+    ) -> None:
+        begin = at - at % HOUR
+        cell = measured << 14 | (at - begin) // MINUTE << 8 | step
+        for kind, name in owners:
+            self._by_minute[RowKey(MINUTE, begin, kind, name)][cell] += times
+
+    def rows(self) -> dict[RowKey, Counter[int]]:
+        """All counts by minute, and by hour."""
+        rows = {**self._by_minute}
+        for (_, begin, kind, name), cells in self._by_minute.items():
+            day = begin - begin % DAY
+            by_hour = rows.setdefault(RowKey(HOUR, day, kind, name), Counter())
+            for cell, times in cells.items():
+                by_hour[cell & ~0x3F00 | (begin - day) // HOUR << 8] += times
+        return rows
+
+
+class OwnerRow(NamedTuple):
+    """A stored row of counts."""
+
+    trace_id: int
+    at: int
+    kind: int
+    name: str
+    cells: Cells
+
+
+class CountedPeriod(NamedTuple):
+    """A period by the resolution that its counts have, in spans of some length (µs)."""
+
+    since: int
+    until: int
+    resolution: Resolution
+    width: int
+
+
+class DurationPart(NamedTuple):
+    """The counts of a span of time: of all deliveries, and of durations by step."""
+
+    at: int
+    handed_over: int
+    steps: Counter[int]
+
+
+class Slowdown(NamedTuple):
+    """A change to longer durations that lasts to the end of the period."""
+
+    since: Annotated[Microseconds, "The first span of time with longer ones."]
+    quantile: Annotated[QuantileWord, "Which of the two became longer, most clearly."]
+    before: Annotated[Duration, "Its value before, the baseline included."]
+    after: Annotated[Duration, "Its value since."]
+    chance: Annotated[
+        float, "Of seeing such a change in any of what was looked at, where nothing changed."
+    ]
+
+
+def counted_period(since: int, until: int, now: int) -> CountedPeriod:
+    """A period (µs) in whole spans, as many as there may be, by the best resolution it has."""
+    is_recent = since >= now - BY_MINUTE.kept + HOUR
+    resolution = BY_MINUTE if is_recent else BY_HOUR
+    part = resolution.part
+    width = part * max(1, -(-(until - since) // (MOST_SPANS * part)))
+    begin = since - since % part
+    spans = -(-max(1, until - begin) // width)
+    return CountedPeriod(begin, begin + spans * width, resolution, width)
+
+
+def parts_of(rows: Iterable[OwnerRow], period: CountedPeriod) -> dict[Measured, list[DurationPart]]:
+    """The counts of a period's spans that have any, in the order of time."""
+    spans: dict[Measured, dict[int, Counter[int]]] = {each: {} for each in Measured}
+    since, until, (part, *_), width = period
+    for row in rows:
+        for cell, times in row.cells.items():
+            at = row.at + (cell >> 8 & 63) * part
+            if since <= at < until:
+                begin = at - (at - since) % width
+                spans[Measured(cell >> 14)].setdefault(begin, Counter())[cell & 255] += times
+    return {
+        measured: [
+            DurationPart(at, steps.pop(HANDED_OVER, 0), steps)
+            for at, steps in sorted(found.items())
+        ]
+        for measured, found in spans.items()
+    }
+
+
+def slowdown(
+    baseline: Sequence[DurationPart], parts: Sequence[DurationPart], looks: float
+) -> Slowdown | None:
+    """The clearest change in some spans to longer durations; None where none is sure.
+
+    ``looks``: at how many lists of quantiles the whole answer looks.
+    """
+    before, those = ([part for part in some if part.steps] for some in (baseline, parts))
+    if before and not any(
+        _is_longer(together(before), together(those[-LEAST_SINCE:]), each)
+        for each in SHARES.values()
+    ):
+        return None  # at a glance
+    every, found = [*before, *those], []
+    sketches = [sketch_of(part.steps) for part in every]
+    for word, share in SHARES.items():
+        values = [quantile(each, share) for each in sketches]
+        change = change_in(values, looks)
+        if change is not None and change.place >= len(before):
+            found.append((change.chance, change.place, word))
+    for chance, place, word in sorted(found):
+        was, since = together(every[:place]), together(every[place:])
+        share = SHARES[word]
+        if min(was.count, since.count) >= LEAST_KNOWN and _is_longer(was, since, share):
+            both = quantile(was, share), quantile(since, share)
+            return Slowdown(Microseconds(every[place].at), word, *both, chance)
+    return None
+
+
+def _is_longer(was: Sketch, since: Sketch, share: float) -> bool:
+    return quantile(since, share) >= max(LEAST_TOLD, LEAST_RATIO * quantile(was, share))
+
+
+def together(parts: Iterable[DurationPart]) -> Sketch:
+    steps: Counter[int] = Counter()
+    for each in parts:
+        steps.update(each.steps)
+    return sketch_of(steps)
+
+
+def sketch_of(steps: Mapping[int, int]) -> Sketch:
+    return Sketch({WIDTH * step + WIDTH // 2: times for step, times in steps.items()})
+
+
+def quantile(sketch: Sketch, share: float) -> Duration:
+    return Duration(round(sketch.quantile(share) or 0))
+
+
+def step_of(duration: int) -> int:
+    """The step that a duration (µs) falls into."""
+    return min(LONGEST, max(0, bucket_of(duration) // WIDTH))

@@ -1,0 +1,184 @@
+"""Durations are counted once, whoever is killed between reading and storing, as events say them."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import func, select
+
+from app.store import Store
+from app.store.database import tables
+from app.store.watch import durations as counting
+from app.stored.reading import EventFilter
+from app.tracker import Deliver, Policy, Publish
+from app.tracker.records import Channel
+from model.durations import (
+    BY_HOUR,
+    BY_MINUTE,
+    DAY,
+    HANDED_OVER,
+    HOUR,
+    MINUTE,
+    Measured,
+    OwnerKind,
+    Resolution,
+    step_of,
+)
+from model.event import Event
+from model.words import Disposition, EventType, Match
+from tests.contract.broker import BEGINNING, Broker
+from tests.contract.outbox import START, order, tell, tracker_by
+from tests.contract.test_settlements import Trace
+from tests.contract.test_watching import whole
+
+Counts = Counter[tuple[OwnerKind, str, Measured, int, int]]
+
+
+def set_clock(store: Store, at: int) -> None:
+    store._database.clock = lambda: at
+
+
+async def count(store: Store, chance: random.Random, most: int = 10**6) -> None:
+    """Count on, in portions of any size; some are lost, some are stored twice."""
+    while places := await store.durations.behind([]):
+        portions = [await store.durations.next(each, chance.randrange(1, 30)) for each in places]
+        if chance.random() < 0.3:
+            continue  # killed
+        await store.durations.count(portions)
+        if chance.random() < 0.3:
+            await store.durations.count(portions)  # by another service, too
+        most -= 1
+        if not most:
+            return
+
+
+async def stored(store: Store, resolution: Resolution = BY_MINUTE) -> Counts:
+    """All that is counted, by owner, what is measured, its part of time, and step."""
+    its = tables.durations.c
+    query = select(its.at, its.kind, its.name, its.cells).where(its.part == resolution.part)
+    rows = await store._database.read(lambda connection: connection.execute(query))
+    counts: Counts = Counter()
+    for at, kind, name, cells in rows:
+        for cell, times in counting._decode(cells).items():
+            part = at + (cell >> 8 & 63) * resolution.part
+            counts[OwnerKind(kind), name, Measured(cell >> 14), part, cell & 255] += times
+    return counts
+
+
+def handed_over(events: dict[int, Event]) -> Iterator[tuple[Event, Measured, int, int]]:
+    """What each delivery adds, but for how long it was handled where nothing was settled."""
+    for one in events.values():
+        if one.type is EventType.received:
+            yield one, Measured.waiting, one.recorded_at, HANDED_OVER
+            if one.match is Match.routed and one.cause in events:
+                waited = one.recorded_at - events[one.cause].recorded_at
+                yield one, Measured.waiting, one.recorded_at, step_of(waited)
+            if one.settlement in (Disposition.acknowledged, Disposition.rejected):
+                assert one.settled_at is not None
+                took = one.settled_at - one.recorded_at
+                yield one, Measured.handling, one.settled_at, step_of(took)
+
+
+def by_owner(found: Iterator[tuple[Event, Measured, int, int]], part: int = MINUTE) -> Counts:
+    counts: Counts = Counter()
+    for one, measured, at, step in found:
+        assert one.queue is not None
+        counts[OwnerKind.queue, one.queue, measured, at - at % part, step] += 1
+        counts[OwnerKind.service, one.user, measured, at - at % part, step] += 1
+    return counts
+
+
+async def all_events(store: Store) -> dict[int, Event]:
+    found = await store.events.find(EventFilter(), after=0, limit=10_000)
+    return {each.id: each for each in found.items}
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_what_is_settled_later_is_counted_once_however_often_somebody_is_killed(
+    store: Store, trace_id: int, seed: int
+) -> None:
+    set_clock(store, BEGINNING + DAY)
+    broker, trace, chance = Broker(seed), Trace(store, trace_id), random.Random(seed)
+    for _ in range(25):
+        await trace.take(broker.records(chance.randrange(40)))
+        if chance.random() < 0.3:
+            await trace.killed()
+        if chance.random() < 0.5:
+            await count(store, chance, 2)
+    await trace.take(broker.late)
+    place = Channel("rabbit@one", "x:1 -> b", 1, "shop")
+    await trace.take([Publish(place, "", ("on",), (), {}, b"")])  # behind the last settlement
+    await count(store, chance)
+    events = await all_events(store)
+    assert await stored(store) == by_owner(handed_over(events))
+    assert await stored(store, BY_HOUR) == by_owner(handed_over(events), HOUR)
+    assert sum(each.settled_at is not None for each in events.values()) > 50
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_without_settlements_handling_lasts_as_conversations_say(
+    store: Store, seed: int
+) -> None:
+    trace_id = (await store.traces.create("/", Policy.channel)).id
+    set_clock(store, START + HOUR)
+    chance, tracker = random.Random(seed), tracker_by(Policy.channel)
+    left = [order(number) for number in range(20)]
+    while left:  # several at a time, which end at different times
+        one = chance.choice(left[:4])
+        await tell(store, trace_id, tracker, [one.pop(0)])
+        left = [each for each in left if each]
+        if chance.random() < 0.3:
+            await count(store, chance, 1)
+    await count(store, chance)
+    expected = by_owner(handed_over(await all_events(store)))
+    handled = 0
+    for message in (await whole(store)).messages:
+        for copy in message.copies:
+            for one in copy.deliveries:
+                if one.handled is not None:
+                    handled += 1
+                    until = one.at + one.handled
+                    for kind, name in ((OwnerKind.queue, copy.queue), (OwnerKind.service, "shop")):
+                        its = kind, name, Measured.handling, until - until % MINUTE
+                        expected[*its, step_of(one.handled)] += 1
+    assert handled == 20
+    assert await stored(store) == expected
+
+
+async def test_rows_are_bounded_and_go_when_they_are_old(
+    store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting, "MOST_OWNERS", 2)
+    set_clock(store, BEGINNING)
+    trace = Trace(store, trace_id)
+    place = Channel("rabbit@one", "c:1 -> b", 1, "shop")
+
+    async def rows(resolution: Resolution) -> int:
+        its = tables.durations.c.part == resolution.part
+        query = select(func.count()).select_from(tables.durations).where(its)
+        found = await store._database.read(lambda connection: connection.execute(query))
+        return int(found.scalar_one())
+
+    async def handed(*queues: str) -> None:
+        await trace.take([Deliver(place, "", (each,), each, False, {}, b"") for each in queues])
+        await count(store, random.Random(0))
+
+    await handed("a")
+    await handed(*"abcdef")
+    assert await rows(BY_MINUTE) == await rows(BY_HOUR) == 3
+    assert await store.durations.names(trace_id, BEGINNING, BEGINNING + 1) == {
+        OwnerKind.queue: ["a", "b"],
+        OwnerKind.service: ["shop"],
+    }
+    found = await stored(store)
+    minute = BEGINNING - BEGINNING % MINUTE
+    assert found[OwnerKind.queue, "a", Measured.waiting, minute, HANDED_OVER] == 2
+    set_clock(store, BEGINNING + BY_MINUTE.kept + DAY)
+    await handed("a")
+    assert (await rows(BY_MINUTE), await rows(BY_HOUR)) == (0, 3)
+    set_clock(store, BEGINNING + BY_HOUR.kept + DAY)
+    await handed("a")
+    assert await rows(BY_HOUR) == 0
