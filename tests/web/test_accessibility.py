@@ -13,6 +13,7 @@ from tests.web.service import Served
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
 VIEWS = {
     "overview": "#/overview",
+    "durations": "#/durations?vhost=%2F",
     "events": "#/events?live=off&vhost=%2F",
     "event": "#/events?live=off&vhost=%2F&event=500",
     "conversations": "#/conversations",

@@ -16,6 +16,7 @@ APP = WEB / "app"
 BELOW = {"core": {"vendor"}, "ui": {"vendor", "core"}}
 TABS = {
     "overview",
+    "durations",
     "events",
     "conversations",
     "chain",

@@ -95,6 +95,7 @@ def serving(folder: Path) -> Iterator[Served]:
         )
         found = server.answer("/itc_db/conversations", correlation_id=f"order-{SOUGHT}")
         root, at = found["items"][0]["root"], micros(found["items"][0]["began_at"])
+        server.done(count_durations(server.parts.store))
         judge(server, "paid", root, last=root, sentence="no PaymentTaken within 5s", at=at)
         yield server
 
@@ -103,6 +104,12 @@ def serving(folder: Path) -> Iterator[Served]:
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with serving(tmp_path_factory.mktemp("trial")) as server:
         yield server
+
+
+async def count_durations(store: Store) -> None:
+    """As the service does beside capture."""
+    while places := await store.durations.behind([]):
+        await store.durations.count([await store.durations.next(each, 5_000) for each in places])
 
 
 def begin_anew(server: Served) -> None:
@@ -232,24 +239,17 @@ def ask_whether_it_is_complete(hand: Hand) -> None:
 def ask_since_when_it_is_slow(hand: Hand) -> None:
     page = hand.page
     hand.begin()
-    hand.choose(page.get_by_label("Virtual host"), SLOW)
-    hand.press(tab(page, "Conversations"))
-    slow = page.get_by_role("figure", name=re.compile("How long conversations took")).locator("a")
-    expect(slow.first).to_be_visible()
-    heights = [
-        (each["cx"], each["cy"])
-        for each in slow.locator("circle").evaluate_all(
-            "all => all.map(({ cx, cy }) => ({ cx: cx.baseVal.value, cy: cy.baseVal.value }))"
-        )
-    ]
-    heights.sort()
-    assert len(heights) > 2 * SLOW_SINCE / FAR_APART - 10
-    late = [y for _, y in heights[-25:]]
-    early = [y for _, y in heights[:-35]]
-    assert min(early) > max(late)  # the higher, the longer
-    hand.press(page.get_by_role("group", name="Conversations, newest first").locator("td a").first)
-    part = page.get_by_role("region", name="Where the time went").get_by_role("listitem").first
-    expect(part).to_contain_text("stock")
+    slow = page.get_by_role("region", name="Became slow")
+    rows = slow.locator("tbody tr")
+    expect(rows.first).to_be_visible()
+    assert {each.locator("a").inner_text() for each in rows.all()} == {"stock"}
+    expect(rows.first).to_contain_text(re.compile(r"\d+ ms → \d\.\d s.*\d\d:\d\d:00"))
+    hand.press(rows.first.get_by_role("link"))
+    handling = page.get_by_role("region", name="Handling")
+    expect(handling).to_contain_text(re.compile(r"stock: .* → \d\.\d s since"))
+    hand.press(handling.get_by_role("slider"))
+    listed = page.get_by_role("group", name="Conversations, newest first")
+    expect(listed.locator("td a").first).to_be_visible()
     hand.answered("slow since ten minutes: who?")
 
 

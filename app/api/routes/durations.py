@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 
 from app.api.described import answering, json_answer
-from app.api.openapi import READING, READING_ONE
+from app.api.openapi import READING_ONE
 from app.api.parameters import Text
 from app.api.routes.queries import DAY, HOUR, Moment, OfVhost, period_of
 from app.api.routes.traces import OfVhostOrAll, trace_id_of
@@ -24,11 +24,11 @@ router = APIRouter(tags=["events"], prefix="/itc_db")
 _BASELINES = {"hour": HOUR, "day": DAY, "week": 7 * DAY}
 
 
-@router.get("/slow", **answering(SlowOwners, READING))
+@router.get("/slow", **answering(SlowOwners, READING_ONE))
 async def list_slow(user: Reader, parts: Parts, vhost: OfVhostOrAll = None) -> Response:
     """List the queues and services that became slow in the last hour."""
     traces = await parts.store.traces.list(user.listed(vhost))
-    vhosts = {each.id: each.vhost for each in traces if vhost in (None, each.vhost)}
+    vhosts = {each.id: each.vhost for each in traces}
     at = now()
     rows = await parts.store.durations.recent(vhosts, at - 2 * HOUR)
     return json_answer(await asyncio.to_thread(slow_owners, rows, vhosts, at))

@@ -113,6 +113,10 @@ export const api = {
     request(path(vhost, "undefined", "undefined", "undefined"), { method: "DELETE" }),
   participants: (filters, signal) => getJson(path("participants") + query(filters), signal),
   inHand: (vhost, signal) => getJson(path("in_hand") + query({ vhost }), signal),
+  /** What became slow; `vhost` may be null. */
+  slow: (vhost, signal) => getJson(path("slow") + query({ vhost }), signal),
+  /** `filters`: vhost, queue or service, since, until, baseline. */
+  durations: (filters, signal) => getJson(path("durations") + query(filters), signal),
   hiddenWays: (vhost, signal) => getJson(path("hidden", "ways") + query({ vhost }), signal),
   /** What would tie messages together, and is not adopted. */
   proposals: (vhost, signal) => getJson(path("proposals") + query({ vhost }), signal),

@@ -14,6 +14,7 @@ import { FailuresNow } from "./failures-now.js";
 import { HiddenWays } from "./hidden-ways.js";
 import { InHand } from "./in-hand.js";
 import { Proposals } from "./proposals.js";
+import { SlowNow } from "./slow-now.js";
 import { RatesPlot } from "./rates-plot.js";
 import { TracesTable } from "./traces-table.js";
 
@@ -37,6 +38,7 @@ export default function OverviewTab() {
           <${Proposals} traces=${shown} />
           <${Figures} shown=${shown} />
           <${FailuresNow} vhost=${chosen} />
+          <${SlowNow} vhost=${chosen} />
           <${RatesPlot} vhost=${chosen} traces=${shown} />
           <${InHand} vhost=${chosen} />
           <${TracesTable} rows=${rows} />

@@ -17,6 +17,7 @@ import { Trust } from "./trust.js";
 // Each view's code is loaded when it is looked at.
 const VIEWS = {
   overview: lazy(() => import("../overview/overview-tab.js"), "the overview"),
+  durations: lazy(() => import("../durations/durations-tab.js"), "durations"),
   events: lazy(() => import("../events/events-tab.js"), "events"),
   conversations: lazy(() => import("../conversations/conversations-tab.js"), "conversations"),
   chain: lazy(() => import("../chain/chain-tab.js"), "the chain"),

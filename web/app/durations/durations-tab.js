@@ -1,0 +1,120 @@
+// Since when it is slow: how long messages waited in a queue or on their way to a service, and were handled.
+import { useState } from "../../vendor/hooks.js";
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
+import { count, dateTime, moment, percent, plural, seconds, visible } from "../core/format.js";
+import { useResource } from "../core/resource.js";
+import { go, patch, route, vhost } from "../core/route.js";
+import { busiestVhost, traces } from "../core/traces.js";
+import { useViewed } from "../core/viewed.js";
+import { isChosen } from "../ui/gaps.js";
+import { Value } from "../ui/marks.js";
+import { Alert, Choice, Empty, Panel, pending } from "../ui/panel.js";
+import { Table } from "../ui/table.js";
+import { axisOf, HeatMap } from "./heat-map.js";
+
+const PERIODS = [
+  ["3600", "Hour"],
+  ["21600", "6 hours"],
+  ["86400", "Day"],
+  ["604800", "Week"],
+];
+const BASELINES = [
+  ["hour", "the hour before"],
+  ["day", "the day before"],
+  ["week", "the week before"],
+];
+const SERIES = [
+  ["waiting", "Waiting", "from publish to first delivery", "--published"],
+  ["handling", "Handling", "from delivery until settled, or until the last message it led to", "--received"],
+];
+const QUANTILES = { median: "half of them took at most", p90: "9 of 10 took at most" };
+
+export default function DurationsPage() {
+  const { params } = route.value;
+  const name = vhost.value ?? busiestVhost();
+  const { queue, service, baseline = "hour" } = params;
+  const period = Number(params.period) || 3600;
+  const load = (signal) => {
+    const since = new Date(Date.now() - period * 1000).toISOString();
+    return name == null ? null : api.durations({ vhost: name, queue, service, since, baseline }, signal);
+  };
+  const loaded = useResource(load, [name, queue, service, period, baseline]);
+  const { data } = loaded;
+  useViewed(name ?? undefined, data?.since, null, "the period shown");
+  return html`<div class="page-inner">
+    <div class="page-title"><h1>Slow since</h1>
+      <p>How long messages waited and were handled, and since when that is longer.</p></div>
+    <div class="heat-tools">
+      <${Owner} queue=${queue} service=${service} data=${data} />
+      <${Choice} label="Period" options=${PERIODS} value=${String(period)} onChange=${(value) => patch({ period: value })} small />
+      <label class="labelled"><span>Against</span>
+        <select class="select" aria-label="Against" value=${baseline} onChange=${(event) => patch({ baseline: event.currentTarget.value })}>
+          ${BASELINES.map(([key, said]) => html`<option key=${key} value=${key}>${said}</option>`)}
+        </select></label>
+    </div>
+    ${name == null ? html`<${Empty} title="Nothing is traced">Durations are counted of what a trace has stored.<//>` : (pending(loaded, "durations") ?? html`<${Shown} map=${data} />`)}
+  </div>`;
+}
+
+/** Which queue or service: `queue:NAME` or `service:NAME`. */
+function Owner({ queue, service, data }) {
+  const value = queue != null ? `queue:${queue}` : service != null ? `service:${service}` : "";
+  const choose = ({ currentTarget: { value: chosen } }) => {
+    const [kind, ...rest] = chosen.split(":");
+    patch({ queue: null, service: null, ...(chosen && { [kind]: rest.join(":") }) });
+  };
+  const group = (kind, label, names) => html`<optgroup label=${label}>
+    ${names.map((one) => html`<option key=${one} value=${`${kind}:${one}`}>${visible(one)}</option>`)}</optgroup>`;
+  const known = { queue: data?.queues ?? [], service: data?.services ?? [] };
+  if (queue != null && !known.queue.includes(queue)) known.queue = [...known.queue, queue];
+  if (service != null && !known.service.includes(service)) known.service = [...known.service, service];
+  return html`<label class="labelled"><span>Of</span>
+    <select class="select" aria-label="Queue or service" value=${value} onChange=${choose}>
+      <option value="">choose …</option>
+      ${group("service", "Services", known.service)}${group("queue", "Queues", known.queue)}
+    </select></label>`;
+}
+
+function Shown({ map }) {
+  if (map.queue == null && map.service == null) {
+    return html`<${Panel} title="Durations"><${Empty} title=${map.queues.length ? "Of which queue or service?" : "Nothing is counted yet"}>
+      ${map.queues.length ? "Choose one above." : "Counting follows what is stored by some seconds."}<//><//>`;
+  }
+  const trace = (traces.value.data ?? []).find((one) => one.vhost === map.vhost);
+  const holes = [...(trace?.gaps ?? []).filter((gap) => !isChosen(gap)).map(gapOf), ...before(trace), ...uncounted(map)];
+  return html`${map.as_of && html`<${Alert} tone="warn">What was stored after ${dateTime(map.as_of)} is not counted yet.<//>`}
+    ${SERIES.map(([key, title, said, token]) => html`<${Series} key=${key} map=${map} series=${map[key]} title=${title} said=${said} token=${token} holes=${holes} />`)}`;
+}
+
+const gapOf = ({ since, until }) => ({ from: Date.parse(since), to: until ? Date.parse(until) : Infinity });
+const before = (trace) => (trace ? [{ from: -Infinity, to: Date.parse(trace.created_at) }] : []);
+const uncounted = ({ as_of: at }) => (at ? [{ from: Date.parse(at), to: Infinity }] : []);
+
+function Series({ map, series, title, said, token, holes }) {
+  const { number, from, step } = axisOf(map);
+  const [at, setAt] = useState(number - 1);
+  const shown = Math.min(at, number - 1);
+  const iso = (n) => new Date(from + n * step).toISOString();
+  const take = (n) => go("conversations", { vhost: map.vhost, find: `since:${iso(n)} until:${iso(n + 1)}` });
+  const { usual, baseline, spans, change } = series;
+  const name = map.queue ?? map.service;
+  return html`<${Panel} title=${title} note=${said}
+      foot=${`Known of ${count(usual.count)} of ${plural(map.handed_over, "delivery", "deliveries")} (${percent(usual.count, map.handed_over)}), within 5 %. ${baseline.count ? `Before, from ${dateTime(map.baseline_since)} to ${dateTime(map.baseline_until)}: half within ${seconds(baseline.median)}, 9 of 10 within ${seconds(baseline.p90)}.` : "Nothing is known of the time before."}`}>
+    <p class="heat-change">${change
+      ? html`<strong><${Value}>${name}<//>: ${seconds(change.before)} → ${seconds(change.after)} since ${moment(change.since)}</strong>
+          <span class="soft small"> (${QUANTILES[change.quantile]}; by chance in less than 1 of ${count(Math.round(1 / map.level))} such answers)</span>`
+      : spans.length ? "No clear change to longer durations." : null}</p>
+    ${spans.length
+      ? html`<${HeatMap} label=${`${title} over time`} map=${map} series=${series} token=${token} holes=${holes} at=${shown} onMove=${setAt} onTake=${take} />
+          <details class="heat-table"><summary>${title} as a table</summary><${Spans} label=${title} spans=${spans} /></details>`
+      : html`<p class="nothing">Of none in this period is it known.</p>`}
+  <//>`;
+}
+
+function Spans({ label, spans }) {
+  return html`<${Table} label=${`${label}, by time`} heads="From|#Messages|#Half within|#9 of 10 within">
+    ${spans.map((one) => html`<tr key=${one.at}><td class="tabular">${dateTime(one.at)}</td><td class="number">${count(one.count)}</td>
+      <td class="number">${seconds(one.median)}</td><td class="number">${seconds(one.p90)}</td></tr>`)}
+  <//>`;
+}

@@ -1,0 +1,142 @@
+// Time to the right, durations upwards on a scale of logarithms; the darker, the more there were.
+import { useEffect, useLayoutEffect, useRef } from "../../vendor/hooks.js";
+import { html } from "../core/html.js";
+import { moment, plural, seconds } from "../core/format.js";
+import { clock, shownTheme } from "../core/preferences.js";
+import { color } from "../ui/color.js";
+
+const LEFT = 56;
+const RIGHT = 12;
+const TOP = 18;
+const BOTTOM = 22;
+const FAINTEST = 0.14;
+const HATCH = 8; // pixels between two lines
+const LABEL_PIXELS = 26;
+
+/**
+ * `map` and `series` as the API gives them; `token` is the colour. Of `holes`, [{from, to}] in ms, nothing
+ * is known. `at` is the number of the span that is looked at, `onMove(n)` looks at another, `onTake` opens it.
+ */
+export function HeatMap({ label, map, series, token, holes, at, onMove, onTake }) {
+  const canvas = useRef(null);
+  const latest = useRef({});
+  latest.current = { map, series, token, holes, at };
+  const theme = shownTheme.value;
+  const { from, step, number } = axisOf(map);
+
+  useEffect(() => {
+    const watcher = new ResizeObserver(() => paint(canvas.current, latest.current));
+    watcher.observe(canvas.current);
+    return () => watcher.disconnect();
+  }, []);
+  useLayoutEffect(() => paint(canvas.current, latest.current), [map, series, at, theme, clock.value, JSON.stringify(holes)]);
+
+  const placeOf = ({ clientX }) => {
+    const { left, width } = canvas.current.getBoundingClientRect();
+    return Math.min(number - 1, Math.max(0, Math.floor((number * (clientX - left - LEFT)) / (width - LEFT - RIGHT))));
+  };
+  const press = (event) => {
+    const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: number - 1 }[event.key];
+    if (event.key !== "Enter" && to === undefined) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (to === undefined) onTake(at);
+    else onMove(Math.min(number - 1, Math.max(0, to)));
+  };
+  return html`<canvas class="heat-map" ref=${canvas} tabindex="0" role="slider" aria-label=${`${label}; the arrow keys go from span to span, Enter opens one`}
+    aria-valuemin="0" aria-valuemax=${number - 1} aria-valuenow=${at} aria-valuetext=${saidOf(map, series, at, holes)}
+    onPointerMove=${(event) => onMove(placeOf(event))} onClick=${(event) => onTake(placeOf(event))} onKeyDown=${press}></canvas>
+    <p class="heat-said small soft tabular">${saidOf(map, series, at, holes)} ${from + at * step > Date.now() ? "" : html`<span class="faint">Click for its conversations.</span>`}</p>`;
+}
+
+export function axisOf({ since, until, seconds: width }) {
+  const [from, to] = [Date.parse(since), Date.parse(until)];
+  return { from, step: width * 1000, number: Math.max(1, Math.round((to - from) / (width * 1000))) };
+}
+
+export const isUnknown = (from, to, holes) => holes.some((hole) => hole.from < to && hole.to > from);
+
+function saidOf(map, series, n, holes) {
+  const { from, step } = axisOf(map);
+  const begin = from + n * step;
+  const span = series.spans.find(({ at }) => Date.parse(at) === begin);
+  const unknown = isUnknown(begin, begin + step, holes) ? ", and not all of it is known" : "";
+  if (!span) return `${moment(begin)}: ${unknown ? "not known" : "none"}.`;
+  return `${moment(begin)}: ${plural(span.count, "message")}, half within ${seconds(span.median)}, 9 of 10 within ${seconds(span.p90)}${unknown}.`;
+}
+
+function paint(element, { map, series, token, holes, at }) {
+  if (!element?.clientWidth) return; // gone, or not laid out yet
+  const { clientWidth: width, clientHeight: height } = element;
+  const ratio = devicePixelRatio || 1;
+  element.width = Math.round(width * ratio);
+  element.height = Math.round(height * ratio);
+  const context = element.getContext("2d");
+  context.scale(ratio, ratio);
+  const { from, step, number } = axisOf(map);
+  const { limits, spans, change } = series;
+  const x = (ms) => LEFT + ((width - LEFT - RIGHT) * (ms - from)) / (number * step);
+  const row = (height - TOP - BOTTOM) / Math.max(1, limits.length);
+  const y = (n) => height - BOTTOM - n * row;
+  const bottom = height - BOTTOM;
+
+  const most = Math.max(1, ...spans.flatMap(({ counts }) => counts));
+  for (const { at: begin, counts } of spans) {
+    const [left, right] = [x(Date.parse(begin)), x(Date.parse(begin) + step)];
+    counts.forEach((n, k) => {
+      if (!n) return;
+      context.fillStyle = color(token, FAINTEST + (1 - FAINTEST) * Math.sqrt(n / most));
+      context.fillRect(left, y(k + 1), Math.max(1, right - left), Math.max(1, row - 0.5));
+    });
+  }
+  for (const hole of holes) {
+    const [left, right] = [x(Math.max(from, hole.from)), x(Math.min(from + number * step, hole.to))];
+    if (right > left) hatch(context, left, Math.max(2, right - left), TOP, bottom);
+  }
+
+  context.font = "11px Inter, sans-serif";
+  context.fillStyle = color("--ink-soft");
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  const every = Math.max(1, Math.ceil(LABEL_PIXELS / row));
+  for (let n = 0; n < limits.length; n += every) context.fillText(seconds(limits[n]), LEFT - 8, y(n + 1));
+  context.textAlign = "left";
+  context.fillText(moment(from), LEFT, height - BOTTOM / 2);
+  context.textAlign = "right";
+  context.fillText(moment(from + number * step), width - RIGHT, height - BOTTOM / 2);
+
+  if (change) mark(context, x(Date.parse(change.since)), width, bottom, `slower since ${moment(change.since)}`);
+  context.strokeStyle = color("--ink-soft");
+  context.lineWidth = 1;
+  context.strokeRect(Math.round(x(from + at * step)) + 0.5, TOP + 0.5, Math.max(2, Math.round(x(step) - x(0))), bottom - TOP - 1);
+}
+
+function mark(context, left, width, bottom, said) {
+  context.strokeStyle = context.fillStyle = color("--bad");
+  context.lineWidth = 2;
+  context.setLineDash([5, 3]);
+  context.beginPath();
+  context.moveTo(left, TOP - 4);
+  context.lineTo(left, bottom);
+  context.stroke();
+  context.setLineDash([]);
+  const isRight = left > width / 2;
+  context.textAlign = isRight ? "right" : "left";
+  context.fillText(said, left + (isRight ? -4 : 4), TOP / 2);
+}
+
+function hatch(context, left, width, top, bottom) {
+  context.save();
+  context.beginPath();
+  context.rect(left, top, width, bottom - top);
+  context.clip();
+  context.beginPath();
+  for (let at = left - (bottom - top); at < left + width; at += HATCH) {
+    context.moveTo(at, bottom);
+    context.lineTo(at + (bottom - top), top);
+  }
+  context.strokeStyle = color("--line-control");
+  context.lineWidth = 1;
+  context.stroke();
+  context.restore();
+}
