@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from math import ceil
 from typing import Annotated, NamedTuple, TypeAlias
 
 from model.sketch import Sketch, bucket_of
@@ -221,7 +222,9 @@ def sketch_of(steps: Mapping[int, int]) -> Sketch:
 
 
 def quantile(sketch: Sketch, share: float) -> Duration:
-    return Duration(round(sketch.quantile(share) or 0))
+    """The least duration that at least this share is at or below."""
+    number = sketch.count
+    return Duration(round(sketch.quantile((ceil(share * number) - 0.5) / max(1, number - 1)) or 0))
 
 
 def step_of(duration: int) -> int:

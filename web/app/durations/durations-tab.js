@@ -84,7 +84,7 @@ function Shown({ map }) {
   const trace = (traces.value.data ?? []).find((one) => one.vhost === map.vhost);
   const holes = [...(trace?.gaps ?? []).filter((gap) => !isChosen(gap)).map(gapOf), ...before(trace), ...uncounted(map)];
   return html`${map.as_of && html`<${Alert} tone="warn">What was stored after ${dateTime(map.as_of)} is not counted yet.<//>`}
-    ${SERIES.map(([key, title, said, token]) => html`<${Series} key=${key} map=${map} series=${map[key]} title=${title} said=${said} token=${token} holes=${holes} />`)}`;
+    ${[...SERIES].sort(([a], [b]) => !map[a].change - !map[b].change).map(([key, title, said, token]) => html`<${Series} key=${key} map=${map} series=${map[key]} title=${title} said=${said} token=${token} holes=${holes} />`)}`;
 }
 
 const gapOf = ({ since, until }) => ({ from: Date.parse(since), to: until ? Date.parse(until) : Infinity });
@@ -93,8 +93,9 @@ const uncounted = ({ as_of: at }) => (at ? [{ from: Date.parse(at), to: Infinity
 
 function Series({ map, series, title, said, token, holes }) {
   const { number, from, step } = axisOf(map);
-  const [at, setAt] = useState(number - 1);
-  const shown = Math.min(at, number - 1);
+  const [at, setAt] = useState(null);
+  const newest = series.spans.length ? Math.round((Date.parse(series.spans.at(-1).at) - from) / step) : number - 1;
+  const shown = Math.min(at ?? newest, number - 1);
   const iso = (n) => new Date(from + n * step).toISOString();
   const take = (n) => go("conversations", { vhost: map.vhost, find: `since:${iso(n)} until:${iso(n + 1)}` });
   const { usual, baseline, spans, change } = series;

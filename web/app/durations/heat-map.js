@@ -4,13 +4,13 @@ import { html } from "../core/html.js";
 import { moment, plural, seconds } from "../core/format.js";
 import { clock, shownTheme } from "../core/preferences.js";
 import { color } from "../ui/color.js";
+import { paintHole } from "../ui/plot.js";
 
 const LEFT = 56;
 const RIGHT = 12;
 const TOP = 18;
 const BOTTOM = 22;
 const FAINTEST = 0.14;
-const HATCH = 8; // pixels between two lines
 const LABEL_PIXELS = 26;
 
 /**
@@ -46,7 +46,7 @@ export function HeatMap({ label, map, series, token, holes, at, onMove, onTake }
   return html`<canvas class="heat-map" ref=${canvas} tabindex="0" role="slider" aria-label=${`${label}; the arrow keys go from span to span, Enter opens one`}
     aria-valuemin="0" aria-valuemax=${number - 1} aria-valuenow=${at} aria-valuetext=${saidOf(map, series, at, holes)}
     onPointerMove=${(event) => onMove(placeOf(event))} onClick=${(event) => onTake(placeOf(event))} onKeyDown=${press}></canvas>
-    <p class="heat-said small soft tabular">${saidOf(map, series, at, holes)} ${from + at * step > Date.now() ? "" : html`<span class="faint">Click for its conversations.</span>`}</p>`;
+    <p class="heat-said small soft tabular">${saidOf(map, series, at, holes)} <span class="faint">Click for its conversations.</span></p>`;
 }
 
 export function axisOf({ since, until, seconds: width }) {
@@ -54,7 +54,7 @@ export function axisOf({ since, until, seconds: width }) {
   return { from, step: width * 1000, number: Math.max(1, Math.round((to - from) / (width * 1000))) };
 }
 
-export const isUnknown = (from, to, holes) => holes.some((hole) => hole.from < to && hole.to > from);
+const isUnknown = (from, to, holes) => holes.some((hole) => hole.from < to && hole.to > from);
 
 function saidOf(map, series, n, holes) {
   const { from, step } = axisOf(map);
@@ -91,7 +91,7 @@ function paint(element, { map, series, token, holes, at }) {
   }
   for (const hole of holes) {
     const [left, right] = [x(Math.max(from, hole.from)), x(Math.min(from + number * step, hole.to))];
-    if (right > left) hatch(context, left, Math.max(2, right - left), TOP, bottom);
+    if (right >= left) paintHole(context, left, right, TOP, bottom);
   }
 
   context.font = "11px Inter, sans-serif";
@@ -123,20 +123,4 @@ function mark(context, left, width, bottom, said) {
   const isRight = left > width / 2;
   context.textAlign = isRight ? "right" : "left";
   context.fillText(said, left + (isRight ? -4 : 4), TOP / 2);
-}
-
-function hatch(context, left, width, top, bottom) {
-  context.save();
-  context.beginPath();
-  context.rect(left, top, width, bottom - top);
-  context.clip();
-  context.beginPath();
-  for (let at = left - (bottom - top); at < left + width; at += HATCH) {
-    context.moveTo(at, bottom);
-    context.lineTo(at + (bottom - top), top);
-  }
-  context.strokeStyle = color("--line-control");
-  context.lineWidth = 1;
-  context.stroke();
-  context.restore();
 }

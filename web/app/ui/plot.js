@@ -141,7 +141,8 @@ function paintLine(context, { token, dash = [], fill }, points, bottom) {
   context.fill();
 }
 
-function paintHole(context, left, right, top, bottom) {
+/** Hatches what is not known. */
+export function paintHole(context, left, right, top, bottom) {
   const width = Math.max(2, right - left);
   context.save();
   context.beginPath();
