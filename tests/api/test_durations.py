@@ -119,7 +119,6 @@ async def test_longer_periods_come_by_the_hour_and_are_compared_with_earlier_one
 @pytest.mark.parametrize(
     ("asked", "status"),
     [
-        ({"vhost": "/", "queue": "a", "service": "b"}, 400),
         ({"vhost": "/", "baseline": "year"}, 400),
         ({"queue": "a"}, 400),
         ({"vhost": "nobody", "queue": "a"}, 404),

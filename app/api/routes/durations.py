@@ -14,7 +14,6 @@ from app.api.routes.queries import DAY, HOUR, Moment, OfVhost, period_of
 from app.api.routes.traces import OfVhostOrAll, trace_id_of
 from app.api.services import Parts
 from app.api.signin.auth import Reader
-from app.errors import BadRequestError
 from app.stored.durations import DurationMap, SlowOwners, map_of, slow_owners
 from model.durations import OwnerKind, counted_period
 from model.times import now
@@ -40,7 +39,9 @@ async def get_durations(
     parts: Parts,
     vhost: OfVhost,
     queue: Annotated[Text | None, Query(description="Of messages from this queue.")] = None,
-    service: Annotated[Text | None, Query(description="Of messages to this service.")] = None,
+    service: Annotated[
+        Text | None, Query(description="Of messages to this service, where no queue is named.")
+    ] = None,
     since: Annotated[Moment | None, Query(description="From this time on.")] = None,
     until: Annotated[Moment | None, Query(description="Before this time.")] = None,
     baseline: Annotated[
@@ -53,8 +54,6 @@ async def get_durations(
     By the minute within the last two days, by the hour within 35 days before. Without a queue or a
     service it is only said which there are.
     """
-    if queue is not None and service is not None:
-        raise BadRequestError("of a queue or of a service, not of both")
     trace_id = await trace_id_of(vhost, user, parts)
     at, shift = now(), _BASELINES[baseline]
     period = counted_period(*period_of(since, until), at)
@@ -70,7 +69,7 @@ async def get_durations(
             *[await durations.of(trace_id, asked, each) for each in (period, before)],
             vhost=vhost,
             queue=queue,
-            service=service,
+            service=service if queue is None else None,
             as_of=await durations.as_of(trace_id),
             queues=names[OwnerKind.queue],
             services=names[OwnerKind.service],
