@@ -26,6 +26,7 @@ from tests.web.stories import tell_batch
 
 STORED = 100_000
 LOADS = 5
+PATIENCE_MS = 120_000
 FIRST = {
     "events": ("#/events?live=off", "tr.row"),
     "overview": ("#/overview", ".figure"),
@@ -179,6 +180,7 @@ def first_rows(browser: Browser, server: Served, view: str, line: str) -> tuple[
     network = page.context.new_cdp_session(page)
     network.send("Network.enable")
     network.send("Network.emulateNetworkConditions", LINES[line])
+    page.set_default_timeout(PATIENCE_MS)
     opened = load(page, lambda: page.goto(f"{server.url}/{address}"), selector)
     page.wait_for_load_state("load")
     reloaded = load(page, page.reload, selector)

@@ -18,6 +18,7 @@ TRANSFERRED = [
     for path in sorted(WEB.rglob("*"))
     if path.is_file() and path.suffix in {".html", ".js", ".css", ".svg", ".woff2"}
 ]
+BEGINNINGS = {WEB / "app" / "main.js", WEB / "app" / "first.js"}  # what the page names itself
 SCRIPTS = sorted((WEB / "app").rglob("*.js"))
 REFERENCE = {WEB / "docs.html", WEB / "app" / "shell" / "reference.js"}  # a page beside it
 # Gzipped: what the page needs to begin, with one of its tabs, and if everything in it is looked at.
@@ -75,7 +76,7 @@ def test_every_import_is_a_file_of_ours() -> None:
 
 
 def test_every_script_is_imported_by_another() -> None:
-    imported = {WEB / "app" / "main.js", *REFERENCE}
+    imported = {*BEGINNINGS, *REFERENCE}
     for path in [*SCRIPTS, *(WEB / "vendor").glob("*.js")]:
         imported.update(imports(path, AT_ONCE, LATER))
     assert {path for path in SCRIPTS if path not in imported} == set()
@@ -110,6 +111,9 @@ def test_every_script_of_the_first_page_is_asked_for_at_once_and_not_import_by_i
     preloaded = re.findall(r'<link rel="modulepreload" href="([^"]+)">', page)
     names = sorted(path.relative_to(WEB).as_posix() for path in needed_at_once())
     assert preloaded == [name for name in names if name != "app/main.js"]
+    assert sorted(re.findall(r'<script type="module" src="([^"]+)"', page)) == sorted(
+        path.relative_to(WEB).as_posix() for path in BEGINNINGS
+    )
 
 
 def test_every_view_has_a_script() -> None:

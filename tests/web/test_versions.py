@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.web import service
 from tests.web.benchmark import signed_in, transferred
@@ -90,3 +90,21 @@ def test_below_a_path_of_a_proxy_it_finds_all_its_files(demo: Served, open_page:
     page.goto(f"{origin}/itc/#/events")
     expect(page.locator("tr.row").first).to_be_visible()
     assert [path for path in asked if not path.startswith("/itc/")] == []
+
+
+def test_what_is_shown_first_is_asked_for_before_it_is_known_who_is_signed_in(
+    demo: Served, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/events?live=off")
+    expect(page.locator("tr.row").first).to_be_visible()
+    held: list[Route] = []
+    page.route("**/itc_db/whoami", lambda route: held.append(route))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    with page.expect_response(lambda response: "/itc_db?" in response.url):
+        page.reload()
+    expect(page.get_by_text("Connecting")).to_be_visible()
+    assert len(held) == 1
+    held[0].continue_()
+    expect(page.locator("tr.row").first).to_be_visible()
+    assert len([url for url in asked if "/itc_db?" in url and "before=" not in url]) == 1

@@ -95,9 +95,24 @@ export async function isOutdated() {
   }
 }
 
+const ahead = new Map(); // what was asked for ahead, by address; it is taken once
+
 async function getJson(url, signal, limit = LIMIT_MS) {
-  return (await request(url, { signal, limit })).json();
+  const known = ahead.get(url);
+  ahead.delete(url);
+  return known ?? (await request(url, { signal, limit })).json();
 }
+
+/** Asks for what is about to be asked for. Where that fails it is as if it had not been. */
+function askAhead(url) {
+  const answer = getJson(url);
+  ahead.set(url, answer);
+  answer.catch(() => ahead.delete(url));
+}
+
+export const askWhoami = () => askAhead(path("whoami"));
+export const askEvents = (filters) => askAhead(ROOT + query(filters));
+export const askTraces = () => askAhead(path("traces"));
 
 export const api = {
   whoami: (signal) => getJson(path("whoami"), signal),

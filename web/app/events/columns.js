@@ -54,11 +54,18 @@ const ELSEWHERE = ["routed_queues", "redelivered", "properties", "payload_encodi
 const PLACES = Object.keys(LAYOUT);
 const place = ({ name }) => (name in LAYOUT ? PLACES.indexOf(name) : PLACES.length);
 
-let known;
+const KEY = `itc.fields ${import.meta.url}`; // those of one version
+/** The fields of an event, where they are known: from before, if the page is only loaded again. */
+export let known = JSON.parse(sessionStorage.getItem(KEY));
+
+async function load(signal) {
+  known = await api.fields(signal);
+  sessionStorage.setItem(KEY, JSON.stringify(known));
+  return known;
+}
 
 /** The fields of an event, `{data, error, reload}`: asked once for as long as the page is open. */
-export const useFields = () =>
-  useResource(async (signal) => (known ??= await api.fields(signal)), [], { every: 0 });
+export const useFields = () => useResource(async (signal) => known ?? load(signal), [], { every: 0 });
 
 /** The columns that these fields can be shown in. */
 export function columnsOf(fields) {

@@ -1,43 +1,48 @@
 import { useEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
+import { askEvents } from "../core/api.js";
 import { count } from "../core/format.js";
 import { outage } from "../core/health.js";
 import { useKeys } from "../core/keys.js";
 import { useRetry } from "../core/resource.js";
 import { href, openEvent, patch, pinnedA, pinnedB, route, vhost } from "../core/route.js";
+import { user } from "../core/session.js";
 import { useTail } from "../core/tail.js";
 import { traces } from "../core/traces.js";
 import { useViewed } from "../core/viewed.js";
 import { EventDrawer } from "../ui/event/lazy-drawer.js";
 import { Icon } from "../ui/icons.js";
 import { Empty, Failure } from "../ui/panel.js";
-import { chosenOf, columnsOf, requestFor, sortValue, useFields } from "./columns.js";
+import { chosenOf, columnsOf, known, requestFor, sortValue, useFields } from "./columns.js";
 import { sortOf } from "./column-heads.js";
 import { ColumnSheet } from "./column-sheet.js";
-import { Feed, MOST_FRESH } from "./feed.js";
+import { Feed, firstPage, MOST_FRESH } from "./feed.js";
 import { FilterBox, FilterChips } from "./filter-box.js";
 import { filtersOf } from "./filter-text.js";
 import { Histogram } from "./histogram.js";
 import { RowsTable } from "./rows-table.js";
 import { SavedViews } from "../ui/saved-views.js";
 
+// Opened by its address, the list need not wait until it is known who is signed in.
+if (known && user.peek() === undefined && !openEvent.peek() && !route.peek().params.at) {
+  askEvents(firstPage(askedFor(columnsOf(known)).filters));
+}
+
 export default function EventsTab() {
   const { data, error, reload } = useFields();
-  if (data) return html`<${Events} all=${columnsOf(data)} />`;
+  const all = useMemo(() => data && columnsOf(data), [data]);
+  if (all) return html`<${Events} all=${all} />`;
   return html`<h1 class="unseen">Events</h1>
     ${error && html`<div class="panel-body"><${Failure} error=${error} onRetry=${reload} /></div>`}`;
 }
 
 function Events({ all }) {
   const { params } = route.value;
-  const columns = chosenOf(all, vhost.value);
-  const sort = sortOf(params);
-  const sorted = all.filter(({ name }) => name === sort?.name); // it need not be shown
-  const filters = { ...filtersOf(params), ...requestFor([...columns, ...sorted]) };
+  const { columns, sorted, falling, filters } = askedFor(all);
   const [linked, setLinked] = useState(linkedEvent);
   const feed = useFeed(filters, params.at ?? linked);
   const { rows: loaded, fresh, loading, error, atNewest } = feed.state.value;
-  const rows = useSorted(loaded, sort, all);
+  const rows = useSorted(loaded, sorted, falling);
   const [atTop, setAtTop] = useState(true);
   const [active, setActive] = useActive(rows, openEvent.value);
   const live = params.live !== "off";
@@ -53,7 +58,7 @@ function Events({ all }) {
   });
 
   const see = (top, bottom) => {
-    const [newest, oldest] = (sort ? [loaded[0], loaded.at(-1)] : [top, bottom]).map((row) => row?.recorded_at);
+    const [newest, oldest] = (sorted ? [loaded[0], loaded.at(-1)] : [top, bottom]).map((row) => row?.recorded_at);
     setSeen((seen) => (seen[0] === newest && seen[1] === oldest ? seen : [newest, oldest]));
   };
   const activate = (index, open) => {
@@ -100,13 +105,23 @@ function Events({ all }) {
         ${error && html`<div class="panel-body"><${Failure} error=${error} onRetry=${() => feed.retry()} /></div>`}
         ${!rows.length && !error
           ? html`<${NoRows} loading=${loading} filtered=${isFiltered(params)} />`
-          : html`<${RowsTable} feed=${feed} rows=${rows} sorted=${sort !== null} found=${filtersOf(params)} columns=${columns} openId=${openEvent.value}
+          : html`<${RowsTable} feed=${feed} rows=${rows} sorted=${sorted !== null} found=${filtersOf(params)} columns=${columns} openId=${openEvent.value}
               active=${active} onActivate=${activate} onTop=${setAtTop} onView=${see} gapAfter=${gapIds()}
               pins=${{ [pinnedA.value]: "A", [pinnedB.value]: "B" }} />`}
       </div>
-      <${Foot} state=${feed.state.value} sorted=${sort && all.find((column) => column.name === sort.name)} onOlder=${() => feed.older()} />
+      <${Foot} state=${feed.state.value} sorted=${sorted} onOlder=${() => feed.older()} />
     </div>
     ${openEvent.value && html`<${EventDrawer} id=${openEvent.value} key=${openEvent.value} />`}`;
+}
+
+/** What the address asks for: the shown columns, the one that rows are sorted by or null, and the filters for the API. */
+function askedFor(all) {
+  const { params } = route.value;
+  const sort = sortOf(params);
+  const columns = chosenOf(all, vhost.value);
+  const sorted = all.find(({ name }) => name === sort?.name) ?? null; // it need not be shown
+  const filters = { ...filtersOf(params), ...requestFor([...columns, ...(sorted ? [sorted] : [])]) };
+  return { columns, sorted, falling: sort?.falling, filters };
 }
 
 /** A feed for these filters, opened around `at`, closed when they change. */
@@ -195,17 +210,14 @@ function NoRows({ loading, filtered }) {
 }
 
 /** The loaded rows in another order; those to come are not known. */
-function useSorted(rows, sort, all) {
-  const name = sort?.name;
-  const falling = sort?.falling;
+function useSorted(rows, column, falling) {
   return useMemo(() => {
-    const column = all.find((one) => one.name === name);
     if (!column) return rows;
     const keyed = rows.map((row) => [sortValue(column, row), row]);
     const order = ([a], [b]) => (a < b ? -1 : a > b ? 1 : 0);
     keyed.sort(falling ? (a, b) => order(b, a) : order);
     return keyed.map(([, row]) => row);
-  }, [rows, name, falling]);
+  }, [rows, column, falling]);
 }
 
 function Foot({ state, sorted, onOlder }) {

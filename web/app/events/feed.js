@@ -4,8 +4,12 @@ import { signal } from "../../vendor/signals.js";
 import { api } from "../core/api.js";
 
 const PAGE = 200;
+const FIRST = 60; // as many as a window shows: a slow line brings them a second earlier
 const MOST_ROWS = 6000;
 export const MOST_FRESH = 1000;
+
+/** What asks for the newest events. */
+export const firstPage = (filters) => ({ ...filters, page_size: FIRST });
 
 export class Feed {
   /** `filters` go to the API with every request. */
@@ -50,8 +54,8 @@ export class Feed {
     this.publish({ rows: [], loading: true, fresh: 0, moved: 0 });
     await this.attempt(async () => {
       if (!anchor) {
-        const rows = await this.fetch({});
-        this.publish({ rows, loading: false, atNewest: true, atOldest: rows.length < PAGE });
+        const rows = await this.fetch({ page_size: FIRST });
+        this.publish({ rows, loading: false, atNewest: true, atOldest: rows.length < FIRST });
         return;
       }
       const [newer, older] = await Promise.all([
@@ -135,7 +139,7 @@ export class Feed {
   }
 
   fetch(cursor) {
-    return api.events({ ...this.filters, ...cursor, page_size: PAGE }, this.abort.signal);
+    return api.events({ ...this.filters, page_size: PAGE, ...cursor }, this.abort.signal);
   }
 
   async attempt(action) {

@@ -13,20 +13,22 @@ import { SignIn } from "./sign-in.js";
 import { lazy } from "../ui/lazy.js";
 import { Tip } from "../ui/term.js";
 import { Trust } from "./trust.js";
+import { CODE } from "./views.js";
 
-// Each view's code is loaded when it is looked at.
-const VIEWS = {
-  overview: lazy(() => import("../overview/overview-tab.js"), "the overview"),
-  durations: lazy(() => import("../durations/durations-tab.js"), "durations"),
-  events: lazy(() => import("../events/events-tab.js"), "events"),
-  conversations: lazy(() => import("../conversations/conversations-tab.js"), "conversations"),
-  chain: lazy(() => import("../chain/chain-tab.js"), "the chain"),
-  "space-time": lazy(() => import("../spacetime/space-time-tab.js"), "the diagram"),
-  topology: lazy(() => import("../topology/topology-tab.js"), "the topology"),
-  learn: lazy(() => import("../learn/learn-tab.js"), "the rules"),
-  jobs: lazy(() => import("../jobs/jobs-tab.js"), "jobs"),
-  admin: lazy(() => import("../admin/admin-tab.js"), "the settings"),
+// What each view is called while its code comes.
+const NAMES = {
+  overview: "the overview",
+  durations: "durations",
+  events: "events",
+  conversations: "conversations",
+  chain: "the chain",
+  "space-time": "the diagram",
+  topology: "the topology",
+  learn: "the rules",
+  jobs: "jobs",
+  admin: "the settings",
 };
+const VIEWS = Object.fromEntries(Object.entries(NAMES).map(([name, said]) => [name, lazy(CODE[name], said)]));
 VIEWS.rules = VIEWS.learn; // the same, in the settings
 // These fill the window and have scroll bars of their own.
 const FILLED = new Set(["events", "conversations", "space-time"]);
