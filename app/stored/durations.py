@@ -99,10 +99,7 @@ class SlowOwner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SlowOwners(msgspec.Struct, frozen=True):
-    """Queues and services that became slow within an hour and still are, the slowest first.
-
-    They are compared with the hour before, by the minute.
-    """
+    """Queues and services that became slow in the last hour, against the hour before."""
 
     as_of: Microseconds
     looked_at: Annotated[int, "The number of queues and services that had any messages."]
@@ -147,15 +144,9 @@ def slow_owners(rows: Iterable[OwnerRow], vhosts: Mapping[int, str], now: int) -
             before = [part for part in parts if part.at < until - HOUR]
             change = slowdown(before, parts[len(before) :], looks)
             if change is not None:
-                found.append(
-                    SlowOwner(
-                        vhost=vhosts[trace_id],
-                        queue=name if kind == OwnerKind.queue else None,
-                        service=name if kind == OwnerKind.service else None,
-                        measured=measured,
-                        change=change,
-                    )
-                )
+                whose = {"queue": None, "service": None, OwnerKind(kind).name: name}
+                vhost = vhosts[trace_id]
+                found.append(SlowOwner(vhost=vhost, measured=measured, change=change, **whose))
     found.sort(key=lambda one: one.change.before / one.change.after)
     return SlowOwners(Microseconds(now), len(those), LEVEL, found)
 

@@ -25,6 +25,7 @@ from app.tracker.links import SPANS_RULE
 from model.durations import (
     BY_HOUR,
     BY_MINUTE,
+    HOUR,
     Cells,
     CountedPeriod,
     DurationCounts,
@@ -150,14 +151,12 @@ class Durations(Subject):
                 await self._add(connection, each)
 
     async def _go_on(self, connection: AsyncConnection, portion: DurationPortion) -> bool:
-        place = {"trace_id": portion.place.trace_id, "read_id": portion.through}
-        place["read_at"] = portion.read_at
+        trace_id, read_id, _ = portion.place
+        moved = {"trace_id": trace_id, "read_id": portion.through, "read_at": portion.read_at}
         begun = self.database.dialect.upsert(tables.duration_places).on_conflict_do_nothing()
-        going_on = update(tables.duration_places).where(
-            _place.trace_id == portion.place.trace_id, _place.read_id == portion.place.read_id
-        )
-        statement = going_on if portion.place.read_id else begun
-        return bool((await connection.execute(statement.values(**place))).rowcount)
+        its = _place.trace_id == trace_id, _place.read_id == read_id
+        statement = update(tables.duration_places).where(*its) if read_id else begun
+        return bool((await connection.execute(statement.values(**moved))).rowcount)
 
     async def _add(self, connection: AsyncConnection, portion: DurationPortion) -> None:
         trace_id, now = portion.place.trace_id, self.database.clock()
@@ -169,7 +168,7 @@ class Durations(Subject):
             )
             those = sorted(key for key in rows if key.part == resolution.part)
             for at, keys in groupby(those, key=lambda key: key.at):
-                if at >= now - resolution.kept:
+                if -HOUR <= now - at <= resolution.kept:  # clocks may be anywhere
                     new = {(key.kind, key.name): rows[key] for key in keys}
                     await self._merge(connection, (trace_id, resolution.part, at), new)
 
@@ -202,11 +201,7 @@ class Durations(Subject):
 
     @reads
     async def of(
-        self,
-        connection: AsyncConnection,
-        trace_id: int,
-        owner: Owner,
-        period: CountedPeriod,
+        self, connection: AsyncConnection, trace_id: int, owner: Owner, period: CountedPeriod
     ) -> list[OwnerRow]:
         """The rows of a queue or a service in which a period has counts."""
         part, row, _ = period.resolution
@@ -219,7 +214,7 @@ class Durations(Subject):
     async def recent(
         self, connection: AsyncConnection, trace_ids: Collection[int], since: int
     ) -> list[OwnerRow]:
-        """The counts by the minute of all queues and services since a time, those of most rows."""
+        """The counts by the minute of all queues and services since a time, the newest."""
         query = _ROWS.where(_its.part == BY_MINUTE.part, _its.at > since - BY_MINUTE.row)
         query = query.order_by(_its.at.desc()).limit(MOST_ROWS)
         return [_row(e) for e in await rows_with(connection, query, _its.trace_id, trace_ids)]
@@ -236,10 +231,8 @@ class Durations(Subject):
             .distinct()
             .order_by(_its.name)
         )
-        names: dict[OwnerKind, list[str]] = {kind: [] for kind in OwnerKind}
-        for kind, name in await connection.execute(query):
-            names[OwnerKind(kind)].append(name)
-        return names
+        rows = (await connection.execute(query)).all()
+        return {kind: [row.name for row in rows if row.kind == kind] for kind in OwnerKind}
 
     @reads
     async def as_of(self, connection: AsyncConnection, trace_id: int) -> int | None:

@@ -44,7 +44,7 @@ export default function DurationsPage() {
   useViewed(name ?? undefined, data?.since, null, "the period shown");
   return html`<div class="page-inner">
     <div class="page-title"><h1>Slow since</h1>
-      <p>How long messages waited and were handled, and since when that is longer.</p></div>
+      <p>How long messages${name == null ? "" : html` of <b><${Value}>${name}<//></b>`} waited and were handled, and since when that is longer.</p></div>
     <div class="heat-tools">
       <${Owner} queue=${queue} service=${service} data=${data} />
       <${Choice} label="Period" options=${PERIODS} value=${String(period)} onChange=${(value) => patch({ period: value })} small />

@@ -1,0 +1,122 @@
+"""The heat map of how long messages wait and are handled: by pointer, by keyboard, as a table."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from app.store import Store, migrate
+from app.tracker import Policy
+from app.tracker.links import BUILT_IN, Rules
+from bench.stores import record_all
+from model.durations import HOUR, MINUTE
+from tests.web.conftest import OpenPage
+from tests.web.orders import Order, history
+from tests.web.past import Past, iso
+from tests.web.service import Served, running
+from tests.web.test_trial import count_durations
+
+VHOST = "shop"
+ORDERS = 100
+APART = 30_000_000  # µs between orders
+# A gap, in minutes before now.
+GAP = (20, 17)
+
+
+async def fill(path: Path, now: int) -> None:
+    url = f"sqlite:///{path}"
+    await migrate(url)
+    store = await Store.open(url, clock=lambda: now)
+    orders = [Order(number, now - (ORDERS - number) * APART) for number in range(ORDERS)]
+    await record_all(store, VHOST, history(orders), Policy.client, Rules(BUILT_IN))
+    await store.traces.create("empty", Policy.client)
+    await count_durations(store)
+    await store.close()
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    now = time.time_ns() // 1000
+    world = Past()
+    world.stored = tmp_path_factory.mktemp("durations") / "itc.db"
+    with ThreadPoolExecutor(1) as pool:  # Playwright's event loop runs in this thread
+        pool.submit(asyncio.run, fill(world.stored, now)).result()
+    for vhost in (VHOST, "empty"):
+        world.start_trace(vhost)
+    begin, end = (now - each * MINUTE for each in GAP)
+    world.traces[VHOST].gaps.append(
+        {
+            "id": 1,
+            "after_event_id": 1,
+            "before_event_id": 2,
+            "since": iso(begin),
+            "until": iso(end),
+            "reason": "tracing was off",
+            "suspected": False,
+            "declared": False,
+        }
+    )
+    with running(world) as server:
+        yield server
+
+
+def test_a_span_is_read_and_opened_by_keyboard_and_the_table_has_the_same(
+    shop: Served, open_page: OpenPage
+) -> None:
+    page = open_page(shop, f"#/durations?vhost={VHOST}&queue=billing")
+    handling = page.get_by_role("region", name="Handling")
+    drawing = handling.get_by_role("slider")
+    drawing.focus()
+    since = iso(time.time_ns() // 1000 - HOUR)
+    asked = {"vhost": VHOST, "queue": "billing", "since": since}
+    found = shop.answer("/itc_db/durations", **asked)["handling"]["spans"]
+    handling.get_by_text("as a table").click()
+    rows = handling.locator("tbody tr")
+    expect(rows).to_have_count(len(found))
+    counts = [int(each) for each in rows.locator("td:nth-child(2)").all_inner_texts()]
+    assert counts == [each["count"] for each in found]
+    drawing.focus()
+    newest = drawing.get_attribute("aria-valuetext") or ""
+    assert re.fullmatch(r"\d\d:\d\d:00: \d messages?, half within .* 9 of 10 within .*\.", newest)
+    page.keyboard.press("ArrowLeft")
+    expect(drawing).not_to_have_attribute("aria-valuetext", newest)
+    before = drawing.get_attribute("aria-valuetext") or ""
+    page.keyboard.press("Enter")
+    listed = page.get_by_role("group", name="Conversations, newest first").locator("tbody tr")
+    expect(listed.first).to_contain_text(before[:5])  # it began in that minute
+
+
+def test_a_gap_is_no_time_of_nothing(shop: Served, open_page: OpenPage) -> None:
+    page = open_page(shop, f"#/durations?vhost={VHOST}&service=stock")
+    drawing = page.get_by_role("region", name="Waiting").get_by_role("slider")
+    drawing.focus()
+    page.keyboard.press("End")
+    said = []
+    for _ in range(30):
+        said.append(drawing.get_attribute("aria-valuetext") or "")
+        page.keyboard.press("ArrowLeft")
+        expect(drawing).not_to_have_attribute("aria-valuetext", said[-1])
+    unknown = [n for n, each in enumerate(said) if "known" in each]
+    assert unknown == [*range(unknown[0], unknown[-1] + 1)]
+    assert GAP[0] - GAP[1] <= len(unknown) <= GAP[0] - GAP[1] + 2
+
+
+def test_who_is_chosen_from_what_is_counted(shop: Served, open_page: OpenPage) -> None:
+    page = open_page(shop, f"#/durations?vhost={VHOST}", width=390)
+    expect(page.get_by_text("Of which queue or service?")).to_be_visible()
+    page.get_by_label("Queue or service").select_option("queue:stock")
+    expect(page.get_by_role("region", name="Waiting").get_by_role("slider")).to_be_visible()
+    page.get_by_role("button", name="Day", exact=True).click()
+    page.get_by_label("Against").select_option("week")
+    expect(page).to_have_url(re.compile("baseline=week&period=86400&queue=stock"))
+    expect(page.get_by_role("region", name="Waiting")).to_contain_text("Nothing is known of")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    page.get_by_label("Virtual host").select_option("empty")
+    expect(page.get_by_text("Of none in this period is it known.").first).to_be_visible()
