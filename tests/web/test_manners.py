@@ -27,6 +27,31 @@ def test_the_header_is_one_line_whoever_has_signed_in(
     assert one["y"] <= other["y"] < one["y"] + one["height"]
 
 
+LONG = ("v" * 120, "shop of the north " * 6 + "and the south", "חנות-" * 24)
+
+
+@pytest.mark.parametrize("width", [1440, 1000, 390])
+def test_the_name_of_a_virtual_host_makes_no_head_higher(
+    serve: Callable[[Past], Served], open_page: OpenPage, width: int
+) -> None:
+    world = Past()
+    for name in ("shop", *LONG):
+        world.start_trace(name, 4)
+        world.grow(name, 20)
+    server = serve(world)
+    page = open_page(server, "#/events?live=off&vhost=shop", width=width)
+    below = """() => [document.querySelector("#page").getBoundingClientRect().top,
+      document.documentElement.scrollWidth]"""
+    shown = page.get_by_role("region", name="What is known")
+    expect(shown).to_contain_text("shop")
+    expected = page.evaluate(below)
+    for name in LONG:
+        page.get_by_label("Virtual host").select_option(name)
+        expect(shown).to_contain_text(name[:20])
+        expect(shown).to_contain_text("complete")
+        assert page.evaluate(below) == expected, name
+
+
 def test_a_trace_is_not_stopped_before_one_has_said_so(
     serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:

@@ -75,6 +75,36 @@ def test_a_view_that_failed_in_an_outage_loads_by_itself_after_it(
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
+SAMPLES = """async () => {
+  const { src } = document.querySelector("script[type=module][src$='main.js']");
+  const { rateSamples } = await import(new URL("core/traces.js", src));
+  return rateSamples.value.map(({ at, seconds }) => [at - seconds, at]);
+}"""
+
+
+def measured(page: Page, since: float) -> list[list[float]]:
+    """The spans of which rates are told, once there is one that ends after a time."""
+    deadline = time.monotonic() + PATIENCE_MS / 1000
+    while True:
+        spans: list[list[float]] = page.evaluate(SAMPLES)
+        if any(end > since for _, end in spans):
+            return spans
+        assert time.monotonic() < deadline
+        page.wait_for_timeout(50)
+
+
+def test_no_rate_is_told_of_an_outage(demo: Served, open_page: OpenPage) -> None:
+    page = open_page(demo, hurry=True)
+    now = "() => Date.now() / 1000"
+    measured(page, page.evaluate(now))
+    outage = Outage(page)
+    outage.begin()
+    expect(page.get_by_role("region", name="What is known")).to_contain_text("does not answer")
+    within = page.evaluate(now)
+    outage.end()
+    assert [span for span in measured(page, within) if span[0] < within < span[1]] == []
+
+
 def scroll_down(page: Page) -> None:
     page.locator(".rows").evaluate("rows => { rows.scrollTop = rows.scrollHeight }")
 

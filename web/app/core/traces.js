@@ -33,7 +33,9 @@ export async function reloadTraces(abort) {
     sample(data);
     traces.value = { data, error: null, at: Date.now() };
   } catch (error) {
-    if (!abort?.aborted) traces.value = { ...traces.peek(), error };
+    if (abort?.aborted) return;
+    before = null; // what was counted meanwhile may have happened at any time in it
+    traces.value = { ...traces.peek(), error };
   }
 }
 
