@@ -132,7 +132,7 @@ class DurationPart(NamedTuple):
 
     at: int
     handed_over: int
-    steps: Counter[int]
+    steps: Mapping[int, int]
 
 
 class Slowdown(NamedTuple):
@@ -160,21 +160,19 @@ def counted_period(since: int, until: int, now: int) -> CountedPeriod:
 
 def parts_of(rows: Iterable[OwnerRow], period: CountedPeriod) -> dict[Measured, list[DurationPart]]:
     """The counts of a period's spans that have any, in the order of time."""
-    spans: dict[Measured, dict[int, Counter[int]]] = {each: {} for each in Measured}
+    spans: defaultdict[tuple[int, int], dict[int, int]] = defaultdict(dict)
     since, until, (part, *_), width = period
     for row in rows:
+        begin = row.at
         for cell, times in row.cells.items():
-            at = row.at + (cell >> 8 & 63) * part
+            at = begin + (cell >> 8 & 63) * part
             if since <= at < until:
-                begin = at - (at - since) % width
-                spans[Measured(cell >> 14)].setdefault(begin, Counter())[cell & 255] += times
-    return {
-        measured: [
-            DurationPart(at, steps.pop(HANDED_OVER, 0), steps)
-            for at, steps in sorted(found.items())
-        ]
-        for measured, found in spans.items()
-    }
+                steps, step = spans[cell >> 14, at - (at - since) % width], cell & 255
+                steps[step] = steps.get(step, 0) + times
+    parts: dict[Measured, list[DurationPart]] = {each: [] for each in Measured}
+    for (measured, at), steps in sorted(spans.items()):
+        parts[Measured(measured)].append(DurationPart(at, steps.pop(HANDED_OVER, 0), steps))
+    return parts
 
 
 def slowdown(

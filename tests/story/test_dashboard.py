@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import quote
 
 import pyarrow.parquet
 import pytest
@@ -26,6 +27,7 @@ from tools.servers import Broker, free_port, wait_until
 SPARK_MS = 240_000
 VIEWS = {
     "overview": "#/overview",
+    "durations": "#/durations",
     "events": "#/events?event={last}",
     "conversations": "#/conversations",
     "conversation": "#/conversations?event={last}",
@@ -164,6 +166,24 @@ def test_the_story_from_sign_in_to_the_downloaded_chain(
     expect(dead_queue).to_contain_text("1 message")
     dead_queue.click()
     expect(page.locator("tr.row")).to_have_count(1)
+    page.context.close()
+    assert not complaints, complaints
+
+
+def test_how_long_messages_take_is_counted_and_drawn_within_seconds(
+    browser: Browser, stage: Stage
+) -> None:
+    complaints: list[str] = []
+    page = opened(browser, stage, complaints, "light")
+    expect(page.locator(".shell")).to_be_visible()
+    stage.client.start_trace(stage.vhost)
+    place_orders(stage)
+    page.goto(f"{stage.client.url}/#/durations?vhost={quote(stage.vhost, safe='')}")
+    asked = page.get_by_label("Queue or service")
+    expect(asked.locator("option", has_text="orders").first).to_be_attached(timeout=60_000)
+    asked.select_option(index=1)
+    expect(page.get_by_role("region", name="Waiting").get_by_role("slider")).to_be_visible()
+    expect(page.get_by_text(re.compile("Known of [1-9]")).first).to_be_visible()
     page.context.close()
     assert not complaints, complaints
 

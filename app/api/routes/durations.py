@@ -29,8 +29,9 @@ async def list_slow(user: Reader, parts: Parts, vhost: OfVhostOrAll = None) -> R
     traces = await parts.store.traces.list(user.listed(vhost))
     vhosts = {each.id: each.vhost for each in traces}
     at = now()
-    rows = await parts.store.durations.recent(vhosts, at - 2 * HOUR)
-    return json_answer(await asyncio.to_thread(slow_owners, rows, vhosts, at))
+    async with parts.searches.turn(user.name):
+        rows = await parts.store.durations.recent(vhosts, at - 2 * HOUR)
+        return json_answer(await asyncio.to_thread(slow_owners, rows, vhosts, at))
 
 
 @router.get("/durations", **answering(DurationMap, READING_ONE))

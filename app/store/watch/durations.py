@@ -37,7 +37,7 @@ from model.durations import (
 MOST_OWNERS = 1_000
 """Queues of a virtual host that are counted in an hour, and in a day; and services."""
 
-MOST_ROWS = 6_000
+MOST_ROWS = 3_000
 """Rows that are looked through for what became slow."""
 
 _its, _place, _traces = tables.durations.c, tables.duration_places.c, tables.traces.c
