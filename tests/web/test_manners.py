@@ -20,7 +20,10 @@ def test_the_header_is_one_line_whoever_has_signed_in(
 ) -> None:
     monkeypatch.setitem(USERS, "orders-on-call", ("orders-on-call", ["monitoring"]))
     page = open_page(demo, user="orders-on-call")
-    tabs, name = page.get_by_role("navigation"), page.get_by_text("orders-on-call", exact=True)
+    tabs, name = (
+        page.get_by_role("navigation", name="Tabs"),
+        page.get_by_text("orders-on-call", exact=True),
+    )
     one, other = tabs.bounding_box(), name.bounding_box()
     assert one is not None
     assert other is not None

@@ -4,7 +4,7 @@ import { computed, signal } from "../../vendor/signals.js";
 
 /** The tabs, each with its views: what an address names, and the label. The first is the one to begin with. */
 export const TABS = [
-  ["Overview", [["overview", "Overview"], ["durations", "Slow since"]]],
+  ["Overview", [["overview", "Now"], ["durations", "Slow since"]]],
   ["Conversations", [["conversations", "Conversations"], ["learn", "Rules"]]],
   ["Events", [["events", "Events"]]],
   ["Map", [["chain", "Chain"], ["space-time", "Space-time"], ["topology", "Topology"]]],
