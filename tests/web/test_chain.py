@@ -223,7 +223,6 @@ def test_one_event_that_caused_another_is_shown_with_the_way(
     page = open_page(demo, f"#/chain?a={start.id}&b={end.id}")
     middle = page.locator(".pair-middle")
     expect(middle.get_by_text("caused", exact=True)).to_be_visible()
-    expect(middle).to_contain_text("A caused B.")
     expect(page.locator(".pair-sentence")).to_contain_text(
         f"Event {start.id} caused event {end.id}, through"
     )
@@ -233,7 +232,7 @@ def test_one_event_that_caused_another_is_shown_with_the_way(
         [f"#{start.id}", f"message #{end.prompt}", f"parent causation_id #{end.id}"]
     )
     page.get_by_role("button", name="Swap").click()
-    expect(middle).to_contain_text("B caused A.")
+    expect(middle).to_contain_text("happened after")
     expect(way.locator("li").first).to_have_text(f"#{start.id}")
 
 
@@ -288,7 +287,7 @@ def test_the_chain_is_there_at_once_for_whoever_may_only_look(
     steps = page.locator(".chain-step")
     expect(steps).to_have_count(len(ids))
     assert listed(page) == ids
-    expect(steps.first).to_contain_text(world.who(start).name)
+    expect(steps.first).to_contain_text(world.who(start).name.split("@")[0])
     expect(steps.first).to_contain_text("the chain begins here")
     expect(steps.nth(1)).to_contain_text(f"message from #{start.id}, ")
     expect(steps.last).to_contain_text(f"parent causation_id from #{end.prompt}, ")
@@ -352,7 +351,7 @@ def test_it_is_drawn_with_a_lane_for_each_participant_and_the_shortest_way_marke
     names = dict.fromkeys(world.who(world.events[number - 1]).name for number in ids)
     page = open_page(demo, f"#/chain?a={start.id}&b={end.id}")
     drawing = page.get_by_role("group", name="The chain, drawn")
-    expect(drawing.locator("li")).to_have_text([*names])
+    expect(drawing.locator("li")).to_have_text([name.split("@")[0] for name in names])
     expect(drawing.locator(".dot")).to_have_count(len(ids))
     expect(drawing.locator(".arrow.on-the-way")).to_have_count(2)
     expect(page.locator(".chain-step.on-the-way")).to_have_count(3)

@@ -50,7 +50,7 @@ def test_the_worked_example_is_of_what_is_stored(demo: Served, open_page: OpenPa
     help_ = page.get_by_role("dialog", name="Help")
     help_.get_by_role("link", name="the answer, and the way from one to the other").click()
     expect(help_).to_have_count(0)
-    expect(page.locator(".pair")).to_contain_text("A caused B.")
+    expect(page.locator(".pair")).to_contain_text(f"Event {first} caused event {dead.id}")
     assert f"a={first}" in page.url
     assert f"b={dead.id}" in page.url
     expect(page.get_by_role("button", name="New here?")).to_have_count(0)

@@ -28,14 +28,16 @@ from app.tracker import Policy
 from app.tracker.links import BUILT_IN, Rules
 from bench.stores import record_all
 from tests.web.conftest import OpenPage
-from tests.web.orders import SERVICES, Order, history
+from tests.web.orders import SAID_BY, SERVICES, TO, WAIT, WORK, Order, history
 from tests.web.past import Past, micros
 from tests.web.service import Served, running
+from tests.web.test_accessibility import violations
 from tests.web.test_learn import judge
 
 SHOP, SLOW, NAMELESS = "shop", "outlet", "staging"
 VHOSTS = (SHOP, "shop-eu", "shop-us", SLOW, "wholesale", NAMELESS)
 NOT_TRACED = "lab"
+PAID = b"- {name: paid, every: OrderPlaced, leads_to: PaymentTaken, within: 5s}"
 EVENTS = 24_000
 EVENTS_EACH = 18  # about; of an order
 EACH = EVENTS // len(VHOSTS) // EVENTS_EACH
@@ -91,7 +93,7 @@ def serving(folder: Path) -> Iterator[Served]:
     with running(world) as server:
         server.put(
             f"/itc_db/assertions/{SHOP}",
-            b"- {name: paid, every: OrderPlaced, leads_to: PaymentTaken, within: 5s}",
+            PAID,
         )
         found = server.answer("/itc_db/conversations", correlation_id=f"order-{SOUGHT}")
         root, at = found["items"][0]["root"], micros(found["items"][0]["began_at"])
@@ -351,6 +353,57 @@ def test_what_is_asked_of_an_order_works_by_keyboard_too(shop: Served, open_page
     hand = Hand(page, shop.url, by_keyboard=True)
     ask_of_an_order(hand)
     assert max(hand.answers.values()) <= 3, hand.answers
+
+
+def test_what_nearly_always_follows_is_proposed_and_held(shop: Served, open_page: OpenPage) -> None:
+    held = shop.answer("/itc_db/assertions", vhost=SHOP)
+    page = open_page(shop, f"#/rules?view=assertions&vhost={SHOP}", policy=False)
+    expect(tab(page, "Settings")).to_have_attribute("aria-current", "true")
+    page.get_by_role("button", name="From what is seen").click()
+    sheet = page.get_by_role("group", name="From what is seen")
+    offered = sheet.get_by_role("listitem")
+    expect(offered.filter(has_text="OrderPlaced leads to OrderAccepted within")).to_have_count(1)
+    # Where the payment is refused, one order in nine, none follows.
+    expect(offered.filter(has_text="OrderChecked leads")).to_have_count(0)
+    followed = {
+        f"{kind} leads to {SAID_BY[to]}"
+        for kind, each in TO.items()
+        for to in each
+        if to in SAID_BY
+    }
+    said = {text.split(" within")[0] for text in offered.all_inner_texts()}
+    assert said == followed - {"OrderChecked leads to PaymentTaken"}
+    assert violations(page) == []
+
+    offered.filter(has_text="OrderPlaced leads to").get_by_role("checkbox").check()
+    sheet.get_by_text("Another", exact=True).click()
+    every = sheet.get_by_label("Every")
+    every.fill("OrderPlacd")
+    expect(sheet.get_by_text("No message of the type OrderPlacd was seen lately")).to_be_visible()
+    every.fill("Order*")
+    expect(sheet.get_by_text("was seen lately")).to_have_count(0)
+    sheet.get_by_label("What holds").select_option("causes at most")
+    sheet.get_by_role("button", name="Add").click()
+    sheet.get_by_role("button", name="Hold these 2").click()
+    checks = page.get_by_role("group", name="Live checks").locator("tbody tr")
+    expect(checks).to_have_count(len(held) + 2)
+    now = [one["assertion"] for one in shop.answer("/itc_db/assertions", vhost=SHOP)]
+    follows, storm = now[-2:]
+    assert (follows["every"], follows["leads_to"]) == ("OrderPlaced", "OrderAccepted")
+    longest = max(WAIT) + max(WORK)
+    amount, unit = re.fullmatch(r"(\d+)(ms|s)", follows["within"]).groups()  # type: ignore[union-attr]
+    assert longest <= int(amount) * {"ms": 1, "s": 1000}[unit] <= 5 * longest
+    assert (storm["no"], storm["causes_more_than"]) == ("Order*", 100)
+
+    page.get_by_role("button", name="From what is seen").click()
+    expect(sheet.get_by_text("OrderPlaced leads to")).to_have_count(0)  # it is held
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Change").click()
+    box = page.get_by_label("What should hold")
+    expect(page.get_by_text("was seen lately")).to_have_count(0)
+    box.fill("- {name: a, every: OrderPlaced, leads_to: Invoise, within: 5s}")
+    expect(page.get_by_text("No message of the type Invoise was seen lately")).to_be_visible()
+    shop.put(f"/itc_db/assertions/{SHOP}", PAID)
 
 
 def test_the_flow_of_nine_services_is_as_wide_as_the_window(

@@ -2,7 +2,7 @@
 import { useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { count, passed, plural, time, toMicros } from "../core/format.js";
+import { count, passed, plural, time, toMicros, visible } from "../core/format.js";
 import { saidType } from "../core/message-type.js";
 import { useResource } from "../core/resource.js";
 import { href, hrefHere, openEvent, patch, route } from "../core/route.js";
@@ -10,6 +10,7 @@ import { useViewed } from "../core/viewed.js";
 import { Icon } from "../ui/icons.js";
 import { lazy } from "../ui/lazy.js";
 import { about, Pin, stepText, TypeMark, Value } from "../ui/marks.js";
+import { shortOf } from "../ui/names.js";
 import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
 import { ExportMenu, ExportResult, useExport } from "./export.js";
 
@@ -92,8 +93,9 @@ function Foot({ chain: { events, count: total, truncated }, most, onMore }) {
 function List({ chain, marked, ends, open }) {
   const ways = waysTo(chain);
   const began = toMicros(chain.events[0].recorded_at);
+  const short = shortOf(chain.events.map((event) => event.participant_name));
   return html`<ol class="chain-list">
-    ${chain.events.map((event, i) => html`<${Step} key=${event.id} event=${event} index=${i} end=${ends[event.id]}
+    ${chain.events.map((event, i) => html`<${Step} key=${event.id} event=${event} who=${short(event.participant_name)} index=${i} end=${ends[event.id]}
       way=${ways.get(event.id)} after=${(toMicros(event.recorded_at) - began) / 1e6}
       marked=${marked.has(event.id)} open=${event.id === open} />`)}
   </ol>`;
@@ -116,7 +118,7 @@ function waysTo({ events, steps }) {
   return ways;
 }
 
-function Step({ event, index, end, way = [], after, marked, open }) {
+function Step({ event, who, index, end, way = [], after, marked, open }) {
   const type = saidType(event);
   const kinds = ["chain-step", end && "end-of-chain", marked && "on-the-way", open && "open"];
   return html`<li>
@@ -126,9 +128,9 @@ function Step({ event, index, end, way = [], after, marked, open }) {
       <${TypeMark} type=${event.type} />
       <span class="chain-what">
         <span class="cut">${type && html`<b class="strong"><${Value}>${type}<//></b> `}<bdi class=${type ? "soft" : ""}>${about(event)}</bdi></span>
-        <span class="cut small soft">${marked && html`<span class="unseen">on the shortest way; </span>`}${way.join("; ") || (index ? "" : "the chain begins here")}<span class="narrow-only"> · <${Value}>${event.participant_name}<//></span></span>
+        <span class="cut small soft">${marked && html`<span class="unseen">on the shortest way; </span>`}${way.join("; ") || (index ? "" : "the chain begins here")}<span class="narrow-only"> · <${Value}>${who}<//></span></span>
       </span>
-      <span class="cut wide soft"><${Value}>${event.participant_name}<//></span>
+      <span class="cut wide soft" title=${visible(event.participant_name)}><${Value}>${who}<//></span>
       <span class="faint end">${event.recorded_at ? time(event.recorded_at) : ""}${index > 0 && html`<br /><span class="small">${passed(after)} in</span>`}</span>
     </a>
   </li>`;

@@ -2,8 +2,9 @@
 // as the longest way to them is long. The list beside it says the same, so this is a picture to others.
 import { useMemo } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { plural, time } from "../core/format.js";
+import { plural, time, visible } from "../core/format.js";
 import { about, ACTS, stepText, Value } from "../ui/marks.js";
+import { shortOf } from "../ui/names.js";
 
 const LANE = 30; // pixels from lane to lane, as in the style sheet
 const TOP = 8; // room for the letter over the first lane, as in the style sheet
@@ -20,7 +21,7 @@ export default function Drawing({ chain, way, ends, open, onOpen }) {
   };
   return html`<figure class="chain-drawing">
     <div class="chain-lanes" tabindex="0" role="group" aria-label="The chain, drawn">
-      <ul>${lanes.map(({ participant, name }) => html`<li key=${participant} class="cut"><${Value}>${name}<//></li>`)}</ul>
+      <ul>${lanes.map(({ participant, name, short }) => html`<li key=${participant} class="cut" title=${visible(name)}><${Value}>${short}<//></li>`)}</ul>
       <svg width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} role="img" onClick=${press}
         aria-label=${`${plural(events.length, "event")} of ${plural(lanes.length, "participant")}; the list has the same`}>
         ${lanes.map(({ participant, first, last }, lane) => html`<path key=${participant} class="lane"
@@ -57,10 +58,11 @@ function layOut({ events, steps }) {
     lane.last = column;
     places.set(id, { column, lane: lane.number });
   }
+  const short = shortOf([...lanes.values()].map(({ name }) => name));
   const columns = 1 + Math.max(...[...lanes.values()].map(({ last }) => last));
   const x = (column) => EDGE + column * stepFor(columns);
   return {
-    lanes: [...lanes.values()].map((lane) => ({ ...lane, first: x(lane.first), last: x(lane.last) })),
+    lanes: [...lanes.values()].map((lane) => ({ ...lane, short: short(lane.name), first: x(lane.first), last: x(lane.last) })),
     places: new Map([...places].map(([id, { column, lane }]) => [id, { x: x(column), y: mid(lane), lane }])),
     width: x(columns - 1) + EDGE,
     height: 2 * TOP + lanes.size * LANE,

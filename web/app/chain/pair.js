@@ -1,35 +1,40 @@
 // The two pinned events side by side, between them how they are related, and by which way.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { count, dateTime, plural, reasonOf, sentence } from "../core/format.js";
+import { count, dateTime, plural, reasonOf, sentence, visible } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { hrefHere, patch } from "../core/route.js";
 import { Icon } from "../ui/icons.js";
 import { about, ACTS, Pin, stepText, TypeMark, Value } from "../ui/marks.js";
+import { shortOf } from "../ui/names.js";
 import { Panel } from "../ui/panel.js";
 import { relationMeaning, relationWord } from "../ui/relation.js";
 
 const TONES = { caused: "good", unknown: "warn" };
 
+const useEvent = (id) => useResource(async (signal) => (id ? api.event(id, signal) : null), [id], { every: 0 });
+
 export function Pair({ a, b, answer }) {
+  const [one, other] = [useEvent(a), useEvent(b)];
+  const short = shortOf([one, other].flatMap(({ data }) => data?.participant_name ?? []));
   return html`<div class="pair">
-    <${Slot} letter="A" id=${a} />
+    <${Slot} letter="A" id=${a} loaded=${one} short=${short} />
     <div class="pair-middle" aria-live="polite">
       ${answer &&
       html`<${RelationSign} relation=${answer.relation} />
         <p class="pair-word">${relationWord(answer)}</p>
         <span class="badge ${TONES[answer.answer] ?? ""}">${answer.answer}</span>
-        <p class="soft small">${relationMeaning(answer)}</p>`}
+        ${answer.answer !== "caused" && html`<p class="soft small">${relationMeaning(answer)}</p>`}`}
       ${(a || b) &&
       html`<button class="button small" onClick=${() => patch({ a: b, b: a, job: null })}>
         <${Icon} name="swap" />Swap</button>`}
     </div>
-    <${Slot} letter="B" id=${b} />
+    <${Slot} letter="B" id=${b} loaded=${other} short=${short} />
     ${answer && html`<p class="pair-sentence soft">${sentence(answer.sentence)}</p>`}
   </div>`;
 }
 
-function Slot({ letter, id }) {
+function Slot({ letter, id, loaded, short }) {
   const name = letter.toLowerCase();
   const submit = (event) => {
     event.preventDefault();
@@ -49,16 +54,15 @@ function Slot({ letter, id }) {
           onClick=${() => patch({ [name]: null, job: null })}><${Icon} name="close" /></button>
       </span>`}
     </form>
-    ${id ? html`<${Summary} id=${id} key=${id} />` : html`<p class="soft">Nothing is pinned here.</p>`}
+    ${id ? html`<${Summary} id=${id} loaded=${loaded} short=${short} />` : html`<p class="soft">Nothing is pinned here.</p>`}
   </section>`;
 }
 
-function Summary({ id }) {
-  const { data, error } = useResource((signal) => api.event(id, signal), [id], { every: 0 });
+function Summary({ id, loaded: { data, error }, short }) {
   if (error) return html`<p class="soft">${error.status === 404 ? `There is no event #${id}.` : reasonOf(error)}</p>`;
   if (!data) return html`<p class="soft">Loading …</p>`;
   return html`<div class="drawer-line"><${TypeMark} type=${data.type} /><bdi class="cut">${about(data)}</bdi></div>
-    <p class="soft small">${dateTime(data.recorded_at)} · <${Value}>${data.participant_name}<//> ·
+    <p class="soft small">${dateTime(data.recorded_at)} · <span title=${visible(data.participant_name)}><${Value}>${short(data.participant_name)}<//></span> ·
       Lamport ${data.lamport}</p>`;
 }
 

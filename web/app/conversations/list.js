@@ -8,7 +8,7 @@ import { useResource } from "../core/resource.js";
 import { href, hrefHere, patch, route, vhost } from "../core/route.js";
 import { user } from "../core/session.js";
 import { Value } from "../ui/marks.js";
-import { shortOf } from "../ui/names.js";
+import { inShort, shortOf } from "../ui/names.js";
 import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
 import { Table } from "../ui/table.js";
 import { took } from "./model.js";
@@ -134,7 +134,7 @@ function Rows({ items }) {
         <td><${Outcome} outcome=${one.outcome} /></td>
         <td class="number">${took(one.seconds)}</td>
         <td class="number">${count(one.counts.messages)}${one.truncated ? "+" : ""}</td>
-        <td class="text">${said(one.sentence)}</td>
+        <td class="text">${said(inShort(one.sentence, one.participants, short))}</td>
         <td class="name" title=${visible(one.participants.join(", "))}>${visible(few(one.participants.map(short)))}</td>
         ${several && html`<td><${Value} cut>${one.vhost}<//></td>`}
       </tr>`,

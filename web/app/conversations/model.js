@@ -1,7 +1,7 @@
 // A conversation as its drawings need it: who led to whom, and what each event belongs to. Pure.
 
 import { seconds } from "../core/format.js";
-import { shortOf } from "../ui/names.js";
+import { inShort, shortOf } from "../ui/names.js";
 
 /** A duration as people read it. Events are timed when they are read, so less than 1 ms says nothing. */
 export const took = (n) => (n != null && n < 0.001 ? "< 1 ms" : seconds(n));
@@ -40,7 +40,8 @@ export function modelOf(answer) {
     if (delivery) end = Math.max(end, delivery.offset + Math.max(delivery.handled ?? 0, delivery.settled_after ?? 0));
   }
   const lastEvent = answer.truncated ? null : Math.max(...places.keys());
-  return { answer, names, messages, places, tops, end, lastEvent, width: Math.max(end, 1e-6) };
+  const sentence = inShort(answer.sentence, answer.participants.map(({ name }) => name), short);
+  return { answer: { ...answer, sentence }, names, messages, places, tops, end, lastEvent, width: Math.max(end, 1e-6) };
 }
 
 /** Whether something stands below a message's row: what it led to, or each of several copies. */

@@ -6,7 +6,6 @@ import { addressNow, savedHere, SavedViews } from "../ui/saved-views.js";
 const FILTERS = [
   ["All", {}],
   ["Failures", { filter: "failures" }],
-  ["Waiting", { outcome: "waiting" }],
 ];
 const UNPINNED = { a: null, b: null };
 
@@ -20,6 +19,6 @@ export function SavedFilters() {
     <nav aria-label="Saved filters">${filters.map(
       (one) => html`<a class="button small quiet" key=${one.name} href=${one.address} aria-current=${one === chosen ? "page" : undefined}><bdi>${one.name}</bdi></a>`,
     )}</nav>
-    <${SavedViews} />
+    <${SavedViews} small />
   </div>`;
 }

@@ -1,5 +1,5 @@
 // The waterfall as a picture that speaks for itself: what it is of, in whose time, and where to find it. Pure.
-import { dateTime, visible, zone } from "../core/format.js";
+import { dateTime, said, visible, zone } from "../core/format.js";
 import { titleOf } from "./words.js";
 import { nameOf, took } from "./model.js";
 import { fitted, path, rect, text } from "./shapes.js";
@@ -24,7 +24,7 @@ export function waterfallDrawing(model, rows, services, link = location.href) {
   const plain = (at, y, words, more) => text(at, y, words, { anchor: "start", ...more });
   const shapes = [
     plain(EDGE, 34, fitted(titleOf(answer), WIDTH - 2 * EDGE, 20), { size: 20, bold: true }),
-    plain(EDGE, 56, fitted(visible(answer.sentence), WIDTH - 2 * EDGE, 13), { size: 13 }),
+    plain(EDGE, 56, fitted(said(answer.sentence), WIDTH - 2 * EDGE, 13), { size: 13 }),
     ...ticksOf(span, pixels).flatMap((at) => [
       path(`M${left + x(at)} ${TOP - 22}V${TOP + shown.length * ROW}`, "--line"),
       plain(left + x(at) + 4, TOP - 10, at ? took(at) : "0", { size: 11, fill: "--ink-soft" }),

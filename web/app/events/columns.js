@@ -17,17 +17,17 @@ const list = (values) => (values ?? []).map((value) => visible(value)).join(", "
 // room: what else the rows need, in rem, given the newest row and whether there are gaps
 // needs: fields of the API besides its own name; usual: whether it is shown by default, where the page knows better
 const LAYOUT = {
-  id: { width: 5.6, fixed: true, room: idRoom },
+  id: { width: 5.6, fixed: true, number: false, room: idRoom },
   recorded_at: { width: 7.6, wider: [10.6, (e) => !isToday(e.recorded_at)], tabular: true, cell: (e) => recent(e.recorded_at), title: (e) => `${dateTime(e.recorded_at)}, stored ${e.recorded_at}` },
   vhost: { width: 7 },
-  type: { width: 8.8, needs: ["match"], cell: (e) => html`<${TypeMark} type=${e.type} label=${!isOdd(e.match)} />${isOdd(e.match) && html` <${MatchMark} match=${e.match} />`}` },
+  type: { width: 8, needs: ["match"], cell: (e) => html`<${TypeMark} type=${e.type} label=${!isOdd(e.match)} />${isOdd(e.match) && html` <${MatchMark} match=${e.match} />`}` },
   message_type: { width: 9, grow: true, text: (e) => ofProperties(e, () => typeOf(e)), needs: ["properties", "exchange", "routing_keys"] },
-  key: { width: 7, grow: true, text: (e) => ofProperties(e, ({ correlation_id: id }) => id ?? "–"), needs: ["properties"] },
+  key: { width: 6.5, grow: true, text: (e) => ofProperties(e, ({ correlation_id: id }) => id ?? "–"), needs: ["properties"] },
   participant_name: { width: 8, grow: true, label: "Who", text: (e, { short }) => visible(short(e.participant_name)), title: (e) => visible(e.participant_name) },
   match: { width: 7.5, usual: false, cell: (e) => html`<${MatchMark} match=${e.match} />` },
   exchange: { width: 8, grow: true, usual: false, text: (e) => exchangeName(e.exchange) },
   routing_keys: { width: 9, grow: true, usual: false },
-  queue: { width: 8, grow: true, text: queueText, needs: ["routed_queues"] },
+  queue: { width: 7, grow: true, text: queueText, needs: ["routed_queues"] },
   user: { width: 6.5, usual: false },
   participant: { width: 6 },
   seq: { width: 5 },

@@ -1,7 +1,7 @@
 // Assertions from what is seen: what held nearly always is chosen, or another is made of types that are known.
 import { useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { count, percent, plural, reasonOf } from "../core/format.js";
+import { count, plural, reasonOf } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { Value } from "../ui/marks.js";
 import { Menu } from "../ui/menu.js";
@@ -56,16 +56,16 @@ function Hold({ name, held, onHold }) {
   };
   const box = (assertion, note) => html`<li key=${claimOf(assertion)}><label class="check">
     <input type="checkbox" checked=${chosen.has(claimOf(assertion))} onChange=${(e) => choose(assertion, e.currentTarget.checked)} />
-    <span><${Says} assertion=${assertion} /> <span class="soft small nowrap">${note}</span></span></label></li>`;
+    <span><${Says} assertion=${assertion} /> <span class="soft small hold-note">${note}</span></span></label></li>`;
   return html`<p class="small soft">Of <${Value}>${name}<//>: what nearly always held among ${data.events ? `its newest ${plural(data.events, "event")}` : "its events"}. What was, need not be what should be.</p>
     ${news.length + own.length > 0
       ? html`<ul class="hold-list">
-          ${news.map(({ assertion, cases, held: times }) => box(assertion, `${count(times)} of ${count(cases)}, ${percent(times, cases)}`))}
+          ${news.map(({ assertion, cases, held: times }) => box(assertion, `so in ${count(times)} of ${count(cases)}`))}
           ${own.map((assertion) => box(assertion, "your own"))}</ul>`
       : html`<p>${data.proposals.length ? "All of it is held." : "Nothing held often enough to propose it. Messages must name what led to them, or share a key."}</p>`}
     <details open=${news.length === 0}><summary>Another</summary><${Another} types=${data.types} onAdd=${add} /></details>
     ${error && html`<${Alert}>${reasonOf(error)}<//>`}
-    <button type="button" class="button main" disabled=${chosen.size === 0} aria-disabled=${String(busy)} onClick=${hold}>${busy ? "Setting …" : chosen.size > 1 ? `Hold these ${chosen.size}` : "Hold this"}</button>`;
+    <button type="button" class="button main" disabled=${chosen.size === 0} aria-disabled=${String(busy)} onClick=${hold}>${busy ? "Setting …" : chosen.size === 1 ? "Hold this" : chosen.size ? `Hold these ${chosen.size}` : "Hold these"}</button>`;
 }
 
 /** An assertion as one reads it. */

@@ -90,12 +90,12 @@ function proposal(causes, firsts, newest, said) {
   return [{ assertion: said(roundedUp(SURE * longest)), share: held / old.length, cases: old.length, held }];
 }
 
-/** A time for people that is not shorter: 1, 2 or 5 of a power of ten of milliseconds or seconds. */
+/** A time for people that is not shorter: 1, 2 or 5 of a power of ten of milliseconds. */
 function roundedUp(micros) {
-  const [size, unit] = micros > 1e6 ? [1e6, "s"] : [1e3, "ms"];
-  const units = Math.max(1, micros / size);
+  const units = Math.max(1, micros / 1e3);
   const power = 10 ** Math.floor(Math.log10(units));
-  return `${[1, 2, 5, 10].find((step) => step * power >= units) * power}${unit}`;
+  const found = [1, 2, 5, 10].find((step) => step * power >= units) * power;
+  return found < 1000 ? `${found}ms` : `${found / 1000}s`;
 }
 
 const nameOf = (text) => text.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 60) || "assertion";

@@ -9,7 +9,7 @@ const MOST_LOOKED_AT = 50_000; // events
 /**
  * The place of each of these participants, those of a group beside each other. `keyOf(participant)` is its
  * group. In the order in which they were first seen, each is put where it, and what it comes between, are
- * nearest to those that it exchanges messages with.
+ * nearest to those that it exchanges messages with; then most messages go to the right.
  */
 export function placesOf(model, numbers, keyOf) {
   const ascending = [...numbers].sort((a, b) => a - b);
@@ -18,7 +18,17 @@ export function placesOf(model, numbers, keyOf) {
   const between = new Map();
   for (const [a, others] of pairs) for (const [b, count] of others) tie(between, keyOf(a), keyOf(b), count);
   const row = nearEachOther([...members.keys()], between).flatMap((key) => nearEachOther(members.get(key), pairs));
-  return new Map(row.map((number, place) => [number, place]));
+  const places = new Map(row.map((number, place) => [number, place]));
+  return rightwards(model, places) < 0 ? new Map(row.reverse().map((number, place) => [number, place])) : places;
+}
+
+/** How many more messages go to the right than to the left. */
+function rightwards({ length, cause, participant }, places) {
+  let more = 0;
+  for (let i = 0; i < length; i += Math.ceil(length / MOST_LOOKED_AT)) {
+    if (cause[i] !== NONE) more += Math.sign(places.get(participant[i]) - places.get(participant[cause[i]]));
+  }
+  return more;
 }
 
 /** How many messages went from each participant to each other one, either way; of very many events some tell. */

@@ -1,8 +1,8 @@
 // How two events are related, in words.
 
 const WORDS = {
-  before: ["happened before", "A may have had a part in B.", "A caused B."],
-  after: ["happened after", "B may have had a part in A.", "B caused A."],
+  before: ["happened before", "A may have had a part in B."],
+  after: ["happened after", "B may have had a part in A."],
   concurrent: ["is concurrent with", "Neither could have influenced the other."],
   equal: ["is the same as", "Both pins hold the same event."],
 };
@@ -12,7 +12,8 @@ export const relationWord = (answer) =>
     ? "has no known relation to"
     : (WORDS[answer.relation]?.[0] ?? answer.relation);
 
+/** Of what is not certain. */
 export const relationMeaning = (answer) =>
   answer.answer === "unknown"
     ? "As far as is known, neither influenced the other."
-    : (WORDS[answer.relation]?.[answer.answer === "caused" ? 2 : 1] ?? "");
+    : (WORDS[answer.relation]?.[1] ?? "");

@@ -15,7 +15,7 @@ export const addressNow = () => hrefHere(PASSING);
 /** `[{name, address}]`: those of this view. */
 export const savedHere = () => savedViews.value.filter(({ address }) => address.split("?")[0] === `#/${view.value}`);
 
-export function SavedViews() {
+export function SavedViews({ small }) {
   const { open, anchor, close, toggle } = useSheet();
   const kept = savedHere();
   const forget = (name) => savedViews.value.filter((one) => one.name !== name || !kept.includes(one));
@@ -27,7 +27,7 @@ export function SavedViews() {
     close();
   };
   return html`<div class="sheet-anchor" ref=${anchor}>
-    <button class="button" aria-expanded=${String(open)} onClick=${toggle}><${Icon} name="list" />Views</button>
+    <button class="button ${small ? "small" : ""}" aria-expanded=${String(open)} onClick=${toggle}><${Icon} name="list" />Views</button>
     ${open &&
     html`<div class="sheet views-sheet" role="group" aria-label="Saved views">
       ${kept.length === 0 && html`<p class="soft small">None yet: a view has filters and times. It is kept in this browser.</p>`}
