@@ -13,7 +13,7 @@ import argparse
 import base64
 import platform
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -255,16 +255,20 @@ def quantiles(times: list[float]) -> str:
 
 
 def print_loads(browser: Browser, server: Served) -> None:
-    print(
-        f"\nuntil the first row, {STORED:,} events stored, median of {LOADS}; JSON not compressed"
-    )
-    print("  view           line                opened ms     kB answers   again ms     kB answers")
+    print(f"\nuntil the first row, {STORED:,} events stored, {LOADS} times: ms, median and least;")
+    print("kB with heads, files compressed and JSON not; answers")
+    print("  view           line                opened                     again")
     for view in FIRST:
         for line in LINES:
             loads = [first_rows(browser, server, view, line) for _ in range(LOADS)]
-            columns = [sorted(each)[LOADS // 2] for each in zip(*loads, strict=True)]
-            cells = "  ".join(f"{ms:9.0f} {kb:6.0f} {answers:7}" for ms, kb, answers in columns)
-            print(f"  {view:13}  {line:18} {cells}")
+            cells = "   ".join(said(each) for each in zip(*loads, strict=True))
+            print(f"  {view:13}  {line:18} {cells}", flush=True)
+
+
+def said(loads: Sequence[Load]) -> str:
+    ordered = sorted(loads)
+    milliseconds, transferred, answers = ordered[len(ordered) // 2]
+    return f"{milliseconds:6.0f} {ordered[0].shown:6.0f} {transferred:6.0f} {answers:4}"
 
 
 def print_drawings(browser: Browser, server: Served) -> None:

@@ -92,19 +92,27 @@ def test_below_a_path_of_a_proxy_it_finds_all_its_files(demo: Served, open_page:
     assert [path for path in asked if not path.startswith("/itc/")] == []
 
 
+@pytest.mark.parametrize(
+    ("address", "path", "shown"),
+    [
+        ("#/events?live=off", "/itc_db?", "tr.row"),
+        ("#/conversations?vhost=%2F", "/itc_db/conversations?", "tbody tr"),
+        ("#/overview", "/itc_db/traces", ".figure"),
+    ],
+)
 def test_what_is_shown_first_is_asked_for_before_it_is_known_who_is_signed_in(
-    demo: Served, open_page: OpenPage
+    demo: Served, open_page: OpenPage, address: str, path: str, shown: str
 ) -> None:
-    page = open_page(demo, "#/events?live=off")
-    expect(page.locator("tr.row").first).to_be_visible()
+    page = open_page(demo, address)
+    expect(page.locator(shown).first).to_be_visible()
     held: list[Route] = []
     page.route("**/itc_db/whoami", lambda route: held.append(route))
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    with page.expect_response(lambda response: "/itc_db?" in response.url):
+    with page.expect_response(lambda response: path in response.url):
         page.reload()
     expect(page.get_by_text("Connecting")).to_be_visible()
     assert len(held) == 1
     held[0].continue_()
-    expect(page.locator("tr.row").first).to_be_visible()
-    assert len([url for url in asked if "/itc_db?" in url and "before=" not in url]) == 1
+    expect(page.locator(shown).first).to_be_visible()
+    assert len([url for url in asked if path in url and "before=" not in url]) == 1

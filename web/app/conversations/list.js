@@ -1,5 +1,6 @@
 // The conversations that fit, newest first.
 import { useLayoutEffect, useState } from "../../vendor/hooks.js";
+import { askConversations } from "../core/api.js";
 import { html } from "../core/html.js";
 import { findConversations } from "../core/conversations.js";
 import { count, dateTime, plural, recent, said, visible } from "../core/format.js";
@@ -75,6 +76,11 @@ function filtersOf(params, chosen) {
   const set = FILTERS.filter((name) => params[name]).map((name) => [name, params[name]]);
   return { vhost: chosen ?? undefined, limit: PAGE, ...Object.fromEntries(set) };
 }
+
+// Opened by its address, the list need not wait until it is known who is signed in.
+const asked = route.peek();
+const isPlain = asked.view === "conversations" && ["event", "filter", "find", "within"].every((name) => !asked.params[name]);
+if (isPlain && user.peek() === undefined) askConversations(filtersOf(asked.params, vhost.peek()));
 
 const since = (filters, within) =>
   within ? { ...filters, since: new Date(Date.now() - Number(within) * 1000).toISOString() } : filters;

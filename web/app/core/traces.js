@@ -48,8 +48,6 @@ export function useTracesPolling() {
     let timer = 0;
     const run = async () => {
       if (!document.hidden) await reloadTraces(controller.signal);
-      if (!seeded) seed(); // once; a change of the refresh interval must not abort it
-      seeded = true;
       if (every && !controller.signal.aborted) timer = setTimeout(run, every * 1000);
     };
     run();
@@ -83,7 +81,15 @@ function sample(list) {
   if (added.length) rateSamples.value = [...rateSamples.peek(), ...added].slice(-KEPT_SAMPLES);
 }
 
-/** Fills the past of the plot by what the service counts, of the traces with the most events. */
+/** Fills the past of the plot, once it is shown; traces are known then. */
+export function useSeededRates() {
+  useEffect(() => {
+    if (!seeded) seed();
+    seeded = true;
+  }, []);
+}
+
+/** By what the service counts, of the traces with the most events. */
 async function seed() {
   const list = [...(traces.peek().data ?? [])].sort((a, b) => b.events - a.events);
   const until = Math.floor(Date.now() / 1000 / BIN_SECONDS) * BIN_SECONDS;

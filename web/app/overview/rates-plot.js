@@ -2,7 +2,7 @@ import { useMemo, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { rate } from "../core/format.js";
 import { refreshSeconds } from "../core/preferences.js";
-import { rateSamples } from "../core/traces.js";
+import { rateSamples, useSeededRates } from "../core/traces.js";
 import { isChosen } from "../ui/gaps.js";
 import { Empty, Panel } from "../ui/panel.js";
 import { Plot } from "../ui/plot.js";
@@ -17,6 +17,7 @@ const SEAM_SECONDS = 10; // between what the service counted and the first two r
 
 /** The rates of one virtual host, or of all; `traces` are those that are shown, with their gaps. */
 export function RatesPlot({ vhost, traces }) {
+  useSeededRates();
   const samples = rateSamples.value;
   const { data, unknown } = useMemo(() => columns(samples, vhost), [samples, vhost]);
   const [cursor, setCursor] = useState(null);
