@@ -37,7 +37,7 @@ function Group({ group, several, short }) {
     ${several && html`<td><${Value}>${vhost}<//></td>`}
     <td class="tabular" title=${dateTime(group.first_at)}>${brief(group.first_at)}</td>
     <td class="tabular" title=${dateTime(group.last_at)}>${brief(group.last_at)}</td>
-    <td class="end"><a class="button small" href=${conversation(vhost, group.newest)}
+    <td><a class="button small" href=${conversation(vhost, group.newest)}
       aria-label=${`Conversation of the newest, #${group.newest}`}>Newest</a></td>
   </tr>`;
 }
