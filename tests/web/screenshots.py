@@ -56,7 +56,7 @@ SHOWN = {
     "conversations": "Where the time went",
     "failures": "rejected",
     "chain": "In the order in which they were stamped",
-    "space-time": "auditor (auditor@",
+    "space-time": "auditor",
     "topology": "from all ",
     "jobs": "demo.jsonl",
     "admin": "auditor (auditor@",

@@ -989,3 +989,26 @@ NOTE_LANES = """() => {
   };
   window.lanesDrawn = () => [Math.min(...lanes), Math.max(...lanes), lanes.size];
 }"""
+
+
+def test_a_lane_does_not_say_again_what_stands_above_it(demo: Served, open_page: OpenPage) -> None:
+    labels = open_page(demo).evaluate(
+        """async () => {
+          const { arrange } = await import("/app/spacetime/layout.js");
+          const { Services } = await import("/app/spacetime/services.js");
+          const people = [["stock", "guest", "stock (guest@10.0.0.1)"],
+            ["stock", "guest", "stock (guest@10.0.0.1) #2"],
+            ["shop", "shop", "shop (shop@10.0.0.2)"],
+            [null, "auditor", "auditor@10.0.0.3"]];
+          const participants = people.map(([client, user, name], n) =>
+            ({ participant: n + 1, client, user, name }));
+          const services = new Services();
+          services.know(participants);
+          const model = { lastOf: new Map(participants.map((who) => [who.participant, 0])) };
+          const places = new Map(participants.map((who, n) => [who.participant, n]));
+          const scene = { model, participants, services, places, grouping: "service" };
+          const { lanes } = arrange({ ...scene, collapsed: null }, places.keys());
+          return lanes.map(({ label }) => label);
+        }"""
+    )
+    assert labels == ["guest@10.0.0.1", "guest@10.0.0.1 #2", "10.0.0.2", "10.0.0.3"]

@@ -162,7 +162,14 @@ export function groupOf(who, grouping) {
   return (grouping === "service" ? serviceName(who) : who?.[grouping]) ?? "unknown";
 }
 
+const PLACED = /^(.+) \((.+)@([^@]+)\)( #\d+)?$/; // `stock (guest@127.0.0.1) #2`
+
+/** What the head of its group says is not said again. */
 function lane({ who, title, name }, grouping) {
+  const [, client, user, place, number = ""] = PLACED.exec(title) ?? [];
+  if (grouping === "service" && client !== undefined && client === name) {
+    return { label: (user === client ? place : `${user}@${place}`) + number, title, name };
+  }
   const known = [who?.user, who?.client].filter(Boolean).map((name) => [`${name}@`, `${name} · `]).flat();
   const head = ["user", "service"].includes(grouping) && known.find((one) => title.startsWith(one));
   return { label: head ? title.slice(head.length) : title, title, name };
