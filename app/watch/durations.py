@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from app.store.watch.durations import Durations
     from app.traces.here import TracesHere
 
-TOGETHER = 2_000
-"""Events that are counted in one transaction."""
+TOGETHER, MOST_TRACES = 4_000, 10
+"""Events of a trace, and traces, that are counted in one transaction."""
 
 
 @dataclass(eq=False)
@@ -38,12 +38,8 @@ class DurationWatch(Lookout):
         here = self.traces.snapshots()
         if any((each.lag or 0) > MOST_LAG for each in here.values()):
             return False
-        portions, left = [], TOGETHER
-        for place in await self.durations.behind(here):
-            portions.append(await self.durations.next(place, left))
-            left -= portions[-1].events
-            if left <= 0:
-                break
+        behind = await self.durations.behind(here)
+        portions = [await self.durations.next(each, TOGETHER) for each in behind[:MOST_TRACES]]
         if portions:
             await self.durations.count(portions)
-        return left <= 0
+        return len(behind) > MOST_TRACES or not all(each.is_whole for each in portions)

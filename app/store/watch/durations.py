@@ -41,36 +41,29 @@ MOST_ROWS = 3_000
 """Rows that are looked through for what became slow."""
 
 _its, _place, _traces = tables.durations.c, tables.duration_places.c, tables.traces.c
+_events, _who = tables.events.c, tables.participants.c
 _ROWS = select(_its.trace_id, _its.at, _its.kind, _its.name, _its.cells)
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Cells).decode
 
 # Numbers are those of `model.words`; as constants, for the index of what is settled.
-_OF_EVENTS = text(
-    "SELECT e.id, e.type = 1 AND NOT e.quiet, e.queue, coalesce(w.client, w.user), e.recorded_at,"
-    " p.recorded_at"
+_OF_DELIVERIES = (
+    "SELECT e.queue, e.participant, e.recorded_at, p.recorded_at"
     " FROM events AS e LEFT JOIN events AS p ON p.id = e.cause_id AND e.match = 1"
-    " LEFT JOIN participants AS w ON w.trace_id = e.trace_id AND w.number = e.participant"
-    " WHERE e.trace_id = :trace AND e.id > :after ORDER BY e.id LIMIT :most"
-)
-_SETTLED = text(
-    "SELECT e.queue, coalesce(w.client, w.user), e.settled_at, e.settled_at - e.recorded_at"
-    " FROM events AS e"
-    " LEFT JOIN participants AS w ON w.trace_id = e.trace_id AND w.number = e.participant"
-    " WHERE e.trace_id = :trace AND e.settlement IN (2, 3) AND e.hold >= :after"
-    " AND e.hold < :through AND e.settled_at >= e.recorded_at AND NOT e.quiet"
-)
-# In this order: from the new publishes to what led to them.
-_LED = text(
-    "SELECT g.cause_id, d.queue, coalesce(w.client, w.user), d.recorded_at, max(e.recorded_at)"
+    " WHERE e.trace_id = :trace AND e.id > :after AND e.id <= :through AND e.type = 1"
+    " AND NOT e.quiet",
+    "SELECT queue, participant, settled_at, settled_at - recorded_at FROM events"
+    " WHERE trace_id = :trace AND settlement IN (2, 3) AND hold >= :after AND hold < :through"
+    " AND settled_at >= recorded_at AND NOT quiet",
+    # In this order: from the new publishes to what led to them.
+    "SELECT g.cause_id, d.queue, d.participant, d.recorded_at, max(e.recorded_at)"  # noqa: S608
     " FROM events AS e CROSS JOIN edges AS g CROSS JOIN events AS d"
-    " LEFT JOIN participants AS w ON w.trace_id = d.trace_id AND w.number = d.participant"
     " WHERE e.trace_id = :trace AND e.id > :after AND e.id <= :through AND e.type = 0"
-    " AND g.effect_id = e.id AND g.kind IN (0, 1, 2) AND g.rule <> :spans"
+    f" AND g.effect_id = e.id AND g.kind IN (0, 1, 2) AND g.rule <> '{SPANS_RULE}'"
     " AND d.id = g.cause_id AND d.type = 1 AND NOT d.quiet"
     " AND (d.settlement IS NULL OR d.settlement = 5)"
-    " GROUP BY g.cause_id, d.queue, w.client, w.user, d.recorded_at"
-).bindparams(spans=SPANS_RULE)
+    " GROUP BY g.cause_id, d.queue, d.participant, d.recorded_at",
+)
 _LED_BEFORE = text(
     "SELECT g.cause_id, max(e.recorded_at) FROM edges AS g JOIN events AS e ON e.id = g.effect_id"
     " WHERE g.trace_id = :trace AND g.cause_id IN :those AND g.effect_id <= :after"
@@ -92,7 +85,7 @@ class DurationPortion(NamedTuple):
     place: DurationPlace
     through: int
     read_at: int
-    events: int
+    is_whole: bool  # there are no more
     counts: DurationCounts
 
 
@@ -119,29 +112,41 @@ class Durations(Subject):
         self, connection: AsyncConnection, place: DurationPlace, most: int
     ) -> DurationPortion:
         """What the next events come to, at most this many, and what was settled before them."""
-        counts, asked = DurationCounts(), {"trace": place.trace_id, "after": place.read_id}
-        rows = (await connection.execute(_OF_EVENTS, asked | {"most": most})).all()
-        through, at = (rows[-1][0], rows[-1][4]) if rows else (place.last_id, 0)
-        for _, counts_here, queue, service, now, published in rows:
-            if counts_here:
-                waited = None if published is None or published > now else now - published
-                counts.handed_over(_owners(queue, service), now, waited)
-        asked["through"] = through
-        for queue, service, now, took in await connection.execute(_SETTLED, asked):
-            counts.handled(_owners(queue, service), now, took)
-        led = (await connection.execute(_LED, asked)).all()
+        trace_id, after, last_id = place
+        following = select(_events.id).where(_events.trace_id == trace_id, _events.id > after)
+        end = following.order_by(_events.id).offset(most - 1).limit(1)
+        through = (await connection.execute(end)).scalar_one_or_none()
+        is_whole, through = through is None, through or last_id
+        asked = {"trace": trace_id, "after": after, "through": through}
+        handed_over, settled, led = await self.database.dialect.rows_of(
+            connection, _OF_DELIVERIES, asked
+        )
+        numbers = {row[1] for row in (*handed_over, *settled)} | {row[2] for row in led}
+        services = select(_who.number, func.coalesce(_who.client, _who.user))
+        services = services.where(_who.trace_id == trace_id)
+        names = {
+            row[0]: row[1] for row in await rows_with(connection, services, _who.number, numbers)
+        }
+        counts = DurationCounts()
+        for queue, number, at, published in handed_over:
+            waited = None if published is None or published > at else at - published
+            counts.handed_over(_owners(queue, names.get(number)), at, waited)
+        for queue, number, at, took in settled:
+            counts.handled(_owners(queue, names.get(number)), at, took)
         before: dict[int, int] = {}
         for some in chunks([row[0] for row in led]):
             found = await connection.execute(_LED_BEFORE, asked | {"those": some})
             before |= {cause: at for cause, at in found}  # noqa: C416  rows are no pairs to `dict`
-        for cause, queue, service, begun, now in led:
-            last, owners = before.get(cause), _owners(queue, service)
+        for cause, queue, number, begun, at in led:
+            last, owners = before.get(cause), _owners(queue, names.get(number))
             if last is not None and last >= begun:
                 counts.handled(owners, last, last - begun, -1)
-            now = max(now, last or 0)
-            if now >= begun:
-                counts.handled(owners, now, now - begun)
-        return DurationPortion(place, through, at, len(rows), counts)
+            at = max(at, last or 0)
+            if at >= begun:
+                counts.handled(owners, at, at - begun)
+        of_last = select(_events.recorded_at).where(_events.id == through)
+        read_at = (await connection.execute(of_last)).scalar_one_or_none() or 0
+        return DurationPortion(place, through, read_at, is_whole, counts)
 
     @writes
     async def count(self, connection: AsyncConnection, portions: Sequence[DurationPortion]) -> None:
