@@ -96,6 +96,7 @@ def test_below_a_path_of_a_proxy_it_finds_all_its_files(demo: Served, open_page:
     ("address", "path", "shown"),
     [
         ("#/events?live=off", "/itc_db?", "tr.row"),
+        ("#/events?live=off", "/itc_db/fields", "tr.row"),  # what that takes, unless it is known
         ("#/conversations?vhost=%2F", "/itc_db/conversations?", "tbody tr"),
         ("#/overview", "/itc_db/traces", ".figure"),
     ],
@@ -105,6 +106,11 @@ def test_what_is_shown_first_is_asked_for_before_it_is_known_who_is_signed_in(
 ) -> None:
     page = open_page(demo, address)
     expect(page.locator(shown).first).to_be_visible()
+    if path == "/itc_db/fields":
+        page.evaluate(
+            "() => Object.keys(sessionStorage).filter((key) => key.startsWith('itc.fields'))"
+            ".forEach((key) => sessionStorage.removeItem(key))"
+        )
     held: list[Route] = []
     page.route("**/itc_db/whoami", lambda route: held.append(route))
     asked: list[str] = []

@@ -113,6 +113,7 @@ function askAhead(url) {
 export const askWhoami = () => askAhead(path("whoami"));
 export const askEvents = (filters) => askAhead(ROOT + query(filters));
 export const askConversations = (filters) => askAhead(path("conversations") + query(filters));
+export const askFields = () => askAhead(path("fields"));
 export const askTraces = () => askAhead(path("traces"));
 
 export const api = {

@@ -1,6 +1,6 @@
 // The columns of the events table: the service's fields, and how the page draws some of them.
 import { html } from "../core/html.js";
-import { api } from "../core/api.js";
+import { api, askFields } from "../core/api.js";
 import { bytes, count, dateTime, exchangeName, isToday, recent, visible } from "../core/format.js";
 import { columnWidths, eventColumns } from "../core/preferences.js";
 import { typeOf } from "../core/message-type.js";
@@ -57,6 +57,8 @@ const place = ({ name }) => (name in LAYOUT ? PLACES.indexOf(name) : PLACES.leng
 const KEY = `itc.fields ${import.meta.url}`; // those of one version
 /** The fields of an event, where they are known: from before, if the page is only loaded again. */
 export let known = JSON.parse(sessionStorage.getItem(KEY));
+
+if (!known && user.peek() === undefined) askFields(); // the page is being opened
 
 async function load(signal) {
   known = await api.fields(signal);
