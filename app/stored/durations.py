@@ -101,7 +101,7 @@ class SlowOwner(msgspec.Struct, frozen=True, kw_only=True):
 class SlowOwners(msgspec.Struct, frozen=True):
     """Queues and services that became slow in the last hour, against the hour before."""
 
-    as_of: Microseconds
+    as_of: Annotated[Microseconds, "Events until then are counted."]
     looked_at: Annotated[int, "The number of queues and services that had any messages."]
     level: Annotated[float, "The chance of telling any, at most, where nothing changed."]
     items: list[SlowOwner]
@@ -131,7 +131,9 @@ def map_of(
     )
 
 
-def slow_owners(rows: Iterable[OwnerRow], vhosts: Mapping[int, str], now: int) -> SlowOwners:
+def slow_owners(
+    rows: Iterable[OwnerRow], vhosts: Mapping[int, str], now: int, as_of: int
+) -> SlowOwners:
     """Those that became slow in the hour until now, by the counts of two hours by the minute."""
     until = now - now % MINUTE + MINUTE
     whole = CountedPeriod(until - 2 * HOUR, until, BY_MINUTE, MINUTE)
@@ -148,7 +150,7 @@ def slow_owners(rows: Iterable[OwnerRow], vhosts: Mapping[int, str], now: int) -
                 vhost = vhosts[trace_id]
                 found.append(SlowOwner(vhost=vhost, measured=measured, change=change, **whose))
     found.sort(key=lambda one: one.change.before / one.change.after)
-    return SlowOwners(Microseconds(now), len(those), LEVEL, found)
+    return SlowOwners(Microseconds(as_of), len(those), LEVEL, found)
 
 
 def _series(parts: Sequence[DurationPart], baseline: Sequence[DurationPart]) -> DurationSeries:

@@ -150,7 +150,7 @@ def test_what_became_slow_is_told_with_the_slowest_first() -> None:
     for key, cells in counts.rows().items():
         if key.part == MINUTE:
             rows.append(OwnerRow(7, key.at, key.kind, key.name, dict(cells)))
-    found = slow_owners(rows, {7: "shop"}, now)
+    found = slow_owners(rows, {7: "shop"}, now, now)
     said = [
         (each.queue, each.service, each.measured.name, round(each.change.after / 1e6, 1))
         for each in found.items

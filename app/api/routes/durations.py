@@ -31,7 +31,8 @@ async def list_slow(user: Reader, parts: Parts, vhost: OfVhostOrAll = None) -> R
     at = now()
     async with parts.searches.turn(user.name):
         rows = await parts.store.durations.recent(vhosts, at - 2 * HOUR)
-        return json_answer(await asyncio.to_thread(slow_owners, rows, vhosts, at))
+        as_of = await parts.store.durations.as_of(vhosts)
+        return json_answer(await asyncio.to_thread(slow_owners, rows, vhosts, at, as_of or at))
 
 
 @router.get("/durations", **answering(DurationMap, READING_ONE))
@@ -71,7 +72,7 @@ async def get_durations(
             vhost=vhost,
             queue=queue,
             service=service if queue is None else None,
-            as_of=await durations.as_of(trace_id),
+            as_of=await durations.as_of([trace_id]),
             queues=names[OwnerKind.queue],
             services=names[OwnerKind.service],
         )

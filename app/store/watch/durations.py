@@ -33,6 +33,7 @@ from model.durations import (
     OwnerKind,
     OwnerRow,
 )
+from model.times import Microseconds
 
 MOST_OWNERS = 1_000
 """Queues of a virtual host that are counted in an hour, and in a day; and services."""
@@ -240,16 +241,17 @@ class Durations(Subject):
         return {kind: [row.name for row in rows if row.kind == kind] for kind in OwnerKind}
 
     @reads
-    async def as_of(self, connection: AsyncConnection, trace_id: int) -> int | None:
-        """The time of the event up to which a trace is counted; None where that is its last."""
+    async def as_of(
+        self, connection: AsyncConnection, trace_ids: Collection[int]
+    ) -> Microseconds | None:
+        """The time up to which all these traces are counted; None where that is their last."""
         query = (
-            select(func.coalesce(_place.read_at, 0))
+            select(func.min(func.coalesce(_place.read_at, _traces.created_at)))
             .join_from(tables.traces, tables.duration_places, isouter=True)
-            .where(_traces.id == trace_id)
             .where(_traces.last_event_id > func.coalesce(_place.read_id, 0))
         )
-        found: int | None = (await connection.execute(query)).scalar_one_or_none()
-        return found
+        found = [each[0] for each in await rows_with(connection, query, _traces.id, trace_ids)]
+        return min((Microseconds(at) for at in found if at is not None), default=None)
 
 
 def _owners(queue: str | None, service: str | None) -> list[Owner]:

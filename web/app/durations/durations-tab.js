@@ -2,14 +2,15 @@
 import { useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
+import { uncountedText } from "../core/counted.js";
 import { count, dateTime, moment, percent, plural, seconds, visible } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { go, patch, route, vhost } from "../core/route.js";
-import { busiestVhost, traces } from "../core/traces.js";
+import { busiestVhost, reloadTraces, traces } from "../core/traces.js";
 import { useViewed } from "../core/viewed.js";
 import { isChosen } from "../ui/gaps.js";
 import { Value } from "../ui/marks.js";
-import { Alert, Choice, Empty, Panel, pending } from "../ui/panel.js";
+import { Choice, Empty, Panel, pending } from "../ui/panel.js";
 import { Table } from "../ui/table.js";
 import { axisOf, HeatMap } from "./heat-map.js";
 
@@ -42,6 +43,7 @@ export default function DurationsPage() {
   const loaded = useResource(load, [name, queue, service, period, baseline]);
   const { data } = loaded;
   useViewed(name ?? undefined, data?.since, null, "the period shown");
+  if (name == null && !traces.value.data) return pending({ ...traces.value, reload: () => reloadTraces() }, "traces");
   return html`<div class="page-inner">
     <div class="page-title"><h1>Slow since</h1>
       <p>How long messages${name == null ? "" : html` of <b><${Value}>${name}<//></b>`} waited and were handled, and since when that is longer.</p></div>
@@ -83,7 +85,8 @@ function Shown({ map }) {
   }
   const trace = (traces.value.data ?? []).find((one) => one.vhost === map.vhost);
   const holes = [...(trace?.gaps ?? []).filter((gap) => !isChosen(gap)).map(gapOf), ...before(trace), ...uncounted(map)];
-  return html`${map.as_of && html`<${Alert} tone="warn">What was stored after ${dateTime(map.as_of)} is not counted yet.<//>`}
+  const late = uncountedText(map.as_of);
+  return html`${late && html`<p class="soft small">${late}</p>`}
     ${[...SERIES].sort(([a], [b]) => !map[a].change - !map[b].change).map(([key, title, said, token]) => html`<${Series} key=${key} map=${map} series=${map[key]} title=${title} said=${said} token=${token} holes=${holes} />`)}`;
 }
 
@@ -93,11 +96,11 @@ const uncounted = ({ as_of: at }) => (at ? [{ from: Date.parse(at), to: Infinity
 
 function Series({ map, series, title, said, token, holes }) {
   const { number, from, step } = axisOf(map);
-  const [at, setAt] = useState(null);
+  const [at, setAt] = useState(null); // ms: the axis moves on
   const newest = series.spans.length ? Math.round((Date.parse(series.spans.at(-1).at) - from) / step) : number - 1;
-  const shown = Math.min(at ?? newest, number - 1);
+  const shown = Math.max(0, Math.min(at == null ? newest : Math.round((at - from) / step), number - 1));
   const iso = (n) => new Date(from + n * step).toISOString();
-  const take = (n) => go("conversations", { vhost: map.vhost, find: `since:${iso(n)} until:${iso(n + 1)}` });
+  const take = (n) => go("events", { vhost: map.vhost, type: "received", ...deliveriesOf(map), since: iso(n), until: iso(n + 1) });
   const { usual, baseline, spans, change } = series;
   const name = map.queue ?? map.service;
   return html`<${Panel} title=${title} note=${said}
@@ -107,11 +110,15 @@ function Series({ map, series, title, said, token, holes }) {
           <span class="soft small"> (${QUANTILES[change.quantile]}; by chance in less than 1 of ${count(Math.round(1 / map.level))} such answers)</span>`
       : spans.length ? "No clear change to longer durations." : null}</p>
     ${spans.length
-      ? html`<${HeatMap} label=${`${title} over time`} map=${map} series=${series} token=${token} holes=${holes} at=${shown} onMove=${setAt} onTake=${take} />
+      ? html`<${HeatMap} label=${`${title} over time`} map=${map} series=${series} token=${token} holes=${holes} at=${shown} onMove=${(n) => setAt(from + n * step)} onTake=${take} />
           <details class="heat-table"><summary>${title} as a table</summary><${Spans} label=${title} spans=${spans} /></details>`
       : html`<p class="nothing">Of none in this period is it known.</p>`}
   <//>`;
 }
+
+// A service's participants are named after it: `stock (guest@10.0.0.7)`; after its user where it has no name.
+const deliveriesOf = ({ queue, service }) =>
+  queue == null ? { participant_name: `^${service.replace(/[^\w ]/g, "\\$&")}( \\(|@|$)`, regex: "on" } : { queue };
 
 function Spans({ label, spans }) {
   return html`<${Table} label=${`${label}, by time`} heads="From|#Messages|#Half within|#9 of 10 within">

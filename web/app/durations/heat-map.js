@@ -36,6 +36,7 @@ export function HeatMap({ label, map, series, token, holes, at, onMove, onTake }
     return Math.min(number - 1, Math.max(0, Math.floor((number * (clientX - left - LEFT)) / (width - LEFT - RIGHT))));
   };
   const press = (event) => {
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
     const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: number - 1 }[event.key];
     if (event.key !== "Enter" && to === undefined) return;
     event.preventDefault();
@@ -46,7 +47,7 @@ export function HeatMap({ label, map, series, token, holes, at, onMove, onTake }
   return html`<canvas class="heat-map" ref=${canvas} tabindex="0" role="slider" aria-label=${`${label}; the arrow keys go from span to span, Enter opens one`}
     aria-valuemin="0" aria-valuemax=${number - 1} aria-valuenow=${at} aria-valuetext=${saidOf(map, series, at, holes)}
     onPointerMove=${(event) => onMove(placeOf(event))} onClick=${(event) => onTake(placeOf(event))} onKeyDown=${press}></canvas>
-    <p class="heat-said small soft tabular">${saidOf(map, series, at, holes)} <span class="faint">Click for its conversations.</span></p>`;
+    <p class="heat-said small soft tabular">${saidOf(map, series, at, holes)} <span class="faint">Click for the deliveries of that time.</span></p>`;
 }
 
 export function axisOf({ since, until, seconds: width }) {

@@ -1,6 +1,7 @@
 // Which queues and services became slow within the last hour, and since when.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
+import { uncountedText } from "../core/counted.js";
 import { moment, plural, seconds } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { href } from "../core/route.js";
@@ -16,15 +17,15 @@ const QUANTILES = { median: "half of them within", p90: "9 of 10 within" };
 export function SlowNow({ vhost }) {
   const { data, error, reload } = useResource((signal) => api.slow(vhost, signal), [vhost], { every: EVERY_SECONDS });
   if (!data) return error && html`<${Failure} error=${error} onRetry=${reload} />`;
-  const { items, looked_at: all } = data;
+  const { items, looked_at: all, as_of } = data;
   return html`<${Panel} title="Became slow" flush id="slow-now"
-      note="within the last hour, against the hour before" foot=${items.length > MOST && `The ${MOST} slowest of ${items.length} are shown.`}
+      note="within the last hour, against the hour before" foot=${[items.length > MOST && `The ${MOST} slowest of ${items.length} are shown.`, uncountedText(as_of)].filter(Boolean).join(" ")}
       tools=${html`<a class="button small" href=${href("durations", { vhost })}>Since when is it slow?</a>`}>
     ${items.length
       ? html`<${Table} label="What became slow" heads="Who|What|Before → now|Since|Virtual host">
           ${items.slice(0, MOST).map((one) => html`<${Slow} key=${JSON.stringify([one.vhost, one.queue, one.service, one.measured])} ...${one} />`)}
         <//>`
-      : html`<p class="nothing">${all ? `Nothing of ${plural(all, "queue or service", "queues and services")} did, as far as is known.` : "Of no queue or service is anything counted yet."}</p>`}
+      : html`<p class="nothing">${all ? `Nothing of ${plural(all, "queue or service", "queues and services")} did, as far as is known.` : "No message of the last two hours is counted."}</p>`}
   <//>`;
 }
 
