@@ -177,6 +177,8 @@ def test_how_long_messages_take_is_counted_and_drawn_within_seconds(
     page = opened(browser, stage, complaints, "light")
     expect(page.locator(".shell")).to_be_visible()
     stage.client.start_trace(stage.vhost)
+    page.get_by_label("Virtual host").select_option(stage.vhost)
+    expect(page.get_by_role("table").get_by_text("running")).to_be_visible(timeout=60_000)
     place_orders(stage)
     page.goto(f"{stage.client.url}/#/durations?vhost={quote(stage.vhost, safe='')}")
     asked = page.get_by_label("Queue or service")
