@@ -38,7 +38,6 @@ from tools.servers import Broker, RabbitNode
 PUBLISHERS = 4
 CHUNK = 100  # messages in one write
 BODY = b"x" * 20
-LOSE_AFTER_SECONDS = 5.0
 LOSE_SECONDS = 2.0
 AUDIT_ALONE = {"ITC_MARK_SECONDS": "0", "ITC_TRACING_CHECK_SECONDS": "3600"}
 LOOK_SECONDS = 0.5
@@ -129,7 +128,7 @@ async def flood(broker: Broker, messages: int, *, lose: bool) -> Flood:
             await _quiet(service, time.time())
             began, suspicions = time.monotonic(), [0]
             looking = asyncio.create_task(_look(service, suspicions))
-            losing = asyncio.create_task(_lose(broker, vhost)) if lose else None
+            losing = asyncio.create_task(_lose(broker, vhost, service)) if lose else None
             await _publish(broker.amqp_url(vhost), messages)
             seconds, ended = time.monotonic() - began, time.time()
             if losing is not None:
@@ -155,9 +154,13 @@ async def _publish(url: str, messages: int) -> None:
         raise RuntimeError("a publisher failed")
 
 
-async def _lose(broker: Broker, vhost: str) -> None:
-    """Unbind the trace queue for a moment."""
-    await asyncio.sleep(LOSE_AFTER_SECONDS)
+async def _lose(broker: Broker, vhost: str, service: Service) -> None:
+    """Unbind the trace queue for a moment, once the flood has come to the service."""
+    while True:
+        (trace,) = await service.get("traces")
+        if trace["events"]:
+            break
+        await asyncio.sleep(LOOK_SECONDS)
     async with await aio_pika.connect(broker.amqp_url(vhost)) as connection:
         channel = await (await connection.channel()).get_underlay_channel()
         await channel.queue_unbind(TRACE_QUEUE, TRACE_EXCHANGE, routing_key="#")

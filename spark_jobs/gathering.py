@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from model.conversations import MOST_PUBLISHES, Conversation, PublisherRecord, conversation_of
 from model.deaths import Loss, deaths_of
@@ -120,22 +121,27 @@ def gathered(
     tasks = tasks_at_a_time(spark)
     count = max(tasks, -(-(end - first + 1) // MOST_ROWS))
     events = read_slices(spark, database, columns, spans(period.trace, first, end, count))
-    roots = spark.createDataFrame(pa.table({"id": joined.ids, "root": joined.roots}))
+    roots = _frame(spark, pa.table({"id": joined.ids, "root": joined.roots}))
     if len(joined.ids) <= BROADCAST_ROWS:
         roots = F.broadcast(roots)
     else:  # Spark, which cannot tell how large the events are, would send those instead
         events = events.hint("merge")
     parts = max(tasks, -(-len(joined.ids) // MOST_ROWS))
     publishers = _publishers(period.history.connection, period.trace, (first, end), via)
-    publishing = spark.createDataFrame(publishers)
+    publishing = _frame(spark, publishers)
     events = events.join(F.broadcast(publishing), "participant", "left")
     losses = _losses(period.history.connection, period.trace, (first, end))
-    lost = spark.createDataFrame(losses)
+    lost = _frame(spark, losses)
     if len(losses) <= BROADCAST_ROWS:
         lost = F.broadcast(lost)
     events = events.join(lost, "id", "left")
     together = events.join(roots, "id").repartition(parts, "root")
     return together.sortWithinPartitions("root", "id")
+
+
+def _frame(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """A table for Spark. Of an empty one Connect would not know the columns by itself."""
+    return spark.createDataFrame(table, from_arrow_schema(table.schema))
 
 
 def _publishers(connection: Connection, trace: int, span: tuple[int, int], via: Via) -> pa.Table:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
@@ -14,7 +16,7 @@ from tools.servers.processes import Child, Folder, free_port, port_answers
 
 DISTRIBUTION = Path(pyspark.__file__).parent
 SPARK_CLASS = str(DISTRIBUTION / "bin" / "spark-class")
-START_SECONDS = 60
+START_SECONDS = 240  # of a machine that is busy with other tests, too
 # An application's settings: small, and ready as soon as possible.
 CONFIGURATION = {
     "spark.driver.host": "127.0.0.1",
@@ -56,18 +58,21 @@ class SparkCluster:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",  # it has one fixed port
             "SPARK_DAEMON_MEMORY": "512m",
+            "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
             "PYSPARK_PYTHON": sys.executable,
         }
 
     def start(self) -> None:
         master = "org.apache.spark.deploy.master.Master"
         place = ["--host", "127.0.0.1", "--port", str(self._port), "--webui-port", "0"]
-        self._start("master", [SPARK_CLASS, master, *place], self._port)
-        for number in (1, 2):
-            self._worker(number)
+        self._listens(self._start("master", [SPARK_CLASS, master, *place]), self._port)
+        workers = [self._worker(number) for number in (1, 2)]
+        for child, port in workers:
+            self._listens(child, port)
 
-    def start_connect(self) -> str:
-        """A Connect server on the cluster; returns its address."""
+    @contextmanager
+    def connect_server(self) -> Iterator[str]:
+        """A Connect server, which has both cores until it is left; yields its address."""
         port = free_port()
         binding = {
             "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -75,8 +80,12 @@ class SparkCluster:
         }
         server = "org.apache.spark.sql.connect.service.SparkConnectServer"
         command = self.submit("--class", server, "spark-internal", **binding)
-        self._start("connect", command, port)
-        return f"sc://127.0.0.1:{port}"
+        child = self._start("connect", command)
+        try:
+            self._listens(child, port)
+            yield f"sc://127.0.0.1:{port}"
+        finally:
+            child.stop()
 
     def submit(self, *words: str, **configuration: str) -> list[str]:
         """The command that submits something to the cluster."""
@@ -89,15 +98,15 @@ class SparkCluster:
             child.stop()
         self._folder.discard()
 
-    def _worker(self, number: int) -> None:
+    def _worker(self, number: int) -> tuple[Child, int]:
         port = free_port()
         worker = "org.apache.spark.deploy.worker.Worker"
         place = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
         size = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.path / f"work{number}")]
         command = [SPARK_CLASS, worker, *place, *size, self.master]
-        self._start(f"worker{number}", command, port)
+        return self._start(f"worker{number}", command), port
 
-    def _start(self, name: str, command: list[str], port: int) -> None:
+    def _start(self, name: str, command: list[str]) -> Child:
         child = Child(
             f"Spark {name}",
             command,
@@ -106,4 +115,7 @@ class SparkCluster:
             cwd=self.path,
         )
         self._children.append(child)
+        return child
+
+    def _listens(self, child: Child, port: int) -> None:
         child.wait_until(lambda: port_answers(port), START_SECONDS, "listening")
