@@ -82,7 +82,7 @@ class DurationMap(msgspec.Struct, frozen=True, kw_only=True):
     handling: Annotated[
         DurationSeries,
         "From a delivery until it was acknowledged or rejected, as the broker plugin says; without "
-        "its word until the last publish that names the delivery as its cause.",
+        "its word until the first publish that names the delivery as its cause.",
     ]
     queues: Annotated[list[str], "Those of these days; at most 1000 a day, as of services."]
     services: list[str]

@@ -5,7 +5,9 @@ Several services on one database count those traces that they run, and those tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app.background import Lookout
@@ -15,8 +17,10 @@ if TYPE_CHECKING:
     from app.store.watch.durations import Durations
     from app.traces.here import TracesHere
 
-TOGETHER, MOST_TRACES = 4_000, 10
-"""Events of a trace, and traces, that are counted in one transaction."""
+TOGETHER = 4_000
+"""Events of a trace that are counted in one transaction."""
+
+FORGETTING_SECONDS = 3_600.0
 
 
 @dataclass(eq=False)
@@ -29,17 +33,22 @@ class DurationWatch(Lookout):
 
     durations: Durations
     traces: TracesHere
+    timer: Callable[[], float] = time.monotonic
+    _next_forgetting: float = field(default=0.0, init=False)
 
     async def look(self) -> bool:
-        """Count the next events of the traces that are furthest behind; whether there may be more.
+        """Count the next events of each trace; whether one of them has more.
 
         None while capture lags.
         """
-        here = self.traces.snapshots()
-        if any((each.lag or 0) > MOST_LAG for each in here.values()):
-            return False
-        behind = await self.durations.behind(here)
-        portions = [await self.durations.next(each, TOGETHER) for each in behind[:MOST_TRACES]]
-        if portions:
-            await self.durations.count(portions)
-        return len(behind) > MOST_TRACES or not all(each.is_whole for each in portions)
+        now, goes_on = self.timer(), False
+        if now >= self._next_forgetting:
+            await self.durations.forget()
+            self._next_forgetting = now + FORGETTING_SECONDS
+        for place in await self.durations.behind(self.traces.snapshots()):
+            if any((each.lag or 0) > MOST_LAG for each in self.traces.snapshots().values()):
+                return False
+            portion = await self.durations.next(place, TOGETHER)
+            await self.durations.count([portion])
+            goes_on |= not portion.is_whole
+        return goes_on

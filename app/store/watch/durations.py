@@ -15,11 +15,11 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, delete, func, or_, select, text, update
+from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
-from app.store.database.chunks import chunks, rows_with
+from app.store.database.chunks import rows_with
 from app.store.database.subject import Subject, reads, writes
 from app.tracker.links import SPANS_RULE
 from model.durations import (
@@ -48,6 +48,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Cells).decode
 
 # Numbers are those of `model.words`; as constants, for the index of what is settled.
+_LED = f"{{0}}.kind IN (0, 1, 2) AND {{0}}.rule <> '{SPANS_RULE}'"
 _OF_DELIVERIES = (
     "SELECT e.queue, e.participant, e.recorded_at, p.recorded_at"
     " FROM events AS e LEFT JOIN events AS p ON p.id = e.cause_id AND e.match = 1"
@@ -56,20 +57,17 @@ _OF_DELIVERIES = (
     "SELECT queue, participant, settled_at, settled_at - recorded_at FROM events"
     " WHERE trace_id = :trace AND settlement IN (2, 3) AND hold >= :after AND hold < :through"
     " AND settled_at >= recorded_at AND NOT quiet",
-    # In this order: from the new publishes to what led to them.
-    "SELECT g.cause_id, d.queue, d.participant, d.recorded_at, max(e.recorded_at)"  # noqa: S608
+    # In this order: from the new publishes to what led to them, if it led to none before.
+    "SELECT d.queue, d.participant, min(e.recorded_at), min(e.recorded_at) - d.recorded_at"  # noqa: S608
     " FROM events AS e CROSS JOIN edges AS g CROSS JOIN events AS d"
     " WHERE e.trace_id = :trace AND e.id > :after AND e.id <= :through AND e.type = 0"
-    f" AND g.effect_id = e.id AND g.kind IN (0, 1, 2) AND g.rule <> '{SPANS_RULE}'"
-    " AND d.id = g.cause_id AND d.type = 1 AND NOT d.quiet"
-    " AND (d.settlement IS NULL OR d.settlement = 5)"
-    " GROUP BY g.cause_id, d.queue, d.participant, d.recorded_at",
+    f" AND g.effect_id = e.id AND {_LED.format('g')} AND d.id = g.cause_id AND d.type = 1"
+    " AND NOT d.quiet AND (d.settlement IS NULL OR d.settlement = 5)"
+    " AND NOT EXISTS (SELECT 1 FROM edges AS b WHERE b.trace_id = :trace"
+    f" AND b.cause_id = g.cause_id AND b.effect_id <= :after AND {_LED.format('b')})"
+    " GROUP BY g.cause_id, d.queue, d.participant, d.recorded_at"
+    " HAVING min(e.recorded_at) >= d.recorded_at",
 )
-_LED_BEFORE = text(
-    "SELECT g.cause_id, max(e.recorded_at) FROM edges AS g JOIN events AS e ON e.id = g.effect_id"
-    " WHERE g.trace_id = :trace AND g.cause_id IN :those AND g.effect_id <= :after"
-    " AND g.kind IN (0, 1, 2) AND g.rule <> :spans GROUP BY g.cause_id"
-).bindparams(bindparam("those", expanding=True), spans=SPANS_RULE)
 
 
 class DurationPlace(NamedTuple):
@@ -122,9 +120,9 @@ class Durations(Subject):
         handed_over, settled, led = await self.database.dialect.rows_of(
             connection, _OF_DELIVERIES, asked
         )
-        numbers = {row[1] for row in (*handed_over, *settled)} | {row[2] for row in led}
         services = select(_who.number, func.coalesce(_who.client, _who.user))
         services = services.where(_who.trace_id == trace_id)
+        numbers = {row[1] for row in (*handed_over, *settled, *led)}
         names = {
             row[0]: row[1] for row in await rows_with(connection, services, _who.number, numbers)
         }
@@ -132,19 +130,8 @@ class Durations(Subject):
         for queue, number, at, published in handed_over:
             waited = None if published is None or published > at else at - published
             counts.handed_over(_owners(queue, names.get(number)), at, waited)
-        for queue, number, at, took in settled:
+        for queue, number, at, took in (*settled, *led):
             counts.handled(_owners(queue, names.get(number)), at, took)
-        before: dict[int, int] = {}
-        for some in chunks([row[0] for row in led]):
-            found = await connection.execute(_LED_BEFORE, asked | {"those": some})
-            before |= {cause: at for cause, at in found}  # noqa: C416  rows are no pairs to `dict`
-        for cause, queue, number, begun, at in led:
-            last, owners = before.get(cause), _owners(queue, names.get(number))
-            if last is not None and last >= begun:
-                counts.handled(owners, last, last - begun, -1)
-            at = max(at, last or 0)
-            if at >= begun:
-                counts.handled(owners, at, at - begun)
         of_last = select(_events.recorded_at).where(_events.id == through)
         read_at = (await connection.execute(of_last)).scalar_one_or_none() or 0
         return DurationPortion(place, through, read_at, is_whole, counts)
@@ -155,6 +142,14 @@ class Durations(Subject):
         for each in sorted(portions):
             if await self._go_on(connection, each):
                 await self._add(connection, each)
+
+    @writes
+    async def forget(self, connection: AsyncConnection) -> None:
+        """Remove the counts of all traces that have been kept long enough."""
+        now, those = self.database.clock(), select(_traces.id)
+        for each in (BY_MINUTE, BY_HOUR):
+            its = _its.trace_id.in_(those), _its.part == each.part, _its.at < now - each.kept
+            await connection.execute(delete(tables.durations).where(*its))
 
     async def _go_on(self, connection: AsyncConnection, portion: DurationPortion) -> bool:
         trace_id, read_id, _ = portion.place
@@ -168,10 +163,6 @@ class Durations(Subject):
         trace_id, now = portion.place.trace_id, self.database.clock()
         rows = portion.counts.rows()
         for resolution in (BY_MINUTE, BY_HOUR):
-            its = _its.trace_id == trace_id, _its.part == resolution.part
-            await connection.execute(
-                delete(tables.durations).where(*its, _its.at < now - resolution.kept)
-            )
             those = sorted(key for key in rows if key.part == resolution.part)
             for at, keys in groupby(those, key=lambda key: key.at):
                 if -HOUR <= now - at <= resolution.kept:  # clocks may be anywhere
@@ -196,13 +187,15 @@ class Durations(Subject):
                 room[kind] -= number
         values = []
         for owner, cells in new.items():
-            if owner in known:
-                cells.update(_decode(known[owner]))
+            if owner in known:  # mostly many, and the new ones few
+                added = _decode(known[owner])
+                for cell, times in cells.items():
+                    added[cell] = added.get(cell, 0) + times
+                values.append((*place, *owner, _encode(added)))
             else:
                 room[owner[0]] -= 1
-                if room[owner[0]] < 0:
-                    continue
-            values.append((*place, *owner, _encode({k: n for k, n in cells.items() if n > 0})))
+                if room[owner[0]] >= 0:
+                    values.append((*place, *owner, _encode(cells)))
         await self.database.dialect.upsert_many(connection, tables.durations, values, ("cells",))
 
     @reads
@@ -255,6 +248,9 @@ class Durations(Subject):
 
 
 def _owners(queue: str | None, service: str | None) -> list[Owner]:
+    """Whose durations they are. Queues that the broker named come and go, and are many."""
+    if queue is not None and queue.startswith("amq."):
+        queue = None
     named = ((OwnerKind.queue, queue), (OwnerKind.service, service))
     return [(kind, name) for kind, name in named if name is not None]
 

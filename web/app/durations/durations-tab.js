@@ -27,7 +27,7 @@ const BASELINES = [
 ];
 const SERIES = [
   ["waiting", "Waiting", "from publish to first delivery", "--published"],
-  ["handling", "Handling", "from delivery until settled, or until the last message it led to", "--received"],
+  ["handling", "Handling", "from delivery until settled, or until the first message it led to", "--received"],
 ];
 const QUANTILES = { median: "half of them took at most", p90: "9 of 10 took at most" };
 
