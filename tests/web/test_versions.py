@@ -78,6 +78,7 @@ def test_a_page_whose_scripts_do_not_come_says_so(
 def test_below_a_path_of_a_proxy_it_finds_all_its_files(demo: Served, open_page: OpenPage) -> None:
     """Whatever the page names is relative: a proxy may serve it at /itc/."""
     page = open_page(demo, "#/admin")
+    page.goto("about:blank")  # which asks for nothing any more; one stays signed in
     origin = demo.url
 
     def below(route: object) -> None:
