@@ -362,3 +362,72 @@ def test_a_job_leads_to_its_report(serve: Serve, open_page: OpenPage, kind: str)
     page = open_page(server, "#/jobs")
     page.get_by_role("link", name=kind).click()
     expect(page.get_by_role("region", name=kind.capitalize(), exact=True)).to_be_visible()
+
+
+LOOK = """async () => {
+  const { seenOf, typesNamed } = await import("/app/learn/seen.js");
+  const asked = [];
+  const event = (n, full) => ({
+    id: 600 - n, type: "published", recorded_at: `2026-01-01T00:00:${10 + n % 50}Z`,
+    exchange: "e", routing_keys: ["k"],
+    properties: { content_type: "application/cloudevents+json" },
+    payload: full ? '{"type": "order.new"}' : undefined,
+  });
+  const proposal = (every, share) => ({ assertion: { every, leads_to: "z" }, share, cases: 40 });
+  const report = { id: 1, report: "expectations", vhost: "v", made_at: "2025-12-24T12:00:00Z",
+    types: [], proposals: [proposal("a", 0.95), proposal("b", 1)] };
+  window.fetch = async (address) => {
+    const { pathname, searchParams: q } = new URL(address, location.href);
+    asked.push(`${pathname.split("/")[2] ?? "events"} ${q.get("payload") ?? ""}`.trim());
+    const events = Array.from({ length: 500 }, (_, n) => event(n, q.get("payload") === "full"));
+    const one = pathname.endsWith("/1") ? report : [report];
+    const answer = pathname.endsWith("itc_db") ? events : one;
+    return new Response(JSON.stringify(answer));
+  };
+  const { types, proposals, events } = await seenOf("v");
+  await seenOf("v");
+  const named = typesNamed('[{"every": "a", "leads_to":"b"}, {"never_concurrent": ["c", "d"]}]');
+  return [asked.filter((one) => one.startsWith("events")), types, events,
+    proposals.map(({ assertion, made }) => `${assertion.every} ${made}`), named];
+}"""
+
+
+def test_what_is_seen_is_asked_for_with_few_bodies_and_once_a_minute(
+    serve: Serve, open_page: OpenPage
+) -> None:
+    page = open_page(serve(demo_world(30)))
+    asked, types, events, proposals, named = page.evaluate(LOOK)
+    assert asked == ["events none"] * 4 + ["events full"]
+    assert (types, events) == (["order.new"], 500)
+    assert proposals == ["b 2025-12-24T12:00:00Z", "a 2025-12-24T12:00:00Z"]
+    assert named == ["a", "b", "c", "d"]
+
+
+def test_what_is_proposed_says_its_report_and_what_cannot_be_read_is_not_added(
+    serve: Serve, open_page: OpenPage
+) -> None:
+    server = serve(demo_world(300))
+    made(server, "expectations")
+    page = open_page(server, VIEW)
+    menu = page.get_by_role("button", name="From what is seen")
+    menu.click()
+    sheet = page.get_by_role("group", name="From what is seen")
+    expect(sheet.get_by_role("listitem").first).to_contain_text("in the report of 2")
+    sheet.get_by_text("Another", exact=True).click()
+    sheet.get_by_role("combobox", name="Every").fill("order.new")
+    sheet.get_by_role("combobox", name="Message type").fill("invoice")
+    within = sheet.get_by_role("textbox", name="Within")
+    add = sheet.get_by_role("button", name="Add")
+    expect(add).to_be_enabled()
+    for text in ("30 sec", ""):
+        within.fill(text)
+        expect(add).to_be_disabled()
+    sheet.get_by_label("What holds").select_option("causes at most")
+    expect(add).to_be_enabled()
+    sheet.get_by_role("textbox", name="Messages").fill("")
+    expect(add).to_be_disabled()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Set assertions").click()
+    expect(menu).to_have_count(0)  # or Set would replace what is held from there
+    page.get_by_role("button", name="Cancel").click()
+    expect(menu).to_be_visible()

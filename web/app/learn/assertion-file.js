@@ -10,8 +10,8 @@ const EXAMPLE = `- name: invoice-in-time
   leads_to: invoice
   within: 30s`;
 
-/** `error`: why the service refused `value`, or null. */
-export function AssertionFile({ value, onInput, error }) {
+/** `error`: why the service refused `value`, or null; `onChange(value)` is called once a change is complete. */
+export function AssertionFile({ value, onInput, onChange = () => {}, error }) {
   const box = useRef(null);
   const place = placeIn(value, error);
   useEffect(() => {
@@ -23,12 +23,16 @@ export function AssertionFile({ value, onInput, error }) {
     const [file] = currentTarget.files;
     currentTarget.value = ""; // so that the same file can be opened again
     if (file?.size > MOST_BYTES) tell("A file of assertions has at most 256 kB.", "bad");
-    else if (file) onInput(await file.text());
+    else if (file) {
+      const text = await file.text();
+      onInput(text);
+      onChange(text);
+    }
   };
   return html`<label class="field"><span>What should hold (YAML or JSON)</span>
       <textarea class="input file-text" rows="10" spellcheck=${false} placeholder=${EXAMPLE} value=${value} ref=${box}
         aria-invalid=${String(Boolean(error))} aria-describedby=${place ? "mistake" : undefined}
-        onInput=${(e) => onInput(e.currentTarget.value)}></textarea></label>
+        onInput=${(e) => onInput(e.currentTarget.value)} onChange=${(e) => onChange(e.currentTarget.value)}></textarea></label>
     ${place && html`<pre class="mistake" id="mistake">${`${place.line}  ${place.text}\n`}<strong>${`${" ".repeat(place.indent)}↑ here`}</strong></pre>`}
     <div><label class="button small file-button">Open a file
       <input class="unseen" type="file" accept=".yaml,.yml,.json" onChange=${open} /></label></div>`;

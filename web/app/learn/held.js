@@ -31,11 +31,11 @@ export function Held({ loaded, name, held }) {
     loaded.reload();
   };
   return html`<${Panel} title="Live checks" flush note="what should hold, judged within seconds"
-      tools=${mayWrite.value && name != null && list && html`<${HoldMenu} name=${name} held=${held} onHold=${hold} key=${name} />
+      tools=${mayWrite.value && name != null && list && html`${!editing && html`<${HoldMenu} name=${name} held=${held} onHold=${hold} key=${name} />`}
         <button class="button small" data-focus="set assertions" aria-expanded=${String(editing)}
         onClick=${() => setEditing(!editing)}>${file ? "Change" : "Set assertions"}</button>`}
       foot=${!mayWrite.value && "Only an administrator of the broker may set or remove assertions."}>
-    ${editing && html`<${Editor} name=${name} file=${file} onDone=${done} onCancel=${() => setEditing(false)} />`}
+    ${editing && list && html`<${Editor} name=${name} key=${name} file=${file} onDone=${done} onCancel=${() => setEditing(false)} />`}
     <${NotJudged} list=${list ?? []} />
     ${!list
       ? pending(loaded, "assertions")
@@ -108,6 +108,7 @@ async function remove(of, name, reload) {
 
 function Editor({ name, file, onDone, onCancel }) {
   const [text, setText] = useState(file);
+  const [looked, setLooked] = useState(file); // that text when it was left last: a warning at each key would be in the way
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
   const { data: seen } = useSeen(name);
@@ -127,8 +128,8 @@ function Editor({ name, file, onDone, onCancel }) {
   };
   return html`<form class="panel-body report-form" aria-label="Set assertions" onSubmit=${save}>
     <p class="small soft">Of <${Value}>${name}<//>: these and no others, from the next event on. One whose text stays the same goes on where it was.</p>
-    <${AssertionFile} value=${text} error=${error} onInput=${(value) => (setError(null), setText(value))} />
-    ${seen && html`<${NeverSeen} names=${neverSeen(typesNamed(text), seen.types)} />`}
+    <${AssertionFile} value=${text} error=${error} onInput=${(value) => (setError(null), setText(value))} onChange=${setLooked} />
+    ${seen && html`<${NeverSeen} names=${neverSeen(typesNamed(looked), seen.types)} seen=${seen} />`}
     ${error && html`<${Alert}>${error.status === 404 ? "This virtual host is not traced: nothing can be held against its messages." : reasonOf(error)}<//>`}
     <div class="drawer-line"><button class="button main" aria-disabled=${String(busy)}>${busy ? "Setting …" : "Set"}</button>
       <button type="button" class="button" onClick=${onCancel}>Cancel</button></div>

@@ -6,27 +6,43 @@ import { newestEvents } from "../core/newest.js";
 import { ACTS } from "../ui/marks.js";
 
 const MOST_EVENTS = 2000;
+const MOST_BODIES = 500; // these may be of 64 kB each
+const KEPT_MS = 60_000;
 const COLUMNS = "id,type,cause,recorded_at,exchange,routing_keys,properties,routed_queues,settlement,settled_at,quiet";
 const LEAST_CASES = 20;
 const LEAST_SHARE = 0.95;
 const SURE = 2; // times the longest that was seen
 
+let kept = null; // {vhost, until, seen}
+
 /**
- * `{types, proposals, events}`: the names of the types that were seen, proposals as the report on
- * expectations has them, and of how many events this is. The newest of these reports adds its own.
+ * `{types, proposals, events, since}`: the names of the types that were seen, proposals as the report on
+ * expectations has them, the surest first, and of how many events this is, since when; as of the last minute. The
+ * newest of these reports adds its own, with when it was `made`.
  */
 export async function seenOf(vhost, signal) {
+  if (kept?.vhost !== vhost || Date.now() > kept.until) kept = { vhost, seen: await lookAt(vhost, signal), until: Date.now() + KEPT_MS };
+  return kept.seen;
+}
+
+async function lookAt(vhost, signal) {
   const [events, report] = await Promise.all([eventsOf(vhost, signal), newestReport(vhost, signal)]);
   const seen = seenIn(events);
   const reported = report?.types.flatMap((one) => [one.type, ...one.leads_to.map(({ type }) => type)]) ?? [];
-  const proposals = new Map([...seen.proposals, ...(report?.proposals ?? [])].map((one) => [claimOf(one.assertion), one]));
-  return { types: [...new Set([...seen.types, ...reported])].sort(), proposals: [...proposals.values()], events: events.length };
+  const told = (report?.proposals ?? []).map((one) => ({ ...one, made: report.made_at }));
+  const proposals = new Map([...told, ...seen.proposals].map((one) => [claimOf(one.assertion), one]));
+  return {
+    types: [...new Set([...seen.types, ...reported])].sort(),
+    proposals: [...proposals.values()].sort((a, b) => b.share - a.share || b.cases - a.cases),
+    events: events.length,
+    since: events.at(-1)?.recorded_at,
+  };
 }
 
 async function eventsOf(vhost, signal) {
-  const ask = (payload, columns) => newestEvents(vhost, MOST_EVENTS, { columns, links: true, payload }, signal);
-  const events = await ask("none", COLUMNS);
-  return events.some(saysInBody) ? ask("full", `${COLUMNS},payload`) : events;
+  const ask = (most, payload, columns) => newestEvents(vhost, most, { columns, links: true, payload }, signal);
+  const events = await ask(MOST_EVENTS, "none", COLUMNS);
+  return events.some(saysInBody) ? ask(MOST_BODIES, "full", `${COLUMNS},payload`) : events;
 }
 
 async function newestReport(vhost, signal) {
@@ -64,7 +80,7 @@ function seenIn(events) {
     proposals: [
       ...propose(led, (every, effect) => (within) => ({ name: nameOf(`${every} leads to ${effect}`), every, leads_to: effect, within })),
       ...propose(taken, (every) => (within) => ({ name: nameOf(`${every} acknowledged`), every, acknowledged_within: within })),
-    ].sort((a, b) => b.share - a.share || b.cases - a.cases),
+    ],
   };
 }
 
@@ -98,9 +114,10 @@ function roundedUp(micros) {
   return found < 1000 ? `${found}ms` : `${found / 1000}s`;
 }
 
-const nameOf = (text) => text.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 60) || "assertion";
+/** A name for what an assertion says. */
+export const nameOf = (text) => text.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 60) || "assertion";
 
-const NAMING = /(?:^|[{,\s])(?:every|leads_to|after|no)\s*:\s*("[^"]*"|'[^']*'|[^,}\]#\n]+)|never_concurrent\s*:\s*\[([^\]\n]*)\]/g;
+const NAMING = /(?:^|[{,\s])["']?(?:every|leads_to|after|no)["']?\s*:\s*("[^"]*"|'[^']*'|[^,}\]#\n]+)|never_concurrent["']?\s*:\s*\[([^\]\n]*)\]/g;
 
 /** The message types that a file of assertions names, as far as they can be told. */
 export const typesNamed = (text) =>
