@@ -960,6 +960,56 @@ def test_who_receives_stands_near_who_sends(demo: Served, open_page: OpenPage) -
     assert sum(map(length, rows, graphs)) <= 1.1 * best
 
 
+LANES = """async () => {
+  const { Scene } = await import("/app/spacetime/scene.js");
+  const model = { length: 0, participant: [], cause: [], lastOf: new Map(), nameOf: String };
+  const send = (from, to) => {
+    for (const [who, cause] of [[from, -1], [to, model.length]]) {
+      model.participant.push(who);
+      model.cause.push(cause);
+      model.lastOf.set(who, model.length);
+      model.length += 1;
+    }
+  };
+  for (let n = 0; n < 30_000; n += 1) send(n % 5, 9 - n % 5); // each publish beside its delivery
+  const named = (numbers) => numbers.map((n) => ({ participant: n, client: `s${n}`, user: "u" }));
+  const scene = new Scene(model);
+  scene.participants = named([...model.lastOf.keys()]);
+  const row = () => {
+    scene.arrange();
+    return [...scene.lanes].map(({ title }) => Number(title));
+  };
+  const first = row();
+  const { places } = scene;
+  scene.participants = named([...model.lastOf.keys()]); // as they are after each refresh
+  row();
+  const same = scene.places === places;
+  model.lastOf.delete(9); // left behind, while another came
+  model.participant = model.participant.map((who) => (who === 9 ? 10 : who));
+  model.lastOf.set(10, 1);
+  scene.participants = named([...model.lastOf.keys()]);
+  const swapped = row();
+  const colors = () => JSON.stringify([...scene.services.colors]);
+  const before = colors();
+  scene.folding = true;
+  scene.shown = new Set([0, 4, 6, 8]);
+  row();
+  return [first, same, swapped, before === colors()];
+}"""
+
+
+def test_lanes_and_colours_stay_while_events_come_and_lanes_are_folded_away(
+    demo: Served, open_page: OpenPage
+) -> None:
+    first, same, swapped, same_colours = open_page(demo).evaluate(LANES)
+    places = {who: place for place, who in enumerate(first)}
+    assert all(abs(places[n] - places[9 - n]) == 1 for n in range(5))
+    assert same
+    assert [who for who in swapped if who != 10] == [who for who in first if who != 9]
+    assert abs(swapped.index(10) - swapped.index(0)) == 1
+    assert same_colours
+
+
 def test_a_thousand_lanes_fit(serve: Callable[[Past], Served], open_page: OpenPage) -> None:
     world = Past()
     world.start_trace("/", 1000)

@@ -151,7 +151,6 @@ export function arrange({ model, participants, services, places, grouping, colla
     if (folded) lanes.push({ label: `${members.length}`, title: `${key}: ${plural(members.length, "participant")}`, folded, name });
     if (grouping !== "none") heads.push({ key, from, to: lanes.length, collapsed: folded, size: members.length, name });
   }
-  services.tellApart(lanes.map((lane) => lane.name));
   for (const one of [...lanes, ...heads]) one.service = services.colorOf(one.name);
   return { lanes, groups: heads, laneOf };
 }

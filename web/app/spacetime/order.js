@@ -4,38 +4,42 @@ import { NONE } from "./model.js";
 const MOST = 200; // more are left in the order in which they came
 const MOST_AGAIN = 60;
 const TURNS = 3;
-const MOST_LOOKED_AT = 50_000; // events
+const MOST_LOOKED_AT = 50_000; // events, the newest: of every other one a message would often lack an end
 
 /**
  * The place of each of these participants, those of a group beside each other. `keyOf(participant)` is its
  * group. In the order in which they were first seen, each is put where it, and what it comes between, are
- * nearest to those that it exchanges messages with; then most messages go to the right.
+ * nearest to those that it exchanges messages with; then most messages go to the right. Those of `known`, a row as
+ * it is, keep their order, and the others are put among them.
  */
-export function placesOf(model, numbers, keyOf) {
+export function placesOf(model, numbers, keyOf, known = []) {
   const ascending = [...numbers].sort((a, b) => a - b);
   const members = Map.groupBy(ascending, keyOf);
   const pairs = exchanged(model);
   const between = new Map();
   for (const [a, others] of pairs) for (const [b, count] of others) tie(between, keyOf(a), keyOf(b), count);
-  const row = nearEachOther([...members.keys()], between).flatMap((key) => nearEachOther(members.get(key), pairs));
+  const before = Map.groupBy(known, keyOf);
+  const keys = nearEachOther([...members.keys()], between, [...before.keys()]);
+  const row = keys.flatMap((key) => nearEachOther(members.get(key), pairs, before.get(key)));
   const places = new Map(row.map((number, place) => [number, place]));
-  return rightwards(model, places) < 0 ? new Map(row.reverse().map((number, place) => [number, place])) : places;
+  return !known.length && rightwards(model, places) < 0 ? new Map(row.reverse().map((number, place) => [number, place])) : places;
 }
 
 /** How many more messages go to the right than to the left. */
 function rightwards({ length, cause, participant }, places) {
   let more = 0;
-  for (let i = 0; i < length; i += Math.ceil(length / MOST_LOOKED_AT)) {
+  for (let i = Math.max(0, length - MOST_LOOKED_AT); i < length; i += 1) {
     if (cause[i] !== NONE) more += Math.sign(places.get(participant[i]) - places.get(participant[cause[i]]));
   }
   return more;
 }
 
-/** How many messages went from each participant to each other one, either way; of very many events some tell. */
+/** How many messages went from each participant to each other one, either way. */
 function exchanged({ length, cause, participant }) {
   const pairs = new Map();
-  const step = Math.ceil(length / MOST_LOOKED_AT);
-  for (let i = 0; i < length; i += step) if (cause[i] !== NONE) tie(pairs, participant[cause[i]], participant[i], 1);
+  for (let i = Math.max(0, length - MOST_LOOKED_AT); i < length; i += 1) {
+    if (cause[i] !== NONE) tie(pairs, participant[cause[i]], participant[i], 1);
+  }
   return pairs;
 }
 
@@ -47,11 +51,14 @@ function tie(pairs, a, b, count) {
   }
 }
 
-/** `ties`: by item, how strongly it is tied to each other one. */
-function nearEachOther(items, ties) {
-  if (items.length > MOST) return items;
-  let row = [];
-  for (const item of items) row = put(row, item, ties);
+/** `ties`: by item, how strongly it is tied to each other one; `known`: those that stand in a row already. */
+function nearEachOther(items, ties, known = []) {
+  const stand = new Set(known);
+  const others = items.filter((item) => !stand.has(item));
+  if (items.length > MOST) return [...known, ...others];
+  let row = known;
+  for (const item of others) row = put(row, item, ties);
+  if (known.length) return row;
   // Those that came first had nobody to stand by.
   for (let turn = 0; turn < TURNS && items.length <= MOST_AGAIN; turn += 1) {
     for (const item of items) row = put(row.filter((one) => one !== item), item, ties);

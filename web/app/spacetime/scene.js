@@ -35,7 +35,9 @@ export class Scene {
     this.participants = [];
     this.services = new Services();
     this.places = new Map(); // of the participants, from the left
-    this.placed = null; // what these were worked out of
+    this.placed = null; // {grouping, keys, rows}: what these were worked out of; `keys` are the groups, by participant
+    this.named = null; // the participants whose services are known
+    this.apart = ""; // services in their order, which have colours that are told apart
     this.prepended = 0; // that of the model when the rows were laid out
     this.rows = { y: new Float64Array(0), order: new Uint32Array(0), height: 0, cuts: [] };
     this.edges = this.steps = this.links = new Edges([], this.rows);
@@ -91,15 +93,38 @@ export class Scene {
     view.extent(this.lanes.length, this.rows.height);
   }
 
-  /** Finds the order of the lanes anew where others are loaded, known or grouped: it is not to change with each event. */
+  /** Puts those who are new, or whose group is another now, into the row of lanes; the others keep their order. */
   place(loaded) {
-    const { participants, grouping, model } = this;
-    const now = [participants, grouping, loaded.length];
-    if (this.placed?.every((one, i) => one === now[i])) return;
-    this.placed = now;
-    this.services.know(participants);
+    const { participants, grouping, model, services } = this;
+    if (this.named !== participants) services.know(participants);
+    this.named = participants;
     const known = new Map(participants.map((who) => [who.participant, who]));
-    this.places = placesOf(model, loaded, (number) => groupOf(known.get(number), grouping));
+    const keys = new Map(loaded.map((number) => [number, groupOf(known.get(number), grouping)]));
+    const { keys: before, rows } = this.placed?.grouping === grouping ? this.placed : { keys: new Map(), rows: this.rows };
+    const kept = loaded.filter((number) => before.get(number) === keys.get(number));
+    if (kept.length < loaded.length) {
+      const isOther = 2 * kept.length < before.size; // elsewhere, or the names have come
+      const row = isOther ? [] : kept.sort((a, b) => this.places.get(a) - this.places.get(b));
+      this.places = placesOf(model, loaded, (number) => keys.get(number), row);
+      this.placed = { grouping, keys, rows: row.length ? rows : this.rows };
+    }
+    this.tellApart();
+  }
+
+  /** Once for an order of all services, also those whose lanes are folded away, or colours would change with the view. */
+  tellApart() {
+    const names = [...this.places.keys()].map((number) => this.services.of.get(number));
+    const row = names.filter((name, place) => name !== names[place - 1]);
+    if (this.apart === JSON.stringify(row)) return;
+    this.apart = JSON.stringify(row);
+    this.services.tellApart(row);
+  }
+
+  /** Finds the order of all lanes anew, if events came since it was found. */
+  placeAnew() {
+    if (this.placed?.rows === this.rows) return;
+    this.placed = null;
+    this.arrange();
   }
 
   /** How many participants have no lane because nothing of theirs is in view. */

@@ -262,6 +262,7 @@ export class Stage {
     const known = rows.filter((row) => row !== undefined).sort((a, b) => a - b);
     this.move((view) => {
       if (known.length) return view.fitRows(known[0], known.at(-1));
+      scene.placeAnew();
       view.fit();
       scene.unfoldLanes(); // all that is in view now has its lane, and these are to fit
       return view.fit();
