@@ -909,3 +909,16 @@ def test_hostile_names_are_shown_as_text(
         settled(page)
         assert page.evaluate("window.pwned") is None
         assert "\u202e" not in page.locator("main").inner_text()
+
+
+def test_names_that_look_like_patterns_are_shortened_as_they_stand(
+    told: Told, open_page: OpenPage
+) -> None:
+    said = open_page(told.server).evaluate(
+        """async () => {
+          const { inShort, shortOf } = await import("/app/ui/names.js");
+          const names = ["a$&b (guest@127.0.0.1)", "$'@10.0.0.7"];
+          return inShort(names.join(" to "), names, shortOf(names));
+        }"""
+    )
+    assert said == "a$&b to $'"

@@ -89,10 +89,15 @@ def test_failures_are_the_first_saved_filter_of_conversations_with_their_groups_
     expect(each(page)).to_have_count(0)
     saved.filter(has_text="the worst").click()
     expect(page).to_have_url(here)
+    page.evaluate("location.hash = '#/conversations?filter=other'")
+    expect(each(page)).to_have_count(0)
+    expect(saved.filter(has_text="Failures")).not_to_have_attribute("aria-current", "page")
 
 
 def test_old_addresses_lead_on(demo: Served, open_page: OpenPage) -> None:
     page = open_page(demo, "#/failures?vhost=%2F&kind=error_queue")
+    loaded = "performance.getEntriesByType('resource').map((one) => one.name).join(' ')"
+    assert "overview-tab" not in page.evaluate(loaded)
     expect(each(page)).to_have_count(len(of(demo, vhost="/", kind="error_queue")))
     expect(page).to_have_url(re.compile(r"#/conversations\?filter=failures&kind=error_queue&vhost"))
     event = of(demo)[0]["event"]

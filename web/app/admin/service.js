@@ -4,7 +4,7 @@ import { api } from "../core/api.js";
 import { clock, REFRESH_CHOICES, refreshSeconds, theme } from "../core/preferences.js";
 import { useResource } from "../core/resource.js";
 import { user } from "../core/session.js";
-import { inOurTime, visible } from "../core/format.js";
+import { reasonOf, visible } from "../core/format.js";
 import { StateMark, Value } from "../ui/marks.js";
 import { Choice, Panel } from "../ui/panel.js";
 
@@ -23,7 +23,7 @@ export function Service() {
       <dd>${data
         ? html`<${StateMark} state=${data.status === "ok" ? "running" : "failed"}>${visible(data.status ?? "ready")}<//>`
         : error
-          ? html`<${StateMark} state="failed">not ready<//> <${Value}>${inOurTime(error.reason)}<//>`
+          ? html`<${StateMark} state="failed">not ready<//> <${Value}>${reasonOf(error)}<//>`
           : "…"}</dd>
       ${checks.map(
         ([name, state]) => html`<dt key=${name}>${visible(name)}</dt>

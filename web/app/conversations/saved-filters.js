@@ -14,10 +14,10 @@ export function SavedFilters() {
   const own = FILTERS.map(([name, params]) => ({ name, address: href("conversations", params), means: href("conversations", { ...params, ...UNPINNED }) }));
   const filters = [...own, ...savedHere().map(({ name, address }) => ({ name, address, means: address }))];
   // Failures are chosen however they are narrowed.
-  const chosen = filters.findLast(({ means }) => means === now) ?? (route.value.params.filter ? own[1] : null);
+  const chosen = filters.findLast(({ means }) => means === now) ?? (route.value.params.filter === "failures" ? own[1] : null);
   return html`<div class="saved-filters">
     <nav aria-label="Saved filters">${filters.map(
-      (one) => html`<a class="button small quiet" key=${one.name} href=${one.address} aria-current=${one === chosen ? "page" : undefined}><bdi>${one.name}</bdi></a>`,
+      (one) => html`<a class="button small quiet" key=${`${own.includes(one)} ${one.name}`} href=${one.address} aria-current=${one === chosen ? "page" : undefined}><bdi>${one.name}</bdi></a>`,
     )}</nav>
     <${SavedViews} small />
   </div>`;

@@ -120,7 +120,7 @@ function show(next, replace) {
 }
 
 /** Whether one conversation is shown: there the address keeps which event it is of. */
-export const isConversation = ({ view, params }) => view === "conversations" && !params.filter;
+export const isConversation = ({ view, params }) => view === "conversations" && params.filter !== "failures";
 
 /** The address that shows an event at the side. A conversation's has an event anyway, of which it is. */
 export const hrefEvent = (id) => hrefHere({ event: String(id), ...(isConversation(route.value) && { panel: "on" }) });

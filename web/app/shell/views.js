@@ -12,3 +12,4 @@ export const CODE = {
   admin: () => import("../admin/admin-tab.js"),
 };
 CODE.rules = CODE.learn; // the same, in the settings
+CODE.failures = CODE.conversations; // an old address

@@ -5,8 +5,8 @@ const SAID = [/^(.+) \(.*@.*\)(?: #\d+)?$/, /^(.+)@[^@]+$/];
 export const serviceIn = (name) => SAID.map((form) => form.exec(name)?.[1]).find(Boolean) ?? name;
 
 /** A sentence of the service with these names as `short` has them. */
-export const inShort = (sentence, names, short) => 
-  [...names].sort((a, b) => b.length - a.length).reduce((text, name) => text.replaceAll(name, short(name)), sentence);
+export const inShort = (sentence, names, short) =>
+  [...names].sort((a, b) => b.length - a.length).reduce((text, name) => text.replaceAll(name, () => short(name)), sentence);
 
 /** `(name) => name`: the short one where it means only one of all these names. */
 export function shortOf(names) {
