@@ -72,6 +72,8 @@ def test_every_view_is_listed_and_has_its_picture() -> None:
     rows = re.findall(r"^\| ([\w-]*) \| ([\w -]*) \|", DASHBOARD.read_text(), re.MULTILINE)
     listed = {view or tab for tab, view in rows} - {"tab", "view"}
     assert listed == {*views}
+    del views["Rules"]  # twice: the settings have what stands beside the conversations
+    views |= {"Rules": "learn", "Failures": "failures"}  # a saved filter of the conversations
     pictures = {alt.partition(":")[0]: path for alt, path in PICTURE.findall(DASHBOARD.read_text())}
     assert pictures == {label: f"screenshots/{name}.png" for label, name in views.items()}
 

@@ -46,7 +46,8 @@ VIEWS = {
     "topology": "#/topology?a={a}&b={b}",
     "jobs": "#/jobs",
     "admin": "#/admin",
-    "learn": "#/learn?report={report}",  # the last, because it takes more orders than the others
+    "learn": "#/learn?report={report}",  # behind the others, because it takes more orders
+    "durations": "#/durations?service=orders",
 }
 
 # What a view shows once it has its data.
@@ -61,6 +62,7 @@ SHOWN = {
     "jobs": "demo.jsonl",
     "admin": "auditor (auditor@",
     "learn": "no invoice.sent",
+    "durations": "Handling",
 }
 
 # What the line below the tabs says that it is about, and else it is of all that was recorded.
@@ -70,6 +72,7 @@ PERIODS = {
     "chain": "this chain",
     "space-time": "the loaded events",
     "topology": "the period shown",
+    "durations": "the period shown",
 }
 
 

@@ -16,8 +16,8 @@ WEB = Path(__file__).parents[2] / "web"
 
 
 def test_there_is_a_picture_of_each_view() -> None:
-    page = (WEB / "app" / "shell" / "app.js").read_text()
-    views = {*re.findall(r'^  "?([\w-]+)"?: lazy\(', page, re.MULTILINE)}
+    page = (WEB / "app" / "shell" / "views.js").read_text()
+    views = {*re.findall(r'^  "?([\w-]+)"?: \(\) => import\(', page, re.MULTILINE)}
     assert views
     views |= {"failures"}  # a saved filter of the conversations
     assert {*VIEWS} == {*SHOWN} == views == {path.stem for path in FOLDER.iterdir()}
