@@ -147,14 +147,14 @@ def test_the_loaded_rows_are_sorted_by_any_column(demo: Served, open_page: OpenP
     page.get_by_role("button", name="Size", exact=True).click()
     size = page.get_by_role("columnheader", name="Size")
     expect(size).to_have_attribute("aria-sort", "ascending")
-    expect(page.locator(".rows-foot")).to_contain_text("the 200 loaded rows, by Size")
-    newest = sorted(e.id for e in demo.world.events if e.vhost == "/")[-200:]
+    expect(page.locator(".rows-foot")).to_contain_text("the 260 loaded rows, by Size")
+    newest = sorted(e.id for e in demo.world.events if e.vhost == "/")[-260:]
     sizes = [len(demo.world.events[n - 1].payload) for n in newest]
     expect(page.locator("tr.row").first).to_contain_text(f"{min(sizes)} B")
     size.get_by_role("button").click()
     expect(page.locator("tr.row").first).to_contain_text(f"{max(sizes)} B")
     page.get_by_role("button", name="Load older").click()
-    expect(page.locator(".rows-foot")).to_contain_text("the 400 loaded rows")
+    expect(page.locator(".rows-foot")).to_contain_text("the 460 loaded rows")
     page.locator(".rows-foot").get_by_role("button", name="newest first").click()
     expect(page.locator("tr.row a").first).to_have_text("#1500")
 
