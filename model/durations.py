@@ -8,13 +8,15 @@ a queue or of a service for an hour's minutes, or for a day's hours.
 from __future__ import annotations
 
 import enum
+import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from math import ceil
+from math import ceil, sqrt
 from typing import Annotated, NamedTuple, TypeAlias
 
 from model.sketch import Sketch, bucket_of
 from model.slowness import (
+    LEAST_BEFORE,
     LEAST_RATIO,
     LEAST_SINCE,
     SHARES,
@@ -31,6 +33,8 @@ HANDED_OVER = 255  # stands where a step does, for a delivery of whatever durati
 ROW_STEPS = 3  # steps in a row of the picture
 MOST_SPANS = 120  # in the picture
 LEAST_KNOWN = 20  # durations before a change, and since
+MOST_SAMPLED = 100  # durations of a span
+MOST_ERRORS = 3  # standard errors
 LEAST_TOLD = 10_000  # µs: times of trace messages are known no better
 
 
@@ -150,7 +154,27 @@ class Slowdown(NamedTuple):
 def counted_period(since: int, until: int, now: int) -> CountedPeriod:
     """A period (µs) in whole spans, as many as there may be, by the best resolution it has."""
     is_recent = since >= now - BY_MINUTE.kept + HOUR
-    resolution = BY_MINUTE if is_recent else BY_HOUR
+    return _in_spans(since, until, BY_MINUTE if is_recent else BY_HOUR)
+
+
+def compared_periods(
+    period: CountedPeriod, shift: int, now: int
+) -> tuple[CountedPeriod, CountedPeriod]:
+    """The period this much before (µs), and the period itself, in spans of the same length.
+
+    What is just before a period has at least as many spans as there must be before a change.
+    """
+    earlier = counted_period(period.since - shift, period.until - shift, now)
+    if earlier.resolution != period.resolution:
+        period = _in_spans(period.since, period.until, earlier.resolution)
+    since, until, resolution, width = period
+    end = min(until - shift, since)
+    least = LEAST_BEFORE if end == since else 1
+    spans = max(least, -(-(end - since + shift) // width))
+    return CountedPeriod(end - spans * width, end, resolution, width), period
+
+
+def _in_spans(since: int, until: int, resolution: Resolution) -> CountedPeriod:
     part = resolution.part
     width = part * max(1, -(-(until - since) // (MOST_SPANS * part)))
     begin = since - since % part
@@ -180,32 +204,85 @@ def slowdown(
 ) -> Slowdown | None:
     """The clearest change in some spans to longer durations; None where none is sure.
 
-    ``looks``: at how many lists of quantiles the whole answer looks.
+    The spans have the same length. ``looks``: at how many lists of quantiles the whole answer
+    looks.
     """
-    before, those = ([part for part in some if part.steps] for some in (baseline, parts))
+    before, those = known(baseline), known(parts)
     if before and not any(
         _is_longer(together(before), together(those[-LEAST_SINCE:]), each)
         for each in SHARES.values()
     ):
         return None  # at a glance
     every, found = [*before, *those], []
-    sketches = [sketch_of(part.steps) for part in every]
+    if len(every) < LEAST_BEFORE + LEAST_SINCE:
+        return None
+    samples = _samples(every)
     for word, share in SHARES.items():
-        values = [quantile(each, share) for each in sketches]
+        values = [quantile(each, share) for each in samples.values()]
         change = change_in(values, looks)
-        if change is not None and change.place >= len(before):
-            found.append((change.chance, change.place, word))
+        if change is not None:
+            found.append((change.chance, [*samples][change.place], word))
     for chance, place, word in sorted(found):
-        was, since = together(every[:place]), together(every[place:])
+        was, since = (together(some) for some in (every[:place], every[place:]))
         share = SHARES[word]
-        if min(was.count, since.count) >= LEAST_KNOWN and _is_longer(was, since, share):
+        if (
+            place >= len(before)
+            and min(was.count, since.count) >= LEAST_KNOWN
+            and _is_longer(was, since, share)
+            and _is_apart(every[:place], every[place:], share)
+        ):
             both = quantile(was, share), quantile(since, share)
             return Slowdown(Microseconds(every[place].at), word, *both, chance)
     return None
 
 
+def known(parts: Iterable[DurationPart]) -> list[DurationPart]:
+    """Those of which a duration is known."""
+    return [part for part in parts if part.steps]
+
+
+def _samples(parts: Sequence[DurationPart]) -> dict[int, Sketch]:
+    """As many durations of each span, drawn by chance, by its place; not of spans with fewer.
+
+    A quantile of more numbers is another: 9 of 10 of three take at most what the longest does. So
+    spans can be compared only as if they had the same number.
+    """
+    counts = [sum(part.steps.values()) for part in parts]
+    lists = (sorted(some) for some in (counts, counts[-LEAST_BEFORE:]))
+    most = min(MOST_SAMPLED, *(some[len(some) // 4] for some in lists))
+    samples = {}
+    for place, (part, count) in enumerate(zip(parts, counts, strict=True)):
+        if count >= most:
+            dice = random.Random(part.at)  # noqa: S311  the same each time, not secret
+            those, times = zip(*sorted(part.steps.items()), strict=True)
+            some = dice.sample(those, most, counts=times)
+            samples[place] = sketch_of(Counter(some))
+    return samples
+
+
 def _is_longer(was: Sketch, since: Sketch, share: float) -> bool:
     return quantile(since, share) >= max(LEAST_TOLD, LEAST_RATIO * quantile(was, share))
+
+
+def _is_apart(was: Sequence[DurationPart], since: Sequence[DurationPart], share: float) -> bool:
+    """Whether a quantile is longer even if both are as wrong as they may be.
+
+    That is a share more and less by standard errors (Woodruff), to which the messages of a span
+    count together: those of a burst are alike, and there may be more bursts than before.
+    """
+    high, low = together(was), together(since)
+    most = min(1.0, share + MOST_ERRORS * _error(was, share))
+    least = max(1 / low.count, share - MOST_ERRORS * _error(since, share))
+    return quantile(low, least) >= quantile(high, most)
+
+
+def _error(parts: Sequence[DurationPart], share: float) -> float:
+    """The standard error of the share that is at or below its quantile."""
+    whole = together(parts)
+    value, even = quantile(whole, share), share * (1 - share) * whole.count
+    sketches = (sketch_of(part.steps) for part in parts)
+    off = ((1 - share) * each.count - each.above(value) for each in sketches)
+    return sqrt(max(even, sum(each**2 for each in off))) / whole.count
 
 
 def together(parts: Iterable[DurationPart]) -> Sketch:

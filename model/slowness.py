@@ -1,8 +1,9 @@
 """The test that says since when something is slower: on quantiles, with its level.
 
 It compares spans of time and not messages, since messages of the same time share their fate: each
-span that has any gives its median and its 90th percentile. If nothing changed, the spans may stand
-in any order. So the chance that the spans since a moment are as far above those before it follows
+gives the median and the 90th percentile of as many of its messages as of each other's. If nothing
+changed but how many messages there are, and a span's messages may stand in any order, the spans
+may, too. So the chance that the spans since a moment are as far above those before it follows
 from the number of pairs, one of each, that are the other way around (Mann and Whitney's test, to
 one side, exact where it matters). Multiplied by the number of moments, quantiles and subjects that
 were looked at (Bonferroni) it has to be at most `LEVEL`. Where spans resemble the ones before them,
@@ -18,7 +19,7 @@ from math import ceil, comb, sqrt
 from typing import Literal, NamedTuple, TypeAlias
 
 LEVEL = 0.001
-"""The chance that anything is called slower in an answer, where nothing changed."""
+"""The chance that anything is called slower in an answer, where nothing but rates changed."""
 
 LEAST_RATIO = 1.5
 """A quantile must be this many times what it was before."""
@@ -67,6 +68,13 @@ def change_in(values: Sequence[float], looks: float) -> ChangePoint | None:
     apart = int((len(values) - place) / alike), int(place / alike)
     chance = _chance(pairs / alike**2, *apart) * (end - LEAST_BEFORE + 1) * looks
     return ChangePoint(place, chance) if chance <= LEVEL else None
+
+
+def can_tell(before: int, since: int, looks: float) -> bool:
+    """Whether it is told if each of the spans since is slower than all of those before."""
+    moments = before + since - LEAST_BEFORE - LEAST_SINCE + 1
+    is_enough = before >= LEAST_BEFORE and since >= LEAST_SINCE
+    return is_enough and _chance(0, since, before) * moments * looks <= LEVEL
 
 
 def _below(ordered: Sequence[float], value: float) -> float:

@@ -21,6 +21,7 @@ from model.durations import (
     OwnerKind,
     OwnerRow,
     Slowdown,
+    known,
     parts_of,
     quantile,
     sketch_of,
@@ -28,7 +29,7 @@ from model.durations import (
     together,
 )
 from model.sketch import limit_of
-from model.slowness import LEVEL, SHARES
+from model.slowness import LEAST_BEFORE, LEAST_SINCE, LEVEL, SHARES, can_tell
 from model.times import Duration, Microseconds
 
 
@@ -58,6 +59,9 @@ class DurationSeries(msgspec.Struct, frozen=True, kw_only=True):
     limits: Annotated[list[Duration], "The greatest length of those in each of a span's `counts`."]
     spans: Annotated[list[DurationSpan], "Those in which any ended."]
     change: Annotated[Slowdown | None, "Since when they are longer; `null` where that is not sure."]
+    comparable: Annotated[
+        bool, "Whether there are spans enough, of the baseline and of the period, to be sure."
+    ]
 
 
 class DurationMap(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +78,7 @@ class DurationMap(msgspec.Struct, frozen=True, kw_only=True):
     as_of: Annotated[
         Microseconds | None, "Events until then are counted; `null`: all that are stored."
     ]
-    level: Annotated[float, "The chance of telling a change, at most, where nothing changed."]
+    level: Annotated[float, "The chance of telling a change, at most, where only rates changed."]
     handed_over: Annotated[int, "Deliveries in the period, whether or not more is known of them."]
     waiting: Annotated[
         DurationSeries, "From a publish to the first delivery, where the publish is known."
@@ -103,28 +107,29 @@ class SlowOwners(msgspec.Struct, frozen=True):
 
     as_of: Annotated[Microseconds, "Events until then are counted."]
     looked_at: Annotated[int, "The number of queues and services that had any messages."]
-    level: Annotated[float, "The chance of telling any, at most, where nothing changed."]
+    level: Annotated[float, "The chance of telling any, at most, where only rates changed."]
     items: list[SlowOwner]
 
 
 def map_of(
-    period: CountedPeriod,
-    before: CountedPeriod,
-    rows: Sequence[OwnerRow],
-    rows_before: Sequence[OwnerRow],
-    **more: object,
+    periods: Sequence[CountedPeriod], rows: Sequence[Sequence[OwnerRow]], **more: object
 ) -> DurationMap:
-    """The map of a period, compared with one before; ``more`` as the map has it."""
-    parts, baseline = parts_of(rows, period), parts_of(rows_before, before)
-    waiting, handling = (_series(parts[each], baseline[each]) for each in Measured)
+    """The map of a period, compared with one before; ``more`` as the map has it.
+
+    ``periods`` and their ``rows`` are those shown, of the baseline, and of the period in spans as
+    the baseline has them.
+    """
+    shown, before, compared = (parts_of(*each) for each in zip(rows, periods, strict=True))
+    period, baseline, _ = periods
+    waiting, handling = (_series(shown[e], before[e], compared[e]) for e in Measured)
     return DurationMap(
         since=Microseconds(period.since),
         until=Microseconds(period.until),
         seconds=Duration(period.width),
-        baseline_since=Microseconds(before.since),
-        baseline_until=Microseconds(before.until),
+        baseline_since=Microseconds(baseline.since),
+        baseline_until=Microseconds(baseline.until),
         level=LEVEL,
-        handed_over=sum(each.handed_over for each in parts[Measured.waiting]),
+        handed_over=sum(each.handed_over for each in shown[Measured.waiting]),
         waiting=waiting,
         handling=handling,
         **more,  # type: ignore[arg-type]  # what the caller knows
@@ -139,29 +144,39 @@ def slow_owners(
     whole = CountedPeriod(until - 2 * HOUR, until, BY_MINUTE, MINUTE)
     owner = attrgetter("trace_id", "kind", "name")
     those = [[*each] for _, each in groupby(sorted(rows, key=owner), owner)]
-    looks, found = len(those) * len(Measured) * len(SHARES), []
-    for each in those:
-        trace_id, _, kind, name, _ = each[0]
-        for measured, parts in parts_of(each, whole).items():
-            before = [part for part in parts if part.at < until - HOUR]
-            change = slowdown(before, parts[len(before) :], looks)
-            if change is not None:
-                whose = {"queue": None, "service": None, OwnerKind(kind).name: name}
-                vhost = vhosts[trace_id]
-                found.append(SlowOwner(vhost=vhost, measured=measured, change=change, **whose))
+    lists = [
+        (each[0], measured, parts)
+        for each in those
+        for measured, its in parts_of(each, whole).items()
+        if len(parts := known(its)) >= LEAST_BEFORE + LEAST_SINCE
+    ]
+    found = []
+    for (trace_id, _, kind, name, _), measured, parts in lists:
+        before = [part for part in parts if part.at < until - HOUR]
+        change = slowdown(before, parts[len(before) :], len(lists) * len(SHARES))
+        if change is not None:
+            whose = {"queue": None, "service": None, OwnerKind(kind).name: name}
+            vhost = vhosts[trace_id]
+            found.append(SlowOwner(vhost=vhost, measured=measured, change=change, **whose))
     found.sort(key=lambda one: one.change.before / one.change.after)
     return SlowOwners(Microseconds(as_of), len(those), LEVEL, found)
 
 
-def _series(parts: Sequence[DurationPart], baseline: Sequence[DurationPart]) -> DurationSeries:
+def _series(
+    parts: Sequence[DurationPart],
+    baseline: Sequence[DurationPart],
+    compared: Sequence[DurationPart],
+) -> DurationSeries:
+    looks = len(Measured) * len(SHARES)
     rows = sorted({step // ROW_STEPS for part in parts for step in part.steps})
     those = range(rows[0], rows[-1] + 1) if rows else range(0)
     return DurationSeries(
         usual=_usual(parts),
         baseline=_usual(baseline),
         limits=[Duration(int(limit_of((row + 1) * ROW_STEPS * WIDTH - 1))) for row in those],
-        spans=[_span(part, those) for part in parts if part.steps],
-        change=slowdown(baseline, parts, len(Measured) * len(SHARES)),
+        spans=[_span(part, those) for part in known(parts)],
+        change=slowdown(baseline, compared, looks),
+        comparable=can_tell(len(known(baseline)), len(known(compared)), looks),
     )
 
 

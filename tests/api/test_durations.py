@@ -14,7 +14,7 @@ from app.tracker.records import Channel
 from app.watch.durations import DurationWatch
 from app.watch.looking import MOST_LAG
 from bench.stores import record_all
-from model.durations import MINUTE
+from model.durations import HOUR, MINUTE
 from model.times import iso_time, now
 from tests.api.conftest import World
 from tests.api.described import described
@@ -111,9 +111,28 @@ async def test_longer_periods_come_by_the_hour_and_are_compared_with_earlier_one
             client, "/itc_db/durations", DurationMap, **asked, since=hour, baseline=baseline
         )
         assert found.waiting.baseline.count == pytest.approx(count, abs=2 * EACH)
+        assert found.waiting.comparable == (baseline == "hour")
+        assert (found.seconds, found.handling.comparable) == (60, False)
     empty = await answer(client, "/itc_db/durations", DurationMap, vhost=VHOST)
     assert (empty.queue, empty.service, empty.handed_over) == (None, None, 0)
     assert empty.queues == ["stock"]
+
+
+async def test_nothing_is_looked_up_beyond_what_is_kept(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    at = now()
+    await record_all(world.store, VHOST, messages(at), Policy.channel, None)
+    await counted(world)
+    of = {"vhost": VHOST, "queue": "stock", "baseline": "week"}
+    first, last = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"
+    found = await answer(client, "/itc_db/durations", DurationMap, **of, since=first, until=last)
+    assert found.handed_over == MINUTES * EACH
+    assert iso_time(at - 36 * 24 * HOUR) < found.since < iso_time(at - 34 * 24 * HOUR)
+    assert iso_time(at) < found.until < iso_time(at + 12 * HOUR)
+    for asked in ({"until": first}, {"since": last}, {"since": last, "until": first}):
+        empty = await answer(client, "/itc_db/durations", DurationMap, **of, **asked)
+        assert empty.handed_over == 0
 
 
 @pytest.mark.parametrize(

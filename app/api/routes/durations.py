@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 
@@ -15,7 +15,7 @@ from app.api.routes.traces import OfVhostOrAll, trace_id_of
 from app.api.services import Parts
 from app.api.signin.auth import Reader
 from app.stored.durations import DurationMap, SlowOwners, map_of, slow_owners
-from model.durations import OwnerKind, counted_period
+from model.durations import BY_HOUR, OwnerKind, compared_periods, counted_period
 from model.times import now
 
 router = APIRouter(tags=["events"], prefix="/itc_db")
@@ -53,28 +53,25 @@ async def get_durations(
 ) -> Response:
     """Show how long messages waited and were handled over time; by default in the last hour.
 
-    By the minute within the last two days, by the hour within 35 days before. Without a queue or a
-    service it is only said which there are.
+    By the minute within the last two days, by the hour within 35 days before; of what is earlier
+    there is nothing. Without a queue or a service it is only said which there are.
     """
     trace_id = await trace_id_of(vhost, user, parts)
-    at, shift = now(), _BASELINES[baseline]
-    period = counted_period(*period_of(since, until), at)
-    before = counted_period(period.since - shift, min(period.until - shift, period.since), at)
+    at = now()
+    begin, end = (min(at + HOUR, max(at - BY_HOUR.kept, each)) for each in period_of(since, until))
+    period = counted_period(begin, end, at)
+    periods = period, *compared_periods(period, _BASELINES[baseline], at)
     durations = parts.store.durations
-    asked = (OwnerKind.service, service or "") if queue is None else (OwnerKind.queue, queue)
+    owner = (OwnerKind.service, service or "") if queue is None else (OwnerKind.queue, queue)
 
-    async def found() -> DurationMap:
-        names = await durations.names(trace_id, period.since, period.until)
-        return map_of(
-            period,
-            before,
-            *[await durations.of(trace_id, asked, each) for each in (period, before)],
-            vhost=vhost,
-            queue=queue,
-            service=service if queue is None else None,
-            as_of=await durations.as_of([trace_id]),
-            queues=names[OwnerKind.queue],
-            services=names[OwnerKind.service],
+    async def found() -> tuple[Any, ...]:
+        return (
+            await durations.names(trace_id, period.since, period.until),
+            await durations.as_of([trace_id]),
+            [await durations.of(trace_id, owner, each) for each in periods],
         )
 
-    return json_answer(await parts.store.at_once(found))
+    names, as_of, rows = await parts.store.at_once(found)
+    more = {"vhost": vhost, "queue": queue, "service": service if queue is None else None}
+    more |= {"as_of": as_of, **{f"{kind.name}s": names[kind] for kind in OwnerKind}}
+    return json_answer(await asyncio.to_thread(map_of, periods, rows, **more))
