@@ -21,6 +21,7 @@ from model.slowness import (
     LEAST_SINCE,
     SHARES,
     QuantileWord,
+    can_tell,
     change_in,
 )
 from model.times import Duration, Microseconds
@@ -162,14 +163,14 @@ def compared_periods(
 ) -> tuple[CountedPeriod, CountedPeriod]:
     """The period this much before (µs), and the period itself, in spans of the same length.
 
-    What is just before a period has at least as many spans as there must be before a change.
+    What is just before a period has twice as many spans as there must be before a change, at least.
     """
     earlier = counted_period(period.since - shift, period.until - shift, now)
     if earlier.resolution != period.resolution:
         period = _in_spans(period.since, period.until, earlier.resolution)
     since, until, resolution, width = period
     end = min(until - shift, since)
-    least = LEAST_BEFORE if end == since else 1
+    least = 2 * LEAST_BEFORE if end == since else 1
     spans = max(least, -(-(end - since + shift) // width))
     return CountedPeriod(end - spans * width, end, resolution, width), period
 
@@ -204,7 +205,8 @@ def slowdown(
 ) -> Slowdown | None:
     """The clearest change in some spans to longer durations; None where none is sure.
 
-    The spans have the same length. ``looks``: at how many lists of quantiles the whole answer
+    Where it is with the first of the ``parts``, it was then or before. The spans have the same
+    length. ``looks``: at how many lists of quantiles the whole answer
     looks.
     """
     before, those = known(baseline), known(parts)
@@ -216,18 +218,18 @@ def slowdown(
     every, found = [*before, *those], []
     if len(every) < LEAST_BEFORE + LEAST_SINCE:
         return None
-    samples = _samples(every)
+    samples = _samples(before, those)
+    first = sum(place < len(before) for place in samples)
     for word, share in SHARES.items():
         values = [quantile(each, share) for each in samples.values()]
-        change = change_in(values, looks)
+        change = change_in(values, looks, first)
         if change is not None:
             found.append((change.chance, [*samples][change.place], word))
     for chance, place, word in sorted(found):
         was, since = (together(some) for some in (every[:place], every[place:]))
         share = SHARES[word]
         if (
-            place >= len(before)
-            and min(was.count, since.count) >= LEAST_KNOWN
+            min(was.count, since.count) >= LEAST_KNOWN
             and _is_longer(was, since, share)
             and _is_apart(every[:place], every[place:], share)
         ):
@@ -236,20 +238,32 @@ def slowdown(
     return None
 
 
+def comparable(
+    baseline: Sequence[DurationPart], parts: Sequence[DurationPart], looks: float
+) -> bool:
+    """Whether a change to longer durations is sure if all are longer than in the baseline."""
+    before = known(baseline)
+    samples = _samples(before, known(parts))
+    first = sum(place < len(before) for place in samples)
+    return can_tell(first, len(samples) - first, looks)
+
+
 def known(parts: Iterable[DurationPart]) -> list[DurationPart]:
     """Those of which a duration is known."""
     return [part for part in parts if part.steps]
 
 
-def _samples(parts: Sequence[DurationPart]) -> dict[int, Sketch]:
+def _samples(before: Sequence[DurationPart], since: Sequence[DurationPart]) -> dict[int, Sketch]:
     """As many durations of each span, drawn by chance, by its place; not of spans with fewer.
 
     A quantile of more numbers is another: 9 of 10 of three take at most what the longest does. So
-    spans can be compared only as if they had the same number.
+    spans can be compared only as if they had the same number. That leaves out at most a quarter of
+    those before, of those since, and of the last ones.
     """
+    parts = [*before, *since]
     counts = [sum(part.steps.values()) for part in parts]
-    lists = (sorted(some) for some in (counts, counts[-LEAST_BEFORE:]))
-    most = min(MOST_SAMPLED, *(some[len(some) // 4] for some in lists))
+    lists = counts[: len(before)], counts[len(before) :], counts[-LEAST_BEFORE:]
+    most = min([MOST_SAMPLED, *(sorted(some)[len(some) // 4] for some in lists if some)])
     samples = {}
     for place, (part, count) in enumerate(zip(parts, counts, strict=True)):
         if count >= most:

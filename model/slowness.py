@@ -42,17 +42,20 @@ class ChangePoint(NamedTuple):
     chance: float
 
 
-def change_in(values: Sequence[float], looks: float) -> ChangePoint | None:
+def change_in(
+    values: Sequence[float], looks: float, first: int = LEAST_BEFORE
+) -> ChangePoint | None:
     """The moment since when spans are slower most clearly, if it is clear enough.
 
     ``values`` are a quantile of each span, in the order of time. ``looks``: the number of such
-    lists that an answer looks through.
+    lists that an answer looks through. It is not before the ``first`` place.
     """
+    first = max(first, LEAST_BEFORE)
     end = len(values) - LEAST_SINCE
     before, since = sorted(values), list[float]()
     inverted = 0.0  # pairs, those that are equal by half
     place, clearest, pairs = 0, 0.0, 0.0
-    for at in range(len(values) - 1, LEAST_BEFORE - 1, -1):
+    for at in range(len(values) - 1, first - 1, -1):
         value = values[at]
         del before[bisect_left(before, value)]
         inverted += len(before) - _below(before, value) - _below(since, value)
@@ -66,13 +69,13 @@ def change_in(values: Sequence[float], looks: float) -> ChangePoint | None:
         return None
     alike = _alike(values[:place], values[place:])
     apart = int((len(values) - place) / alike), int(place / alike)
-    chance = _chance(pairs / alike**2, *apart) * (end - LEAST_BEFORE + 1) * looks
+    chance = _chance(pairs / alike**2, *apart) * (end - first + 1) * looks
     return ChangePoint(place, chance) if chance <= LEVEL else None
 
 
 def can_tell(before: int, since: int, looks: float) -> bool:
     """Whether it is told if each of the spans since is slower than all of those before."""
-    moments = before + since - LEAST_BEFORE - LEAST_SINCE + 1
+    moments = since - LEAST_SINCE + 1
     is_enough = before >= LEAST_BEFORE and since >= LEAST_SINCE
     return is_enough and _chance(0, since, before) * moments * looks <= LEVEL
 

@@ -21,6 +21,7 @@ from model.durations import (
     OwnerKind,
     OwnerRow,
     Slowdown,
+    comparable,
     known,
     parts_of,
     quantile,
@@ -29,7 +30,7 @@ from model.durations import (
     together,
 )
 from model.sketch import limit_of
-from model.slowness import LEAST_BEFORE, LEAST_SINCE, LEVEL, SHARES, can_tell
+from model.slowness import LEAST_BEFORE, LEAST_SINCE, LEVEL, SHARES
 from model.times import Duration, Microseconds
 
 
@@ -176,7 +177,7 @@ def _series(
         limits=[Duration(int(limit_of((row + 1) * ROW_STEPS * WIDTH - 1))) for row in those],
         spans=[_span(part, those) for part in known(parts)],
         change=slowdown(baseline, compared, looks),
-        comparable=can_tell(len(known(baseline)), len(known(compared)), looks),
+        comparable=comparable(baseline, compared, looks),
     )
 
 

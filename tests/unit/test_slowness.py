@@ -40,11 +40,12 @@ def traffic(
     rate: float,
     *,
     slow_at: int | None = None,
+    slower: int = 3,
     alike: float = 0.0,
     later: float | None = None,
     burst: int = 1,
 ) -> list[OwnerRow]:
-    """Rows of a service that takes about 0.2 s, three times as long since a minute.
+    """Rows of a service that takes about 0.2 s, and ``slower`` times that since a minute.
 
     Minutes are ``alike`` the ones before them, as correlated numbers are. ``later`` is the
     rate in the last third; then one message in eight takes ten times as long, all the time. Each of
@@ -53,11 +54,11 @@ def traffic(
     counts, drift = DurationCounts(), 0.0
     for minute in range(minutes):
         drift = alike * drift + 0.3 * math.sqrt(1 - alike**2) * dice.gauss(0, 1)
-        slower = 3 if slow_at is not None and minute >= slow_at else 1
+        times = slower if slow_at is not None and minute >= slow_at else 1
         if later is not None and minute >= minutes * 2 // 3:
             rate = later
         for _ in range(max(0, round(dice.gauss(rate, math.sqrt(rate))))):
-            took = slower * 200_000 * math.exp(dice.gauss(0, 0.8) + (drift if alike else 0))
+            took = times * 200_000 * math.exp(dice.gauss(0, 0.8) + (drift if alike else 0))
             if later is not None and dice.random() < 1 / 8:
                 took *= 10
             at = BEGIN + minute * MINUTE + dice.randrange(MINUTE)
@@ -133,13 +134,21 @@ def test_a_period_and_its_baseline_have_spans_of_one_length(hours: int, shift: i
     assert before.since <= period.since - shift * HOUR
     if shift <= hours:
         assert before.until == period.since
-        assert (before.until - before.since) // before.width >= LEAST_BEFORE
+        assert (before.until - before.since) // before.width >= 2 * LEAST_BEFORE
 
 
 def test_it_says_where_there_are_too_few_spans_to_be_sure() -> None:
     for before, since in ((1, 1), (2, 60), (9, 9), (10, 3), (10, 6), (10, 10), (60, 3), (60, 60)):
-        change = change_in([1.0] * before + [9.0] * since, LOOKS)
-        assert can_tell(before, since, LOOKS) == (change is not None and before >= LEAST_BEFORE)
+        change = change_in([1.0] * before + [9.0] * since, LOOKS, before)
+        told = change is not None and change.place == before
+        assert can_tell(before, since, LOOKS) == told
+
+
+def test_what_is_slower_than_the_whole_baseline_is_told_where_it_can_be() -> None:
+    """Though some before the period are as slow by chance, and spans have few messages."""
+    for number in range(50):
+        rows = traffic(random.Random(number), 120, 1, slow_at=60, slower=9)
+        assert found_in(rows, 120, LOOKS) in range(60, 65), number
 
 
 @pytest.mark.parametrize(("rate", "looks", "most"), [(30, LOOKS, 6), (30, 400, 8), (3, LOOKS, 30)])
@@ -220,3 +229,5 @@ def test_what_became_slow_is_told_with_the_slowest_first() -> None:
     assert {round(each.change.before / 1e6, 2) for each in found.items} == {0.1}
     assert {each.vhost for each in found.items} == {"shop"}
     assert found.looked_at == 7
+    often = [row for row in rows if row.name != "seldom"]
+    assert slow_owners(often, {7: "shop"}, now, now).items == found.items
