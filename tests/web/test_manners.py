@@ -248,3 +248,15 @@ def test_of_another_virtual_host_the_events_begin_anew(demo: Served, open_page: 
     page.get_by_role("link", name="Events", exact=True).click()
     expect(page).to_have_url(re.compile("vhost=shop"))
     assert "type=" not in page.url
+
+
+def test_what_a_proxy_says_in_the_service_s_place_is_shown_as_an_error(
+    demo: Served, open_page: OpenPage
+) -> None:
+    page = open_page(demo)
+    for address in ("**/health/ready", "**/itc_db/histogram*"):
+        page.route(address, lambda route: route.fulfill(content_type="text/html", body="<p>hello"))
+    page.goto(f"{demo.url}/#/admin")
+    expect(page.locator(".facts", has_text="Health")).to_contain_text("not ready SyntaxError")
+    page.goto(f"{demo.url}/#/events")
+    expect(page.locator(".histogram-foot")).to_contain_text("is not known: SyntaxError")
