@@ -22,7 +22,7 @@ export function HeatMap({ label, map, series, token, holes, at, onMove, onTake }
   const latest = useRef({});
   latest.current = { map, series, token, holes, at };
   const theme = shownTheme.value;
-  const { from, step, number } = axisOf(map);
+  const { number } = axisOf(map);
 
   useEffect(() => {
     const watcher = new ResizeObserver(() => paint(canvas.current, latest.current));
