@@ -129,9 +129,9 @@ function Editor({ name, file, onDone, onCancel }) {
   return html`<form class="panel-body report-form" aria-label="Set assertions" onSubmit=${save}>
     <p class="small soft">Of <${Value}>${name}<//>: these and no others, from the next event on. One whose text stays the same goes on where it was.</p>
     <${AssertionFile} value=${text} error=${error} onInput=${(value) => (setError(null), setText(value))} onChange=${setLooked} />
-    ${seen && html`<${NeverSeen} names=${neverSeen(typesNamed(looked), seen.types)} seen=${seen} />`}
     ${error && html`<${Alert}>${error.status === 404 ? "This virtual host is not traced: nothing can be held against its messages." : reasonOf(error)}<//>`}
     <div class="drawer-line"><button class="button main" aria-disabled=${String(busy)}>${busy ? "Setting …" : "Set"}</button>
       <button type="button" class="button" onClick=${onCancel}>Cancel</button></div>
+    ${seen && html`<${NeverSeen} names=${neverSeen(typesNamed(looked), seen.types)} seen=${seen} />`}
   </form>`;
 }

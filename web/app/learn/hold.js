@@ -113,12 +113,12 @@ function Another({ seen, onAdd }) {
       <input class="input" value=${within} placeholder="30s" aria-invalid=${String(!TIME.test(within))} spellcheck=${false} onInput=${(e) => set({ within: e.currentTarget.value.trim() })} /></label>`}
     ${kind === "causes_more_than" && html`<label class="field"><span>Messages</span>
       <input class="input" inputmode="numeric" value=${most} onInput=${(e) => set({ most: e.currentTarget.value.replace(/\D/g, "") })} /></label>`}
-    <${NeverSeen} names=${unknown} seen=${seen} />
     <button type="button" class="button small" disabled=${!isWhole} onClick=${add}>Add</button>
+    <${NeverSeen} names=${unknown} seen=${seen} />
   </div>`;
 }
 
-/** A warning about message types that are not among what was seen. */
+/** A warning about message types that are not among what was seen. Below what one presses: it comes as one leaves a field. */
 export function NeverSeen({ names, seen: { events, since } }) {
   if (!names.length) return null;
   return html`<${Alert} tone="warn">Not among ${events ? `the newest ${plural(events, "event")}, since ${moment(since)}` : "the events, of which there are none yet"}: messages of ${names.length === 1 ? "the type" : "the types"} ${names.map((name, i) => html`${i > 0 && ", "}<strong><${Value}>${name}<//></strong>`)}.
