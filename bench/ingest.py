@@ -43,7 +43,7 @@ from tools.servers import Broker, PostgresServer, RabbitNode
 
 ROUNDS = 5
 LOOKED_AT, TRACE = 50_000, "trace"
-STEADY, WINDOW_SECONDS = 1_000, 30.0  # publishes a second
+STEADY, WINDOW_SECONDS = 1_000, 60.0  # publishes a second
 COUNT = 100_000
 PARTICIPANTS = [4, 64, 1000]
 ACK, SQLITE, POSTGRES = "acknowledge only", "service on SQLite", "service on PostgreSQL"
