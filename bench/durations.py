@@ -19,8 +19,7 @@ from pathlib import Path
 from app.store import Store
 from app.watch.durations import TOGETHER
 from bench.stores import fill_timed, traffic
-from model.durations import HOUR, MINUTE
-from model.times import now
+from model.times import HOUR, MINUTE, now
 
 SPREAD = HOUR + 30 * MINUTE  # rows have the counts of all of an hour's minutes
 
@@ -33,8 +32,8 @@ async def counted(events: int, participants: int, together: int) -> float:
         store = await Store.open(url)
         started = time.process_time()
         while places := await store.durations.behind([]):
-            portions = [await store.durations.next(each, together) for each in places]
-            await store.durations.count(portions)
+            for each in places:
+                await store.durations.count(await store.durations.next(each, together))
         took = time.process_time() - started
         await store.close()
     return 1e6 * took / events

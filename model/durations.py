@@ -24,9 +24,7 @@ from model.slowness import (
     can_tell,
     change_in,
 )
-from model.times import Duration, Microseconds
-
-MINUTE, HOUR, DAY = 60_000_000, 3_600_000_000, 86_400_000_000  # µs
+from model.times import DAY, HOUR, MINUTE, Duration, Microseconds
 
 WIDTH = 5  # buckets of `model.sketch` in a step
 LONGEST = 254  # the step of all that is beyond 32 h
@@ -86,21 +84,19 @@ class DurationCounts:
 
     def handed_over(self, owners: Iterable[Owner], at: int, waited: int | None) -> None:
         """Count a delivery at a time, and how long its message waited where that is known (µs)."""
-        self._add(owners, Measured.waiting, at, HANDED_OVER, 1)
+        self._add(owners, Measured.waiting, at, HANDED_OVER)
         if waited is not None:
-            self._add(owners, Measured.waiting, at, step_of(waited), 1)
+            self._add(owners, Measured.waiting, at, step_of(waited))
 
-    def handled(self, owners: Iterable[Owner], at: int, took: int, times: int = 1) -> None:
-        """Count how long a message was handled until a time (µs); -1 ``times`` takes it back."""
-        self._add(owners, Measured.handling, at, step_of(took), times)
+    def handled(self, owners: Iterable[Owner], at: int, took: int) -> None:
+        """Count how long a message was handled until a time (µs)."""
+        self._add(owners, Measured.handling, at, step_of(took))
 
-    def _add(
-        self, owners: Iterable[Owner], measured: Measured, at: int, step: int, times: int
-    ) -> None:
+    def _add(self, owners: Iterable[Owner], measured: Measured, at: int, step: int) -> None:
         begin = at - at % HOUR
         cell = measured << 14 | (at - begin) // MINUTE << 8 | step
         for kind, name in owners:
-            self._by_minute[RowKey(MINUTE, begin, kind, name)][cell] += times
+            self._by_minute[RowKey(MINUTE, begin, kind, name)][cell] += 1
 
     def rows(self) -> dict[RowKey, Counter[int]]:
         """All counts by minute, and by hour."""
@@ -206,15 +202,13 @@ def slowdown(
     """The clearest change in some spans to longer durations; None where none is sure.
 
     Where it is with the first of the ``parts``, it was then or before. The spans have the same
-    length. ``looks``: at how many lists of quantiles the whole answer
-    looks.
+    length. ``looks``: at how many lists of quantiles the whole answer looks.
     """
     before, those = known(baseline), known(parts)
-    if before and not any(
-        _is_longer(together(before), together(those[-LEAST_SINCE:]), each)
-        for each in SHARES.values()
-    ):
-        return None  # at a glance
+    if before:
+        usual, newest = together(before), together(those[-LEAST_SINCE:])
+        if not any(_is_longer(usual, newest, each) for each in SHARES.values()):
+            return None  # at a glance
     every, found = [*before, *those], []
     if len(every) < LEAST_BEFORE + LEAST_SINCE:
         return None

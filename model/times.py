@@ -16,6 +16,9 @@ Duration = NewType("Duration", int)
 IsoTime = NewType("IsoTime", str)
 """A time as answers show it, as it was read from one."""
 
+MINUTE, HOUR, DAY = 60_000_000, 3_600_000_000, 86_400_000_000
+"""In µs."""
+
 CLOCKS_DIFFER = 1_000_000
 """How far the clocks of the broker and the service may be apart (µs)."""
 

@@ -34,9 +34,6 @@ Of the others it is told at once, when the minute is over: anybody who may publi
 assertion be violated as often as they like.
 """
 
-MINUTE = 60_000_000
-"""In µs."""
-
 
 class ViolationKind(enum.StrEnum):
     """The kind of a violation."""

@@ -11,8 +11,6 @@ import msgspec
 
 from model.durations import (
     BY_MINUTE,
-    HOUR,
-    MINUTE,
     ROW_STEPS,
     WIDTH,
     CountedPeriod,
@@ -31,7 +29,7 @@ from model.durations import (
 )
 from model.sketch import limit_of
 from model.slowness import LEAST_BEFORE, LEAST_SINCE, LEVEL, SHARES
-from model.times import Duration, Microseconds
+from model.times import HOUR, MINUTE, Duration, Microseconds
 
 
 class DurationSpan(msgspec.Struct, frozen=True):

@@ -39,7 +39,7 @@ class DurationWatch(Lookout):
     async def look(self) -> bool:
         """Count the next events of each trace; whether one of them has more.
 
-        None while capture lags.
+        While capture lags it counts none.
         """
         now, goes_on = self.timer(), False
         if now >= self._next_forgetting:
@@ -49,6 +49,6 @@ class DurationWatch(Lookout):
             if any((each.lag or 0) > MOST_LAG for each in self.traces.snapshots().values()):
                 return False
             portion = await self.durations.next(place, TOGETHER)
-            await self.durations.count([portion])
+            await self.durations.count(portion)
             goes_on |= not portion.is_whole
         return goes_on

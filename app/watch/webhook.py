@@ -26,9 +26,9 @@ import msgspec
 from app.background import Lookout
 from app.errors import OutageError
 from app.secret_url import SecretUrl
-from app.stored.assertions import MINUTE, Telling, Violation
+from app.stored.assertions import Telling, Violation
 from model.described import shown
-from model.times import iso_time, now
+from model.times import MINUTE, iso_time, now
 
 if TYPE_CHECKING:
     from app.store.watch.violations import Violations

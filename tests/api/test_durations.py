@@ -14,8 +14,7 @@ from app.tracker.records import Channel
 from app.watch.durations import DurationWatch
 from app.watch.looking import MOST_LAG
 from bench.stores import record_all
-from model.durations import HOUR, MINUTE
-from model.times import iso_time, now
+from model.times import HOUR, MINUTE, iso_time, now
 from tests.api.conftest import World
 from tests.api.described import described
 

@@ -11,7 +11,6 @@ from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.store import Store
 from app.store.watch import assertions
 from app.stored.assertions import (
-    MINUTE,
     MOST_A_MINUTE,
     JudgingStep,
     NewViolation,
@@ -19,6 +18,7 @@ from app.stored.assertions import (
     ViolationKind,
     WebhookState,
 )
+from model.times import MINUTE
 from tests.contract.naming import NamingHistory
 
 EVERY = ViolationFilter()

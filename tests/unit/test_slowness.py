@@ -14,8 +14,6 @@ from app.stored.durations import slow_owners
 from model import slowness
 from model.durations import (
     BY_MINUTE,
-    HOUR,
-    MINUTE,
     CountedPeriod,
     DurationCounts,
     Measured,
@@ -27,6 +25,7 @@ from model.durations import (
     slowdown,
 )
 from model.slowness import LEAST_BEFORE, LEVEL, can_tell, change_in
+from model.times import HOUR, MINUTE
 
 BEGIN = 1_767_323_045_000_000 // HOUR * HOUR
 SIMULATIONS = 200
@@ -62,7 +61,8 @@ def traffic(
             if later is not None and dice.random() < 1 / 8:
                 took *= 10
             at = BEGIN + minute * MINUTE + dice.randrange(MINUTE)
-            counts.handled([(OwnerKind.service, "stock")], at, int(took), burst)
+            for _ in range(burst):
+                counts.handled([(OwnerKind.service, "stock")], at, int(took))
     return [
         OwnerRow(1, key.at, key.kind, key.name, dict(cells))
         for key, cells in counts.rows().items()

@@ -16,7 +16,7 @@ from app.store import Store, migrate
 from app.tracker import Policy
 from app.tracker.links import BUILT_IN, Rules
 from bench.stores import record_all
-from model.durations import HOUR, MINUTE
+from model.times import HOUR, MINUTE
 from tests.web.conftest import OpenPage
 from tests.web.orders import Order, history
 from tests.web.past import Past, iso

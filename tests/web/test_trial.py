@@ -111,7 +111,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 async def count_durations(store: Store) -> None:
     """As the service does beside capture."""
     while places := await store.durations.behind([]):
-        await store.durations.count([await store.durations.next(each, 5_000) for each in places])
+        for each in places:
+            await store.durations.count(await store.durations.next(each, 5_000))
 
 
 def begin_anew(server: Served) -> None:

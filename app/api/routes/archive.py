@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Response
 
 from app.api.described import answer_of, answering, json_answer
 from app.api.openapi import READING_ONE, example
-from app.api.routes.queries import DAY, Moment, OfVhost
+from app.api.routes.queries import Moment, OfVhost
 from app.api.routes.submitting import MAKING, Asking
 from app.api.routes.traces import trace_id_of
 from app.api.services import Parts
@@ -18,7 +18,7 @@ from app.errors import BadRequestError
 from app.jobs.archives import ArchiveState
 from model.archives import ArchiveSummary
 from model.jobs import OfJob
-from model.times import now
+from model.times import DAY, now
 
 router = APIRouter(tags=["archive"], prefix="/itc_db/archive")
 

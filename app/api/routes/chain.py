@@ -32,6 +32,7 @@ from model.answers import ORDERED, touched_sentence
 from model.described import shown
 from model.event import NOTHING_LARGE
 from model.sound import Certainty
+from model.times import MINUTE
 from model.words import Until, Via, WalkWord
 
 router = APIRouter(tags=["events"])
@@ -85,8 +86,6 @@ async def get_chain(
     view = shown(ends) | shown(said) | shown(found) | shown(certainty) | ground.shown
     return events_answer(view, heavy, parts)
 
-
-MINUTE = 60_000_000  # µs
 
 EventNumber = Annotated[int, Field(ge=1, le=2**63 - 1)]
 

@@ -10,13 +10,13 @@ from fastapi import APIRouter, Query, Response
 from app.api.described import answering, json_answer
 from app.api.openapi import READING_ONE
 from app.api.parameters import Text
-from app.api.routes.queries import DAY, HOUR, Moment, OfVhost, period_of
+from app.api.routes.queries import Moment, OfVhost, period_of
 from app.api.routes.traces import OfVhostOrAll, trace_id_of
 from app.api.services import Parts
 from app.api.signin.auth import Reader
 from app.stored.durations import DurationMap, SlowOwners, map_of, slow_owners
 from model.durations import BY_HOUR, OwnerKind, compared_periods, counted_period
-from model.times import now
+from model.times import DAY, HOUR, now
 
 router = APIRouter(tags=["events"], prefix="/itc_db")
 

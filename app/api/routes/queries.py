@@ -41,7 +41,7 @@ from app.api.tail import TailQuery
 from app.errors import BadRequestError
 from app.stored.reading import HEADER, EventFilter
 from model.event import SHOWN, Large
-from model.times import Microseconds, microseconds_of, now
+from model.times import HOUR, Microseconds, microseconds_of, now
 from model.words import WalkWord
 
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -106,8 +106,6 @@ Moment = Annotated[
 ]
 Columns = Annotated[list[Column], BeforeValidator(_split)]
 OfVhost = Annotated[Text, Query(description="Of this virtual host.", openapi_examples=example("/"))]
-
-HOUR, DAY = 3_600_000_000, 86_400_000_000  # µs
 
 
 def period_of(since: Moment | None, until: Moment | None, usual: int = HOUR) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from app.api.described import answering, json_answer
 from app.api.openapi import READING, READING_ONE, WITH_BODY, example
 from app.api.parameters import LONGEST_TEXT, Text
 from app.api.routes.assertions import FILE, assertions_in
-from app.api.routes.queries import DAY, HOUR, Moment, OfVhost, period_of
+from app.api.routes.queries import Moment, OfVhost, period_of
 from app.api.routes.submitting import MAKING, Asker, Asking
 from app.api.routes.traces import trace_id_of
 from app.api.services import Parts
@@ -35,6 +35,7 @@ from model.reports.learning import (
     ExpectationsReport,
 )
 from model.reports.order import OrderFacts, OrderReport, OrderWord
+from model.times import DAY, HOUR
 from model.words import Along
 
 router = APIRouter(tags=["reports"], prefix="/itc_db")

@@ -18,13 +18,13 @@ from app.store.capture.leases import lock_trace
 from app.store.database import tables
 from app.store.database.subject import Subject, reads, writes
 from app.stored.assertions import (
-    MINUTE,
     MOST_A_MINUTE,
     HeldAssertion,
     JudgingStep,
     NewViolation,
     WebhookState,
 )
+from model.times import MINUTE
 
 MOST_ASSERTIONS = 100
 """So many assertions a trace may have."""

@@ -10,7 +10,7 @@ that name earlier ones are stored. So settlements are counted by the same place.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -25,7 +25,6 @@ from app.tracker.links import SPANS_RULE
 from model.durations import (
     BY_HOUR,
     BY_MINUTE,
-    HOUR,
     Cells,
     CountedPeriod,
     DurationCounts,
@@ -33,7 +32,7 @@ from model.durations import (
     OwnerKind,
     OwnerRow,
 )
-from model.times import Microseconds
+from model.times import HOUR, Microseconds
 
 MOST_OWNERS = 1_000
 """Queues of a virtual host that are counted in an hour, and in a day; and services."""
@@ -137,11 +136,10 @@ class Durations(Subject):
         return DurationPortion(place, through, read_at, is_whole, counts)
 
     @writes
-    async def count(self, connection: AsyncConnection, portions: Sequence[DurationPortion]) -> None:
-        """Store counts, of those portions that nobody has counted meanwhile."""
-        for each in sorted(portions):
-            if await self._go_on(connection, each):
-                await self._add(connection, each)
+    async def count(self, connection: AsyncConnection, portion: DurationPortion) -> None:
+        """Store the counts of a portion, if nobody has counted it meanwhile."""
+        if await self._go_on(connection, portion):
+            await self._add(connection, portion)
 
     @writes
     async def forget(self, connection: AsyncConnection) -> None:

@@ -156,3 +156,6 @@ const INVISIBLE =
 
 /** The default exchange has an empty name; RabbitMQ's own page calls it this. */
 export const exchangeName = (name) => (name === "" ? "(default)" : visible(name));
+
+/** A regular expression that fits this text alone. */
+export const literal = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");

@@ -1,5 +1,6 @@
 // The participants of a trace, last active first, page by page.
 import { api } from "./api.js";
+import { literal } from "./format.js";
 
 const PAGE = 1000;
 
@@ -25,3 +26,9 @@ async function onePage(vhost, before, limit, signal) {
     throw error;
   }
 }
+
+/**
+ * The events of a service, as filters of the address. Its participants are named after it, as in
+ * `stock (guest@10.0.0.7)`, or after its user where it has no name.
+ */
+export const filterOfService = (name) => ({ participant_name: `^${literal(name)}( \\(|@|$)`, regex: "on" });

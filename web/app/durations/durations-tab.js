@@ -4,6 +4,7 @@ import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { uncountedText } from "../core/counted.js";
 import { count, dateTime, moment, percent, plural, seconds, visible } from "../core/format.js";
+import { filterOfService } from "../core/participants.js";
 import { useResource } from "../core/resource.js";
 import { go, patch, route, vhost } from "../core/route.js";
 import { busiestVhost, reloadTraces, traces } from "../core/traces.js";
@@ -116,9 +117,7 @@ function Series({ map, series, title, said, token, holes }) {
   <//>`;
 }
 
-// A service's participants are named after it: `stock (guest@10.0.0.7)`; after its user where it has no name.
-const deliveriesOf = ({ queue, service }) =>
-  queue == null ? { participant_name: `^${service.replace(/[^\w ]/g, "\\$&")}( \\(|@|$)`, regex: "on" } : { queue };
+const deliveriesOf = ({ queue, service }) => (queue == null ? filterOfService(service) : { queue });
 
 function Spans({ label, spans }) {
   return html`<${Table} label=${`${label}, by time`} heads="From|#Messages|#Half within|#9 of 10 within">

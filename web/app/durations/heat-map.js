@@ -4,6 +4,7 @@ import { html } from "../core/html.js";
 import { moment, plural, seconds } from "../core/format.js";
 import { clock, shownTheme } from "../core/preferences.js";
 import { color } from "../ui/color.js";
+import { fitted } from "../ui/fitted.js";
 import { paintHole } from "../ui/plot.js";
 
 const LEFT = 56;
@@ -68,12 +69,8 @@ function saidOf(map, series, n, holes) {
 
 function paint(element, { map, series, token, holes, at }) {
   if (!element?.clientWidth) return; // gone, or not laid out yet
-  const { clientWidth: width, clientHeight: height } = element;
-  const ratio = devicePixelRatio || 1;
-  element.width = Math.round(width * ratio);
-  element.height = Math.round(height * ratio);
-  const context = element.getContext("2d");
-  context.scale(ratio, ratio);
+  const { context, width, height } = fitted(element);
+  context.clearRect(0, 0, width, height);
   const { from, step, number } = axisOf(map);
   const { limits, spans, change } = series;
   const x = (ms) => LEFT + ((width - LEFT - RIGHT) * (ms - from)) / (number * step);

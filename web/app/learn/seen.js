@@ -1,6 +1,6 @@
 // What was seen of a virtual host lately: the types of its messages, and what nearly always followed.
 import { api } from "../core/api.js";
-import { toMicros } from "../core/format.js";
+import { literal, toMicros } from "../core/format.js";
 import { saysInBody, typeOf } from "../core/message-type.js";
 import { newestEvents } from "../core/newest.js";
 import { ACTS } from "../ui/marks.js";
@@ -127,6 +127,6 @@ export const typesNamed = (text) =>
 /** Those among `names` that no type that was seen fits; `*` stands for any text. */
 export const neverSeen = (names, types) =>
   [...new Set(names)].filter((name) => {
-    const fits = new RegExp(`^${name.split("*").map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&")).join(".*")}$`, "s");
+    const fits = new RegExp(`^${name.split("*").map(literal).join(".*")}$`, "s");
     return !types.some((type) => fits.test(type));
   });

@@ -5,23 +5,11 @@ import { html } from "../core/html.js";
 import { plural } from "../core/format.js";
 import { densities, paintMinimap } from "./frame.js";
 import { paint } from "./painter.js";
+import { fitted } from "../ui/fitted.js";
 import { GUTTER } from "./view.js";
 
 const CLICK_PIXELS = 4;
 const ZOOM_STEP = 1.0015;
-
-/** Gives a canvas as many pixels as its box has on this screen; the context draws in CSS pixels. */
-function fitted(canvas) {
-  const { clientWidth: width, clientHeight: height } = canvas;
-  const ratio = devicePixelRatio || 1;
-  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
-  }
-  const context = canvas.getContext("2d");
-  context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  return { context, width, height };
-}
 
 export function DiagramCanvas({ stage, describedBy }) {
   const canvas = useRef(null);

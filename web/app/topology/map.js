@@ -2,6 +2,7 @@
 import { useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { compact, exchangeName, passed, percent, visible } from "../core/format.js";
+import { filterOfService } from "../core/participants.js";
 import { href } from "../core/route.js";
 import { shortOf } from "../ui/names.js";
 import { useWidth } from "../ui/width.js";
@@ -85,7 +86,7 @@ function filterFor(column, { key }, vhost, by) {
   const who =
     by === "user" ? { user: key }
     : by === "participant" ? { participant_name: key }
-    : { participant_name: `^${key.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}( \\(|@|$)`, regex: "on" };
+    : filterOfService(key);
   return { vhost, type: column === 0 ? "published" : "received", ...who };
 }
 

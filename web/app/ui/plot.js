@@ -3,6 +3,7 @@ import { useEffect, useLayoutEffect, useRef } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { clock, shownTheme } from "../core/preferences.js";
 import { color } from "./color.js";
+import { fitted } from "./fitted.js";
 
 const LEFT = 52;
 const RIGHT = 12;
@@ -69,12 +70,8 @@ function nearest(element, times, x) {
 }
 
 function paint(element, { series, data, holes, format, utc }, cursor) {
-  const { clientWidth: width, clientHeight: height } = element;
-  const ratio = devicePixelRatio || 1;
-  element.width = Math.round(width * ratio);
-  element.height = Math.round(height * ratio);
-  const context = element.getContext("2d");
-  context.scale(ratio, ratio);
+  const { context, width, height } = fitted(element);
+  context.clearRect(0, 0, width, height);
   const [times, ...columns] = data;
   const most = niceCeiling(Math.max(1, ...columns.map((values) => Math.max(...values))));
   const { from, length } = spanOf(times);
