@@ -32,7 +32,7 @@ class HeldConnection(Protocol):
     def give_up(self) -> None: ...
 
 
-class Connections:
+class Admission:
     """Admits connections within both bounds, and ends a waiting one to make room for a new one.
 
     A connection without a complete request under way has nothing to lose but its place, so the one
@@ -140,7 +140,7 @@ def descriptors() -> int:
     return _DESCRIPTORS_MOST if soft == resource.RLIM_INFINITY else soft
 
 
-def bounded(settings: Settings, metrics: HttpMetrics, available: int) -> Connections:
+def bounded(settings: Settings, metrics: HttpMetrics, available: int) -> Admission:
     """The bounds that follow from the settings and the number of descriptors.
 
     Three eighths of the descriptors are kept for what the service itself opens, and for clients
@@ -158,4 +158,4 @@ def bounded(settings: Settings, metrics: HttpMetrics, available: int) -> Connect
         )
         most = room
     most_of_one = settings.connections_per_address or max(1, most // 2)
-    return Connections(most, min(most, most_of_one), metrics, proxies=settings.trusted_proxies)
+    return Admission(most, min(most, most_of_one), metrics, proxies=settings.trusted_proxies)

@@ -18,7 +18,7 @@ from app.api.budget import ByteBudget
 from app.api.otlp.intake import Intake, IntakeBounds
 from app.api.readiness import Readiness
 from app.api.searching import Searches
-from app.api.services import Services
+from app.api.services import ServiceParts
 from app.api.signin.auth import authenticator
 from app.api.streams import Subscribers
 from app.api.tail import Tail
@@ -121,7 +121,7 @@ class Closing:
 
 
 @asynccontextmanager
-async def open_services(settings: Settings) -> AsyncIterator[Services]:
+async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
     service = secrets.token_hex(8)
     async with AsyncExitStack() as stack:
         pipeline = _pipeline(settings)
@@ -174,7 +174,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         watch_durations(stack, store, traces.here)
         budget, searches = ByteBudget(), Searches()
         intake = IntakeBounds(days=settings.retention_days)
-        yield Services(
+        yield ServiceParts(
             settings=settings,
             authenticator=authenticator(settings, broker.management),
             broker=broker.management,

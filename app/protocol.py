@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from app.api.layers.bodies import BODY_BYTES
 from app.api.problems import SECURITY_HEADERS, problem
 from app.api.signin.throttle import network_of
-from app.connections import Connections
+from app.connections import Admission
 from app.round_robin import Turns
 
 _LONGEST_HEAD = 65_536  # bytes
@@ -59,7 +59,7 @@ class GuardedProtocol(HttpToolsProtocol):
     """
 
     limits: ClassVar[dict[ConnectionPhase, float]]  # seconds
-    connected: ClassVar[Connections]
+    connected: ClassVar[Admission]
     turns: ClassVar[Turns]
     larger: ClassVar[Mapping[str, int]] = {}  # paths where bodies may be larger than elsewhere
     unread_bytes: ClassVar[int] = 256 * 1024 * 1024

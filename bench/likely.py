@@ -145,7 +145,7 @@ async def exact(service: Service, judge: Judge) -> str:
 async def in_hand(store: Store, trace: Trace, judge: Judge) -> str:
     """Of how many reactions one message was in hand, and how often that had led to them."""
     asked = trace.id, judge.participants, 1, trace.last_event_id
-    found = await store.deliveries.alone_in_hand(*asked)
+    found = await store.copies.alone_in_hand(*asked)
     caused = {effect for _, effect in judge.verdict.true}
     right = [
         (judge.names.get(each.message), judge.names.get(each.publish)) in judge.verdict.true

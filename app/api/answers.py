@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,6 +22,7 @@ from app.api.events import event_view
 from app.api.signin.permissions import ReadRights
 from app.api.streams import send_while_connected
 from app.stored.causality import Named
+from app.stored.reading import shares
 from model.described import shown
 from model.event import Event, Large
 
@@ -122,17 +123,3 @@ class LongAnswer(Response):
             # Of events that retention removed meanwhile, what is known is sent.
             row = rows.pop(event_id, None) or self._heavy.light[event_id]
             yield encode_json(self._heavy.view(row))
-
-
-def shares(ids: Sequence[int], sizes: Mapping[int, int], most: int) -> Iterator[list[int]]:
-    """Ids in order, in groups that fit into this many bytes; at least one in each."""
-    share: list[int] = []
-    held = 0
-    for event_id in ids:
-        if share and held + sizes[event_id] > most:
-            yield share
-            share, held = [], 0
-        share.append(event_id)
-        held += sizes[event_id]
-    if share:
-        yield share

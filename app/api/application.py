@@ -41,38 +41,21 @@ from app.api.routes import (
     touched,
     traces,
 )
-from app.api.services import Services
+from app.api.services import ServiceParts
 from app.settings import Settings
 
-ROUTERS = (
-    traces.router,
-    links.router,
-    proposals.router,
-    assertions.router,
-    events.router,
-    periods.router,
-    durations.router,
-    chain.router,
-    touched.router,
-    live.router,
-    conversations.router,
-    chains.router,
-    jobs.router,
-    topology.router,
-    reports.router,
-    interchange.router,
-    failures.router,
-    restamp.router,
-    archive.router,
-    spans.router,
-    metrics.router,
-    service.router,
+# In the order of the document, and of matching.
+_SUBJECTS = (
+    *(traces, links, proposals, assertions, events, periods, durations, chain, touched, live),
+    *(conversations, chains, jobs, topology, reports, interchange, failures, restamp, archive),
+    *(spans, metrics, service),
 )
+ROUTERS = [each.router for each in _SUBJECTS]
 
 
 def build(
     settings: Settings,
-    open_services: Callable[[], AbstractAsyncContextManager[Services]],
+    open_services: Callable[[], AbstractAsyncContextManager[ServiceParts]],
     web: Path | None,
 ) -> FastAPI:
     """The application. Its parts are opened and closed by its lifespan.

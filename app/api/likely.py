@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from pydantic import Field
 
 from app.api.parameters import KnownFields, Name
-from app.api.services import Services
+from app.api.services import Parts
 from app.errors import NotFoundError
 from app.stored.likely import NO_OVERLAY, Overlay
 from app.stored.proposals import LikelyBasis, RuleProposal, TraceCoverage
@@ -54,7 +54,7 @@ class Ground(NamedTuple):
 
 
 async def ground_of(
-    via: WalkWord, proposal: str | None, vhost: str, events: tuple[int, ...], parts: Services
+    via: WalkWord, proposal: str | None, vhost: str, events: tuple[int, ...], parts: Parts
 ) -> Ground:
     """The ground of an answer about some events; raises `NotFoundError` for no such proposal."""
     if via != "likely":
@@ -86,7 +86,7 @@ async def overlay_with(
     rules = [Rule.from_json(rule) for each in chosen for rule in each.rules]
     await previews(trace, rules).preview(overlay)
     whose = {number for each in chosen for number in each.participants}
-    for one in await store.deliveries.alone_in_hand(trace.id, whose, overlay.first, overlay.last):
+    for one in await store.copies.alone_in_hand(trace.id, whose, overlay.first, overlay.last):
         overlay.suggest(one.publish, one.delivery)
 
 
@@ -97,7 +97,7 @@ def _sentence(chosen: RuleProposal) -> str:
     return f"{chosen.says}: right in {chosen.agreement:.1%} of {chosen.linked:,} where {told} tell"
 
 
-async def proposed(trace_id: int, parts: Services) -> tuple[TraceCoverage, list[RuleProposal]]:
+async def proposed(trace_id: int, parts: Parts) -> tuple[TraceCoverage, list[RuleProposal]]:
     """What was found for a trace, and what of it is not adopted."""
     [seen] = await parts.store.proposals.coverage([trace_id])
     own = await parts.store.link_rules.own(trace_id)

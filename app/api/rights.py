@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 
-from app.api.services import Services
+from app.api.services import Parts
 from app.api.signin.auth import User, signed_in
 from app.errors import ItcError, NotAuthorisedError
 
@@ -36,7 +36,7 @@ async def reason_to_drop(user: User, request: Request) -> str | None:
 async def while_allowed(
     work: Coroutine[Any, Any, T],
     seconds: float,
-    parts: Services,
+    parts: Parts,
     user: User,
     request: Request,
     look_seconds: float,

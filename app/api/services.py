@@ -37,7 +37,7 @@ LEAST_LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
-class Services:
+class ServiceParts:
     """Everything that `app.main` puts together for the routes.
 
     ``connections`` says whether the broker announces connections.
@@ -74,9 +74,9 @@ class Services:
         return max(self.settings.auth_cache_seconds, LEAST_LOOK_SECONDS)
 
 
-async def _services(request: Request) -> Services:
-    services: Services = request.app.state.services
+async def _services(request: Request) -> ServiceParts:
+    services: ServiceParts = request.app.state.services
     return services
 
 
-Parts = Annotated[Services, Depends(_services)]
+Parts = Annotated[ServiceParts, Depends(_services)]

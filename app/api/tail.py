@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from app.api.answers import PIECE, Heavy, shares
+from app.api.answers import PIECE, Heavy
 from app.api.budget import GROWTH, ByteBudget
 from app.api.described import encode_json
 from app.api.events import large_of
 from app.api.searching import Searches
 from app.api.signin.permissions import ReadRights
-from app.stored.reading import EventFilter, EventList, is_quick
+from app.stored.reading import EventFilter, EventList, is_quick, shares
 from app.traces.feed import Feed
 
 if TYPE_CHECKING:
@@ -91,10 +91,6 @@ class Tail:
     @property
     def newest(self) -> int:
         return self.feed.latest
-
-    @property
-    def kept_bytes(self) -> int:
-        return sum(each.bytes for each in self._batches.values() if each.task.done())
 
     async def after(
         self, query: TailQuery, event_id: int, owner: str, *, follow: bool = True

@@ -24,9 +24,9 @@ from app.store.capture.retention import Retention
 from app.store.capture.services import Services
 from app.store.capture.traces import Traces
 from app.store.causality.chains import Chains
-from app.store.causality.deliveries import Deliveries
+from app.store.causality.copies import Copies
 from app.store.causality.hidden import Hidden
-from app.store.causality.touched import Touched
+from app.store.causality.touched import Futures
 from app.store.causality.walks import Causality
 from app.store.conversations.failures import Failures
 from app.store.conversations.lists import Conversations
@@ -72,8 +72,8 @@ class Store:
         self.causality = Causality(database)
         self.conversations = Conversations(database)
         self.chains = Chains(database)
-        self.touched = Touched(database)
-        self.deliveries = Deliveries(database)
+        self.touched = Futures(database)
+        self.copies = Copies(database)
         self.participants = Participants(database)
         self.aliases = Aliases(database)
         self.link_rules = LinkRules(database)

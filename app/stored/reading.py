@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
 import msgspec
@@ -121,6 +122,20 @@ class EventList(msgspec.Struct, frozen=True):
     items: list[Event]
     heavy: dict[int, int] = {}
     truncated: bool = False
+
+
+def shares(ids: Sequence[int], sizes: Mapping[int, int], most: int) -> Iterator[list[int]]:
+    """Ids in order, in groups that fit into this many bytes; at least one in each."""
+    share: list[int] = []
+    held = 0
+    for event_id in ids:
+        if share and held + sizes[event_id] > most:
+            yield share
+            share, held = [], 0
+        share.append(event_id)
+        held += sizes[event_id]
+    if share:
+        yield share
 
 
 class EventPage(msgspec.Struct, frozen=True):

@@ -37,7 +37,7 @@ from model.words import Via
 if TYPE_CHECKING:
     from app.store.capture.doubts import Doubts
     from app.store.capture.gaps import Gaps
-    from app.store.causality.deliveries import Deliveries
+    from app.store.causality.copies import Copies
     from app.store.conversations.lists import Conversations
     from app.store.reading.queries import Events
     from app.store.watch.watching import Watching
@@ -130,7 +130,7 @@ class Judges:
     events: Events
     gaps: Gaps
     doubts: Doubts
-    deliveries: Deliveries
+    copies: Copies
     timer: Callable[[], float] = time.monotonic
 
     async def judge(
@@ -178,7 +178,7 @@ class Judges:
         """Judge whether a message was acknowledged from each of its queues in time."""
         event_id, since = case.wait.id, case.wait.recorded_at
         try:
-            fate = await self.deliveries.fate_of(event_id, NOTHING_LARGE)
+            fate = await self.copies.fate_of(event_id, NOTHING_LARGE)
         except NotFoundError:  # removed meanwhile
             return UNKNOWN
         copies = {

@@ -32,7 +32,7 @@ def watch_assertions(
         store.assertions,
         store.watching,
         traces,
-        Judges(*subjects, store.deliveries).judge,
+        Judges(*subjects, store.copies).judge,
         delivery=WebhookState.none if webhook is None else WebhookState.due,
         found=None if webhook is None else webhook.arrived,
     )

@@ -20,7 +20,7 @@ from app.api.budget import ANSWERS_BYTES, ByteBudget
 from app.api.otlp.intake import Intake, IntakeBounds
 from app.api.readiness import Readiness
 from app.api.searching import EACH, WAITING, Searches
-from app.api.services import Services
+from app.api.services import ServiceParts
 from app.api.signin.auth import FREE_FAILURES, Authenticator, BrokerAuthenticator, OpenAccess
 from app.api.streams import MOST_READERS, Subscribers
 from app.api.tail import KEPT_BYTES, Tail
@@ -96,7 +96,7 @@ class World:
         return store
 
     @asynccontextmanager
-    async def services(self) -> AsyncIterator[Services]:
+    async def services(self) -> AsyncIterator[ServiceParts]:
         self.store = self.traces.store = store = await self.opened()
         try:
             self.subscribers = Subscribers(self.bounds.readers)
@@ -122,7 +122,7 @@ class World:
                 waiting=self.bounds.searches_waiting,
             )
             quota = Quota(self.settings.exports_max_bytes, self.bounds.exports)
-            services = Services(
+            services = ServiceParts(
                 settings=self.settings,
                 authenticator=self.authenticator(),
                 broker=self.broker,

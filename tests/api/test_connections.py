@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from app import protocol
 from app.api.layers import bodies
 from app.api.layers.metrics import HttpMetrics
-from app.connections import Connections, bounded, descriptors
+from app.connections import Admission, bounded, descriptors
 from app.protocol import ConnectionPhase, GuardedProtocol
 from app.server import Server, bind, configuration
 from app.settings import Settings
@@ -427,7 +427,7 @@ class Plain:
 
 
 def test_the_longest_waiting_goes_first_and_never_one_at_work() -> None:
-    connections = Connections(3, 3, HttpMetrics())
+    connections = Admission(3, 3, HttpMetrics())
     first, second, third, fourth, fifth = (Plain() for _ in range(5))
     for each, address in ((first, "10.0.0.1"), (second, "10.0.0.2"), (third, "10.0.0.3")):
         assert connections.admit(each, address)
@@ -446,7 +446,7 @@ def test_the_longest_waiting_goes_first_and_never_one_at_work() -> None:
 
 
 def test_one_network_is_one_address() -> None:
-    connections = Connections(10, 1, HttpMetrics())
+    connections = Admission(10, 1, HttpMetrics())
     one, other, far = Plain(), Plain(), Plain()
     assert connections.admit(one, "2001:db8::1")
     connections.works(one)
@@ -457,7 +457,7 @@ def test_one_network_is_one_address() -> None:
 
 def test_refusals_are_logged_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    connections = Connections(1, 1, HttpMetrics(), clock=clock)
+    connections = Admission(1, 1, HttpMetrics(), clock=clock)
     held = Plain()
     connections.admit(held, "10.0.0.1")
     connections.works(held)

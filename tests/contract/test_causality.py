@@ -179,7 +179,7 @@ async def test_the_past_of_an_unknown_event_is_an_error(store: Store, trace_id: 
             partial(store.causality.walk, towards=-1),
             partial(store.causality.walk, towards=1),
             store.events.get,
-            store.deliveries.fate_of,
+            store.copies.fate_of,
         ):
             with pytest.raises(NotFoundError, match=f"no event has the id {event_id}"):
                 await read(event_id)
@@ -259,7 +259,7 @@ class TestDeliveries:
         return history.events
 
     async def test_each_queue_has_its_own(self, store: Store, events: list[StampedEvent]) -> None:
-        fate = await store.deliveries.fate_of(1)
+        fate = await store.copies.fate_of(1)
         assert fate.publish.id == 1
         assert [(q.queue, q.state, [e.id for e in q.deliveries]) for q in fate.queues] == [
             ("a", CopyState.handed_over, [3, 4]),
@@ -274,7 +274,7 @@ class TestDeliveries:
         self, store: Store, events: list[StampedEvent]
     ) -> None:
         with pytest.raises(BadRequestError, match="only a publish has deliveries"):
-            await store.deliveries.fate_of(2)
+            await store.copies.fate_of(2)
 
 
 async def test_ids_may_be_larger_than_32_bits(store: Store, trace_id: int) -> None:

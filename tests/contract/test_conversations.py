@@ -342,7 +342,7 @@ async def test_copies_have_the_states_that_their_fates_have(store: Store, trace_
     publishes = [event for event in history.events if _is_publish(event)]
     for event in random.Random(12).sample(publishes, 20):
         found = await store.conversations.of_event(_id(event), Via.links)
-        fate = await store.deliveries.fate_of(_id(event))
+        fate = await store.copies.fate_of(_id(event))
         [message] = found.conversation.messages
         assert _states(message) == {
             each.queue: (each.state.value, [*each.dead_lettered_to]) for each in fate.queues

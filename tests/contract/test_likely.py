@@ -128,7 +128,7 @@ async def test_of_what_a_key_says_where_it_belongs_nothing_is_suggested(store: S
     for name, rules in (("before", []), ("adopted", [Rule.from_json(RULES["order-id"])])):
         await stored(store, name, "order-id", rules)
     found = [
-        len(await store.deliveries.alone_in_hand(trace, range(1, 20), 1, 10**6)) for trace in (1, 2)
+        len(await store.copies.alone_in_hand(trace, range(1, 20), 1, 10**6)) for trace in (1, 2)
     ]
     assert found[0] > 10
     assert found[1] == 0

@@ -72,7 +72,7 @@ async def test_a_lost_copy_does_not_wait_any_more(
 ) -> None:
     [sent] = await trace.happens(structs.replace(message(1), exchange="shop"))
     await trace.loses(reason)
-    fate = await trace.store.deliveries.fate_of(sent)
+    fate = await trace.store.copies.fate_of(sent)
     [queue] = fate.queues
     assert (queue.state, queue.remark, fate.handed_over) == (CopyState.gone, remark, 0)
     assert fate.sentence == f"handed over for 0 of 1 queue; its copy in orders {remark}"
@@ -89,14 +89,14 @@ async def test_a_lost_copy_does_not_wait_any_more(
 async def test_what_the_default_exchange_is_given_may_have_had_no_queue(trace: Trace) -> None:
     [sent] = await trace.happens(structs.replace(message(1), exchange=""))
     await trace.loses("queue_deleted")
-    [queue] = (await trace.store.deliveries.fate_of(sent)).queues
+    [queue] = (await trace.store.copies.fate_of(sent)).queues
     assert queue.remark == f"was deleted with its queue {WHEN}, or there never was one"
 
 
 async def test_a_copy_that_may_wait_elsewhere_is_no_failure(trace: Trace) -> None:
     [sent] = await trace.happens(message(1))
     await trace.loses("left")
-    [queue] = (await trace.store.deliveries.fate_of(sent)).queues
+    [queue] = (await trace.store.copies.fate_of(sent)).queues
     assert queue.state is CopyState.waiting
     assert queue.remark is not None
     assert queue.remark.startswith(f"left its queue {WHEN}")
@@ -110,7 +110,7 @@ async def test_a_copy_does_not_wait_that_was_handed_over_or_else_an_equal_one_wa
 ) -> None:
     order = message(1)
     first, second, _ = await trace.happens(order, order, handed(BILLING, order))
-    fates = [await trace.store.deliveries.fate_of(each) for each in (first, second)]
+    fates = [await trace.store.copies.fate_of(each) for each in (first, second)]
     [[taken], [waits]] = [fate.queues for fate in fates]
     assert (taken.state, waits.state) == (CopyState.handed_over, CopyState.waiting)
     assert (fates[0].handed_over, waits.remark) == (0, None)
@@ -142,7 +142,7 @@ async def test_a_copy_is_not_gone_if_what_was_handed_over_may_be_it(
     if is_killed:
         trace.tracker = await trace.restored()
     await trace.loses(reason)
-    fates = [await trace.store.deliveries.fate_of(each) for each in (first, second, third)]
+    fates = [await trace.store.copies.fate_of(each) for each in (first, second, third)]
     states = [queue.state for fate in fates for queue in fate.queues]
     assert states == [CopyState.handed_over, CopyState.handed_over, CopyState.gone]
     remarks = [queue.remark or "" for fate in fates for queue in fate.queues]
@@ -159,7 +159,7 @@ async def test_a_dead_letter_says_more_than_that_its_copy_was_lost(
     [sent] = await trace.happens(order)
     await trace.loses(reason)
     await trace.happens(letter(ADMIN, order, death("orders", "maxlen")))
-    [queue] = (await trace.store.deliveries.fate_of(sent)).queues
+    [queue] = (await trace.store.copies.fate_of(sent)).queues
     assert (queue.state, queue.remark) == (CopyState.dead_lettered, None)
     kinds = [each.kind for each in (await trace.store.failures.find(FailureFilter())).items]
     assert kinds == [FailureKind.died]

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from app.store import Store
-from app.store.causality import deliveries
+from app.store.causality import copies
 from app.stored.capture import Batch
 from app.stored.causality import HeldCopies
 from app.stored.failures import FailureFilter
@@ -90,7 +90,7 @@ async def test_it_is_known_between_which_events_something_was_in_hand(
     await trace.take([publish, settled(1), publish])
     await trace.killed()
     await trace.take([settled(2), publish])
-    found = await store.deliveries.alone_in_hand(trace_id, [1, 2], 1, 100)
+    found = await store.copies.alone_in_hand(trace_id, [1, 2], 1, 100)
     assert [(each.publish, each.delivery) for each in found] == [(3, 2), (7, 5)]
 
 
@@ -267,7 +267,7 @@ async def test_a_trace_of_some_queues_counts_nothing(store: Store, trace_id: int
 async def test_a_publishs_fate_says_who_handled_it_and_who_holds_it(
     store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliveries, "now", lambda: BEGINNING + 40_000_000)
+    monkeypatch.setattr(copies, "now", lambda: BEGINNING + 40_000_000)
     trace = Trace(store, trace_id)
     shop, silent = (Channel("rabbit@one", f"{name}:1 -> b", 1, name) for name in ("shop", "old"))
     queues = ("audit", "billing", "log", "mail", "old", "ship", "stock")
@@ -278,12 +278,12 @@ async def test_a_publishs_fate_says_who_handled_it_and_who_holds_it(
     ]
     modes = say("consumer", queue="log", auto=True)
     await trace.take([opened(), modes, publish, *records])
-    fate = await store.deliveries.fate_of(1)
+    fate = await store.copies.fate_of(1)
     said = "handed over for 6 of 7 queues; shop@c #2 has held audit's for 40.0 s, shop@c #2 has"
     assert fate.sentence.startswith(said)
     outcomes = enumerate(("acknowledged", "", "", "rejected", "acknowledged"), start=1)
     await trace.take(settled(tag, outcome=each) for tag, each in outcomes if each)
-    fate = await store.deliveries.fate_of(1)
+    fate = await store.copies.fate_of(1)
     assert fate.sentence == (
         "handed over for 6 of 7 queues; acknowledged for 2 of 7;"
         " shop@c #2 has held billing's for 40.0 s; taken without acknowledgement from log;"
@@ -294,11 +294,11 @@ async def test_a_publishs_fate_says_who_handled_it_and_who_holds_it(
     dead = letter(told, order, death("work"))
     await trace.take([handed(CHANNEL, order, "work"), settled(6, outcome="rejected"), dead])
     await trace.take([say("settled", channel=told, outcome="acknowledged", delivery_tag=1)])
-    fate = await store.deliveries.fate_of(8)
+    fate = await store.copies.fate_of(8)
     assert fate.sentence == "handed over for 1 of 1 queue; rejected from work"
     other = Publish(shop, "", ("old",), ("old",), {}, b"")
     await trace.take([other, deliver("old", silent)])
-    assert (await store.deliveries.fate_of(11)).sentence == "handed over for 1 of 1 queue"
+    assert (await store.copies.fate_of(11)).sentence == "handed over for 1 of 1 queue"
 
 
 @pytest.mark.parametrize("is_told", [True, False])
@@ -331,7 +331,7 @@ async def test_what_is_held_is_told_by_queue_and_holder_and_late_by_what_is_usua
     since = BEGINNING + 40 * second
 
     async def held(after: float) -> list[HeldCopies]:
-        found = await store.deliveries.in_hand({"/"}, at=since + round(after * second))
+        found = await store.copies.in_hand({"/"}, at=since + round(after * second))
         assert found.count == (3 if found.items else 0)
         assert found.truncated is (found.count > sum(each.count for each in found.items))
         return found.items
@@ -343,8 +343,8 @@ async def test_what_is_held_is_told_by_queue_and_holder_and_late_by_what_is_usua
     log = HeldCopies(queue="log", count=1, oldest=23, usual=None, **about)
     assert await held(1.9) == [work, log]
     assert await held(60) == [msgspec.structs.replace(work, late=True), log]
-    assert (await store.deliveries.in_hand((), at=since)).items == []
-    monkeypatch.setattr(deliveries, "MOST_HOLDERS", 1)
+    assert (await store.copies.in_hand((), at=since)).items == []
+    monkeypatch.setattr(copies, "MOST_HOLDERS", 1)
     assert await held(1) == [work]
     await trace.take([settled(23, up_to=True)])
     assert await held(60) == []
@@ -375,12 +375,12 @@ async def test_whether_it_is_acknowledged_in_time_is_judged_alike_live_and_in_a_
     elsewhere = Channel("rabbit@one", "e:1 -> b", 1, "e")  # of which nothing is told
     await trace.take([opened()])
     tag = 0
-    for number, copies in enumerate(each[:2] for each in FATES):
+    for number, both in enumerate(each[:2] for each in FATES):
         about = {"type": "order", "message_id": f"{number}"}
         records: list[Publish | Deliver | Settlement] = []
         records.append(Publish(sender, "x", ("order",), ("work", "log"), about, b""))
         later = []
-        for queue, kept in zip(("work", "log"), copies, strict=True):
+        for queue, kept in zip(("work", "log"), both, strict=True):
             if kept is not None:
                 after, how = kept
                 channel = elsewhere if how == "untold" else CHANNEL

@@ -70,7 +70,7 @@ async def shop(rabbit: Broker, vhost: str) -> AsyncIterator[Shop]:
 def watcher_of(service: Service) -> Watcher:
     store = service.store
     subjects = (store.watching, store.conversations, store.events, store.gaps, store.doubts)
-    judges = Judges(*subjects, store.deliveries)
+    judges = Judges(*subjects, store.copies)
     return Watcher(store.assertions, store.watching, service.registry.here, judges.judge)
 
 

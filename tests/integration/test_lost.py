@@ -39,7 +39,7 @@ async def clients(service: Service, rabbit: Broker, vhost: str) -> AsyncIterator
 
 
 async def fate(store: Store, publish: Event) -> QueueFate:
-    [queue] = (await store.deliveries.fate_of(publish.id)).queues
+    [queue] = (await store.copies.fate_of(publish.id)).queues
     return queue
 
 

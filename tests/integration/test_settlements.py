@@ -174,8 +174,8 @@ async def test_who_hangs_with_a_message_is_named_by_all_that_tell_of_it(
             await got["good"].ack()
             await judged(store, "handled", 1)
         [late] = await violations(store)
-        fate = await store.deliveries.fate_of(late.event)
-        held = await store.deliveries.in_hand({where}, at=now())
+        fate = await store.copies.fate_of(late.event)
+        held = await store.copies.in_hand({where}, at=now())
         [one] = held.items
         assert (held.count, one.queue, one.oldest) == (1, "hangs", fate.queues[1].deliveries[0].id)
         assert late.sentence is not None

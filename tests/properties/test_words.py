@@ -19,7 +19,7 @@ ROWS = re.findall(
 
 # Names that stand for two things, each clear from its room: a store's subject and the answer of the
 # same name, or two that never meet.
-TWICE_AT_MOST = 6
+TWICE_AT_MOST = 2
 
 
 @functools.cache

@@ -84,7 +84,7 @@ async def test_what_was_in_hand_alone_is_proposed_where_keys_show_that_it_is_rig
         assert len(report["in_hand"]) == 3
         for each in report["in_hand"]:
             whose = [each["participant"]["number"]]
-            found = await store.deliveries.alone_in_hand(1, whose, 1, MOST)
+            found = await store.copies.alone_in_hand(1, whose, 1, MOST)
             right = sum(one.message in causes[one.publish] for one in found) / len(found)
             assert each["linked"] < 0.8 * len(found)
             assert abs(right - each["agreement"]) < 0.1

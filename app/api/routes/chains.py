@@ -18,7 +18,7 @@ from app.api.routes.chain import BETWEEN
 from app.api.routes.downloads import Download, called, downloading
 from app.api.routes.events import OtherId, doubtful_between, spanned, visible_event
 from app.api.routes.submitting import MAKING, OF_JOB, Asking
-from app.api.services import Parts, Services
+from app.api.services import Parts
 from app.api.signin.auth import Reader, User, Writer
 from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.jobs.exports import Export
@@ -103,7 +103,7 @@ async def make_export(
 
 
 async def _known_at_once(
-    from_: int, to: int, file: str, via: Via, parts: Services
+    from_: int, to: int, file: str, via: Via, parts: Parts
 ) -> ChainSummary | None:
     """The result of the job for concurrent events that are stored; None for any others."""
     began = time.monotonic()
@@ -137,7 +137,7 @@ async def _known_at_once(
 
 
 async def _chain_request(
-    from_: int, to: int, file: str, user: User, parts: Services, via: Via
+    from_: int, to: int, file: str, user: User, parts: Parts, via: Via
 ) -> JobRequest:
     """The job's request, once it is checked; raises what is wrong with it."""
     parts.folders.exports.checked(file)
@@ -154,7 +154,7 @@ def _check_place(place: str, vhost: str) -> None:
         raise BadRequestError(f"these events are of the virtual host {vhost!r}, not of {place!r}")
 
 
-async def _vhost_of(event_id: int, user: User, parts: Services) -> str:
+async def _vhost_of(event_id: int, user: User, parts: Parts) -> str:
     try:
         return (await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)).vhost
     except NotFoundError:
@@ -184,7 +184,7 @@ async def delete_export(
 
 
 async def _visible_export(
-    place: str, from_: int, to: int, file: str, user: User, parts: Services
+    place: str, from_: int, to: int, file: str, user: User, parts: Parts
 ) -> ManifestedFile:
     """An export that the user may see; `ConflictError` while it is being made."""
     try:

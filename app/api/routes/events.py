@@ -31,7 +31,7 @@ from app.api.openapi import READING, READING_ONE, example
 from app.api.parameters import PAGE_SIZE
 from app.api.rights import while_allowed
 from app.api.routes.queries import HEADERS, CausesQuery, EffectsQuery, Form, ListQuery, WalkQuery
-from app.api.services import Parts, Services
+from app.api.services import Parts
 from app.api.signin.auth import Reader, User
 from app.errors import BadRequestError, NotFoundError
 from app.stored.causality import EventLinks, Fate
@@ -98,9 +98,7 @@ async def list_events(
     return events_answer(view, heavy, parts)
 
 
-async def _heavy(
-    found: EventList | EventPage, query: ListQuery, user: User, parts: Services
-) -> Heavy:
+async def _heavy(found: EventList | EventPage, query: ListQuery, user: User, parts: Parts) -> Heavy:
     """The parts of a list that are still to be read, and its links where they are asked for."""
     links = None
     if query.links:
@@ -108,12 +106,12 @@ async def _heavy(
     return Heavy(found.heavy, user.content, query.chosen, query.large, links)
 
 
-def events_answer(view: Any, heavy: Heavy, parts: Services) -> Response:
+def events_answer(view: Any, heavy: Heavy, parts: Parts) -> Response:
     return encoded_answer(encode_json(view), heavy, parts.store.events, parts.budget)
 
 
 async def _list_after(
-    query: ListQuery, size: int, event_id: int, user: User, parts: Services, request: Request
+    query: ListQuery, size: int, event_id: int, user: User, parts: Parts, request: Request
 ) -> Response:
     """The events after a cursor; if there is nothing yet and the caller wants to wait, waits."""
     following = query.following(user, size)
@@ -178,7 +176,7 @@ async def _walked(
     beyond: int | None,
     walk: WalkQuery,
     user: User,
-    parts: Services,
+    parts: Parts,
 ) -> Response:
     event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     asked = walk.filter_for(user)
@@ -211,7 +209,7 @@ async def get_deliveries(
 
     async def found() -> Fate:
         await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
-        return await parts.store.deliveries.fate_of(event_id, form.large)
+        return await parts.store.copies.fate_of(event_id, form.large)
 
     fate = await parts.store.at_once(found)
     if fate.is_held:  # what has become of it since, nobody knows of a trace that does not run
@@ -248,14 +246,14 @@ async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> 
         doubtful = await doubtful_between(one, other, relation, parts)
         found = related(one, other, relation, path, certainty, doubtful)
         if found.answer == "cannot have":
-            lost = await parts.store.deliveries.lost(min(one, other, key=lambda each: each.id))
+            lost = await parts.store.copies.lost(min(one, other, key=lambda each: each.id))
             found = replace(found, sentence=found.sentence + lost)
         return shown(Pair(a, b)) | shown(found) | shown(certainty)
 
     return json_answer(await parts.store.at_once(answer))
 
 
-async def spanned(trace_id: int, a: int, b: int, parts: Services) -> Certainty:
+async def spanned(trace_id: int, a: int, b: int, parts: Parts) -> Certainty:
     async def answer() -> Certainty:
         gaps = await parts.store.gaps.between(trace_id, a, b)
         return Certainty(gaps, await parts.store.doubts.between(trace_id, a, b))
@@ -264,7 +262,7 @@ async def spanned(trace_id: int, a: int, b: int, parts: Services) -> Certainty:
 
 
 async def doubtful_between(
-    one: Event, other: Event, relation: Relation, parts: Services
+    one: Event, other: Event, relation: Relation, parts: Parts
 ) -> str | None:
     """The doubtful delivery by which concurrent events may be ordered, as of `said_of`."""
     if relation is not Relation.concurrent:

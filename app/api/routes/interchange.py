@@ -14,7 +14,7 @@ from app.api.routes.downloads import Download, called, downloading
 from app.api.routes.queries import Moment, OfVhost, period_of
 from app.api.routes.submitting import MAKING, OF_JOB, Asking
 from app.api.routes.traces import Vhost, trace_id_of
-from app.api.services import Parts, Services
+from app.api.services import Parts
 from app.api.signin.auth import Reader, Writer
 from app.errors import ConflictError, NotFoundError
 from app.jobs.exports import PERIOD, PeriodFile
@@ -134,7 +134,7 @@ async def delete_period(vhost: Vhost, file: File, user: Writer, parts: Parts) ->
     await asyncio.to_thread(parts.folders.periods.delete, vhost, file)
 
 
-async def _is_being_made(vhost: str, file: str, parts: Services) -> bool:
+async def _is_being_made(vhost: str, file: str, parts: Parts) -> bool:
     name = file.removesuffix(".manifest.json")
     unfinished = await parts.jobs.jobs([vhost], states=UNFINISHED)
     return any(job.kind == PERIOD and job.request.get("file") == name for job in unfinished)

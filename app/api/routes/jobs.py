@@ -13,7 +13,7 @@ from app.api.described import answering, encode_json, json_answer
 from app.api.openapi import READING, READING_ONE, WRITING, example
 from app.api.parameters import StateWord, Wait
 from app.api.rights import reason_to_drop, while_allowed
-from app.api.services import Parts, Services
+from app.api.services import Parts
 from app.api.signin.auth import Reader, User, Writer
 from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, frame, heartbeat
 from app.errors import NotFoundError
@@ -57,14 +57,14 @@ async def get_job(
     return json_answer(job)
 
 
-async def _visible_job(job_id: int, user: User, parts: Services) -> Job:
+async def _visible_job(job_id: int, user: User, parts: Parts) -> Job:
     job = await parts.jobs.job(job_id)
     if not user.sees(job.vhost):
         raise NotFoundError(f"no job has the number {job_id}")
     return job
 
 
-async def _change(job: Job, parts: Services) -> Job:
+async def _change(job: Job, parts: Parts) -> Job:
     async for present in parts.jobs.watch(job.id):
         if present != job:
             return present
@@ -99,7 +99,7 @@ async def follow_job(job_id: JobId, user: Reader, parts: Parts, request: Request
 
 
 async def _progress(
-    job_id: int, parts: Services, drop: Callable[[], Awaitable[str | None]]
+    job_id: int, parts: Parts, drop: Callable[[], Awaitable[str | None]]
 ) -> AsyncGenerator[bytes, None]:
     changes = parts.jobs.watch(job_id)
     coming = asyncio.ensure_future(anext(changes, None))

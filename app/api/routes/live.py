@@ -10,7 +10,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from app.api.openapi import answers
 from app.api.rights import reason_to_drop
 from app.api.routes.queries import HEADERS, LiveQuery
-from app.api.services import Parts, Services
+from app.api.services import Parts
 from app.api.signin.auth import Reader, User
 from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, frame, heartbeat
 from app.api.tail import TailQuery
@@ -53,7 +53,7 @@ async def live(
     return EventStream(frames, parts.subscribers.leave)
 
 
-def _start(last_event_id: str | None, after: int | None, parts: Services) -> int:
+def _start(last_event_id: str | None, after: int | None, parts: Parts) -> int:
     if last_event_id is None:
         return parts.tail.newest if after is None else after
     if not last_event_id.isascii() or not last_event_id.isdecimal() or len(last_event_id) > 18:
@@ -62,7 +62,7 @@ def _start(last_event_id: str | None, after: int | None, parts: Services) -> int
 
 
 async def _frames(
-    query: TailQuery, start: int, user: User, parts: Services, request: Request
+    query: TailQuery, start: int, user: User, parts: Parts, request: Request
 ) -> AsyncGenerator[bytes, None]:
     """Batches from ``start`` on; a notice when the stream cannot continue."""
     cursor = start

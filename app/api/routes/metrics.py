@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 
 from app.api.openapi import READING
 from app.api.routes.traces import held_in
-from app.api.services import Parts, Services
+from app.api.services import Parts
 from app.api.signin.auth import User, reader_of
 from app.jobs.manager import HISTORY
 from app.stored.assertions import WebhookState
@@ -65,7 +65,7 @@ class MetricsReading(Collector):
         return self._families
 
 
-async def _families(parts: Services, user: User | None) -> list[Metric]:
+async def _families(parts: Parts, user: User | None) -> list[Metric]:
     statuses = [s for s in await parts.traces.statuses() if user is None or user.sees(s.vhost)]
     vhosts = None if user is None else user.vhosts
     exports = await asyncio.to_thread(parts.folders.exports.usage)
@@ -290,7 +290,7 @@ def _by_rule(
     return _labelled(Count, name, text, f"vhost rule {label}", samples)
 
 
-def _spans(parts: Services) -> Iterable[Metric]:
+def _spans(parts: Parts) -> Iterable[Metric]:
     """Of OpenTelemetry's spans; nothing but zeros where they are not taken."""
     taken, repeated, refused = 0, 0, Counter[Refusal]()
     if parts.spans is not None:
@@ -320,7 +320,7 @@ def _spans(parts: Services) -> Iterable[Metric]:
     )
 
 
-async def _assertions(parts: Services, vhosts: frozenset[str] | None) -> Iterable[Metric]:
+async def _assertions(parts: Parts, vhosts: frozenset[str] | None) -> Iterable[Metric]:
     held = await parts.store.assertions.list(vhosts)
     deliveries = await parts.store.violations.deliveries()
     return (

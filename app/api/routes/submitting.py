@@ -15,7 +15,7 @@ from app.api.openapi import LOCATION, WRITING, answers, example, link
 from app.api.parameters import waiting
 from app.api.problems import FailedJobError
 from app.api.rights import while_allowed
-from app.api.services import Parts, Services
+from app.api.services import Parts
 from app.api.signin.auth import User, Writer
 from app.errors import ConflictError
 from app.jobs.reports import Documents
@@ -63,7 +63,7 @@ class Asker(NamedTuple):
     """A client that asks for a job, and waits for its end as long as it prefers."""
 
     user: User
-    parts: Services
+    parts: Parts
     request: Request
     prefer: str | None
 

@@ -13,7 +13,7 @@ from app.api.parameters import Name
 from app.api.routes.downloads import Download, called, downloading
 from app.api.routes.events import EventId, visible_event
 from app.api.routes.submitting import MAKING, OF_JOB, Asking
-from app.api.services import Parts, Services
+from app.api.services import Parts
 from app.api.signin.auth import Reader, User, Writer
 from app.errors import ConflictError, NotFoundError
 from app.jobs.folders import ManifestedFile
@@ -72,7 +72,7 @@ async def delete_touched(event_id: EventId, file: File, user: Writer, parts: Par
     await asyncio.to_thread(parts.folders.touched.delete, event_id, file)
 
 
-async def _visible(event_id: int, file: str, user: User, parts: Services) -> ManifestedFile:
+async def _visible(event_id: int, file: str, user: User, parts: Parts) -> ManifestedFile:
     """A file that the user may see; `ConflictError` while it is being made."""
     try:
         found = await asyncio.to_thread(parts.folders.touched.find, event_id, file)

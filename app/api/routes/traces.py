@@ -14,7 +14,7 @@ from app.api.openapi import READING, READING_ONE, WITH_BODY, WRITING, example, p
 from app.api.parameters import Name, Text
 from app.api.routes.bodies import AliasRequest, TraceRequest, body_of, check_words, json_body
 from app.api.routes.queries import OfVhost
-from app.api.services import Parts, Services
+from app.api.services import Parts
 from app.api.signin.auth import Reader, User, Writer
 from app.errors import BadRequestError, NotTracedError
 from app.stored.capture import Quarantined, Trace
@@ -87,7 +87,7 @@ async def list_traces(user: Reader, parts: Parts) -> Response:
     return json_answer(await visible_traces(user, parts))
 
 
-async def visible_traces(user: User, parts: Services) -> list[TraceStatus]:
+async def visible_traces(user: User, parts: Parts) -> list[TraceStatus]:
     return [status for status in await parts.traces.statuses() if user.sees(status.vhost)]
 
 
@@ -98,12 +98,12 @@ async def get_in_hand(user: Reader, parts: Parts, vhost: OfVhostOrAll = None) ->
 
 
 async def held_in(
-    statuses: Iterable[TraceStatus], parts: Services, vhost: str | None = None
+    statuses: Iterable[TraceStatus], parts: Parts, vhost: str | None = None
 ) -> CopiesInHand:
     """What consumers hold; of traces that do not run nobody knows what has become of it."""
     running = [each.vhost for each in statuses if each.state is TraceState.running]
     wanted = [each for each in running if vhost in (None, each)]
-    return await parts.store.deliveries.in_hand(wanted, at=now())
+    return await parts.store.copies.in_hand(wanted, at=now())
 
 
 class PruneResult(msgspec.Struct, frozen=True):
@@ -148,7 +148,7 @@ async def prune_events(
     return json_answer(PruneResult(vhost, pruned.events, pruned.participants, dry_run))
 
 
-async def _archived_through(vhost: str, parts: Services) -> int:
+async def _archived_through(vhost: str, parts: Parts) -> int:
     """The id up to which a virtual host's events are archived, checked against the stored ones.
 
     Raises `NotFoundError` if nothing is archived, `ConflictError` if the archive is damaged or
@@ -210,11 +210,11 @@ async def take_alias_back(vhost: Vhost, participant: Number, user: Writer, parts
     await parts.store.aliases.take_back(trace_id, participant)
 
 
-async def trace_id_of(vhost: str, user: User, parts: Services) -> int:
+async def trace_id_of(vhost: str, user: User, parts: Parts) -> int:
     return (await trace_of(vhost, user, parts)).id
 
 
-async def trace_of(vhost: str, user: User, parts: Services) -> Trace:
+async def trace_of(vhost: str, user: User, parts: Parts) -> Trace:
     """A virtual host's trace; raises `NotFoundError`, as for one not to be seen."""
     user.must_see(vhost)
     trace = await parts.store.traces.find(vhost)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, Integer, column, func, select, values
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -92,6 +92,13 @@ async def names_of(
     query = select(its.number, its.name).where(its.trace_id == trace_id)
     rows = await rows_with(connection, query, its.number, numbers)
     return {row.number: Who(*row) for row in rows}
+
+
+async def oldest(connection: AsyncConnection, trace_id: int) -> Any:
+    """The id of a trace's oldest event, None for none: retention removes a prefix of ids."""
+    its = tables.events.c
+    query = select(func.min(its.id)).where(its.trace_id == trace_id)
+    return (await connection.execute(query)).scalar_one()
 
 
 async def newest(connection: AsyncConnection, trace_id: int) -> int:

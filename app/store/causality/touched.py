@@ -26,8 +26,7 @@ from app.store.database.chunks import rows_with
 from app.store.database.subject import Subject, reads, searches
 from app.store.reading.events import MAX_ID, by_id, found_by_ids
 from app.store.reading.times import ids_between
-from app.stored.causality import Touched as Answer
-from app.stored.causality import TouchedQueue, TouchedService
+from app.stored.causality import Touched, TouchedQueue, TouchedService
 from model.answers import Verdict
 from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
 from model.ranges import Dot, Holds, Mark
@@ -77,8 +76,8 @@ def _height(mark: Mark | None) -> int:
     return _NEVER if mark is None else mark.height
 
 
-class Touched(Subject):
-    """The events that some had a part in."""
+class Futures(Subject):
+    """The futures of events: what they had a part in."""
 
     @reads
     async def last_within(self, connection: AsyncConnection, event_id: int, time: int) -> int:
@@ -106,7 +105,7 @@ class Touched(Subject):
         large: Large = EVERYTHING,
         after: int | None = None,
         to: int = MAX_ID,
-    ) -> Answer:
+    ) -> Touched:
         """Count what some events touched; with a ``verdict``, list a page of what has it.
 
         Of events up to the id ``to``. The page holds those after the id ``after``. Raises
@@ -128,7 +127,7 @@ class Touched(Subject):
         verdicts = Counter(future.verdict_of(*each) for each in heights)
         after_too = verdicts[Verdict.may_have] if heights else len(caused)
         services = await _services(connection, starts[0].trace_id, future, places)
-        answer = Answer(
+        answer = Touched(
             as_of=future.newest,
             since=future.since,
             caused=len(caused),

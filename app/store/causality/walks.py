@@ -17,12 +17,12 @@ from functools import partial
 from typing import TypeAlias
 
 from msgspec.structs import replace
-from sqlalchemy import TextClause, bindparam, func, select, text
+from sqlalchemy import TextClause, bindparam, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.causality import links
 from app.store.causality.links import Neighbours
-from app.store.database import tables
+from app.store.causality.ranges import oldest
 from app.store.database.lanes import Lane
 from app.store.database.subject import Subject, reading, reads
 from app.store.reading.events import MAX_ID, by_id, found_by_ids
@@ -147,9 +147,7 @@ async def neighbours_along(
 
     ``most`` is the most that are wanted of one step.
     """
-    oldest = select(func.min(tables.events.c.id)).where(tables.events.c.trace_id == trace_id)
-    # Retention removes a prefix of ids: smaller ones are no longer stored.
-    first = (await connection.execute(oldest)).scalar_one()
+    first = await oldest(connection, trace_id)
     left_out = links.NO_KIND if via is Via.any else int(EdgeKind.candidate)
     evident = links.Evident(connection, trace_id, first, most, towards, left_out, overlay)
     if via is Via.links:

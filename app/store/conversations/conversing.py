@@ -9,15 +9,16 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, text
 
 from app.store.causality import links
-from app.store.causality.deliveries import losses_of, shares_of
+from app.store.causality.copies import losses_of
 from app.store.causality.links import Neighbours
 from app.store.causality.walks import EVERY_ONE, nearest, neighbours_along
 from app.store.conversations.publishers import publishers_of
 from app.store.conversations.roots import ConversationOrigin, Roots
 from app.store.database.chunks import chunks
-from app.store.reading.events import by_ids, found_by_ids
+from app.store.reading.events import AT_ONCE, by_ids, found_by_ids
 from app.store.spans.imported import handled_by
 from app.stored.conversations import MOST_OTHER_ROOTS
+from app.stored.reading import shares
 from model.conversations import Conversation, PublisherRecord, conversation_of
 from model.event import Event, Large
 from model.happened import Cause, ConversationEvent, causes_of, happened
@@ -187,7 +188,7 @@ class Conversing(Roots):
             for event in found.items:
                 if event.id not in found.heavy:
                     yield event
-            for share in shares_of(found.heavy):
+            for share in shares([*found.heavy], found.heavy, AT_ONCE):
                 for event in await by_ids(self.connection, share, large):
                     yield event
 

@@ -7,10 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
-from sqlalchemy import func, or_, select, text
+from sqlalchemy import or_, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.causality import links
+from app.store.causality.ranges import oldest
 from app.store.database import tables
 from app.store.database.chunks import chunks, rows_with
 from app.store.database.engine import Dialect
@@ -65,9 +66,8 @@ class Roots:
         trace_id: int,
         overlay: Overlay = NO_OVERLAY,
     ) -> Self:
-        """Those of a trace. Retention removes a prefix of ids: what is smaller is no cause."""
-        oldest = select(func.min(tables.events.c.id)).where(tables.events.c.trace_id == trace_id)
-        first = (await connection.execute(oldest)).scalar_one()
+        """Those of a trace. What is smaller than its oldest event is no cause."""
+        first = await oldest(connection, trace_id)
         return cls(connection, dialect, trace_id, first, overlay)
 
     async def origin_of(self, event_id: int, message: int | None, via: Via) -> ConversationOrigin:

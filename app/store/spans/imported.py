@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import NotFoundError
 from app.store.capture.leases import lock_trace
 from app.store.causality.links import late_between
+from app.store.causality.ranges import oldest
 from app.store.database import tables
 from app.store.database.chunks import chunks, rows_with
 from app.store.database.lanes import Lane
@@ -407,8 +408,7 @@ async def _still_there(connection: AsyncConnection, trace_id: int, found: list[L
         _contexts.trace_id == trace_id, _contexts.event_id.in_(ids)
     )
     left = {*(await connection.execute(here)).scalars()}
-    first = sa.select(sa.func.min(tables.events.c.id)).where(tables.events.c.trace_id == trace_id)
-    least = (await connection.execute(first)).scalar_one() or 0
+    least = await oldest(connection, trace_id) or 0
     kept = []
     for each in found:
         if each.row.event_id not in left:

@@ -10,7 +10,16 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import asdict
-from sqlalchemy import ColumnElement, Select, and_, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    and_,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError, ConflictError, NotFoundError
@@ -72,17 +81,7 @@ class Assertions(Subject):
             raise BadRequestError(f"a virtual host has at most {MOST_ASSERTIONS} assertions")
         await lock_trace(connection, trace_id, None)
         known = await _texts(connection, trace_id)
-        gone = [name for name, text in known.items() if texts.get(name) != text]
-        await _remove(connection, trace_id, gone)
-        for position, (name, text) in enumerate(texts.items()):
-            if known.get(name) == text:
-                await connection.execute(
-                    update(tables.assertions)
-                    .where(_its.trace_id == trace_id, _its.name == name)
-                    .values(position=position)
-                )
-            else:
-                await self._add(connection, trace_id, name, text, set_by, position)
+        await self._replace(connection, trace_id, known, texts, set_by)
 
     @writes
     async def put(
@@ -94,18 +93,9 @@ class Assertions(Subject):
         """
         await lock_trace(connection, trace_id, None)  # whoever else counts them waits
         known = await _texts(connection, trace_id)
-        if known.get(name) == text:
-            return False
         if name not in known and len(known) >= MOST_ASSERTIONS:
             raise ConflictError(f"a virtual host has at most {MOST_ASSERTIONS} assertions")
-        of_name = select(_its.position).where(_its.trace_id == trace_id, _its.name == name)
-        last = select(func.coalesce(func.max(_its.position) + 1, 0)).where(
-            _its.trace_id == trace_id
-        )
-        query = of_name if name in known else last
-        position = (await connection.execute(query)).scalar_one()
-        await _remove(connection, trace_id, [name])
-        await self._add(connection, trace_id, name, text, set_by, position)
+        await self._replace(connection, trace_id, known, known | {name: text}, set_by)
         return name not in known
 
     @writes
@@ -161,31 +151,29 @@ class Assertions(Subject):
             await _keep_within_bound(connection, trace_id)
         return True
 
-    async def _add(
+    async def _replace(
         self,
         connection: AsyncConnection,
         trace_id: int,
-        name: str,
-        text: str,
+        known: Mapping[str, str],
+        texts: Mapping[str, str],
         set_by: str,
-        position: int,
     ) -> None:
-        # Under the lock of the trace: its events have smaller ids, or are stored after this.
-        query = select(tables.event_ids.c.next)
-        following = int((await connection.execute(query)).scalar_one())
-        await connection.execute(
-            insert(tables.assertions).values(
-                trace_id=trace_id,
-                name=name,
-                position=position,
-                text=text,
-                set_by=set_by,
-                set_at=self.database.clock(),
-                from_event_id=following,
-                judged_id=following - 1,
-                **dict.fromkeys(_COUNTS, 0),
-            )
-        )
+        """Store these in the place of those that are ``known``, under the lock of their trace."""
+        gone = [name for name, text in known.items() if texts.get(name) != text]
+        await _remove(connection, trace_id, gone)
+        # Its events have smaller ids, or are stored after this.
+        following = (await connection.execute(select(tables.event_ids.c.next))).scalar_one()
+        for position, (name, text) in enumerate(texts.items()):
+            its = _its.trace_id == trace_id, _its.name == name
+            statement: Any = update(tables.assertions).where(*its)
+            values: dict[str, Any] = {"position": position}
+            if known.get(name) != text:
+                statement = insert(tables.assertions)
+                values |= {"trace_id": trace_id, "name": name, "text": text, "set_by": set_by}
+                values |= {"set_at": self.database.clock(), **dict.fromkeys(_COUNTS, 0)}
+                values |= {"from_event_id": following, "judged_id": following - 1}
+            await connection.execute(statement.values(values))
 
 
 def _row(
@@ -225,7 +213,8 @@ async def _read(connection: AsyncConnection, query: Select[Any]) -> list[HeldAss
 
 
 async def _texts(connection: AsyncConnection, trace_id: int) -> dict[str, str]:
-    query = select(_its.name, _its.text).where(_its.trace_id == trace_id)
+    """The assertions of a trace, by name and in their order."""
+    query = select(_its.name, _its.text).where(_its.trace_id == trace_id).order_by(_its.position)
     return {row.name: row.text for row in await connection.execute(query)}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import bindparam, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -16,6 +16,7 @@ from app.store.database.searched import is_conversation, keys
 from app.store.database.subject import Subject, reads
 from app.store.reading.events import AT_ONCE, by_id, by_ids, found_by_ids
 from app.stored.causality import CopiesInHand, Fate, HeldCopies, QueueFate
+from app.stored.reading import shares
 from model.deaths import Loss, deaths_of
 from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
 from model.in_hand import COLUMNS, AloneInHand, alone_in_hand
@@ -53,8 +54,8 @@ _SETTLED = text(
 ).bindparams(newest=MOST_NEWEST)
 
 
-class Deliveries(Subject):
-    """The fate of each publish."""
+class Copies(Subject):
+    """The copies of each publish, and what became of them."""
 
     @reads
     async def alone_in_hand(
@@ -105,7 +106,7 @@ class Deliveries(Subject):
         # A dead letter's headers say where it came from.
         found = await found_by_ids(connection, ids, large | {"properties"})
         died = {event.id: _died_in(event) for event in found.items}
-        for some in shares_of(found.heavy):
+        for some in shares([*found.heavy], found.heavy, AT_ONCE):
             for event in await by_ids(connection, some, frozenset({"properties"})):
                 died[event.id] = _died_in(event)
         fates = {queue: QueueFate(queue, [], []) for queue in publish.routed_queues}
@@ -185,20 +186,6 @@ async def _held(
         )
         for row in rows
     ]
-
-
-def shares_of(heavy: Mapping[int, int]) -> Iterator[list[int]]:
-    """Ids in groups whose bytes may be in memory together."""
-    share: list[int] = []
-    held = 0
-    for event_id, size in heavy.items():
-        if share and held + size > AT_ONCE:
-            yield share
-            share, held = [], 0
-        share.append(event_id)
-        held += size
-    if share:
-        yield share
 
 
 def _note(fates: dict[str, QueueFate], event: Event, died_in: Sequence[str]) -> None:
