@@ -78,6 +78,16 @@ def test_every_port_is_on_the_loopback_interface() -> None:
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
+def test_images_are_named_by_tag_and_digest_but_for_our_own() -> None:
+    files = [CHECKOUT / "compose.yaml", CHECKOUT / "Dockerfile", *(CHECKOUT / "deploy").rglob("*")]
+    texts = [file.read_text() for file in files if file.is_file()]
+    named = {each for text in texts for each in re.findall(r"^ *(?:image:|FROM) (\S+)", text, re.M)}
+    others = {each for each in named if not each.startswith("rabbitmq-itc")}
+    assert {one["image"] for one in COMPOSE["services"].values()} - others == {"rabbitmq-itc"}
+    pinned = re.compile(r"[a-z/]+:[\w.-]+@sha256:[0-9a-f]{64}")
+    assert [each for each in others if not pinned.fullmatch(each)] == []
+
+
 def test_prometheus_scrapes_the_service_under_the_name_that_the_rules_have() -> None:
     asked = config("prometheus")
     [service] = [one for one in asked["scrape_configs"] if one["job_name"] == "rabbitmq-itc"]
