@@ -32,10 +32,10 @@ from app.link_rules import link_rules
 from app.settings import Settings
 from app.store.opening import open_store
 from app.store.store import Store
-from app.stored.capture import ParticipantRules, Trace
+from app.stored.capture import ParticipantRules
 from app.traces.claims import LEASE_SECONDS, Claims
-from app.traces.feed import Feed
 from app.traces.opening import (
+    Capture,
     capture,
     open_traces,
     pipeline_settings,
@@ -45,7 +45,6 @@ from app.traces.opening import (
 )
 from app.traces.pipeline import PipelineSettings
 from app.traces.restamping import Restamping
-from app.traces.running import RunningTrace
 from app.tracker.links import Rule, merged
 from app.watch.opening import watch_assertions, watch_durations, watch_for_proposals
 
@@ -219,9 +218,7 @@ async def _say_what_there_is(settings: Settings, management: ManagementApi) -> N
 
 
 @asynccontextmanager
-async def open_capture(
-    settings: Settings, service: str
-) -> AsyncIterator[Callable[[Trace, Feed], RunningTrace]]:
+async def open_capture(settings: Settings, service: str) -> AsyncIterator[Capture]:
     async with AsyncExitStack() as stack:
         store = await open_store(stack, settings)
         broker = BrokerParts(stack, settings, store.name, service)

@@ -7,19 +7,23 @@ Reads its settings from the first line of stdin, then orders; writes its traces'
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import msgspec
 import uvloop
 
 from app.children import leave_signals_to_the_service, orders_of_service, tell_service
+from app.errors import OutageError
 from app.garbage import tune_garbage_collection
 from app.main import open_capture
 from app.settings import Settings
 from app.stored.capture import Trace
 from app.traces.feed import Feed
+from app.traces.life import NOT_RUN
+from app.traces.opening import Capture
 from app.traces.processes import LINE_BYTES, SERVICE, Notice, TraceOrder
 from app.traces.running import RunningTrace
+from app.traces.status import Snapshot
+from app.tracker import RestorePoint
 
 NOTICE_SECONDS = 1.0
 
@@ -27,10 +31,11 @@ NOTICE_SECONDS = 1.0
 class Attendant:
     """Runs traces as ordered, and reports their status."""
 
-    def __init__(self, run: Callable[[Trace, Feed], RunningTrace]) -> None:
-        self._run = run
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
         self._feed = Feed()
         self._running: dict[int, RunningTrace] = {}
+        self._ahead: dict[int, asyncio.Task[RestorePoint | None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
     async def attend(self, orders: asyncio.StreamReader) -> None:
@@ -42,8 +47,11 @@ class Attendant:
         await asyncio.gather(*(self._end(trace, False, 10.0) for trace in self._running.values()))
 
     def _follow(self, order: TraceOrder) -> None:
-        if order.do == "run":
-            self._running[order.trace.id] = self._run(order.trace, self._feed)
+        if order.do == "read":
+            self._ahead[order.trace.id] = asyncio.create_task(self._read(order.trace))
+        elif order.do == "run":
+            ahead = self._taken(order.trace)
+            self._running[order.trace.id] = self._capture.run(order.trace, self._feed, ahead)
         elif running := self._running.get(order.trace.id):
             if order.do == "drain":
                 running.drain()
@@ -53,6 +61,21 @@ class Attendant:
                 ending = asyncio.create_task(self._end(running, order.drain, order.deadline))
                 self._ending.add(ending)
                 ending.add_done_callback(self._ending.discard)
+        else:
+            self._taken(order.trace)
+
+    async def _read(self, trace: Trace) -> RestorePoint | None:
+        try:
+            return await self._capture.read(trace)
+        except OutageError:
+            return None  # its run reads it
+        finally:
+            tell_service(Notice(trace.id, Snapshot(NOT_RUN), True))
+
+    def _taken(self, trace: Trace) -> RestorePoint | None:
+        """What was read ahead of a trace, if all was; what still reads it ends."""
+        reading = self._ahead.pop(trace.id, None)
+        return None if reading is None or reading.cancel() else reading.result()
 
     async def _end(self, running: RunningTrace, drain: bool, deadline: float) -> None:
         await running.end(drain=drain, deadline=deadline)
@@ -78,8 +101,8 @@ def _say(trace: Trace, running: RunningTrace) -> None:
 async def _main() -> None:
     orders = await orders_of_service(LINE_BYTES)
     said = msgspec.json.decode(await orders.readline())
-    async with open_capture(Settings.model_validate(said), said.get(SERVICE, "")) as run:
-        await Attendant(run).attend(orders)
+    async with open_capture(Settings.model_validate(said), said.get(SERVICE, "")) as capture:
+        await Attendant(capture).attend(orders)
 
 
 def main() -> None:

@@ -188,7 +188,7 @@ class Claims:
         left = [each for each in traces if each.holder in living.keys() - able.keys()]
         coming = {each.trace_id for each in traces if each in left or is_free(each, living)}
         for trace_id in self._traces.ahead.keys() - coming:
-            self._traces.ahead.pop(trace_id)
+            self._traces.forget(trace_id)
         if self._service in able and time.monotonic() >= self._blind_until:
             self._claim(traces, living, able)
             for held, turns in in_turn(left, traces, able).items():

@@ -15,14 +15,14 @@ from app.errors import ConflictError, NotFoundError, NotTracedError, OutageError
 from app.stored.capture import Trace
 from app.traces.elsewhere import Elsewhere
 from app.traces.feed import Feed
+from app.traces.processes import RemoteTrace
 from app.traces.status import Snapshot
 from app.traces.supervisor import patiently
-from app.tracker import RestorePoint
 
 if TYPE_CHECKING:
     from app.broker.source import TraceSource
     from app.store.store import Store
-    from app.traces.processes import Running
+    from app.traces.processes import Ahead, Running
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +41,8 @@ class TracesHere:
         store: Store,
         source: TraceSource,
         elsewhere: Elsewhere,
-        start: Callable[[Trace, Feed, RestorePoint | None], Running],
-        read: Callable[[Trace], Awaitable[RestorePoint | None]],
+        start: Callable[[Trace, Feed, Ahead | None], Running],
+        read: Callable[[Trace], Awaitable[Ahead]],
     ) -> None:
         """Have traces run by ``start``, here or in a process, with what ``read`` gives ahead."""
         self._store = store
@@ -51,7 +51,7 @@ class TracesHere:
         self._service = elsewhere.service
         self._start = start
         self._read = read
-        self.ahead: dict[int, RestorePoint | None] = {}  # of traces that others are to leave
+        self.ahead: dict[int, Ahead] = {}  # of traces that others are to leave
         self.feed = Feed()  # of new events of all virtual hosts
         self._running: dict[str, Running] = {}
         self._ids: dict[str, int] = {}
@@ -174,6 +174,11 @@ class TracesHere:
         trace = await self.known(vhost)
         if trace.id not in self.ahead:
             self.ahead[trace.id] = await self._read(trace)
+
+    def forget(self, trace_id: int) -> None:
+        """Let go of what was read ahead of a trace that stays where it is."""
+        if isinstance(ahead := self.ahead.pop(trace_id), RemoteTrace):
+            ahead.leave()
 
     async def stop_here(self, vhost: str) -> None:
         """Stop a trace as another service was asked to."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -20,7 +21,7 @@ from app.traces.restamping import Restamping
 from app.traces.retention import RetentionRule
 from app.traces.running import RunningTrace
 from app.traces.spanwatch import MOST_SPANS, SpanBounds, SpanWatch
-from app.tracker import Bounds
+from app.tracker import Bounds, RestorePoint
 from app.tracker.links import Origin, Rule, TraceRule
 
 if TYPE_CHECKING:
@@ -40,16 +41,15 @@ def open_traces(
     service: str,
 ) -> TraceRegistry:
     """The traces, in processes of their own if so set; none of them runs yet."""
-    elsewhere = None
+    processes = None
     if settings.trace_processes:
         line = msgspec.json.encode({**settings.portable(), SERVICE: service})
         processes = TraceProcesses(
             settings.trace_processes, line, most_silent=settings.hold_seconds
         )
         stack.push_async_callback(processes.close)
-        elsewhere = processes.run
     introductions = _introductions(store, broker)
-    return TraceRegistry(store, broker.source, pipeline, introductions, elsewhere, service)
+    return TraceRegistry(store, broker.source, pipeline, introductions, processes, service)
 
 
 def previews(
@@ -72,13 +72,22 @@ def previews(
     return preview
 
 
+class Capture(NamedTuple):
+    """What a process that only runs traces does: read a trace ahead of its run, and run it."""
+
+    read: Callable[[Trace], Awaitable[RestorePoint]]
+    run: Callable[[Trace, Feed, RestorePoint | None], RunningTrace]
+
+
 def capture(
     settings: Settings, store: Store, broker: BrokerParts, pipeline: PipelineSettings
-) -> Callable[[Trace, Feed], RunningTrace]:
-    """The part that runs a trace in a process that only runs traces."""
+) -> Capture:
     introductions, turn = _introductions(store, broker), asyncio.Lock()
-    return lambda trace, feed: RunningTrace(
-        trace, store, broker.source, feed, pipeline, introductions, turn
+    return Capture(
+        partial(pipeline.restored, store),
+        lambda trace, feed, ahead: RunningTrace(
+            trace, store, broker.source, feed, pipeline, introductions, turn, ahead
+        ),
     )
 
 

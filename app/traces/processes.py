@@ -28,6 +28,7 @@ from app.traces.feed import Feed
 from app.traces.life import Life, TraceState
 from app.traces.running import RunningTrace
 from app.traces.status import Snapshot
+from app.tracker import RestorePoint
 
 log = logging.getLogger(__name__)
 
@@ -43,12 +44,12 @@ LINE_BYTES = 16 << 20
 
 
 class TraceOrder(msgspec.Struct, frozen=True):
-    """One line to the child: what to do with a trace.
+    """One line to the child: what to do with a trace; "read" is to read ahead of its run.
 
     ``drain`` and ``deadline`` (seconds) are those of `RunningTrace.end`, and only "end" has them.
     """
 
-    do: Literal["run", "drain", "prove", "end"]
+    do: Literal["read", "run", "drain", "prove", "end"]
     trace: Trace
     drain: bool = False
     deadline: float = 0.0
@@ -63,16 +64,17 @@ class Notice(msgspec.Struct, frozen=True):
 
 
 class RemoteTrace:
-    """A trace that runs in another process, as far as is known here."""
+    """A trace that runs in another process, or is read there to run, as far as is known here."""
 
-    def __init__(self, trace: Trace, process: TraceProcess) -> None:
+    def __init__(self, trace: Trace, process: TraceProcess, do: Literal["read", "run"]) -> None:
         self.trace = trace
         self._process = process
         self._snapshot = Snapshot(Life().standing, last_event_id=trace.last_event_id)
         self._over = asyncio.Event()
+        self.is_heard_of = asyncio.Event()
         # Everything its process was told about it: a new process has to be told again.
         self.orders: list[TraceOrder] = []
-        self._tell(TraceOrder("run", trace))
+        self._tell(TraceOrder(do, trace))
 
     @property
     def is_alive(self) -> bool:
@@ -96,6 +98,15 @@ class RemoteTrace:
         )
         return msgspec.structs.replace(was, standing=standing, rate=0.0, lag=None, is_old=True)
 
+    def run(self, trace: Trace) -> RemoteTrace:
+        """Have it run, which was read ahead."""
+        return self._process.take(trace, "run")
+
+    def leave(self) -> None:
+        """Let go of it, which was read ahead and is not to run."""
+        self._process.order(TraceOrder("end", self.trace))
+        self._process.forget(self.trace)
+
     def drain(self) -> None:
         """Ask the run to end once the queue is empty, and to leave tracing alone until then."""
         self._tell(TraceOrder("drain", self.trace))
@@ -113,6 +124,7 @@ class RemoteTrace:
 
     def heard(self, notice: Notice) -> None:
         self._snapshot = notice.snapshot
+        self.is_heard_of.set()
         if not notice.is_alive:
             self._over.set()
 
@@ -128,6 +140,8 @@ class RemoteTrace:
 
 Running: TypeAlias = RunningTrace | RemoteTrace
 """A trace that runs here, or in another process."""
+Ahead: TypeAlias = RestorePoint | RemoteTrace
+"""What a trace is restored from, read ahead of its run here, or in another process."""
 
 
 class TraceProcess:
@@ -152,8 +166,8 @@ class TraceProcess:
     def __len__(self) -> int:
         return len(self._traces)
 
-    def run(self, trace: Trace) -> RemoteTrace:
-        remote = self._traces[trace.id] = RemoteTrace(trace, self)
+    def take(self, trace: Trace, do: Literal["read", "run"]) -> RemoteTrace:
+        remote = self._traces[trace.id] = RemoteTrace(trace, self, do)
         return remote
 
     def order(self, order: TraceOrder) -> None:
@@ -238,11 +252,24 @@ class TraceProcesses:
 
     def run(self, trace: Trace, feed: Feed) -> RemoteTrace:
         """Have a trace run in one of them; ``feed`` hears of its events."""
+        return self._place(feed).take(trace, "run")
+
+    async def read(self, trace: Trace, feed: Feed) -> RemoteTrace:
+        """Have one of them read what it needs to run a trace at once; return when it has."""
+        remote = self._place(feed).take(trace, "read")
+        try:
+            await remote.is_heard_of.wait()
+        except asyncio.CancelledError:
+            remote.leave()
+            raise
+        return remote
+
+    def _place(self, feed: Feed) -> TraceProcess:
         if len(self._processes) < self._count:
             self._processes.append(
                 TraceProcess(self._settings, feed, self._command, self._most_silent)
             )
-        return min(self._processes, key=len).run(trace)
+        return min(self._processes, key=len)
 
     async def close(self) -> None:
         await asyncio.gather(*(process.close() for process in self._processes))

@@ -6,7 +6,7 @@ what is done to a trace while it pauses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,12 +19,12 @@ from app.traces.feed import Feed
 from app.traces.here import DRAIN_SECONDS, TracesHere
 from app.traces.life import NOT_RUN, Standing, TraceState
 from app.traces.pipeline import PipelineSettings, unreadable_checkpoint
+from app.traces.processes import RemoteTrace
 from app.traces.running import RunningTrace
 from app.traces.status import Snapshot, TraceStatus, audit_remarks
 from app.traces.upkeep import Upkeep
 from app.traces.wish import Wish, wish
 from app.tracker import Counters, Policy, Quiet, Totals, Tracker, UnreadableCheckpointError
-from app.tracker.events import RestorePoint
 from app.tracker.links import merged
 from app.tracker.quiet import DEFAULT as QUIET
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from app.broker.source import TraceSource
     from app.store.store import Store
     from app.traces.introductions import Introductions
-    from app.traces.processes import Running
+    from app.traces.processes import Ahead, Running, TraceProcesses
 
 # How long another service may take to start a trace, and to stop one.
 START_SECONDS = 10.0
@@ -48,10 +48,10 @@ class TraceRegistry:
         source: TraceSource,
         settings: PipelineSettings,
         introductions: Introductions,
-        run: Callable[[Trace, Feed], Running] | None = None,
+        processes: TraceProcesses | None = None,
         service: str = "the service",
     ) -> None:
-        """Run traces in this process, unless ``run`` starts them elsewhere.
+        """Run traces in this process, unless there are ``processes`` for them.
 
         ``introductions`` say who is behind connections. The traces that run are held by
         ``service``.
@@ -62,13 +62,17 @@ class TraceRegistry:
         self._service = service
         self._elsewhere = Elsewhere(store.services, service)
 
-        def start(trace: Trace, feed: Feed, ahead: RestorePoint | None) -> Running:
-            if run is not None:
-                return run(trace, feed)
+        def start(trace: Trace, feed: Feed, ahead: Ahead | None) -> Running:
+            if isinstance(ahead, RemoteTrace):
+                return ahead.run(trace)
+            if processes is not None:
+                return processes.run(trace, feed)
             return RunningTrace(trace, store, source, feed, settings, introductions, ahead=ahead)
 
-        async def read(trace: Trace) -> RestorePoint | None:
-            return await settings.restored(store, trace) if run is None else None
+        async def read(trace: Trace) -> Ahead:
+            if processes is not None:
+                return await processes.read(trace, self.feed)
+            return await settings.restored(store, trace)
 
         self.here = TracesHere(store, source, self._elsewhere, start, read)
         self.upkeep = Upkeep(store, self.here, self._elsewhere, settings)

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -18,7 +19,7 @@ from app.store import Store
 from app.stored.capture import Batch
 from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
-from app.traces.processes import TraceProcesses
+from app.traces.processes import RemoteTrace, TraceProcesses
 from app.traces.registry import TraceRegistry
 from app.traces.running import RunningTrace
 from app.tracker import Record, StampedEvent, Tracker
@@ -40,7 +41,7 @@ async def processes(
         trace_queue="itc.children",  # no announcements: nobody reads those of earlier tests
     )
     processes = TraceProcesses(2, msgspec.json.encode(child.portable()), most_silent=6)
-    service.registry = TraceRegistry(store, service.source, settings, NOBODY, processes.run)
+    service.registry = TraceRegistry(store, service.source, settings, NOBODY, processes)
     yield processes
     await service.registry.shutdown(deadline=10)
     await processes.close()
@@ -108,8 +109,10 @@ async def test_in_a_process_of_traces_nothing_is_stamped_while_one_of_them_store
         service.source,
         settings,
         NOBODY,
-        lambda trace, feed: RunningTrace(
-            trace, store, service.source, feed, settings, NOBODY, turn
+        SimpleNamespace(  # type: ignore[arg-type]
+            run=lambda trace, feed: RunningTrace(
+                trace, store, service.source, feed, settings, NOBODY, turn
+            )
         ),
     )
     with rabbit.fresh_vhost() as other:
@@ -138,6 +141,29 @@ async def test_a_process_that_is_killed_is_replaced_and_nothing_is_lost(
     assert pids(processes) != {pid}
     await service.registry.stop(vhost)
     assert (await service.registry.status(vhost)).state is TraceState.stopped
+
+
+async def test_a_trace_is_read_ahead_in_the_process_that_then_runs_it(
+    service: Service, processes: TraceProcesses, rabbit: Broker, vhost: str
+) -> None:
+    here = service.registry.here
+    await service.running(vhost)
+    await send_and_receive(rabbit, vhost, 5)
+    await service.stored(vhost, 10)
+    for runs in (True, False):
+        await here.give_up(vhost)
+        await here.prepare(vhost)
+        [(trace_id, ahead)] = here.ahead.items()
+        assert isinstance(ahead, RemoteTrace)
+        assert [len(each) for each in processes._processes].count(1) == 1
+        if runs:
+            await here.run_here(vhost)
+            assert here.present(vhost)._process is ahead._process  # type: ignore[union-attr]
+            await send_and_receive(rabbit, vhost, 5)
+            await service.stored(vhost, 20)
+        else:
+            here.forget(trace_id)
+            assert [*map(len, processes._processes)] == [0, 0]
 
 
 async def test_a_process_that_hangs_looks_so_and_is_replaced(

@@ -81,6 +81,9 @@ class FakeTraces:
     async def drop(self, vhost: str) -> None:
         self.done.append(("drop", vhost))
 
+    def forget(self, trace_id: int) -> None:
+        del self.ahead[trace_id]
+
 
 class FakeServices:
     def __init__(self, services: Sequence[Service], traces: Sequence[LeasedTrace]) -> None:
