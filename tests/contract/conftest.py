@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import asyncpg
@@ -15,7 +16,19 @@ from sqlalchemy import URL, make_url
 from app.store import Store, migrate
 from tests.contract.history import RUN, number_from
 
+if TYPE_CHECKING:  # where it is needed below: the quick part of the tests starts none
+    from tools.servers import PostgresServer
+
 DATABASES = ("sqlite", "postgresql")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """The PostgreSQL of compose.yaml, where npm has brought it; other tests have the machine's."""
+    from tools.servers.postgres import PostgresServer, shipped
+
+    with PostgresServer(programs=shipped()) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

