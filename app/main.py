@@ -36,7 +36,6 @@ from app.stored.capture import ParticipantRules
 from app.traces.claims import LEASE_SECONDS, Claims
 from app.traces.opening import (
     Capture,
-    capture,
     open_traces,
     pipeline_settings,
     previews,
@@ -222,7 +221,7 @@ async def open_capture(settings: Settings, service: str) -> AsyncIterator[Captur
     async with AsyncExitStack() as stack:
         store = await open_store(stack, settings)
         broker = BrokerParts(stack, settings, store.name, service)
-        yield capture(settings, store, broker, _pipeline(settings))
+        yield Capture(store, broker, _pipeline(settings))
 
 
 @asynccontextmanager

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -72,23 +71,19 @@ def previews(
     return preview
 
 
-class Capture(NamedTuple):
+class Capture:
     """What a process that only runs traces does: read a trace ahead of its run, and run it."""
 
-    read: Callable[[Trace], Awaitable[RestorePoint]]
-    run: Callable[[Trace, Feed, RestorePoint | None], RunningTrace]
+    def __init__(self, store: Store, broker: BrokerParts, pipeline: PipelineSettings) -> None:
+        self._introductions, self._turn = _introductions(store, broker), asyncio.Lock()
+        self._store, self._source, self._pipeline = store, broker.source, pipeline
 
+    async def read(self, trace: Trace) -> RestorePoint:
+        return await self._pipeline.restored(self._store, trace)
 
-def capture(
-    settings: Settings, store: Store, broker: BrokerParts, pipeline: PipelineSettings
-) -> Capture:
-    introductions, turn = _introductions(store, broker), asyncio.Lock()
-    return Capture(
-        partial(pipeline.restored, store),
-        lambda trace, feed, ahead: RunningTrace(
-            trace, store, broker.source, feed, pipeline, introductions, turn, ahead
-        ),
-    )
+    def run(self, trace: Trace, feed: Feed, ahead: RestorePoint | None) -> RunningTrace:
+        own = self._pipeline, self._introductions, self._turn, ahead
+        return RunningTrace(trace, self._store, self._source, feed, *own)
 
 
 def _introductions(store: Store, broker: BrokerParts) -> Introductions:

@@ -11,7 +11,6 @@ from app import trace_process
 from app.errors import OutageError
 from app.stored.capture import Trace
 from app.trace_process import Attendant
-from app.traces.opening import Capture
 from app.traces.processes import Notice, TraceOrder
 from tests.unit.test_attempt import TRACE
 
@@ -45,8 +44,8 @@ def said(monkeypatch: pytest.MonkeyPatch) -> asyncio.Queue[Notice]:
 async def test_what_was_read_ahead_is_what_a_trace_runs_with(
     said: asyncio.Queue[Notice], answer: object
 ) -> None:
-    reading = Reading()
-    attendant = Attendant(Capture(reading.read, reading.run))
+    reading: Any = Reading()
+    attendant = Attendant(reading)
     attendant._follow(TraceOrder("read", TRACE))
     reading.answers.put_nowait(answer)
     assert (await said.get()).is_alive
@@ -60,8 +59,8 @@ async def test_what_was_read_ahead_is_what_a_trace_runs_with(
 async def test_nothing_is_kept_of_a_trace_that_runs_elsewhere_and_reading_ends(
     said: asyncio.Queue[Notice], is_read: bool
 ) -> None:
-    reading = Reading()
-    attendant = Attendant(Capture(reading.read, reading.run))
+    reading: Any = Reading()
+    attendant = Attendant(reading)
     attendant._follow(TraceOrder("read", TRACE))
     if is_read:
         reading.answers.put_nowait("what is stored")
