@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, FromClause, inspect
+from sqlalchemy import Connection, FromClause, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import SettingsError
@@ -22,6 +23,13 @@ from app.store.database.tables import metadata
 
 # Revisions of the time before the first release were plain numbers.
 _UNRELEASED = re.compile(r"\d{4}")
+
+# In one statement: the library asks for one table after the other.
+_COLUMNS = {
+    "sqlite": "SELECT its.name, c.name FROM sqlite_master AS its, pragma_table_info(its.name) AS c",
+    "postgresql": "SELECT table_name, column_name FROM information_schema.columns"
+    " WHERE table_schema = current_schema()",
+}
 
 
 class SchemaState(msgspec.Struct, frozen=True):
@@ -142,21 +150,23 @@ def _make_folder(database_url: str) -> None:
         ) from error
 
 
-def _state(connection: Connection) -> SchemaState:
+@functools.cache
+def _revisions() -> tuple[str, ...]:
+    """Those that this program knows, the newest first."""
     scripts = ScriptDirectory.from_config(migration_config())
+    return tuple(str(script.revision) for script in scripts.walk_revisions())
+
+
+def _state(connection: Connection) -> SchemaState:
     found = MigrationContext.configure(connection).get_current_revision()
-    needed = str(scripts.get_current_head())
-    known = {script.revision for script in scripts.walk_revisions()}
+    needed, *known = _revisions()
     lacking = _lacking(connection) if found == needed else ()
-    return SchemaState(found, needed, found not in known | {None}, lacking)
+    return SchemaState(found, needed, found not in (needed, *known, None), lacking)
 
 
 def _lacking(connection: Connection) -> tuple[str, ...]:
-    there = {
-        f"{table}.{column['name']}"
-        for (_, table), columns in inspect(connection).get_multi_columns().items()
-        for column in columns
-    }
+    query = text(_COLUMNS[connection.dialect.name])
+    there = {f"{table}.{column}" for table, column in connection.execute(query)}
     tables: dict[str, FromClause] = {**metadata.tables, "keys": keys}
     wanted = [f"{name}.{column}" for name, table in tables.items() for column in table.c.keys()]  # noqa: SIM118  no mapping
     return tuple(each for each in wanted if each not in there)
