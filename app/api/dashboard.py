@@ -1,11 +1,11 @@
 """The dashboard's files: kept by a browser for good, and never two versions of them in one page.
 
 A page names its scripts, styles and pictures below ``-/VERSION/``, a digest of the whole folder,
-and a script's relative imports stay below it. What is there never changes, so a browser that has it
-asks no more. What is asked for of another version than this is not found: the page is older than an
-upgrade, or comes from another service behind the same balancer while they are replaced one by one,
-and a script of this version may not fit those that it has. It says so, and is loaded anew. Pages
-themselves are asked about each time, and so is a file by its name alone.
+and a script comes there with all that it needs (`app.api.scripts`). What is there never changes, so
+a browser that has it asks no more. What is asked for of another version than this is not found: the
+page is older than an upgrade, or comes from another service behind the same balancer while they are
+replaced one by one, and a script of this version may not fit those that it has. It says so, and is
+loaded anew. Pages themselves are asked about each time, and so is a file by its name alone.
 
 Only files are compressed, for browsers that accept it. An answer of the API may hold a secret
 beside text that a stranger chose, and the length of the two compressed together gives the secret
@@ -20,6 +20,7 @@ import os
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from mimetypes import guess_type
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ from starlette.staticfiles import NotModifiedResponse, StaticFiles
 from starlette.types import Scope
 
 from app.api.routes.downloads import Download
+from app.api.scripts import Scripts
 
 # What is text; fonts and pictures are compressed already.
 _COMPRESSED = frozenset({".html", ".js", ".css", ".svg", ".md"})
@@ -50,6 +52,7 @@ class Version(NamedTuple):
 
     digest: str
     files: Mapping[str, tuple[int, int]]  # by name: when it was changed (ns), and its size
+    scripts: Scripts
 
 
 class Dashboard(StaticFiles):
@@ -58,7 +61,7 @@ class Dashboard(StaticFiles):
     def __init__(self, folder: Path) -> None:
         super().__init__(directory=folder, html=True)
         self._folder = folder.resolve()
-        self._version = Version("", {})
+        self._version = Version("", {}, Scripts({}))
 
     def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
         """A file of the folder; ``docs`` is ``docs.html``."""
@@ -75,6 +78,9 @@ class Dashboard(StaticFiles):
             known = self._now()
         if digest != known.digest:
             raise HTTPException(404)
+        joined = known.scripts.joined(name)
+        if joined is not None:
+            response = self._whole(joined, name, {"etag": f'"{digest}"'}, scope)
         response.headers["cache-control"] = _FOREVER
         return response
 
@@ -85,26 +91,32 @@ class Dashboard(StaticFiles):
         scope: Scope,
         status_code: int = 200,
     ) -> Response:
-        asked, path = Headers(scope=scope), Path(full_path)
-        response: Response = Download(full_path, status_code=status_code, stat_result=stat_result)
-        content = _read(path, *_changed(stat_result))
-        is_page = path.suffix == ".html"
-        whole = is_page or _HELD_TO.isdisjoint(asked)  # a part of a file is Download's business
-        kept = {name: response.headers[name] for name in ("etag", "last-modified")}
-        if is_page:  # it changes with what it names
+        content = _read(Path(full_path), *_changed(stat_result))
+        name = Path(full_path).name
+        if name.endswith(".html"):  # it changes with what it names
             digest = self._now().digest
-            content, kept = _page(content, digest), {"etag": f'"{digest}"'}
-        if whole and path.suffix in _COMPRESSED and takes_gzip(asked.get("accept-encoding", "")):
+            return self._whole(_page(content, digest), name, {"etag": f'"{digest}"'}, scope)
+        file = Download(full_path, status_code=status_code, stat_result=stat_result)
+        if _HELD_TO.isdisjoint(Headers(scope=scope)):
+            kept = {name: file.headers[name] for name in ("etag", "last-modified")}
+            return self._whole(content, name, kept, scope)
+        return self._unless_known(file, scope)  # a part of a file is Download's business
+
+    def _whole(self, content: bytes, name: str, kept: dict[str, str], scope: Scope) -> Response:
+        """The answer with all of a file, from memory: a slow reader costs no descriptor of it."""
+        accepted = Headers(scope=scope).get("accept-encoding", "")
+        if Path(name).suffix in _COMPRESSED and takes_gzip(accepted):
             # Other bytes are another representation: they have an ETag of their own.
             tag = kept["etag"].removesuffix('"') + '-gzip"'
-            kept |= {"etag": tag, "content-encoding": "gzip"}
-            response = Response(_packed(content), status_code, kept, response.media_type)
-        elif whole:  # a slow reader costs no descriptor of the file beside its own
-            kept["accept-ranges"] = "none" if is_page else "bytes"
-            response = Response(content, status_code, kept, response.media_type)
+            content, kept = _packed(content), kept | {"etag": tag, "content-encoding": "gzip"}
+        elif "last-modified" in kept:  # not made of others
+            kept = kept | {"accept-ranges": "bytes"}
+        return self._unless_known(Response(content, 200, kept, guess_type(name)[0]), scope)
+
+    def _unless_known(self, response: Response, scope: Scope) -> Response:
         response.headers["vary"] = "accept-encoding"
         response.headers["cache-control"] = "no-cache"
-        if self.is_not_modified(response.headers, asked):
+        if self.is_not_modified(response.headers, Headers(scope=scope)):
             return NotModifiedResponse(response.headers)
         return response
 
@@ -113,11 +125,11 @@ class Dashboard(StaticFiles):
         paths = [Path(at, name) for at, _, names in os.walk(self._folder) for name in names]
         files = {str(path.relative_to(self._folder)): _changed(path.stat()) for path in paths}
         if files != self._version.files:
+            contents = {name: _read(self._folder / name, *files[name]) for name in sorted(files)}
             digest = hashlib.sha256()
-            for name, changed in sorted(files.items()):
-                content = _read(self._folder / name, *changed)
+            for name, content in contents.items():
                 digest.update(f"{name}\0{len(content)}\0".encode() + content)
-            self._version = Version(digest.hexdigest()[:16], files)
+            self._version = Version(digest.hexdigest()[:16], files, Scripts(contents))
         return self._version
 
 

@@ -38,7 +38,7 @@ def folder(path: Path) -> str:
 
 
 def may_import(importer: str, imported: str) -> bool:
-    if importer in {"shell", "main.js", "first.js"}:
+    if importer in {"shell", "main.js"}:
         return True
     return imported in {importer, *BELOW.get(importer, {"vendor", "core", "ui"})}
 
@@ -54,14 +54,7 @@ def strays(path: Path, text: str) -> list[str]:
 
 
 def test_every_folder_is_one_of_the_rule() -> None:
-    assert {folder(path) for path in SCRIPTS} == {
-        "core",
-        "ui",
-        *TABS,
-        "shell",
-        "main.js",
-        "first.js",
-    }
+    assert {folder(path) for path in SCRIPTS} == {"core", "ui", *TABS, "shell", "main.js"}
 
 
 def test_no_import_leads_upwards_or_into_another_tab() -> None:

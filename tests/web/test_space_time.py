@@ -652,9 +652,8 @@ def test_a_gap_after_a_chain_is_not_in_its_picture(demo: Served, open_page: Open
     counts = run(
         page,
         """
-        // The page's own, which knows the traces; its files are below a digest of them all.
-        const { src } = document.querySelector("script[src$='app/first.js']");
-        const { Stage } = await import(new URL("spacetime/stage.js", src));
+        // The page's own, which knows the traces.
+        const { Stage } = modules["app/spacetime/stage.js"];
         const events = await page("after=500");
         const gapsOf = async (last) => {
           const chain = { events: events.filter(({ id }) => id <= last), ids: [], pins: [] };

@@ -15,6 +15,7 @@ from tests.web.benchmark import signed_in, transferred
 from tests.web.conftest import OpenPage
 from tests.web.past import demo_world
 from tests.web.service import Served, running
+from tests.web.test_files import PARTS, SCRIPTS, TABS
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,37 @@ def test_a_reload_asks_for_one_file_of_the_page(
     page.close()
     files = [path for path in (urlsplit(url).path for url in found) if not is_data(path)]
     assert files == ["/"]
+
+
+SAME = r"""
+async (parts) => {
+  const first = document.querySelector("script").src;
+  for (const part of parts) await import(first.replace("app/main.js", part));
+  const told = (value) => (typeof value === "function" ? String(value) : typeof value);
+  const plainly = (text) => text.replace(/import\("[^"]*\/([\w-]+\.js)"\)/g, "import($1)");
+  const list = (all) => Object.entries(all).sort().map(([name, it]) => [name, plainly(told(it))]);
+  const found = { same: [], other: [] };
+  for (const name of Object.keys(modules).filter((name) => name !== "app/main.js")) {
+    const [joined, alone] = [list(modules[name]), list(await import(`/${name}`))];
+    found[JSON.stringify(joined) === JSON.stringify(alone) ? "same" : "other"].push(name);
+  }
+  return found;
+}
+"""
+
+
+def test_a_script_exports_the_same_alone_and_joined_with_others(
+    demo: Served, open_page: OpenPage
+) -> None:
+    """The browser's own loader is the judge: what it makes of each file by its plain name."""
+    page = open_page(demo, "#/jobs")
+    expect(page.locator("h1")).to_be_visible()
+    parts = [*TABS, *sorted(PARTS - {*TABS})]  # these are loaded by tabs
+    found = page.evaluate(SAME, [path.relative_to(service.WEB).as_posix() for path in parts])
+    assert found["other"] == []
+    ours = {path.relative_to(service.WEB).as_posix() for path in SCRIPTS}
+    apart = {"app/main.js", "app/shell/reference.js"}  # these export nothing
+    assert {name for name in found["same"] if name.startswith("app/")} == ours - apart
 
 
 def is_data(path: str) -> bool:

@@ -17,7 +17,7 @@ relative() {
   sed -e 's|from *"preact"|from"./preact.js"|g' \
       -e 's|from *"preact/hooks"|from"./hooks.js"|g' \
       -e 's|from *"@preact/signals-core"|from"./signals-core.js"|g' \
-      -e '/^\/\/# sourceMappingURL=/d' "$1"
+      -e 's|//# sourceMappingURL=.*||' "$1"
 }
 
 modules=node_modules

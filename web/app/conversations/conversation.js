@@ -9,6 +9,7 @@ import { useResource } from "../core/resource.js";
 import { href, patch, route } from "../core/route.js";
 import { useViewed } from "../core/viewed.js";
 import { EventDrawer } from "../ui/event/lazy-drawer.js";
+import Touched from "../ui/event/touched.js";
 import { lazy } from "../ui/lazy.js";
 import { Choice, Empty, Failure, pending } from "../ui/panel.js";
 import { Facts } from "./facts.js";
@@ -28,8 +29,6 @@ const DRAWINGS = {
   flow: lazy(() => import("./flow.js"), "the flow"),
   sequence: lazy(() => import("./sequence.js"), "the sequence"),
 };
-
-const Touched = lazy(() => import("../ui/event/touched.js"), "what it touched");
 
 export function Conversation({ event }) {
   const { via = "links", view: asked, panel, beyond } = route.value.params;

@@ -110,7 +110,6 @@ function askAhead(url) {
   answer.catch(() => ahead.delete(url));
 }
 
-export const askWhoami = () => askAhead(path("whoami"));
 export const askEvents = (filters) => askAhead(ROOT + query(filters));
 export const askConversations = (filters) => askAhead(path("conversations") + query(filters));
 export const askFields = () => askAhead(path("fields"));

@@ -55,8 +55,9 @@ const PLACES = Object.keys(LAYOUT);
 const place = ({ name }) => (name in LAYOUT ? PLACES.indexOf(name) : PLACES.length);
 
 const KEY = `itc.fields ${import.meta.url}`; // those of one version
+let known = JSON.parse(sessionStorage.getItem(KEY));
 /** The fields of an event, where they are known: from before, if the page is only loaded again. */
-export let known = JSON.parse(sessionStorage.getItem(KEY));
+export const knownFields = () => known;
 
 if (!known && user.peek() === undefined) askFields(); // the page is being opened
 

@@ -13,7 +13,7 @@ import { useViewed } from "../core/viewed.js";
 import { EventDrawer } from "../ui/event/lazy-drawer.js";
 import { Icon } from "../ui/icons.js";
 import { Empty, Failure } from "../ui/panel.js";
-import { chosenOf, columnsOf, known, requestFor, sortValue, useFields } from "./columns.js";
+import { chosenOf, columnsOf, knownFields, requestFor, sortValue, useFields } from "./columns.js";
 import { sortOf } from "./column-heads.js";
 import { ColumnSheet } from "./column-sheet.js";
 import { Feed, firstPage, MOST_FRESH } from "./feed.js";
@@ -24,8 +24,8 @@ import { RowsTable } from "./rows-table.js";
 import { SavedViews } from "../ui/saved-views.js";
 
 // Opened by its address, the list need not wait until it is known who is signed in.
-if (known && user.peek() === undefined && !openEvent.peek() && !route.peek().params.at) {
-  askEvents(firstPage(askedFor(columnsOf(known)).filters));
+if (knownFields() && user.peek() === undefined && !openEvent.peek() && !route.peek().params.at) {
+  askEvents(firstPage(askedFor(columnsOf(knownFields())).filters));
 }
 
 export default function EventsTab() {

@@ -16,7 +16,7 @@ import { Alert } from "../ui/panel.js";
 import { helpOpen } from "./help.js";
 import { JobTray } from "./job-tray.js";
 
-const ICON = new URL("../../icon.svg", import.meta.url).href;
+const ICON = document.querySelector("link[rel=icon]").href;
 const THEME_ICONS = { system: "screen", light: "sun", dark: "moon" };
 
 export function Header() {
