@@ -15,7 +15,7 @@ import tempfile
 FULL: tuple[tuple[str, ...], ...] = (
     ("bench.clock",),
     ("bench.growth",),
-    ("bench.filling",),
+    ("bench.scale", "{folder}"),
     ("bench.ingest",),
     ("bench.steps",),
     ("bench.rules",),
@@ -32,7 +32,7 @@ FULL: tuple[tuple[str, ...], ...] = (
 )
 QUICK: tuple[tuple[str, ...], ...] = (
     ("bench.growth", "20000"),
-    ("bench.filling", "20000"),
+    ("bench.scale", "{folder}", "--sizes", "20000", "40000"),
     ("bench.ingest", "20000", "1"),
     ("bench.rules", "20000", "1"),
     ("bench.spread", "5000", "1"),

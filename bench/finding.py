@@ -63,21 +63,23 @@ def _request(number: int) -> str:
     return f"request {number}"
 
 
-def traffic(events: int) -> Iterator[tuple[int, int, Record]]:
+def traffic(
+    events: int, participants: int = SERVICES, hops: int = HOPS
+) -> Iterator[tuple[int, int, Record]]:
     """Publishes and deliveries, with the numbers of their messages and requests."""
     chance = random.Random(events)
     services = [
-        Channel("rabbit@bench", f"10.0.0.{number}:40000 -> 10.0.9.1:5672", 1, f"user-{number}")
-        for number in range(SERVICES)
+        Channel("rabbit@bench", f"10.0.0.0:{number} -> 10.0.9.1:5672", 1, f"user-{number}")
+        for number in range(participants)
     ]
     under_way: list[tuple[int, int, Channel, int]] = []  # request, last message, who, hops so far
     requests = 0
     for message in range(1, events // 2 + 1):
         if len(under_way) >= AT_ONCE:
-            request, cause, sender, hops = under_way.pop(chance.randrange(AT_ONCE))
+            request, cause, sender, so_far = under_way.pop(chance.randrange(AT_ONCE))
         else:
             requests += 1
-            request, cause, sender, hops = requests, 0, chance.choice(services), 0
+            request, cause, sender, so_far = requests, 0, chance.choice(services), 0
         receiver = chance.choice(services)
         queue = f"queue-{receiver.user}"
         headers = {"x-order": f"o{request}"}
@@ -87,8 +89,8 @@ def traffic(events: int) -> Iterator[tuple[int, int, Record]]:
         properties = {**names, "headers": headers}
         yield message, request, Publish(sender, "", (queue,), (queue,), properties, b"{}")
         yield message, request, Deliver(receiver, "", (queue,), queue, False, properties, b"{}")
-        if hops + 1 < HOPS:
-            under_way.append((request, message, receiver, hops + 1))
+        if so_far + 1 < hops:
+            under_way.append((request, message, receiver, so_far + 1))
 
 
 # What differs between an event of the small store and its copies, number 0 to :times - 1, of which

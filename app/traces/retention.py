@@ -13,8 +13,9 @@ from model.times import now
 if TYPE_CHECKING:
     from app.store.capture.retention import Retention
 
-# How many events one transaction removes: few enough to let other traces' batches in between.
-AT_MOST = 20_000
+# How many events one transaction removes: few enough that no batch waits long for it, be it of this
+# trace or, on SQLite, of another.
+AT_MOST = 5_000
 
 
 class RetentionRule(msgspec.Struct, frozen=True):
@@ -58,17 +59,35 @@ async def retain(
     rule: RetentionRule,
     epoch: int | None = None,
 ) -> PruneCount:
-    """Remove what the retention does not keep; returns what was removed.
+    """Remove all that the rule does not keep, for which nothing may be on its way into the store.
+
+    Raises as `retain_some`.
+    """
+    removed = some = await retain_some(store, trace_id, tracker, rule, epoch)
+    while some.events == AT_MOST:
+        some = await retain_some(store, trace_id, tracker, rule, epoch)
+        removed += some
+    return removed
+
+
+async def retain_some(
+    store: Retention,
+    trace_id: int,
+    tracker: Tracker,
+    rule: RetentionRule,
+    epoch: int | None = None,
+) -> PruneCount:
+    """Remove the oldest of what the rule does not keep in one transaction: `AT_MOST`, or all.
 
     Everything that the tracker holds must be stored. Raises `LeaseLostError` once the trace was
     taken by another since ``epoch``.
     """
-    removed = PruneCount()
-    while plan := await _plan(store, trace_id, rule, at_most=AT_MOST):
-        tracker.forget_before(plan.before_id)
-        await store.prune(plan, tracker.checkpoint(), epoch)
-        removed += PruneCount(plan.events, len(plan.participants))
-    return removed
+    plan = await _plan(store, trace_id, rule, at_most=AT_MOST)
+    if plan is None:
+        return PruneCount()
+    tracker.forget_before(plan.before_id)
+    await store.prune(plan, tracker.checkpoint(), epoch)
+    return PruneCount(plan.events, len(plan.participants))
 
 
 async def _plan(

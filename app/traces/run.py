@@ -29,7 +29,7 @@ from app.traces.monitor import MARKS_MISSING, Monitor
 from app.traces.pipeline import Ending, Pipeline
 from app.traces.queuewatch import QueueWatch
 from app.traces.recorder import Recorder
-from app.traces.retention import retain
+from app.traces.retention import AT_MOST, retain_some
 from app.traces.stamping import Stamper, Stretch
 from app.traces.standstill import suspect_standstills
 from app.traces.status import Snapshot
@@ -138,7 +138,7 @@ class Run:
                     if storing is not None:
                         await storing
                         storing = None
-                    await self._retain()
+                    await self._retain_some()
                 messages, is_empty = await self._stamp_portion()
                 await asyncio.sleep(0)  # for whatever else waits for the event loop
                 if messages == PORTION and self._may_grow():
@@ -244,13 +244,14 @@ class Run:
     def _retention_is_due(self) -> bool:
         return self._pipeline.settings.retention.is_on and time.monotonic() >= self._next_retention
 
-    async def _retain(self) -> None:
-        """Carry out retention; no batch may be on its way into the store."""
+    async def _retain_some(self) -> None:
+        """Carry out a part of the retention; no batch may be on its way into the store."""
         pipeline, retention = self._pipeline, self._pipeline.settings.retention
-        self._next_retention = time.monotonic() + retention.check_seconds
-        tracker = self._recorder.tracker
-        epoch = self._recorder.epoch
-        await retain(pipeline.store.retention, pipeline.trace.id, tracker, retention, epoch)
+        tracker, epoch = self._recorder.tracker, self._recorder.epoch
+        store, trace_id = pipeline.store.retention, pipeline.trace.id
+        removed = await retain_some(store, trace_id, tracker, retention, epoch)
+        if removed.events < AT_MOST:
+            self._next_retention = time.monotonic() + retention.check_seconds
 
     def _settle(self, stretch: Stretch) -> None:
         """Note until when all that was traced is stored, if a mark came that says it."""

@@ -14,8 +14,8 @@ import pytest
 from app.broker.deliveries import Arrival
 from app.broker.own import OTHERS, About
 from app.errors import OutageError
-from app.stored.capture import Batch, Trace
-from app.traces import linkwatch, run, stamping
+from app.stored.capture import Batch, PrunePlan, Trace
+from app.traces import linkwatch, retention, run, stamping
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
 from app.traces.life import Life
@@ -24,6 +24,7 @@ from app.traces.pipeline import Pipeline, PipelineSettings
 from app.traces.running import Attempt
 from app.traces.supervisor import Supervisor
 from app.tracker import Channel, Deliver, Publish, RestorePoint, Settlement
+from app.tracker.events import Checkpoint
 from app.tracker.links import BUILT_IN, Rule, of_all
 from app.tracker.taken import Selection
 from tests.introductions import NOBODY
@@ -103,6 +104,8 @@ class Store:
         self.batches = self.checkpoints = self.gaps = self.retention = self.leases = self
         self.link_rules = self
         self.own_rules: list[Rule] = []
+        self.too_many = 0  # events, for what is to be kept
+        self.order: list[str] = []
         self.looked = asyncio.Event()
 
     async def take(self, trace_id: int, holder: str | None) -> int:
@@ -131,7 +134,16 @@ class Store:
     async def append(self, trace_id: int, batch: Batch, epoch: int | None = None) -> range:
         first = 1 + sum(len(each.events) for each in self.appended)
         self.appended.append(batch)
+        self.order += ["stored"] if batch.events else []
         return range(first, first + len(batch.events))
+
+    async def plan(self, trace_id: int, at_most: int, **bounds: Any) -> PrunePlan | None:
+        going = min(self.too_many, at_most)
+        return PrunePlan(trace_id, 0, 0, going, []) if going else None
+
+    async def prune(self, plan: PrunePlan, checkpoint: Checkpoint, epoch: int | None) -> None:
+        self.too_many -= plan.events
+        self.order.append(f"{plan.events} removed")
 
     @property
     def sizes(self) -> list[int]:
@@ -251,6 +263,18 @@ async def test_what_is_stamped_and_not_stored_is_not_in_any_checkpoint(world: Wo
     assert world.store.sizes == [11]
     assert world.queue.acknowledged == [11]
     assert len(world.store.appended[-1].events) == 11
+
+
+async def test_a_batch_waits_for_one_part_of_the_retention_and_not_for_all_of_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (retention, run):
+        monkeypatch.setattr(module, "AT_MOST", 5)
+    world.store.too_many = 12
+    await world.run(*[Portion(3)] * 4, retention=retention.RetentionRule(keep_events=1))
+    removed = [each for each in world.store.order if each != "stored"]
+    assert removed == ["5 removed", "5 removed", "2 removed"]
+    assert world.store.order[:5] == ["5 removed", "stored", "5 removed", "stored", "2 removed"]
 
 
 async def test_other_rules_of_links_are_taken_up_between_two_batches(

@@ -1,0 +1,264 @@
+"""Cost by how much is stored: ``python -m bench.scale FOLDER [--sizes N…] [--participants N…]``.
+
+A store of each size is made in the folder if it is not there yet, on SQLite a copy of the smaller
+one that goes on, and with ``--postgresql`` the same in databases of a private server. The traffic
+is that of `bench.finding` in conversations of a hundred messages: each message has an id, a
+correlation id, names its cause, and has one more header that is indexed. Then all sizes are
+measured in turns, forwards and backwards, so that what else the machine does affects all alike:
+
+- processor time of an event, through tracker and batch writer (and PostgreSQL's server), µs;
+- answers over HTTP of a service each, p50 in ms, and a chain of some hundred events;
+- retention: events a second, how many times as fast as they are stored beside it, and the longest
+  that a batch waited, ms. A step of it is taken between two batches, as a trace at work does.
+
+No broker is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import random
+import shutil
+import sqlite3
+import statistics
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from sqlalchemy import make_url, text
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from app.garbage import tune_garbage_collection
+from app.store import Store, migrate
+from app.stored.capture import Batch
+from app.traces.retention import AT_MOST, RetentionRule, retain_some
+from app.tracker import Bounds, Policy, StampedEvent, Tracker
+from bench.finding import RULES, traffic
+from bench.reading import QUESTIONS, ask, processor_seconds, serving
+from bench.stores import FIRST_TIME, STEP, VHOST
+from tools.servers import PostgresServer
+
+SIZES = (100_000, 1_000_000, 5_000_000, 20_000_000)
+PARTICIPANTS = (64, 1_000)
+HOPS = 100
+BATCH = 2_000
+ADDED, ROUNDS, TIMES = 20_000, 4, 40
+REMOVED = 8 * AT_MOST
+ENDLESS = 10**9
+ASKED = ("first page", "event", "compare")
+
+
+class Growing:
+    """A store that goes on where it ends. ``server`` is PostgreSQL's first process, if any."""
+
+    def __init__(self, store: Store, participants: int, server: int | None) -> None:
+        self._store = store
+        self._participants = participants
+        self._server = server
+        self.size = 0
+
+    async def open(self) -> None:
+        """Go on behind what is stored, or begin."""
+        trace = await self._store.traces.find(VHOST)
+        restored, bounds = None, Bounds()
+        if trace is None:
+            trace = await self._store.traces.create(VHOST, Policy.channel)
+        else:
+            restored = await self._store.checkpoints.restore(
+                trace.id, bounds.handovers, bounds.named
+            )
+        self._trace = trace.id
+        self._tracker = Tracker(Policy.channel, bounds, rules=RULES, restored=restored)
+        self.size = trace.last_event_id
+        self._records = itertools.islice(
+            enumerate(record for *_, record in traffic(ENDLESS, self._participants, HOPS)),
+            self.size,
+            None,
+        )
+
+    async def add(self, events: int) -> float:
+        """Store so many more; the processor time that one took, µs."""
+        before = self._used()
+        for done in range(0, events, BATCH):
+            await self._append(min(BATCH, events - done))
+        return (self._used() - before) / events * 1e6
+
+    async def _append(self, events: int) -> None:
+        stamped: list[StampedEvent] = []
+        for number, record in itertools.islice(self._records, events):
+            stamped += self._tracker.apply(record, FIRST_TIME + number * STEP)
+        await self._store.batches.append(
+            self._trace, Batch(stamped, self._tracker.checkpoint(), b"")
+        )
+        self.size += events
+
+    async def remove(self) -> tuple[float, float, float]:
+        """Remove a part, a batch after each step: events a second, of storing's, longest wait."""
+        steps: list[float] = []
+        batches: list[float] = []
+        stored = await self._store.traces.find(VHOST)
+        assert stored is not None
+        kept = stored.events - REMOVED
+        for _ in range(REMOVED // AT_MOST):
+            begin = time.perf_counter()
+            rule = RetentionRule(keep_events=kept)
+            await retain_some(self._store.retention, self._trace, self._tracker, rule)
+            between = time.perf_counter()
+            await self._append(BATCH)
+            steps.append(between - begin)
+            batches.append(time.perf_counter() - between)
+        removing, storing = AT_MOST / statistics.median(steps), BATCH / statistics.median(batches)
+        return removing, removing / storing, max(steps) * 1000
+
+    def _used(self) -> float:
+        return time.process_time() + (processor_of(self._server) if self._server else 0.0)
+
+
+def processor_of(server: int) -> float:
+    """Processor time so far of a server's processes, s."""
+    children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
+    return processor_seconds(server) + sum(processor_seconds(int(child)) for child in children)
+
+
+async def made(url: str, events: int, participants: int, server: int | None) -> None:
+    """Let a store grow to a size."""
+    await migrate(url)
+    store = await Store.open(url, indexed_headers=RULES.indexed)
+    growing = Growing(store, participants, server)
+    await growing.open()
+    if growing.size < events:
+        await growing.add(events - growing.size)
+    await store.close()
+
+
+async def on_sqlite(folder: Path, sizes: list[int], participants: int) -> list[str]:
+    """The stores' addresses, made of each other where they are missing."""
+    paths = [folder / f"scale-{participants}-{size}.db" for size in sizes]
+    for smaller, path, size in zip([None, *paths], paths, sizes, strict=False):
+        if not path.exists():
+            part = path.with_suffix(".part")
+            if smaller is not None and not part.exists():
+                shutil.copyfile(smaller, part)
+            await made(f"sqlite:///{part}", size, participants, None)
+            with closing(sqlite3.connect(part)) as connection:  # its log may hold the newest
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            part.rename(path)
+    return [f"sqlite:///{path}" for path in paths]
+
+
+async def on_postgresql(server: PostgresServer, sizes: list[int], participants: int) -> list[str]:
+    """The databases' addresses, made of each other."""
+    urls: list[str] = []
+    engine = create_async_engine(server.url(), isolation_level="AUTOCOMMIT")
+    for size in sizes:
+        name = f"scale_{participants}_{size}"
+        template = f' TEMPLATE "{make_url(urls[-1]).database}"' if urls else ""
+        async with engine.connect() as connection:
+            await connection.execute(text(f'CREATE DATABASE "{name}"{template}'))
+        urls.append(server.url(name))
+        await made(urls[-1], size, participants, server.pid)
+    await engine.dispose()
+    return urls
+
+
+def turns(urls: list[str], rounds: int) -> Iterator[str]:
+    """Each of them in turn, forwards and backwards."""
+    for number in range(rounds):
+        yield from urls[:: -1 if number % 2 else 1]
+
+
+async def written(
+    urls: list[str], participants: int, server: int | None
+) -> dict[str, dict[str, float]]:
+    """The costs of storing and removing, by store."""
+    stores = {url: await Store.open(url, indexed_headers=RULES.indexed) for url in urls}
+    growing = {url: Growing(store, participants, server) for url, store in stores.items()}
+    for each in growing.values():
+        await each.open()
+        await each.add(ADDED)  # warms up
+    costs: defaultdict[str, list[float]] = defaultdict(list)
+    for url in turns(urls, ROUNDS):
+        costs[url].append(await growing[url].add(ADDED))
+    removals = [(url, await growing[url].remove()) for url in turns(urls, 2)]
+    for store in stores.values():
+        await store.close()
+    seen = {}
+    for url in urls:
+        rates, ratios, waits = zip(*(found for of, found in removals if of == url), strict=True)
+        seen[url] = {
+            "an event stored, µs": statistics.median(costs[url]),
+            "removed a second": statistics.mean(rates),
+            "times as fast as stored": statistics.mean(ratios),
+            "longest wait, ms": max(waits),
+        }
+    return seen
+
+
+def read(urls: list[str], participants: int) -> dict[str, dict[str, float]]:
+    """The time in which a service over each store answers, by store."""
+    seen: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    with ExitStack() as stack:
+        services = {url: stack.enter_context(serving(url)) for url in urls}
+        for number in range(TIMES):
+            for served in [*services.values()][:: -1 if number % 2 else 1]:
+                chance = random.Random(number)
+                late = int(served.events * chance.uniform(0.5, 0.9))
+                paths = {name: QUESTIONS[name](served.events, chance) for name in ASKED}
+                paths["conversation of 100"] = f"/itc_db/conversations/{late}"
+                paths["chain"] = f"/itc_db/chain/{late}/{late + 10 * participants}"
+                for name, path in paths.items():
+                    seen[served.name, name].append(ask(served, path).seconds * 1000)
+    found: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for (url, name), each in seen.items():
+        found[url][f"{name}, ms"] = statistics.median(each)
+    return found
+
+
+def show(kind: str, sizes: list[int], rows: list[dict[str, float]]) -> None:
+    """Print the table of one kind of stores."""
+    print(f"\n{kind}\n\n| | {' | '.join(f'{size:,}' for size in sizes)} |")
+    print("|---" * (len(sizes) + 1) + "|")
+    for name in rows[0]:
+        print(f"| {name} | {' | '.join(f'{row[name]:,.1f}' for row in rows)} |")
+    sys.stdout.flush()
+
+
+def measure(
+    kind: str, urls: list[str], sizes: list[int], participants: int, server: int | None
+) -> None:
+    """Measure stores that are made, and print it."""
+    reading = read(urls, participants)
+    writing = asyncio.run(written(urls, participants, server))
+    show(kind, sizes, [writing[url] | reading[url] for url in urls])
+
+
+def main() -> None:
+    """Make what is missing, and measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--participants", type=int, nargs="+", default=PARTICIPANTS)
+    parser.add_argument("--postgresql", action="store_true")
+    parser.add_argument("--make", action="store_true", help="only make the stores on SQLite")
+    asked = parser.parse_args()
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    tune_garbage_collection()
+    for participants in asked.participants:
+        if asked.postgresql:
+            with PostgresServer() as server:
+                urls = asyncio.run(on_postgresql(server, asked.sizes, participants))
+                kind = f"PostgreSQL, {participants} participants"
+                measure(kind, urls, asked.sizes, participants, server.pid)
+            continue
+        urls = asyncio.run(on_sqlite(asked.folder, asked.sizes, participants))
+        if not asked.make:
+            measure(f"SQLite, {participants} participants", urls, asked.sizes, participants, None)
+
+
+if __name__ == "__main__":
+    main()
