@@ -443,9 +443,6 @@ def _tables() -> None:
         sa.Column("fingerprint", sa.LargeBinary(), nullable=False),
         sa.Column("ids", sa.LargeBinary(), nullable=True),
         sa.Column("hold", sa.BigInteger(), nullable=True),
-        sa.ForeignKeyConstraint(
-            ["trace_id"], ["traces.id"], name=op.f("fk_events_trace_id_traces")
-        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_events")),
     )
     op.create_index("ix_events_by_id", "events", ["trace_id", "id"], unique=False)
@@ -457,7 +454,14 @@ def _tables() -> None:
         sqlite_where=sa.text("match = 2 AND NOT quiet"),
         postgresql_where=sa.text("match = 2 AND NOT quiet"),
     )
-    op.create_index(op.f("ix_events_cause_id"), "events", ["cause_id"], unique=False)
+    op.create_index(
+        "ix_events_cause_id",
+        "events",
+        ["cause_id"],
+        unique=False,
+        sqlite_where=sa.text("cause_id IS NOT NULL"),
+        postgresql_where=sa.text("cause_id IS NOT NULL"),
+    )
     op.create_index(
         "ix_events_died",
         "events",

@@ -162,7 +162,7 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
     return pipe
 
 
-PUBLISHED = {"r0001_tables.py": "0999247978b769c701b1d0faf06a6fffcc22d57b5f23d71852a1d2c2bf2b5984"}
+PUBLISHED = {"r0001_tables.py": "09ca6a0a2fa6d369163b38009988b0b10684e544b6bfc9606a1fae785cf62bae"}
 """Each migration that a database may have been made by, and the SHA-256 of its file."""
 
 
