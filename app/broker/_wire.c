@@ -61,11 +61,38 @@ text_of(const Bytes *part)
     return PyUnicode_DecodeUTF8((const char *)part->at, part->end - part->at, NULL);
 }
 
+/* Names that came last, each at the place that its bytes say: those of headers and connections come
+ * again with every message, and what is one object is hashed once. */
+enum { REMEMBERED = 4096, SHORT = 64 };
+static PyObject *remembered[REMEMBERED];
+
 static PyObject *
-read_text(Bytes *bytes)
+name_of(const Bytes *part)
+{
+    Py_ssize_t size = part->end - part->at, i;
+    uint32_t mixed = (uint32_t)size;
+    PyObject **place, *name;
+    if (size > SHORT)
+        return text_of(part);
+    for (i = 0; i < size; i++)
+        mixed = (mixed ^ part->at[i]) * 16777619;
+    place = &remembered[(mixed >> 16 ^ mixed) % REMEMBERED];
+    if (*place != NULL && PyUnicode_GET_LENGTH(*place) == size
+        && memcmp(PyUnicode_DATA(*place), part->at, size) == 0)
+        return Py_NewRef(*place);
+    name = text_of(part);
+    if (name != NULL && PyUnicode_IS_ASCII(name))
+        Py_XSETREF(*place, Py_NewRef(name));
+    return name;
+}
+
+static PyObject *
+read_text(Bytes *bytes, int depth)
 {
     Bytes part;
-    return take_counted(bytes, 4, &part) < 0 ? NULL : text_of(&part);
+    if (take_counted(bytes, 4, &part) < 0)
+        return NULL;
+    return depth == 1 ? name_of(&part) : text_of(&part);
 }
 
 static PyObject *
@@ -117,7 +144,7 @@ read_entry(Bytes *bytes, int depth, PyObject *table)
     int failed;
     if (take_counted(bytes, 1, &name) < 0)
         return -1;
-    key = text_of(&name);
+    key = name_of(&name);
     value = key == NULL ? NULL : read_value(bytes, depth + 1);
     failed = value == NULL || PyDict_SetItem(table, key, value) < 0;
     Py_XDECREF(key);
@@ -143,7 +170,7 @@ read_value(Bytes *bytes, int depth)
 {
     const unsigned char *kind = take(bytes, 1), *taken;
     switch (kind == NULL ? 0 : *kind) {
-    case 'S': return read_text(bytes);
+    case 'S': return read_text(bytes, depth);
     case 'F': return filled(PyDict_New(), bytes, depth, read_entry);
     case 'A': return filled(PyList_New(0), bytes, depth, read_member);
     case 't': return (taken = take(bytes, 1)) == NULL ? NULL : PyBool_FromLong(*taken);

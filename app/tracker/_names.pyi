@@ -1,5 +1,8 @@
 """`_names.c`: what headers and properties say."""
 
+from collections.abc import Callable
+from typing import Any
+
 from app.tracker.links.names import Names
 from app.tracker.links.probes import Compiled, Fields
 from app.tracker.links.rules import Rules
@@ -22,3 +25,17 @@ class Reader:
     ) -> Reader: ...
     def read(self, record: Record, rules: Rules, /) -> Names | Fields:
         """The names; their fields where rules have to decide. ``rules`` look into the rest."""
+
+def mark(
+    exchange: str,
+    key: str,
+    properties: dict[str, Any],
+    body: bytes,
+    telling: frozenset[str],
+    encode: Callable[[Any], bytes],
+    /,
+) -> bytes | None:
+    """A message's fingerprint; None where Python has to look at it, as where a name is telling.
+
+    ``encode`` writes what is neither text nor table.
+    """

@@ -44,8 +44,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from app.tracker import _names
 from app.tracker.records import Deliver, Publish, Record
-from app.tracker.streams import BROKER_HEADERS, OFFSET, changes, is_from_stream, kept, kept_of
+from app.tracker.streams import (
+    BROKER_HEADERS,
+    MQTT_CHANNEL,
+    OFFSET,
+    TELLING,
+    changes,
+    is_from_stream,
+    kept,
+    kept_of,
+)
 
 BYTES = 16  # of a half
 BROUGHT_BYTES = 8  # of what a publish with deaths is known by, whatever they are
@@ -63,6 +73,9 @@ LAST_DEATH = "x-last-death-queue"
 
 # A publish without one comes out of a stream with this one, on 4.0 and later.
 _ADDED_MODE = 1
+
+# What the compiled reader leaves to this, wherever it is.
+_TELLING = BROKER_HEADERS | TELLING | {"cluster_id", "expiration"}
 
 _EXPIRATION, _HEADERS, _MODE = map(frozenset, (["expiration"], ["headers"], ["delivery_mode"]))
 
@@ -130,6 +143,11 @@ def fingerprint(record: Record) -> bytes:
     such a publish has the second half of these. And 8 more for a publish that brings deaths along.
     """
     key = record.routing_keys[0] if record.routing_keys else ""
+    if record.channel.number != MQTT_CHANNEL:
+        its = record.properties, record.body
+        mark = _names.mark(record.exchange, key, *its, _TELLING, _encode)
+        if mark is not None:  # nearly always
+            return mark
     is_plain = not has_broker_headers(record)  # nearly always
     deaths = [] if is_plain else _deaths(record)
     is_streamed = not is_plain and is_from_stream(record)

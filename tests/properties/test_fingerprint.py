@@ -1,0 +1,76 @@
+"""The compiled reader of marks agrees with the Python that it replaces."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from app.tracker import _names
+from app.tracker.fingerprint import _TELLING, _encode, fingerprint
+from app.tracker.records import Channel, Deliver, Publish, Record
+
+# Sizes and numbers at which MessagePack's form changes.
+EDGES = [2**power - less for power in (5, 7, 8, 15, 16, 31, 32, 63) for less in (1, 0)]
+_texts = st.text(max_size=8) | st.sampled_from([size for size in EDGES if size <= 2**16]).map(
+    lambda size: "ü" + "a" * (size - 2)
+)
+_plain = (
+    _texts
+    | st.sampled_from([*EDGES, 2**64 - 1, *[-edge for edge in EDGES]])
+    | st.sampled_from(["urn:uuid:A", "urn:uuid", 2.5, None, True, False])
+)
+_values = _plain | st.lists(_plain, max_size=2) | st.dictionaries(_texts, _plain, max_size=2)
+_names_of_headers = st.sampled_from(sorted(_TELLING)) | st.text(max_size=3)
+_headers = st.dictionaries(_names_of_headers, _values, max_size=3) | st.integers(0, 70).map(
+    lambda count: {str(number): number for number in range(count)}
+)
+_properties = st.dictionaries(
+    st.sampled_from(["message_id", "correlation_id", "priority", "expiration", "cluster_id", "b"]),
+    _values,
+).flatmap(lambda rest: st.just(rest) | _headers.map(lambda headers: {**rest, "headers": headers}))
+
+
+def record_of(properties: dict[str, Any], number: int, is_publish: bool) -> Record:
+    channel = Channel("n", "c", number, "u")
+    if is_publish:
+        return Publish(channel, "é", ("k", "cc"), ("q",), properties, b"body")
+    return Deliver(channel, "é", ("k", "cc"), "q", False, properties, b"body")
+
+
+@given(_properties, st.sampled_from([0, 1]), st.booleans())
+@example({"headers": {"x-stream-offset": 1}}, 1, False)
+@example({"headers": {}}, 1, True)
+@example({"headers": {"a": "b", "n": -33}, "priority": 300, "message_id": "7"}, 1, True)
+def test_any_message_has_the_same_mark(
+    properties: dict[str, Any], number: int, is_publish: bool
+) -> None:
+    record = record_of(properties, number, is_publish)
+    marked = fingerprint(record)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_names, "mark", lambda *_: None)
+        assert fingerprint(record) == marked
+
+
+def test_a_usual_message_is_marked_without_the_python_and_nothing_is_leaked() -> None:
+    usual = {"message_id": "7", "headers": {"a": "b", "n": 300, "is": True, "none": None}}
+    odd = [{"headers": {"a": []}}, {"headers": {"a": "\ud800"}}, {"message_id": 2**64}]
+
+    def held_after(rounds: int) -> int:
+        for _ in range(rounds):
+            assert _names.mark("e", "k", usual, b"body", _TELLING, _encode) is not None
+            for each in odd:
+                assert _names.mark("e", "k", each, b"body", _TELLING, _encode) is None
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        before = held_after(100)
+        assert held_after(3_000) - before < 1_000
+    finally:
+        tracemalloc.stop()
