@@ -250,8 +250,7 @@ class Conversing(Roots):
     async def _publishers(
         self, events: Mapping[int, ConversationEvent], via: Via
     ) -> dict[int, PublisherRecord]:
-        participants = {each.participant for each in events.values()}
-        return await publishers_of(self.connection, self.trace_id, participants, via)
+        return await publishers_of(self.connection, self.trace_id, events.values(), via)
 
     async def _handled(self, events: Mapping[int, ConversationEvent]) -> dict[int, int]:
         """The times that consumers took for deliveries, as spans say (µs)."""

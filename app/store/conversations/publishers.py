@@ -6,14 +6,15 @@ who name nothing that is the first or so, and whoever names everything is known 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
 
-from sqlalchemy import ColumnElement, Select, and_, exists, literal_column, or_, select
+from sqlalchemy import ColumnElement, Row, Select, and_, exists, literal_column, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
 from app.store.database.searched import is_conversation
 from model.conversations import MOST_PUBLISHES, PublisherRecord
+from model.happened import ConversationEvent
 from model.words import EdgeKind, EventType, Via
 from spark_jobs.statements import REACTIONS
 
@@ -23,30 +24,32 @@ MOST_NEWEST = 1_000
 
 
 async def publishers_of(
-    connection: AsyncConnection, trace_id: int, participants: Iterable[int], via: Via
+    connection: AsyncConnection, trace_id: int, events: Collection[ConversationEvent], via: Via
 ) -> dict[int, PublisherRecord]:
-    """The publishes of participants, by what they say of their causes.
+    """The publishes of those who took part in events, since the first of these.
 
     Along conversations a publish says where it belongs by its keys as well.
     """
+    participants = {each.participant for each in events}
+    first = min((each.id for each in events), default=0)
     who = tables.participants.c
     query = select(who.number, literal_column(REACTIONS), who.explained, who.spanned).where(
-        who.trace_id == trace_id, who.number.in_(sorted(set(participants)))
+        who.trace_id == trace_id, who.number.in_(sorted(participants))
     )
     found = {}
     for number, reactions, explained, spanned in (await connection.execute(query)).all():
         record = PublisherRecord(0, reactions, explained, spanned)
-        found[number] = await _with_newest(connection, trace_id, number, via, record)
+        if reactions:
+            newest = (await connection.execute(_newest_of(trace_id, number, first, via))).all()
+            record = _with_newest(newest, record)
+        found[number] = record
     return found
 
 
-async def _with_newest(
-    connection: AsyncConnection, trace_id: int, participant: int, via: Via, record: PublisherRecord
+def _with_newest(
+    newest: Sequence[Row[tuple[int, bool, bool]]], record: PublisherRecord
 ) -> PublisherRecord:
     """What a participant's newest events say: its last publishes, and the last that is unnamed."""
-    if not record.reactions:
-        return record
-    newest = (await connection.execute(_newest_of(trace_id, participant, via))).all()
     before = int(newest[-1].id) if len(newest) == MOST_NEWEST else 0
     published = [each for each in newest if each.is_published]
     ids = tuple(int(each.id) for each in published[: MOST_PUBLISHES + 1])
@@ -60,8 +63,13 @@ async def _with_newest(
     )
 
 
-def _newest_of(trace_id: int, participant: int, via: Via) -> Select[tuple[int, bool, bool]]:
-    """Its newest events, as many as are looked through, and whether each publish names a cause."""
+def _newest_of(
+    trace_id: int, participant: int, first: int, via: Via
+) -> Select[tuple[int, bool, bool]]:
+    """Its newest events, as many as are looked through, and whether each publish names a cause.
+
+    Those before an event would be read in vain: which there are, an index tells.
+    """
     events, edges, keys = tables.events.c, tables.edges.c, tables.keys.c
     is_published = and_(events.type == int(EventType.published), ~events.quiet)
     names = exists().where(edges.effect_id == events.id, edges.kind != int(EdgeKind.candidate))
@@ -71,13 +79,20 @@ def _newest_of(trace_id: int, participant: int, via: Via) -> Select[tuple[int, b
             keys.trace_id == trace_id, keys.event_id == events.id, is_conversation(keys.roles)
         )
         is_named = or_(names, shares)
+    newest = (
+        select(events.id)
+        .where(events.trace_id == trace_id, events.participant == participant)
+        .order_by(events.height.desc())
+        .limit(MOST_NEWEST)
+        .subquery()
+    )
     return (
         select(
             events.id,
             is_published.label("is_published"),
             and_(is_published, is_named).label("is_named"),
         )
-        .where(events.trace_id == trace_id, events.participant == participant)
-        .order_by(events.height.desc())
-        .limit(MOST_NEWEST)
+        .join_from(newest, tables.events, events.id == newest.c.id)
+        .where(newest.c.id >= first)
+        .order_by(newest.c.id.desc())
     )
