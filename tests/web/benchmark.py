@@ -5,6 +5,12 @@
 
 Prints one table for this machine's headless browser, which draws without a graphics card. A
 redraw is timed until its pixels are there, not until the canvas has taken the orders.
+
+A view's load is timed from the request for the page until its first row is drawn: with nothing
+cached, and again. Bytes are those of bodies as they come over the line until then. Files are the
+page, scripts, styles, font and pictures, compressed; JSON is what the API answered, which is never
+compressed. Less than 150 kB of files are to come until the first answer of the API: all until the
+first row are counted, which are more.
 """
 
 from __future__ import annotations
@@ -16,6 +22,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -132,22 +139,25 @@ def signed_in(browser: Browser, server: Served) -> Page:
 
 @contextmanager
 def transferred(page: Page) -> Iterator[dict[str, int]]:
-    """The bytes by address that come over the network until the block ends."""
+    """The bytes of bodies, by address, that come over the network until the block ends."""
     network = page.context.new_cdp_session(page)
     network.send("Network.enable")
     urls: dict[str, str] = {}
+    heads: dict[str, int] = {}
     found: dict[str, int] = {}
     cached: set[str] = set()
 
     def received(event: dict[str, Any]) -> None:
         urls[event["requestId"]] = event["response"]["url"]
+        heads[event["requestId"]] = int(event["response"]["encodedDataLength"])
         if event["response"].get("fromDiskCache") or event["response"].get("fromPrefetchCache"):
             cached.add(event["requestId"])
 
     def finished(event: dict[str, Any]) -> None:
         number = event["requestId"]
         if number in urls and number not in cached:
-            found[urls[number]] = found.get(urls[number], 0) + int(event["encodedDataLength"])
+            size = int(event["encodedDataLength"]) - heads[number]
+            found[urls[number]] = found.get(urls[number], 0) + size
 
     network.on("Network.requestServedFromCache", lambda event: cached.add(event["requestId"]))
     network.on("Network.responseReceived", received)
@@ -157,10 +167,11 @@ def transferred(page: Page) -> Iterator[dict[str, int]]:
 
 
 class Load(NamedTuple):
-    """Milliseconds from the request for the page until what it shows is there; kB; answers."""
+    """Milliseconds until the first row; kB of files and of JSON; answers."""
 
     shown: float
-    transferred: float
+    files: float
+    json: float
     answers: int
 
 
@@ -170,7 +181,12 @@ def load(page: Page, act: Callable[[], object], selector: str) -> Load:
         act()
         page.wait_for_function("() => window.shownAt !== undefined")
         milliseconds = page.evaluate("() => window.shownAt")
-        return Load(float(milliseconds), sum(found.values()) / 1000, len(found))
+        of_api = sum(size for url, size in found.items() if is_data(urlsplit(url).path)) / 1000
+        return Load(float(milliseconds), sum(found.values()) / 1000 - of_api, of_api, len(found))
+
+
+def is_data(path: str) -> bool:
+    return path.startswith(("/itc_db", "/health"))
 
 
 def first_rows(browser: Browser, server: Served, view: str, line: str) -> tuple[Load, Load]:
@@ -256,8 +272,8 @@ def quantiles(times: list[float]) -> str:
 
 def print_loads(browser: Browser, server: Served) -> None:
     print(f"\nuntil the first row, {STORED:,} events stored, {LOADS} times: ms, median and least;")
-    print("kB with heads, files compressed and JSON not; answers")
-    print("  view           line                opened                     again")
+    print("kB of files and of JSON; answers")
+    print("  view           line                opened                          again")
     for view in FIRST:
         for line in LINES:
             loads = [first_rows(browser, server, view, line) for _ in range(LOADS)]
@@ -267,8 +283,8 @@ def print_loads(browser: Browser, server: Served) -> None:
 
 def said(loads: Sequence[Load]) -> str:
     ordered = sorted(loads)
-    milliseconds, transferred, answers = ordered[len(ordered) // 2]
-    return f"{milliseconds:6.0f} {ordered[0].shown:6.0f} {transferred:6.0f} {answers:4}"
+    shown, files, json, answers = ordered[len(ordered) // 2]
+    return f"{shown:6.0f} {ordered[0].shown:6.0f} {files:6.1f} {json:5.1f} {answers:4}"
 
 
 def print_drawings(browser: Browser, server: Served) -> None:

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from tests.web import service
-from tests.web.benchmark import signed_in, transferred
+from tests.web.benchmark import is_data, signed_in, transferred
 from tests.web.conftest import OpenPage
 from tests.web.past import demo_world
 from tests.web.service import Served, running
@@ -70,10 +70,6 @@ def test_a_script_exports_the_same_alone_and_joined_with_others(
     ours = {path.relative_to(service.WEB).as_posix() for path in SCRIPTS}
     apart = {"app/main.js", "app/shell/reference.js"}  # these export nothing
     assert {name for name in found["same"] if name.startswith("app/")} == ours - apart
-
-
-def is_data(path: str) -> bool:
-    return path.startswith(("/itc_db", "/health"))
 
 
 def test_a_page_that_is_older_than_an_upgrade_says_so_and_is_loaded_anew(

@@ -16,7 +16,7 @@ import { took } from "./model.js";
 import { Scatter } from "./scatter.js";
 import { Outcome, WAYS } from "./words.js";
 
-const PAGE = 100;
+const PAGE = 60;
 const OUTCOMES = [
   ["", "All"],
   ["failed", "Failed"],
@@ -80,7 +80,7 @@ function filtersOf(params, chosen) {
 // Opened by its address, the list need not wait until it is known who is signed in.
 const asked = route.peek();
 const isPlain = asked.view === "conversations" && ["event", "filter", "find", "within"].every((name) => !asked.params[name]);
-if (isPlain && user.peek() === undefined) askConversations(filtersOf(asked.params, vhost.peek()));
+if (isPlain && user.peek() !== null) askConversations(filtersOf(asked.params, vhost.peek()));
 
 const since = (filters, within) =>
   within ? { ...filters, since: new Date(Date.now() - Number(within) * 1000).toISOString() } : filters;

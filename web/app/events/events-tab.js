@@ -24,7 +24,7 @@ import { RowsTable } from "./rows-table.js";
 import { SavedViews } from "../ui/saved-views.js";
 
 // Opened by its address, the list need not wait until it is known who is signed in.
-if (knownFields() && user.peek() === undefined && !openEvent.peek() && !route.peek().params.at) {
+if (knownFields() && user.peek() !== null && !openEvent.peek() && !route.peek().params.at) {
   askEvents(firstPage(askedFor(columnsOf(knownFields())).filters));
 }
 

@@ -1,4 +1,3 @@
-import { askTraces } from "../core/api.js";
 import { html } from "../core/html.js";
 import { compact, count, percent, rate } from "../core/format.js";
 import { href, vhost } from "../core/route.js";
@@ -18,8 +17,6 @@ import { Proposals } from "./proposals.js";
 import { SlowNow } from "./slow-now.js";
 import { RatesPlot } from "./rates-plot.js";
 import { TracesTable } from "./traces-table.js";
-
-if (user.peek() === undefined) askTraces(); // opened by its address, it need not wait until it is known who is signed in
 
 export default function OverviewTab() {
   const { data, error } = traces.value;
