@@ -82,10 +82,16 @@ MQTT: dict[str, dict[str, Any]] = {
     "a user property twice": {"user": [("k", "v"), ("k", "w")]},
     "a long user property": {"user": [("k", "v" * 300)]},
 }
-BODY = amqp10.section(amqp10.DATA, amqp10.binary(b"body"))
+
+
+def body(number: int) -> bytes:
+    """A body of its own: of messages that a queue makes equal none is certain."""
+    return amqp10.section(amqp10.DATA, amqp10.binary(b"body %d" % number))
+
+
 AMQP10 = {
-    "bytes": BODY,
-    "durable": amqp10.section(amqp10.HEADER, amqp10.listed(amqp10.TRUE)) + BODY,
+    "bytes": body(1),
+    "durable": amqp10.section(amqp10.HEADER, amqp10.listed(amqp10.TRUE)) + body(2),
     "a value": amqp10.section(amqp10.VALUE, amqp10.text("findable, at last")),
     "a map": amqp10.section(
         amqp10.VALUE, amqp10.mapped((amqp10.text("order"), amqp10.text("seventeen")))
@@ -94,18 +100,18 @@ AMQP10 = {
         amqp10.PROPERTIES,
         amqp10.listed(amqp10.text("m1"), amqp10.NULL, amqp10.NULL, amqp10.NULL, amqp10.text("r")),
     )
-    + BODY,
+    + body(3),
     "annotations": amqp10.section(
         amqp10.ANNOTATIONS, amqp10.mapped((amqp10.symbol("x-a"), amqp10.listed(amqp10.text("b"))))
     )
-    + BODY,
+    + body(4),
     "application properties": amqp10.section(
         amqp10.APPLICATION,
         amqp10.mapped(
             (amqp10.text("k"), amqp10.text("v" * 300)), (amqp10.text("b"), amqp10.binary(b"\xff"))
         ),
     )
-    + BODY,
+    + body(5),
 }
 
 
