@@ -460,93 +460,43 @@ reader_read(Reader *reader, PyObject *const *args, Py_ssize_t count)
     return result;
 }
 
-/* The mark of a message in which neither the broker nor a stream changes anything: the digest, as
- * app/tracker/fingerprint.py makes it, of what MessagePack makes of [exchange, key, [], properties],
- * with tables in the order of their names, and of the body. All else is left to Python, with -1. */
-
-static void
-update_size(blake2b_state *blake, int is_table, size_t size)
+/* Whether neither the broker nor a stream changes anything in a table, as far as its look tells: no
+ * name is telling, and nothing consists of several but the headers among the properties. */
+static int
+is_steady(PyObject *table, PyObject *telling, int is_properties)
 {
-    unsigned char head[5];
-    int times = is_table, bytes = 0, i; /* a table's number has two bytes at least */
-    while (size >> (8 << times) != 0)
-        times++;
-    if (size < (is_table ? 16 : 32))
-        head[0] = (unsigned char)((is_table ? 0x80 : 0xa0) | size);
-    else {
-        head[0] = (unsigned char)((is_table ? 0xdd : 0xd9) + times);
-        bytes = 1 << times;
+    static const char UUID[] = "urn:uuid:"; /* which streams write in small letters */
+    PyObject *name, *value;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(table, &at, &name, &value)) {
+        if (PySet_Contains(telling, name) != 0 || PyList_Check(value))
+            return 0;
+        if (PyDict_Check(value)) { /* an empty one is as none */
+            if (!is_properties || PyDict_GET_SIZE(value) == 0 || !is_steady(value, telling, 0))
+                return 0;
+        } else if (is_properties && PyUnicode_Check(value)) {
+            const char *text = PyUnicode_AsUTF8(value);
+            if (text == NULL || strncmp(text, UUID, sizeof UUID - 1) == 0)
+                return 0;
+        }
     }
-    for (i = 0; i < bytes; i++)
-        head[1 + i] = (unsigned char)(size >> 8 * (bytes - 1 - i));
-    blake2b_update(blake, head, (size_t)bytes + 1);
-}
-
-static int
-update_text(blake2b_state *blake, PyObject *text, int is_property)
-{
-    static const char UUID[] = "urn:uuid:"; /* that streams write it in small letters */
-    Py_ssize_t size;
-    const char *data = PyUnicode_AsUTF8AndSize(text, &size);
-    if (data == NULL || (is_property && strncmp(data, UUID, sizeof UUID - 1) == 0))
-        return -1;
-    update_size(blake, 0, (size_t)size);
-    blake2b_update(blake, data, (size_t)size);
-    return 0;
-}
-
-/* A number, a flag or none; streams change what consists of several. */
-static int
-update_other(blake2b_state *blake, PyObject *value, PyObject *encode)
-{
-    PyObject *data =
-        PyDict_Check(value) || PyList_Check(value) ? NULL : PyObject_CallOneArg(encode, value);
-    if (data == NULL)
-        return -1;
-    blake2b_update(blake, PyBytes_AS_STRING(data), (size_t)PyBytes_GET_SIZE(data));
-    Py_DECREF(data);
-    return 0;
-}
-
-static int
-update_table(blake2b_state *blake, PyObject *table, PyObject *telling, PyObject *encode,
-             int is_properties)
-{
-    PyObject *names = PyDict_Keys(table);
-    Py_ssize_t i;
-    int failed = names == NULL || PyList_Sort(names) < 0;
-    update_size(blake, 1, (size_t)PyDict_GET_SIZE(table));
-    for (i = 0; !failed && i < PyList_GET_SIZE(names); i++) {
-        PyObject *name = PyList_GET_ITEM(names, i), *value = PyDict_GetItemWithError(table, name);
-        failed = PySet_Contains(telling, name) != 0 || update_text(blake, name, 0) < 0;
-        if (!failed && PyUnicode_Check(value))
-            failed = update_text(blake, value, is_properties) < 0;
-        else if (!failed && is_properties && PyDict_Check(value)) /* an empty one is none */
-            failed = PyDict_GET_SIZE(value) == 0
-                     || update_table(blake, value, telling, encode, 0) < 0;
-        else if (!failed)
-            failed = update_other(blake, value, encode) < 0;
-    }
-    Py_XDECREF(names);
-    return failed ? -1 : 0;
+    return 1;
 }
 
 static PyObject *
 names_mark(PyObject *module, PyObject *args)
 {
-    PyObject *exchange, *key, *properties, *body, *telling, *encode;
+    PyObject *head, *body, *properties, *telling;
     blake2b_state blake;
-    if (!PyArg_ParseTuple(args, "UUO!SO!O", &exchange, &key, &PyDict_Type, &properties, &body,
-                          &PyFrozenSet_Type, &telling, &encode))
+    if (!PyArg_ParseTuple(args, "SSO!O!", &head, &body, &PyDict_Type, &properties,
+                          &PyFrozenSet_Type, &telling))
         return NULL;
-    blake2b_init(&blake, DIGEST);
-    blake2b_update(&blake, "\x94", 1);
-    if (update_text(&blake, exchange, 0) < 0 || update_text(&blake, key, 0) < 0
-        || blake2b_update(&blake, "\x90", 1) < 0
-        || update_table(&blake, properties, telling, encode, 1) < 0) {
+    if (!is_steady(properties, telling, 1)) {
         PyErr_Clear();
         Py_RETURN_NONE;
     }
+    blake2b_init(&blake, DIGEST);
+    blake2b_update(&blake, PyBytes_AS_STRING(head), (size_t)PyBytes_GET_SIZE(head));
     blake2b_update(&blake, PyBytes_AS_STRING(body), (size_t)PyBytes_GET_SIZE(body));
     return finished(&blake);
 }

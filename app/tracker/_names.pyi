@@ -1,6 +1,5 @@
 """`_names.c`: what headers and properties say."""
 
-from collections.abc import Callable
 from typing import Any
 
 from app.tracker.links.names import Names
@@ -27,15 +26,9 @@ class Reader:
         """The names; their fields where rules have to decide. ``rules`` look into the rest."""
 
 def mark(
-    exchange: str,
-    key: str,
-    properties: dict[str, Any],
-    body: bytes,
-    telling: frozenset[str],
-    encode: Callable[[Any], bytes],
-    /,
+    head: bytes, body: bytes, properties: dict[str, Any], telling: frozenset[str], /
 ) -> bytes | None:
-    """A message's fingerprint; None where Python has to look at it, as where a name is telling.
+    """The digest of both; None where the properties are to be looked at in Python.
 
-    ``encode`` writes what is neither text nor table.
+    As where one of their names is telling, or one of the headers'.
     """

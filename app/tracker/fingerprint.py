@@ -144,8 +144,9 @@ def fingerprint(record: Record) -> bytes:
     """
     key = record.routing_keys[0] if record.routing_keys else ""
     if record.channel.number != MQTT_CHANNEL:
-        its = record.properties, record.body
-        mark = _names.mark(record.exchange, key, *its, _TELLING, _encode)
+        properties = record.properties
+        head = _encode((record.exchange, key, (), properties))
+        mark = _names.mark(head, record.body, properties, _TELLING)
         if mark is not None:  # nearly always
             return mark
     is_plain = not has_broker_headers(record)  # nearly always

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections import defaultdict
 from dataclasses import fields
 from operator import itemgetter
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from app.store.database.engine import Database, Dialect
 from app.store.database.subject import Subject, writes
 from app.stored.capture import Batch
 from app.tracker.events import Checkpoint, StampedEvent
-from model.blocks import block_of
+from model.blocks import BLOCK, block_of
 from model.sound import Evidence
 
 _traces = tables.traces.c
@@ -163,16 +162,13 @@ async def _note_times(
     connection: AsyncConnection, dialect: Dialect, ids: range, stored: list[StampedEvent]
 ) -> None:
     """Widen the time spans of the blocks that these events are in."""
-    times: defaultdict[int, list[int]] = defaultdict(list)
-    for event_id, event in zip(ids, stored, strict=True):
-        times[block_of(event_id)].append(event.recorded_at)
-    await connection.execute(
-        _widen_blocks(dialect),
-        [
-            {"number": number, "earliest": min(each), "latest": max(each)}
-            for number, each in times.items()
-        ],
-    )
+    times = [event.recorded_at for event in stored]
+    spans = []
+    for number in range(block_of(ids[0]), block_of(ids[-1]) + 1):
+        first = max(0, number * BLOCK - ids[0])
+        its = times[first : (number + 1) * BLOCK - ids[0]]
+        spans.append({"number": number, "earliest": min(its), "latest": max(its)})
+    await connection.execute(_widen_blocks(dialect), spans)
 
 
 @functools.lru_cache(maxsize=MOST_DIALECTS)
@@ -210,11 +206,9 @@ async def _note_last_of_channels(
     acted: list[int],
     stored: list[StampedEvent],
 ) -> None:
-    last = {
-        event.channel_key: event_id
-        for event in stored
-        if (event_id := event.reference.id) is not None
-    }
+    if not acted:  # as where each channel is a participant
+        return
+    last = {event.channel_key: event.reference.id for event in stored}
     for some in chunks(acted):
         pairs, values = dialect.numbers([(number, last[number]) for number in some])
         await connection.exec_driver_sql(_NOTE_LAST.format(pairs=pairs, trace=trace_id), values)
