@@ -250,26 +250,26 @@ class TraceProcesses:
         self._most_silent = most_silent
         self._processes: list[TraceProcess] = []
 
-    def run(self, trace: Trace, feed: Feed) -> RemoteTrace:
-        """Have a trace run in one of them; ``feed`` hears of its events."""
-        return self._place(feed).take(trace, "run")
+    def start(self, feed: Feed) -> None:
+        """Start them all, which takes seconds; ``feed`` hears of their traces' events."""
+        self._processes = [
+            TraceProcess(self._settings, feed, self._command, self._most_silent)
+            for _ in range(self._count)
+        ]
 
-    async def read(self, trace: Trace, feed: Feed) -> RemoteTrace:
+    def run(self, trace: Trace) -> RemoteTrace:
+        """Have a trace run in one of them."""
+        return min(self._processes, key=len).take(trace, "run")
+
+    async def read(self, trace: Trace) -> RemoteTrace:
         """Have one of them read what it needs to run a trace at once; return when it has."""
-        remote = self._place(feed).take(trace, "read")
+        remote = min(self._processes, key=len).take(trace, "read")
         try:
             await remote.is_heard_of.wait()
         except asyncio.CancelledError:
             remote.leave()
             raise
         return remote
-
-    def _place(self, feed: Feed) -> TraceProcess:
-        if len(self._processes) < self._count:
-            self._processes.append(
-                TraceProcess(self._settings, feed, self._command, self._most_silent)
-            )
-        return min(self._processes, key=len)
 
     async def close(self) -> None:
         await asyncio.gather(*(process.close() for process in self._processes))

@@ -66,16 +66,18 @@ class TraceRegistry:
             if isinstance(ahead, RemoteTrace):
                 return ahead.run(trace)
             if processes is not None:
-                return processes.run(trace, feed)
+                return processes.run(trace)
             return RunningTrace(trace, store, source, feed, settings, introductions, ahead=ahead)
 
         async def read(trace: Trace) -> Ahead:
             if processes is not None:
-                return await processes.read(trace, self.feed)
+                return await processes.read(trace)
             return await settings.restored(store, trace)
 
         self.here = TracesHere(store, source, self._elsewhere, start, read)
         self.upkeep = Upkeep(store, self.here, self._elsewhere, settings)
+        if processes is not None:
+            processes.start(self.feed)
 
     @property
     def feed(self) -> Feed:

@@ -17,6 +17,7 @@ from app.secret_url import SecretUrl
 from app.settings import Settings
 from app.store import Store
 from app.stored.capture import Batch
+from app.traces.feed import Feed
 from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
 from app.traces.processes import RemoteTrace, TraceProcesses
@@ -47,9 +48,11 @@ async def processes(
     await processes.close()
 
 
-def pids(processes: TraceProcesses) -> set[int]:
-    """The children that run."""
-    return {each._child.pid for each in processes._processes if each._child is not None}
+def pid_of(service: Service, vhost: str) -> int | None:
+    """The process that a trace runs in."""
+    running = service.registry.here.present(vhost)
+    assert isinstance(running, RemoteTrace)
+    return None if running._process._child is None else running._process._child.pid
 
 
 async def test_virtual_hosts_are_spread_and_told_of(
@@ -58,7 +61,8 @@ async def test_virtual_hosts_are_spread_and_told_of(
     with rabbit.fresh_vhost() as other:
         await service.running(vhost)
         await service.running(other)
-        assert len(pids(processes)) == 2
+        assert None not in (pid_of(service, vhost), pid_of(service, other))
+        assert pid_of(service, vhost) != pid_of(service, other)
         await send_and_receive(rabbit, vhost, 5, "here")
         await send_and_receive(rabbit, other, 7, "there")
         last = (await service.stored(other, 14))[-1].id
@@ -110,9 +114,10 @@ async def test_in_a_process_of_traces_nothing_is_stamped_while_one_of_them_store
         settings,
         NOBODY,
         SimpleNamespace(  # type: ignore[arg-type]
-            run=lambda trace, feed: RunningTrace(
-                trace, store, service.source, feed, settings, NOBODY, turn
-            )
+            start=lambda feed: None,
+            run=lambda trace: RunningTrace(
+                trace, store, service.source, Feed(), settings, NOBODY, turn
+            ),
         ),
     )
     with rabbit.fresh_vhost() as other:
@@ -133,12 +138,13 @@ async def test_a_process_that_is_killed_is_replaced_and_nothing_is_lost(
     await service.running(vhost)
     await send_and_receive(rabbit, vhost, 5)
     await service.stored(vhost, 10)
-    (pid,) = pids(processes)
+    pid = pid_of(service, vhost)
+    assert pid is not None
     os.kill(pid, signal.SIGKILL)
     await send_and_receive(rabbit, vhost, 5)
     events = await service.stored(vhost, 20)
     assert len({event.id for event in events}) == len(events) == 20
-    assert pids(processes) != {pid}
+    assert pid_of(service, vhost) != pid
     await service.registry.stop(vhost)
     assert (await service.registry.status(vhost)).state is TraceState.stopped
 
@@ -172,7 +178,8 @@ async def test_a_process_that_hangs_looks_so_and_is_replaced(
     await service.running(vhost)
     await send_and_receive(rabbit, vhost, 5)
     await service.stored(vhost, 10)
-    (pid,) = pids(processes)
+    pid = pid_of(service, vhost)
+    assert pid is not None
     os.kill(pid, signal.SIGSTOP)
 
     async def looks_old() -> bool:
@@ -185,5 +192,5 @@ async def test_a_process_that_hangs_looks_so_and_is_replaced(
     await send_and_receive(rabbit, vhost, 5)
     events = await service.stored(vhost, 20)
     assert len({event.id for event in events}) == len(events) == 20
-    assert pids(processes) != {pid}
+    assert pid_of(service, vhost) != pid
     await service.registry.here.check_processes()

@@ -43,7 +43,8 @@ async def test_a_trace_whose_process_dies_while_it_ends_is_ended_by_the_next(
     over = msgspec.json.encode(Notice(TRACE.id, Snapshot(Life().standing), False)).decode()
     command = (sys.executable, "-c", CHILD, str(told), over)
     pool = TraceProcesses(1, b"{}", command)
-    remote = pool.run(TRACE, Feed())
+    pool.start(Feed())
+    remote = pool.run(TRACE)
     await remote.end(drain=True, deadline=30.0)
     assert not remote.is_alive
     assert told.read_text().split() == ["run", "end", "run", "end"]
