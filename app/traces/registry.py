@@ -70,9 +70,7 @@ class TraceRegistry:
             return RunningTrace(trace, store, source, feed, settings, introductions, ahead=ahead)
 
         async def read(trace: Trace) -> Ahead:
-            if processes is not None:
-                return await processes.read(trace)
-            return await settings.restored(store, trace)
+            return await (processes.read(trace) if processes else settings.restored(store, trace))
 
         self.here = TracesHere(store, source, self._elsewhere, start, read)
         self.upkeep = Upkeep(store, self.here, self._elsewhere, settings)
