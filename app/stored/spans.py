@@ -14,7 +14,6 @@ import msgspec
 
 from model.times import Microseconds
 
-CONTEXT_BYTES = 24
 MOST_LINKS = 64  # of one span; as many as a message may name causes
 
 _TRACEPARENT = re.compile(

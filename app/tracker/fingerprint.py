@@ -83,7 +83,7 @@ _EXPIRATION, _HEADERS, _MODE = map(frozenset, (["expiration"], ["headers"], ["de
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
-class Death(NamedTuple):
+class DeathEntry(NamedTuple):
     """An entry of `x-death`; ``digest`` is what it adds to that of a set of them."""
 
     queue: Any
@@ -99,7 +99,7 @@ class Death(NamedTuple):
         """Tell whether somebody was handed it; if not, it expired or was pushed out."""
         return self.reason in ("rejected", "delivery_limit")
 
-    def before(self) -> Death | None:
+    def before(self) -> DeathEntry | None:
         """Return the entry as it was before the last time, None if that was the first."""
         if type(self.count) is not int or self.count < 2:
             return None
@@ -118,8 +118,8 @@ class DeathOrigin(NamedTuple):
     queue: str
     exchange: str
     fingerprint: bytes
-    death: Death
-    later: tuple[Death, ...] = ()
+    death: DeathEntry
+    later: tuple[DeathEntry, ...] = ()
     others: tuple[bytes, ...] = ()
 
     @property
@@ -200,7 +200,7 @@ def origins(deliver: Deliver) -> Iterator[DeathOrigin]:
     streamed = is_from_stream(deliver)
     is_newest_first = LAST_DEATH in deliver.properties["headers"]
     # By how often it is not the likeliest that is taken for the newest; then, in turn.
-    steps: list[tuple[int, int, list[Death], int, int, tuple[Death, ...]]] = []
+    steps: list[tuple[int, int, list[DeathEntry], int, int, tuple[DeathEntry, ...]]] = []
     total = sum(death.digest for death in deaths) % _SETS
     both = (deaths, _from_both_ends(deaths))
     for order in both if is_newest_first else both[::-1]:
@@ -268,10 +268,10 @@ def _deaths(record: Record) -> list[dict[str, Any]]:
     return [d for d in deaths if isinstance(d, dict)] if isinstance(deaths, list) else []
 
 
-def _death(entry: dict[str, Any]) -> Death:
+def _death(entry: dict[str, Any]) -> DeathEntry:
     queue, reason, count = entry.get("queue"), entry.get("reason"), entry.get("count")
     keys = entry.get("routing-keys")
-    return Death(
+    return DeathEntry(
         queue,
         reason,
         count,
@@ -291,7 +291,7 @@ def _total(entries: list[dict[str, Any]]) -> int:
     return sum(_death(entry).digest for entry in entries) % _SETS
 
 
-def _from_both_ends(deaths: list[Death]) -> list[Death]:
+def _from_both_ends(deaths: list[DeathEntry]) -> list[DeathEntry]:
     """Entries newest first, where each death has reversed those before it."""
     half = (len(deaths) + 1) // 2
     order = [*deaths]
@@ -299,7 +299,7 @@ def _from_both_ends(deaths: list[Death]) -> list[Death]:
     return order
 
 
-def _undone(order: list[Death], newest: int, total: int) -> tuple[list[Death], int]:
+def _undone(order: list[DeathEntry], newest: int, total: int) -> tuple[list[DeathEntry], int]:
     """The deaths before one of them, newest first as far as that is known, and their digest.
 
     One that had happened before stands where it would in a circle: behind those that have happened
@@ -318,7 +318,7 @@ def _undone(order: list[Death], newest: int, total: int) -> tuple[list[Death], i
     return rest, total
 
 
-def _times(death: Death) -> int:
+def _times(death: DeathEntry) -> int:
     return death.count if type(death.count) is int else 1
 
 

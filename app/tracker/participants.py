@@ -30,7 +30,7 @@ MOST_NAMES = 256
 _Crowd: TypeAlias = tuple[str | None, str | None]
 
 
-class Participant:
+class LiveParticipant:
     """One participant's live state; `stamp` is that of its last event."""
 
     __slots__ = (
@@ -120,7 +120,7 @@ class Participant:
     @classmethod
     def restored(
         cls, state: ParticipantState, stamp: Stamp, last_event_id: int, policy: Policy
-    ) -> Participant:
+    ) -> LiveParticipant:
         who = Identity.stored(
             state.key, state.user, state.place, state.client, state.assumed, policy
         )
@@ -150,14 +150,14 @@ class Neighbours:
         self._hearers: Counter[str | None] = Counter()  # those that received, by clients' names
         self._only_hearers = 0  # of them, those that published nothing
 
-    def note_heard(self, one: Participant) -> None:
+    def note_heard(self, one: LiveParticipant) -> None:
         self._hearers[one.identity.client] += 1
         self._only_hearers += not one.published
 
-    def note_spoke(self, one: Participant) -> None:
+    def note_spoke(self, one: LiveParticipant) -> None:
         self._only_hearers -= one.reacts
 
-    def leave(self, one: Participant) -> None:
+    def leave(self, one: LiveParticipant) -> None:
         if one.reacts:
             self._hearers[one.identity.client] -= 1
             self._hearers += Counter()  # without those of which none is left
@@ -173,7 +173,7 @@ class Neighbours:
         return None in hearers or identity.client in hearers
 
 
-def way_from(owner: Participant, publisher: Participant, places: SharedPlaces) -> Way:
+def way_from(owner: LiveParticipant, publisher: LiveParticipant, places: SharedPlaces) -> Way:
     """The way to what a participant names next from another's event that it has not in its past."""
     halves = not owner.published and not publisher.reacts
     return way_between(owner.identity, publisher.identity, places, halves=halves)
@@ -195,11 +195,13 @@ class ParticipantRegistry:
         # left to compare, so each participant levels it before it acts again; otherwise clocks
         # would grow with every participant there ever was.
         self._ground = self._pool.ground()
-        self._by_channel: dict[Channel, tuple[int, Participant]] = {}  # a channel's key and owner
+        self._by_channel: dict[
+            Channel, tuple[int, LiveParticipant]
+        ] = {}  # a channel's key and owner
         self._by_connection: defaultdict[str, list[Channel]] = defaultdict(list)
-        self._by_key: dict[str, Participant] = {}
+        self._by_key: dict[str, LiveParticipant] = {}
         self._neighbours: dict[tuple[str, str | None], Neighbours] = {}
-        self._by_number: dict[int, Participant] = {}
+        self._by_number: dict[int, LiveParticipant] = {}
         # What users' clients on a connection are called, as they were introduced.
         self._clients: dict[str, dict[str, str | None]] = {}
         # Who acts on connections of which the client's name decides that.
@@ -214,7 +216,7 @@ class ParticipantRegistry:
         self.next_participant = 1
         self.next_channel_key = 1
         self._new_channels: list[ChannelState] = []
-        self._touched: dict[int, Participant] = {}
+        self._touched: dict[int, LiveParticipant] = {}
         self._lasts = LastEvents()
         # Of a channel's last event, where that need not be its participant's.
         self.note_last = None if policy is Policy.channel else self._lasts.note
@@ -239,7 +241,7 @@ class ParticipantRegistry:
         """Fill in from a checkpoint: (state, stamp and id of the last event) and channels."""
         by_number = self._by_number
         for state, stamp, last_event_id in participants:
-            participant = Participant.restored(state, stamp, last_event_id, self._policy)
+            participant = LiveParticipant.restored(state, stamp, last_event_id, self._policy)
             self._by_key[state.key] = by_number[state.number] = participant
             self._settle(participant)
             if participant.reacts:
@@ -253,7 +255,7 @@ class ParticipantRegistry:
         for each in (*(each.identity for each in self._by_key.values()), *coming):
             self._keys_of[_crowd_of(each)].add(each.key)
 
-    def numbered(self, number: int) -> Participant | None:
+    def numbered(self, number: int) -> LiveParticipant | None:
         """A participant by its number; None where it has gone."""
         return self._by_number.get(number)
 
@@ -353,7 +355,7 @@ class ParticipantRegistry:
             elif identity.is_one_of_many:
                 self._ended.add(identity.key)
 
-    def acting(self, channel: Channel) -> tuple[int, Participant]:
+    def acting(self, channel: Channel) -> tuple[int, LiveParticipant]:
         """Return the channel's key and its participant, both made when it is first seen."""
         known = self._by_channel.get(channel)
         if known is None:
@@ -412,12 +414,12 @@ class ParticipantRegistry:
         self._new_channels, self._touched = [], {}
         return changes
 
-    def _introduce(self, channel: Channel) -> tuple[int, Participant]:
+    def _introduce(self, channel: Channel) -> tuple[int, LiveParticipant]:
         identity = self._identity_of(channel)
         participant = self._by_key.get(identity.key)
         if participant is None:
             interval, base = self._pool.take()
-            participant = Participant(self.next_participant, identity, interval, base)
+            participant = LiveParticipant(self.next_participant, identity, interval, base)
             self._by_key[identity.key] = self._by_number[participant.number] = participant
             self._settle(participant)
             self.next_participant += 1
@@ -425,7 +427,7 @@ class ParticipantRegistry:
         self._new_channels.append(ChannelState(key, channel, participant.number))
         return self._know(channel, key, participant)
 
-    def _settle(self, participant: Participant) -> None:
+    def _settle(self, participant: LiveParticipant) -> None:
         """Put a participant among those of its user and place."""
         user, place = participant.identity.user, participant.identity.place
         neighbours = self._neighbours.get((user, place))
@@ -435,8 +437,8 @@ class ParticipantRegistry:
         participant.neighbours = neighbours
 
     def _know(
-        self, channel: Channel, key: int, participant: Participant
-    ) -> tuple[int, Participant]:
+        self, channel: Channel, key: int, participant: LiveParticipant
+    ) -> tuple[int, LiveParticipant]:
         known = self._by_channel[channel] = (key, participant)
         self._by_connection[channel.connection].append(channel)
         return known
@@ -485,6 +487,6 @@ def _crowd_of(identity: Identity) -> _Crowd:
     return (None, None) if identity.assumed else (identity.user, identity.place)
 
 
-def _ended_before(participant: Participant, event_id: int) -> bool:
+def _ended_before(participant: LiveParticipant, event_id: int) -> bool:
     last = participant.last
     return last is not None and last.id is not None and last.id < event_id

@@ -20,7 +20,7 @@ from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Names
 from app.tracker.links.rule import SPANS_RULE
 from app.tracker.links.rules import Rules
-from app.tracker.participants import Participant, ParticipantRegistry, way_from
+from app.tracker.participants import LiveParticipant, ParticipantRegistry, way_from
 from app.tracker.quiet import Quiet
 from app.tracker.records import Channel, Deliver, Publish, Record
 from app.tracker.step import Steps
@@ -156,7 +156,7 @@ class Restamper:
         self._channels: dict[int, Channel] = {}
         self._clients: dict[str, Sequence[Incarnation]] = {}
         # By the channel's stored key: the key here, and who acts.
-        self._acting: dict[int, tuple[int, Participant]] = {}
+        self._acting: dict[int, tuple[int, LiveParticipant]] = {}
         self._owner: dict[Channel, int] = {}  # the stored key of those that acted last
         self._last: dict[int, int] = {}  # a stored channel's last event
         self._first: dict[int, int] = {}  # a participant's first event
@@ -346,7 +346,7 @@ class Restamper:
     def _links(
         self,
         named: tuple[StoredLink, ...],
-        publisher: Participant,
+        publisher: LiveParticipant,
         known: Mapping[int, Reference],
     ) -> tuple[StoredLink, ...]:
         """The links of an event that is stamped next, each with the `Way` that it has now."""
@@ -368,7 +368,9 @@ class Restamper:
             for link, way in pairs
         )
 
-    def _way(self, link: StoredLink, publisher: Participant, known: Mapping[int, Reference]) -> Way:
+    def _way(
+        self, link: StoredLink, publisher: LiveParticipant, known: Mapping[int, Reference]
+    ) -> Way:
         cause = self._reference(link.cause, known)
         acting = self._acting.get(link.channel_key)
         if cause is None or acting is None:
@@ -395,7 +397,7 @@ class Restamper:
     def _reference(self, event_id: int, known: Mapping[int, Reference]) -> Reference | None:
         return self._recent.get(event_id) or self._before.get(event_id) or known.get(event_id)
 
-    def _who(self, event: StoredEvent) -> tuple[int, Participant]:
+    def _who(self, event: StoredEvent) -> tuple[int, LiveParticipant]:
         """Return who acts on an event's channel; its first event decides."""
         acting = self._acting.get(event.channel_key)
         if acting is None:
@@ -444,12 +446,12 @@ def _none() -> int:
     return 0
 
 
-def _last_id(participant: Participant) -> int:
+def _last_id(participant: LiveParticipant) -> int:
     last = participant.last
     return (last.id if last else None) or 0
 
 
-def _numbered(participant: Participant, offset: int) -> ParticipantState:
+def _numbered(participant: LiveParticipant, offset: int) -> ParticipantState:
     number = participant.number + offset
     name = participant.identity.label(number)
     return msgspec.structs.replace(participant.state(), number=number, name=name)

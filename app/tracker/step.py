@@ -12,7 +12,7 @@ from msgspec.structs import astuple
 from app.tracker.events import Edge, Influence, NamedEvent, Reference
 from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Names
-from app.tracker.participants import Participant, ParticipantRegistry
+from app.tracker.participants import LiveParticipant, ParticipantRegistry
 from app.tracker.records import Deliver, Publish, Record
 from model.words import ACTS, MEANWHILE, EdgeKind, Way
 
@@ -35,7 +35,7 @@ class Steps:
     def take(
         self,
         channel_key: int,
-        participant: Participant,
+        participant: LiveParticipant,
         record: Record,
         names: Names,
         joins: Sequence[Reference],

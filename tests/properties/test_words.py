@@ -17,10 +17,6 @@ ROWS = re.findall(
     r"^\| ([a-z ]+) \| .* \| `([\w.]+)` \|$", GLOSSARY.partition("\n## ")[0], re.MULTILINE
 )
 
-# Names that stand for two things, each clear from its room: a store's subject and the answer of the
-# same name, or two that never meet.
-TWICE_AT_MOST = 2
-
 
 @functools.cache
 def classes() -> Counter[str]:
@@ -50,6 +46,5 @@ def test_a_word_is_where_the_glossary_says(word: str, name: str) -> None:
     assert classes()[last] <= 1
 
 
-def test_few_classes_share_a_name() -> None:
-    twice = sorted(name for name, times in classes().items() if times > 1)
-    assert len(twice) <= TWICE_AT_MOST, twice
+def test_no_two_classes_share_a_name() -> None:
+    assert [name for name, times in classes().items() if times > 1] == []

@@ -10,7 +10,7 @@ from app.tracker.identity import Policy, SharedPlaces
 from app.tracker.links import BUILT_IN, Rules
 from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Names
-from app.tracker.participants import Participant, ParticipantRegistry
+from app.tracker.participants import LiveParticipant, ParticipantRegistry
 from app.tracker.records import Channel, Deliver, Publish, Record
 from app.tracker.step import Steps
 from itc import Relation, compare
@@ -32,7 +32,7 @@ class World:
     def channel(self, who: str, number: int = 1) -> Channel:
         return Channel("rabbit@test", f"{who}:1 -> 10.0.0.1:5672", number, "guest")
 
-    def who(self, name: str) -> Participant:
+    def who(self, name: str) -> LiveParticipant:
         return self.participants.acting(self.channel(name))[1]
 
     def take(

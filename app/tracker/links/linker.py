@@ -38,7 +38,7 @@ from app.tracker.links.memory import (
 from app.tracker.links.names import Key, Names
 from app.tracker.links.rule import Rule
 from app.tracker.links.rules import Rules
-from app.tracker.participants import Participant, way_from
+from app.tracker.participants import LiveParticipant, way_from
 from app.tracker.records import Record
 from model.words import EdgeKind, Way
 
@@ -58,7 +58,7 @@ class Linker:
         self,
         rules: Rules,
         most: int,
-        numbered: Callable[[int], Participant | None],
+        numbered: Callable[[int], LiveParticipant | None],
         stamped: Callable[[], int],
         places: SharedPlaces,
     ) -> None:
@@ -135,7 +135,7 @@ class Linker:
         return message.names
 
     def edges(
-        self, names: Names, publisher: Participant, channel_key: int, connection: str
+        self, names: Names, publisher: LiveParticipant, channel_key: int, connection: str
     ) -> tuple[Edge, ...]:
         """The causes that a publish names, as far as they are known, each once for each rule.
 
@@ -218,7 +218,7 @@ class Linker:
         key: Key,
         known: list[NamedEvent],
         own: list[NamedEvent],
-        publisher: Participant,
+        publisher: LiveParticipant,
         channel_key: int,
         connection: str,
     ) -> tuple[list[NamedEvent], Reference | None]:
@@ -273,28 +273,28 @@ class Linker:
         return (known if cause is None else handed), cause
 
     def _candidates(
-        self, rule: Rule, meant: list[NamedEvent], publisher: Participant
+        self, rule: Rule, meant: list[NamedEvent], publisher: LiveParticipant
     ) -> list[Edge]:
         return [
             Edge(event.reference, rule.name, EdgeKind.candidate, self._way(event, publisher))
             for event in meant
         ]
 
-    def _way_to(self, cause: Reference, meant: list[NamedEvent], publisher: Participant) -> Way:
+    def _way_to(self, cause: Reference, meant: list[NamedEvent], publisher: LiveParticipant) -> Way:
         """The way in which a publisher knows of a certain cause, or of what may be beside it."""
         ways = [self._way(event, publisher) for event in meant]
         if _KNOWN in ways or cause.clock.leq(publisher.stamp):
             return _KNOWN
         return _MISSED if _MISSED in ways else _HIDDEN
 
-    def _is_beside(self, event: NamedEvent, publisher: Participant) -> bool:
+    def _is_beside(self, event: NamedEvent, publisher: LiveParticipant) -> bool:
         """Tell whether another's event is of the same user at the same place."""
         its, other = publisher.identity, self._who(event)
         if other is None or its.place is None:
             return False
         return (its.user, its.place) == (other.user, other.place)
 
-    def _is_of_program(self, event: NamedEvent, publisher: Participant) -> bool:
+    def _is_of_program(self, event: NamedEvent, publisher: LiveParticipant) -> bool:
         """Tell whether an event beside a publisher is certainly of its program."""
         its, other = publisher.identity, self._who(event)
         if other is None or its.place is None or not self._places.is_shared(its.place):
@@ -332,7 +332,7 @@ class Linker:
         else:
             count.unseen += 1
 
-    def _way(self, event: NamedEvent, publisher: Participant) -> Way:
+    def _way(self, event: NamedEvent, publisher: LiveParticipant) -> Way:
         """The way in which a publisher knows of an event that it names."""
         if event.participant == publisher.number or self._is_past_of(event, publisher):
             return _KNOWN
@@ -341,7 +341,7 @@ class Linker:
             return _HIDDEN
         return way_from(owner, publisher, self._places)
 
-    def _is_past_of(self, event: NamedEvent, publisher: Participant) -> bool:
+    def _is_past_of(self, event: NamedEvent, publisher: LiveParticipant) -> bool:
         """Tell whether another's event is before all that a participant does next, unlinked."""
         owner = self._numbered(event.participant)
         if owner is None:  # its interval may be another's by now
