@@ -419,6 +419,12 @@ def test_the_flow_of_nine_services_is_as_wide_as_the_window(
     expect(page.locator(".conv-drawing")).to_contain_text("warehouse")
     fits = "e => e.scrollWidth <= e.clientWidth"
     assert page.locator(".conv-flow-scroll").evaluate(fits)
+    # The last message goes back to who sent the first.
+    inside = """(svg) => [...svg.querySelectorAll("path")].every((path) => {
+      const { x, width } = path.getBBox();
+      return x >= 0 && x + width <= svg.viewBox.baseVal.width;
+    })"""
+    assert page.locator(".conv-flow svg.conv-drawing").evaluate(inside)
 
 
 def test_orders_are_what_the_trial_says() -> None:

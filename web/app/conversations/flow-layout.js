@@ -106,10 +106,11 @@ export function arrange({ nodes, edges }) {
   const tall = Math.max(...columns.map((column) => column.length));
   const height = tall * (NODE.height + GAP.y) - GAP.y;
   const at = new Map();
+  const left = edges.some(({ to }) => columns[0].some(({ id }) => id === to)) ? BULGE : PAD; // room for a way back
   columns.forEach((column, n) => {
     const top = (height - (column.length * (NODE.height + GAP.y) - GAP.y)) / 2;
     column.forEach((node, i) => {
-      at.set(node.id, { ...node, column: n, x: PAD + n * (NODE.width + GAP.x), y: PAD + 10 + top + i * (NODE.height + GAP.y) });
+      at.set(node.id, { ...node, column: n, x: left + n * (NODE.width + GAP.x), y: PAD + 10 + top + i * (NODE.height + GAP.y) });
     });
   });
   let back = 0;
@@ -125,7 +126,7 @@ export function arrange({ nodes, edges }) {
   return {
     nodes: [...at.values()],
     edges: drawn,
-    width: columns.length * (NODE.width + GAP.x) - GAP.x + 2 * PAD + (back ? BULGE : 0),
+    width: columns.length * (NODE.width + GAP.x) - GAP.x + left + PAD + (back ? BULGE : 0),
     height: floor + (back ? back * 30 + 10 : 0) + PAD,
   };
 }

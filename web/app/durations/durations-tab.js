@@ -12,6 +12,7 @@ import { useViewed } from "../core/viewed.js";
 import { isChosen } from "../ui/gaps.js";
 import { Value } from "../ui/marks.js";
 import { Choice, Empty, Panel, pending } from "../ui/panel.js";
+import { SlowNow } from "../ui/slow-now.js";
 import { Table } from "../ui/table.js";
 import { axisOf, HeatMap } from "./heat-map.js";
 
@@ -81,8 +82,8 @@ function Owner({ queue, service, data }) {
 
 function Shown({ map }) {
   if (map.queue == null && map.service == null) {
-    return html`<${Panel} title="Durations"><${Empty} title=${map.queues.length ? "Of which queue or service?" : "Nothing is counted yet"}>
-      ${map.queues.length ? "Choose one above." : "Counting follows what is stored by some seconds."}<//><//>`;
+    if (map.queues.length) return html`<${SlowNow} vhost=${map.vhost} />`;
+    return html`<${Panel} title="Durations"><${Empty} title="Nothing is counted yet">Counting follows what is stored by some seconds.<//><//>`;
   }
   const trace = (traces.value.data ?? []).find((one) => one.vhost === map.vhost);
   const holes = [...(trace?.gaps ?? []).filter((gap) => !isChosen(gap)).map(gapOf), ...before(trace), ...uncounted(map)];

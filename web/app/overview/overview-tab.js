@@ -9,12 +9,12 @@ import { GapsTable } from "../ui/gaps-table.js";
 import { Value } from "../ui/marks.js";
 import { Failure, Panel, pending } from "../ui/panel.js";
 import { Word } from "../ui/term.js";
+import { SlowNow } from "../ui/slow-now.js";
 import { TraceButton } from "../ui/trace-button.js";
 import { FailuresNow } from "./failures-now.js";
 import { HiddenWays } from "./hidden-ways.js";
 import { InHand } from "./in-hand.js";
 import { Proposals } from "./proposals.js";
-import { SlowNow } from "./slow-now.js";
 import { RatesPlot } from "./rates-plot.js";
 import { TracesTable } from "./traces-table.js";
 
@@ -38,7 +38,7 @@ export default function OverviewTab() {
           <${Proposals} traces=${shown} />
           <${Figures} shown=${shown} />
           <${FailuresNow} vhost=${chosen} />
-          <${SlowNow} vhost=${chosen} />
+          <${SlowNow} vhost=${chosen} tools=${html`<a class="button small" href=${href("durations", { vhost: chosen })}>Since when is it slow?</a>`} />
           <${RatesPlot} vhost=${chosen} traces=${shown} />
           <${InHand} vhost=${chosen} />
           <${TracesTable} rows=${rows} />

@@ -1,7 +1,7 @@
 // Failures over time: a bar for each span, which is a link to it. The arrow keys go from bar to bar.
 import { useState } from "../../../vendor/hooks.js";
 import { html } from "../../core/html.js";
-import { dateTime, plural, seconds, toMicros } from "../../core/format.js";
+import { dateTime, moment, plural, seconds, toMicros } from "../../core/format.js";
 import { hrefHere } from "../../core/route.js";
 
 const MOST_BARS = 120;
@@ -27,8 +27,8 @@ export function OverTime({ over }) {
         href=${hrefHere({ since: bar.since, until: bar.until })} title=${said(bar)} aria-label=${said(bar)}>
         ${bar.count > 0 && html`<i style=${{ height: `${(100 * bar.count) / most}%` }}></i>`}</a>`)}
     </div>
-    <figcaption class="bars-foot small soft"><span>${dateTime(bars[0].since)}</span>
-      <span>at most ${plural(most, "failure")} in ${seconds(bars[0].seconds)}</span><span>${dateTime(bars[last].until)}</span></figcaption>
+    <figcaption class="bars-foot small soft"><span>${moment(bars[0].since)}</span>
+      <span>at most ${plural(most, "failure")} in ${seconds(bars[0].seconds)}</span><span>${moment(bars[last].until)}</span></figcaption>
   </figure>`;
 }
 

@@ -5,24 +5,24 @@ import { uncountedText } from "../core/counted.js";
 import { moment, plural, seconds } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { href } from "../core/route.js";
-import { Value } from "../ui/marks.js";
-import { Failure, Panel } from "../ui/panel.js";
-import { Table } from "../ui/table.js";
+import { Value } from "./marks.js";
+import { Failure, Panel } from "./panel.js";
+import { Table } from "./table.js";
 
 const EVERY_SECONDS = 30;
 const MOST = 10;
 const SAID = { waiting: "waits", handling: "is handled" };
 const QUANTILES = { median: "half of them within", p90: "9 of 10 within" };
 
-export function SlowNow({ vhost }) {
+/** `tools`: what leads on. */
+export function SlowNow({ vhost, tools }) {
   const { data, error, reload } = useResource((signal) => api.slow(vhost, signal), [vhost], { every: EVERY_SECONDS });
   if (!data) return error && html`<${Failure} error=${error} onRetry=${reload} />`;
   const { items, looked_at: all, as_of } = data;
   return html`<${Panel} title="Became slow" flush id="slow-now"
-      note="within the last hour, against the hour before" foot=${[items.length > MOST && `The ${MOST} slowest of ${items.length} are shown.`, uncountedText(as_of)].filter(Boolean).join(" ")}
-      tools=${html`<a class="button small" href=${href("durations", { vhost })}>Since when is it slow?</a>`}>
+      note="within the last hour, against the hour before" foot=${[items.length > MOST && `The ${MOST} slowest of ${items.length} are shown.`, uncountedText(as_of)].filter(Boolean).join(" ")} tools=${tools}>
     ${items.length
-      ? html`<${Table} label="What became slow" heads="Who|What|Before → now|Since|Virtual host">
+      ? html`<${Table} label="What became slow" heads="Who|Before → now|Since|What|Virtual host">
           ${items.slice(0, MOST).map((one) => html`<${Slow} key=${JSON.stringify([one.vhost, one.queue, one.service, one.measured])} ...${one} />`)}
         <//>`
       : html`<p class="nothing">${all ? `Nothing of ${plural(all, "queue or service", "queues and services")} did, as far as is known.` : "No message of the last two hours is counted."}</p>`}
@@ -33,9 +33,9 @@ function Slow({ vhost, queue, service, measured, change }) {
   const these = href("durations", { vhost, queue, service });
   return html`<tr>
     <td class="name"><a href=${these} title="Draw it over time"><${Value}>${queue ?? service}<//></a> <span class="soft">${queue == null ? "service" : "queue"}</span></td>
-    <td>${SAID[measured]}, ${QUANTILES[change.quantile]}</td>
     <td class="tabular">${seconds(change.before)} → <b>${seconds(change.after)}</b></td>
     <td class="tabular">${moment(change.since)}</td>
+    <td>${SAID[measured]}, ${QUANTILES[change.quantile]}</td>
     <td class="name"><${Value}>${vhost}<//></td>
   </tr>`;
 }
