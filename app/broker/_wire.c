@@ -111,19 +111,11 @@ read_integer(Bytes *bytes, int size, int is_signed)
 static PyObject *
 read_real(Bytes *bytes, int size)
 {
-    const unsigned char *taken = take(bytes, size);
+    const char *taken = (const char *)take(bytes, size);
     double value;
     if (taken == NULL)
         return NULL;
-    if (size == 4) {
-        uint32_t raw = (uint32_t)number(taken, 4);
-        float narrow;
-        memcpy(&narrow, &raw, 4);
-        value = narrow;
-    } else {
-        uint64_t raw = number(taken, 8);
-        memcpy(&value, &raw, 8);
-    }
+    value = size == 4 ? PyFloat_Unpack4(taken, 0) : PyFloat_Unpack8(taken, 0);
     return isfinite(value) ? PyFloat_FromDouble(value) : NULL;
 }
 

@@ -149,7 +149,7 @@ def fingerprint(record: Record) -> bytes:
         mark = _names.mark(head, record.body, properties, _TELLING)
         if mark is not None:  # nearly always
             return mark
-    is_plain = not has_broker_headers(record)  # nearly always
+    is_plain = not has_broker_headers(record)
     deaths = [] if is_plain else _deaths(record)
     is_streamed = not is_plain and is_from_stream(record)
     if not deaths:
