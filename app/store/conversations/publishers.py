@@ -66,10 +66,7 @@ def _with_newest(
 def _newest_of(
     trace_id: int, participant: int, first: int, via: Via
 ) -> Select[tuple[int, bool, bool]]:
-    """Its newest events, as many as are looked through, and whether each publish names a cause.
-
-    Those before an event would be read in vain: which there are, an index tells.
-    """
+    """Of its newest events those since one, and whether each publish names a cause."""
     events, edges, keys = tables.events.c, tables.edges.c, tables.keys.c
     is_published = and_(events.type == int(EventType.published), ~events.quiet)
     names = exists().where(edges.effect_id == events.id, edges.kind != int(EdgeKind.candidate))
