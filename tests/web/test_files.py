@@ -27,8 +27,8 @@ BEGINNINGS = {WEB / "app" / "main.js", WEB / "app" / "shell" / "reference.js"}  
 MOST_TO_BEGIN, MOST_UNTIL_AN_ANSWER, MOST_WITH_A_TAB, MOST_IN_ALL = (
     75_000,
     120_000,
-    155_000,
-    315_000,
+    160_000,
+    320_000,
 )
 TABS = sorted((WEB / "app").glob("*/*-tab.js"))
 
@@ -55,7 +55,7 @@ def always() -> set[Path]:
     return set(TRANSFERRED) - apart | {WEB / "app" / "main.js"}
 
 
-def test_the_page_begins_with_less_than_75_kb_gzipped_and_has_less_than_315_in_all() -> None:
+def test_the_page_begins_with_less_than_75_kb_gzipped_and_has_less_than_320_in_all() -> None:
     to_begin, total = weight(always()), weight(always() | PARTS)
     print(f"{to_begin:,} bytes gzipped to begin with, {total:,} in all")
     assert to_begin < MOST_TO_BEGIN
@@ -63,7 +63,7 @@ def test_the_page_begins_with_less_than_75_kb_gzipped_and_has_less_than_315_in_a
 
 
 @pytest.mark.parametrize("tab", TABS, ids=lambda path: path.stem)
-def test_a_tab_has_less_than_120_kb_gzipped_and_155_with_every_drawing_in_it(tab: Path) -> None:
+def test_a_tab_has_less_than_120_kb_gzipped_and_160_with_every_drawing_in_it(tab: Path) -> None:
     parts = needed_at_once(tab, AT_ONCE, LATER) & PARTS
     first, with_drawings = weight(always() | {tab}), weight(always() | parts)
     print(f"{tab.stem}: {first:,} bytes gzipped, {with_drawings:,} with every drawing")
