@@ -134,6 +134,7 @@ PERMISSIONS: dict[str, tuple[dict[str, str], bool]] = {
     "of everything": ({"/": ".*"}, True),
     "of everything but ours": ({"/": RECOMMENDED}, True),
 }
+QUICK_TO_MONITOR = ("of nothing", "of everything but ours")
 # What messages hold in the story: bodies, properties, and the body that could not be read.
 HELD = ("größe", "delivery_mode", "/w==")
 
@@ -160,8 +161,19 @@ async def service(world: World) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-@pytest.mark.parametrize("permission", PERMISSIONS)
-@pytest.mark.parametrize("tag", ["monitoring", "administrator"])
+# An administrator may ask for all that a monitor may, and more.
+@pytest.mark.parametrize(
+    ("tag", "permission"),
+    [
+        *(("administrator", permission) for permission in PERMISSIONS),
+        *(
+            pytest.param("monitoring", permission, marks=pytest.mark.long(2))
+            for permission in PERMISSIONS
+            if permission not in QUICK_TO_MONITOR
+        ),
+        *(("monitoring", permission) for permission in QUICK_TO_MONITOR),
+    ],
+)
 async def test_permissions_decide_whatever_the_tag(
     world: World, service: httpx.AsyncClient, tag: str, permission: str
 ) -> None:

@@ -125,7 +125,7 @@ def _told(one: Conversation) -> dict[int, set[int]]:
 async def test_a_conversation_is_what_its_root_leads_to(
     store: Store, trace_id: int, via: Via, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chunks, "CHUNK", 7)
+    monkeypatch.setattr(chunks, "CHUNK", 40)
     monkeypatch.setattr(links, "PAGE", 3)
     history = LinkedHistory(seed, channels=6)
     await _stored(store, trace_id, history)

@@ -194,7 +194,7 @@ async def test_there_is_no_path_back_nor_to_itself_nor_to_another_trace(
 async def test_a_page_of_events_says_what_each_names(
     store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chunks, "CHUNK", 7)
+    monkeypatch.setattr(chunks, "CHUNK", 40)
     history = LinkedHistory(seed=5)
     await _stored(store, trace_id, history)
     expected = {

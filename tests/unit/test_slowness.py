@@ -61,8 +61,7 @@ def traffic(
             if later is not None and dice.random() < 1 / 8:
                 took *= 10
             at = BEGIN + minute * MINUTE + dice.randrange(MINUTE)
-            for _ in range(burst):
-                counts.handled([(OwnerKind.service, "stock")], at, int(took))
+            counts.handled([(OwnerKind.service, "stock")] * burst, at, int(took))
     return [
         OwnerRow(1, key.at, key.kind, key.name, dict(cells))
         for key, cells in counts.rows().items()

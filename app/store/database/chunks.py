@@ -18,8 +18,9 @@ T = TypeVar("T")
 CHUNK = 500
 
 
-def chunks(values: Sequence[T], most: int = CHUNK) -> Iterator[Sequence[T]]:
+def chunks(values: Sequence[T], most: int | None = None) -> Iterator[Sequence[T]]:
     """The values in their order, as many at a time as a statement takes; none for none."""
+    most = most or CHUNK
     for first in range(0, len(values), most):
         yield values[first : first + most]
 
