@@ -85,6 +85,7 @@ class Run:
         self._links = LinkWatch(pipeline, recorder)
         self._queues = QueueWatch(pipeline, recorder, ending)
         self._next_retention = time.monotonic()
+        self._retained_at: int | None = None  # the newest event at the part before
         self._next_asking = self._batch_began = 0.0
         self._is_doubt_noted = False
 
@@ -245,13 +246,25 @@ class Run:
         return self._pipeline.settings.retention.is_on and time.monotonic() >= self._next_retention
 
     async def _retain_some(self) -> None:
-        """Carry out a part of the retention; no batch may be on its way into the store."""
+        """Carry out a part of the retention; no batch may be on its way into the store.
+
+        While parts follow each other, no less is removed than is stored between them.
+        """
         pipeline, retention = self._pipeline, self._pipeline.settings.retention
         tracker, epoch = self._recorder.tracker, self._recorder.epoch
         store, trace_id = pipeline.store.retention, pipeline.trace.id
-        removed = await retain_some(store, trace_id, tracker, retention, epoch)
-        if removed.events < AT_MOST:
-            self._next_retention = time.monotonic() + retention.check_seconds
+        newest = self._recorder.last_event_id
+        owed = 0 if self._retained_at is None else newest - self._retained_at
+        self._retained_at = newest
+        while True:
+            removed = (await retain_some(store, trace_id, tracker, retention, epoch)).events
+            owed -= removed
+            if removed < AT_MOST:
+                self._next_retention = time.monotonic() + retention.check_seconds
+                self._retained_at = None
+                return
+            if owed <= 0:
+                return
 
     def _settle(self, stretch: Stretch) -> None:
         """Note until when all that was traced is stored, if a mark came that says it."""

@@ -21,7 +21,7 @@ from sqlalchemy import Connection, inspect, make_url, text
 from app.errors import SettingsError
 from app.store import SchemaState, Store, migrate, schema_state
 from app.store.database.migrate import connected
-from app.store.database.searched import is_of_metadata
+from app.store.database.searched import is_of_metadata, keys
 from app.store.database.tables import metadata
 from tools.servers.postgres import shipped
 
@@ -120,6 +120,23 @@ async def test_the_comparison_sees_a_difference(database_url: str) -> None:
     async with connected(database_url) as connection:
         await connection.execute(text("DROP INDEX ix_events_cause_id"))
         assert len(await connection.run_sync(_differences)) == 1
+
+
+async def test_a_table_that_a_view_needs_is_lacking_as_others_are(database_url: str) -> None:
+    async with connected(database_url) as connection:
+        its_view = "CASCADE" if connection.dialect.name == "postgresql" else ""
+        await connection.execute(text(f"DROP TABLE keys {its_view}"))
+    lacking = (await schema_state(database_url)).lacking
+    assert lacking == tuple(f"keys.{column.name}" for column in keys.c)
+
+
+async def test_tables_are_found_behind_a_schema_that_has_the_name_of_the_user(
+    postgres_url: str,
+) -> None:
+    await migrate(postgres_url)
+    async with connected(postgres_url) as connection:
+        await connection.execute(text("CREATE SCHEMA AUTHORIZATION CURRENT_USER"))
+    assert (await schema_state(postgres_url)).is_current
 
 
 async def test_a_new_database_is_migrated_once(empty_url: str) -> None:

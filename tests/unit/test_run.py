@@ -277,6 +277,17 @@ async def test_a_batch_waits_for_one_part_of_the_retention_and_not_for_all_of_it
     assert world.store.order[:5] == ["5 removed", "stored", "5 removed", "stored", "2 removed"]
 
 
+async def test_retention_removes_no_less_than_is_stored_meanwhile(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (retention, run):
+        monkeypatch.setattr(module, "AT_MOST", 5)
+    world.store.too_many = 1_000
+    await world.run(*[Portion(8)] * 3, retention=retention.RetentionRule(keep_events=1))
+    part = "5 removed"
+    assert world.store.order[:6] == [part, "stored", part, part, "stored", part]
+
+
 async def test_other_rules_of_links_are_taken_up_between_two_batches(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
