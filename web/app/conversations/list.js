@@ -16,7 +16,7 @@ import { took } from "./model.js";
 import { Scatter } from "./scatter.js";
 import { Outcome, WAYS } from "./words.js";
 
-const PAGE = 60;
+const PAGE = 50; // as many as the service finds together
 const OUTCOMES = [
   ["", "All"],
   ["failed", "Failed"],
