@@ -7,12 +7,12 @@ Reads its settings from the first line of stdin, then orders; writes its traces'
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import msgspec
 import uvloop
 
 from app.children import leave_signals_to_the_service, orders_of_service, tell_service
-from app.errors import OutageError
 from app.garbage import tune_garbage_collection
 from app.main import open_capture
 from app.settings import Settings
@@ -24,6 +24,8 @@ from app.traces.processes import LINE_BYTES, SERVICE, Notice, TraceOrder
 from app.traces.running import RunningTrace
 from app.traces.status import Snapshot
 from app.tracker import RestorePoint
+
+log = logging.getLogger(__name__)
 
 NOTICE_SECONDS = 1.0
 
@@ -65,12 +67,13 @@ class Attendant:
             self._taken(order.trace)
 
     async def _read(self, trace: Trace) -> RestorePoint | None:
+        read = None  # then its run reads it
         try:
-            return await self._capture.read(trace)
-        except OutageError:
-            return None  # its run reads it
-        finally:
-            tell_service(Notice(trace.id, Snapshot(NOT_RUN), True))
+            read = await self._capture.read(trace)
+        except Exception:
+            log.exception("the trace of %r could not be read ahead", trace.vhost)
+        tell_service(Notice(trace.id, Snapshot(NOT_RUN), read is not None, of_run=False))
+        return read
 
     def _taken(self, trace: Trace) -> RestorePoint | None:
         """What was read ahead of a trace, if all was; what still reads it ends."""

@@ -23,6 +23,7 @@ import msgspec
 
 from app.children import Child
 from app.environment import needed
+from app.errors import OutageError
 from app.stored.capture import Trace
 from app.traces.feed import Feed
 from app.traces.life import Life, TraceState
@@ -61,6 +62,7 @@ class Notice(msgspec.Struct, frozen=True):
     trace_id: int
     snapshot: Snapshot
     is_alive: bool
+    of_run: bool = True  # else its reading ahead is over, and it is alive if all was read
 
 
 class RemoteTrace:
@@ -72,6 +74,7 @@ class RemoteTrace:
         self._snapshot = Snapshot(Life().standing, last_event_id=trace.last_event_id)
         self._over = asyncio.Event()
         self.is_heard_of = asyncio.Event()
+        self.is_to_run = do == "run"
         # Everything its process was told about it: a new process has to be told again.
         self.orders: list[TraceOrder] = []
         self._tell(TraceOrder(do, trace))
@@ -83,8 +86,8 @@ class RemoteTrace:
 
     @property
     def is_running(self) -> bool:
-        """Tell whether it ran when it was last heard of."""
-        return self._snapshot.standing.state is TraceState.running
+        """Tell whether it ran, or had been read ahead, when it was last heard of."""
+        return self._snapshot.standing.state in (TraceState.running, TraceState.stopped)
 
     def snapshot(self) -> Snapshot:
         """Its last known status; that of a process which says nothing is old."""
@@ -104,8 +107,8 @@ class RemoteTrace:
 
     def leave(self) -> None:
         """Let go of it, which was read ahead and is not to run."""
-        self._process.order(TraceOrder("end", self.trace))
-        self._process.forget(self.trace)
+        if self._process.forget(self):
+            self._process.order(TraceOrder("end", self.trace))
 
     def drain(self) -> None:
         """Ask the run to end once the queue is empty, and to leave tracing alone until then."""
@@ -120,7 +123,7 @@ class RemoteTrace:
         self._tell(TraceOrder("end", self.trace, drain, deadline))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._over.wait(), deadline + RESTART_SECONDS)
-        self._process.forget(self.trace)
+        self._process.forget(self)
 
     def heard(self, notice: Notice) -> None:
         self._snapshot = notice.snapshot
@@ -167,6 +170,8 @@ class TraceProcess:
         return len(self._traces)
 
     def take(self, trace: Trace, do: Literal["read", "run"]) -> RemoteTrace:
+        if known := self._traces.get(trace.id):  # whoever waits for its reading need not
+            known.heard(Notice(trace.id, known.snapshot(), False, known.is_to_run))
         remote = self._traces[trace.id] = RemoteTrace(trace, self, do)
         return remote
 
@@ -175,8 +180,10 @@ class TraceProcess:
         if self._child is not None:
             self._child.write(order)
 
-    def forget(self, trace: Trace) -> None:
-        self._traces.pop(trace.id, None)
+    def forget(self, remote: RemoteTrace) -> bool:
+        """Forget a trace; False if it is forgotten already, or was taken anew."""
+        known, trace_id = self._traces, remote.trace.id
+        return known.get(trace_id) is remote and known.pop(trace_id) is remote
 
     async def close(self) -> None:
         """End the child; its traces continue where they stopped when they are run again."""
@@ -207,7 +214,8 @@ class TraceProcess:
             for order in remote.orders:
                 self.order(order)
         while notice := await self._heard(child):
-            if known := self._traces.get(notice.trace_id):
+            known = self._traces.get(notice.trace_id)
+            if known and known.is_to_run == notice.of_run:  # else it crossed an order
                 known.heard(notice)
             self._feed.advance(notice.snapshot.last_event_id)
 
@@ -222,7 +230,8 @@ class TraceProcess:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(1.0):
                     return await child.read()
-            self.silent = self.silent + 1 if self._traces else 0
+            is_due = any(each.is_to_run for each in self._traces.values())
+            self.silent = self.silent + 1 if is_due else 0
         log.error("a trace process has said nothing for %d s: ending it", self.silent)
         return None
 
@@ -262,13 +271,16 @@ class TraceProcesses:
         return min(self._processes, key=len).take(trace, "run")
 
     async def read(self, trace: Trace) -> RemoteTrace:
-        """Have one of them read what it needs to run a trace at once; return when it has."""
+        """Have one read what it needs to run a trace at once; raises `OutageError` if it cannot."""
         remote = min(self._processes, key=len).take(trace, "read")
         try:
             await remote.is_heard_of.wait()
         except asyncio.CancelledError:
             remote.leave()
             raise
+        if not remote.is_alive:
+            remote.leave()
+            raise OutageError(f"the trace of {trace.vhost!r} was not read ahead")
         return remote
 
     async def close(self) -> None:

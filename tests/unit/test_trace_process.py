@@ -40,7 +40,10 @@ def said(monkeypatch: pytest.MonkeyPatch) -> asyncio.Queue[Notice]:
     return said
 
 
-@pytest.mark.parametrize("answer", ["what is stored", OutageError("the database is away")])
+@pytest.mark.parametrize(
+    "answer",
+    ["what is stored", OutageError("the database is away"), ValueError("another version's")],
+)
 async def test_what_was_read_ahead_is_what_a_trace_runs_with(
     said: asyncio.Queue[Notice], answer: object
 ) -> None:
@@ -48,10 +51,10 @@ async def test_what_was_read_ahead_is_what_a_trace_runs_with(
     attendant = Attendant(reading)
     attendant._follow(TraceOrder("read", TRACE))
     reading.answers.put_nowait(answer)
-    assert (await said.get()).is_alive
-    attendant._follow(TraceOrder("run", TRACE))
-    attendant._follow(TraceOrder("run", TRACE))
     read = None if isinstance(answer, Exception) else answer
+    assert (await said.get()).is_alive == (read is not None)
+    attendant._follow(TraceOrder("run", TRACE))
+    attendant._follow(TraceOrder("run", TRACE))
     assert reading.ran == [read, None]
 
 
