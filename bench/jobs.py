@@ -1,0 +1,76 @@
+"""Jobs by how much is stored: ``python -m bench.jobs STORE…``, of those that `bench.scale` makes.
+
+All of a store as an archive, a chain of some thousand events, how messages are tied together, and
+what of the orders is out of the ordinary: each once, on two cores in a session that is warm, from
+SQLite. Seconds, those of all processors, and the most memory that all processes had, MB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from app.jobs.reports import ReportKind, Reports
+from bench.chain import SHORT, chain_of
+from bench.correlate import Watch
+from bench.expectations import ASKED
+from bench.stores import FIRST_TIME, VHOST
+from spark_jobs.database import DatabaseAddress
+from spark_jobs.executors import touch
+from spark_jobs.history import History
+from spark_jobs.kinds import run_job
+from spark_jobs.progress import silent
+from spark_jobs.session import SparkSettings, open_session
+
+END = 10**16
+
+
+def jobs(database: DatabaseAddress, folder: Path) -> dict[str, tuple[str, dict[str, Any]]]:
+    """The jobs by name: kind and request."""
+    with database.connect() as connection:
+        (row,) = connection.rows("SELECT max(last_event_id) AS last FROM traces")
+        last = row["last"]
+        first, to = chain_of(History(connection), last // 2, SHORT, last)
+    reports = Reports(folder)
+
+    def report(kind: ReportKind, asked: dict[str, Any]) -> dict[str, Any]:
+        return reports.request(kind, VHOST, FIRST_TIME, END, "bench", asked).work
+
+    chain = {"from": first, "to": to, "output": str(folder / "chain.jsonl"), "format": "jsonl"}
+    archive = {"vhost": VHOST, "before": END, "archives": str(folder / "archives")}
+    return {
+        "archive": ("archive", archive),
+        "chain": ("chain", chain),
+        "correlations": ("report", report(ReportKind.correlations, {})),
+        "expectations": ("report", report(ReportKind.expectations, ASKED)),
+    }
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("store", type=Path, nargs="+")
+    asked = parser.parse_args()
+    spark = open_session(SparkSettings(master="local[2]", memory="1g"))
+    print("| store | job | seconds | of processors | MB |\n|---|---|---|---|---|")
+    for store in asked.store:
+        url = f"sqlite:///{store.absolute()}"
+        database = DatabaseAddress.from_url(url)
+        touch(spark, database)
+        with tempfile.TemporaryDirectory(dir=store.parent) as folder:
+            for name, (kind, request) in jobs(database, Path(folder)).items():
+                with Watch() as watch:
+                    begin = time.perf_counter()
+                    run_job(spark, url, kind, request, silent)
+                    seconds = time.perf_counter() - begin
+                row = (f"{seconds:,.1f}", f"{watch.seconds:,.0f}", f"{watch.most:,}")
+                print(f"| {store.stem} | {name} |", " | ".join(row), "|")
+                sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
