@@ -1,6 +1,6 @@
 """The dashboard's files: kept by a browser for good, and never two versions of them in one page.
 
-A page names its scripts, styles and pictures below ``-/VERSION/``, a digest of the whole folder,
+A page names its scripts, styles and pictures below ``-/VERSION/``, a digest of all that is served,
 and a script comes there with all that it needs (`app.api.scripts`). What is there never changes, so
 a browser that has it asks no more. What is asked for of another version than this is not found: the
 page is older than an upgrade, or comes from another service behind the same balancer while they are
@@ -48,11 +48,11 @@ _NO_WEIGHT = re.compile(r"q\s*=\s*0(?:\.0*)?")
 
 
 class Version(NamedTuple):
-    """The files of the folder at one moment, and the digest of their names and contents."""
+    """The files of the folder at one moment, and a digest of their names and what is served."""
 
     digest: str
     files: Mapping[str, tuple[int, int]]  # by name: when it was changed (ns), and its size
-    scripts: Scripts
+    joined: Mapping[str, bytes]
 
 
 class Dashboard(StaticFiles):
@@ -61,7 +61,7 @@ class Dashboard(StaticFiles):
     def __init__(self, folder: Path) -> None:
         super().__init__(directory=folder, html=True)
         self._folder = folder.resolve()
-        self._version = Version("", {}, Scripts({}))
+        self._version = Version("", {}, {})
 
     def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
         """A file of the folder; ``docs`` is ``docs.html``."""
@@ -78,7 +78,7 @@ class Dashboard(StaticFiles):
             known = self._now()
         if digest != known.digest:
             raise HTTPException(404)
-        joined = known.scripts.joined(name)
+        joined = known.joined.get(name)
         if joined is not None:
             response = self._whole(joined, name, {"etag": f'"{digest}"'}, scope)
         response.headers["cache-control"] = _FOREVER
@@ -111,7 +111,9 @@ class Dashboard(StaticFiles):
             content, kept = _packed(content), kept | {"etag": tag, "content-encoding": "gzip"}
         elif "last-modified" in kept:  # not made of others
             kept = kept | {"accept-ranges": "bytes"}
-        return self._unless_known(Response(content, 200, kept, guess_type(name)[0]), scope)
+        return self._unless_known(
+            Response(content, 200, kept, guess_type(name)[0] or "text/plain"), scope
+        )
 
     def _unless_known(self, response: Response, scope: Scope) -> Response:
         response.headers["vary"] = "accept-encoding"
@@ -126,10 +128,10 @@ class Dashboard(StaticFiles):
         files = {str(path.relative_to(self._folder)): _changed(path.stat()) for path in paths}
         if files != self._version.files:
             contents = {name: _read(self._folder / name, *files[name]) for name in sorted(files)}
-            digest = hashlib.sha256()
-            for name, content in contents.items():
+            digest, joined = hashlib.sha256(), Scripts(contents).joined
+            for name, content in (contents | joined).items():
                 digest.update(f"{name}\0{len(content)}\0".encode() + content)
-            self._version = Version(digest.hexdigest()[:16], files, Scripts(contents))
+            self._version = Version(digest.hexdigest()[:16], files, joined)
         return self._version
 
 

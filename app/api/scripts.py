@@ -19,7 +19,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from functools import cache
 from posixpath import dirname, join, normpath, relpath
 
 # A statement follows a line's end; or a semicolon or brace, where a script is minified.
@@ -29,24 +28,25 @@ _DECLARED = re.compile(
     r"export(?<![^\n;}]export) (default )?"
     r"((?:async )?(?:const|let|class|function\*?) (\w+)|(?=function\())"
 )
+_LEFT = re.compile(r"(?<![^\n;}])(?:import|export)\b(?!\s*[(.])")  # what none of these takes
 _LATER = re.compile(r'import\("(.+?)"\)')
 _NAMED = re.compile(r'<script [^>]*src="(.+?)"')
 
 
 class Scripts:
-    """The scripts of a folder, by their names in it, and the pages that name some."""
+    """The scripts of a folder, by their names in it, and the pages that name some.
+
+    ``joined`` has those that come with what they need: the others come with these only. Raises
+    `ValueError` for a script with imports or exports of another form than the dashboard's.
+    """
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self._texts = {name: files[name].decode() for name in files if name[-3:] in (".js", "tml")}
         # What is served joined, and which of these files import it: none if a page names it.
         self._importers: defaultdict[str, set[str]] = defaultdict(set)
-        self._joined = cache(self._join)
         for name in [each for text in self._texts.values() for each in _NAMED.findall(text)]:
             self._add(name)
-
-    def joined(self, name: str) -> bytes | None:
-        """A script with what it needs; None if it comes with others only."""
-        return self._joined(name) if name in self._importers else None
+        self.joined = {name: self._join(name) for name in self._importers}
 
     def _add(self, name: str, *importers: str) -> None:
         looked_at = name in self._importers
@@ -85,6 +85,8 @@ def _function(name: str, text: str, within: str) -> str:
 
     def imported(found: re.Match[str]) -> str:
         default, names, target = found.groups()
+        if default and names:
+            raise ValueError(f"{name}: {found[0]} is to be two imports")
         taken = f"{{ default: {default} }}" if default else names.replace(" as ", ": ")
         return f'const {taken} = modules["{_beside(name, target)}"];'
 
@@ -99,6 +101,8 @@ def _function(name: str, text: str, within: str) -> str:
         return found[2] or "const unnamed = "
 
     text = _IMPORTED.sub(imported, _LISTED.sub(listed, _DECLARED.sub(declared, text)))
+    if left := _LEFT.search(text):
+        raise ValueError(f"{name}: {text[left.start() :].splitlines()[0]} cannot be joined")
     way = relpath(dirname(name) or ".", dirname(within))  # between the two
     text = _LATER.sub(rf'import("./{way}/\1")', text)
     return f'modules["{name}"] ??= (() => {{ {text}\nreturn {{ {", ".join(exported)} }};\n}})();\n'

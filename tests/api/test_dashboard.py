@@ -13,8 +13,10 @@ import httpx
 import pytest
 from starlette.types import Message
 
+from app.api import scripts
 from app.api.application import build
 from app.api.dashboard import Dashboard
+from app.api.scripts import Scripts
 from app.main import web_folder
 from tests.api.conftest import World, connected
 
@@ -51,7 +53,7 @@ async def test_the_page_keeps_to_its_own_policy(client: httpx.AsyncClient) -> No
     assert not re.search(r"<style|\sstyle=|\son[a-z]+=", page), "inline styles do not apply"
 
 
-@pytest.mark.parametrize("suffix", [".js", ".css", ".svg", ".woff2"])
+@pytest.mark.parametrize("suffix", [".js", ".css", ".svg", ".woff2", ".inter"])
 async def test_each_kind_of_file_has_its_type(client: httpx.AsyncClient, suffix: str) -> None:
     file = next(FOLDER.rglob(f"*{suffix}"))
     answer = await client.get(f"/{file.relative_to(FOLDER).as_posix()}")
@@ -59,6 +61,7 @@ async def test_each_kind_of_file_has_its_type(client: httpx.AsyncClient, suffix:
     assert answer.status_code == 200
     assert answer.content == file.read_bytes()
     kinds = {".js": "javascript", ".css": "text/css", ".svg": "svg", ".woff2": "font"}
+    kinds[".inter"] = "text/plain"  # a licence
     assert kinds[suffix] in answer.headers["content-type"]
 
 
@@ -156,6 +159,41 @@ async def test_no_two_versions_meet_in_a_page(world: World, tmp_path: Path) -> N
     assert "immutable" not in changed.headers["cache-control"]
     assert version_of(before) != version_of(after)
     assert new.text == "export const of = 'another version';"
+
+
+async def test_scripts_that_are_joined_otherwise_are_another_version(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an upgrade that changes nothing but how they are joined."""
+    async with connected(build(world.settings, world.services, web=FOLDER)) as client:
+        before = await client.get("/")
+    function = scripts._function
+    monkeypatch.setattr(scripts, "_function", lambda *of: f"{function(*of)}\n")
+    async with connected(build(world.settings, world.services, web=FOLDER)) as upgraded:
+        after = await upgraded.get("/")
+        old = await upgraded.get(f"/{version_of(before)}app/main.js")
+
+    assert version_of(before) != version_of(after)
+    assert old.status_code == 404
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'import "./b.js";',
+        'import * as all from "./b.js";',
+        'import a, { b } from "./b.js";',
+        "const a = 1;export const { b } = { b: 2 };",
+        'export * from "./b.js";',
+    ],
+)
+def test_a_form_of_import_or_export_that_cannot_be_joined_is_refused(text: str) -> None:
+    page = b'<script type="module" src="a.js"></script>'
+    files = {"index.html": page, "b.js": b"export const b = 1;"}
+    with pytest.raises(ValueError, match=r"a\.js"):
+        Scripts(files | {"a.js": text.encode()})
+    meant = b'import { b as a } from "./b.js";\nimport("./c.js"); import.meta.url;'
+    assert b"const { b: a } = modules" in Scripts(files | {"a.js": meant}).joined["a.js"]
 
 
 async def test_services_of_one_version_name_the_same(world: World, tmp_path: Path) -> None:

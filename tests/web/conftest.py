@@ -7,6 +7,7 @@ Content-Security-Policy stops.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -101,7 +102,9 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
     assert not complaints, complaints
 
 
-def change_answers(page: Page, addresses: str, change: Callable[[Any], Any]) -> None:
+def change_answers(
+    page: Page, addresses: str | re.Pattern[str], change: Callable[[Any], Any]
+) -> None:
     """Let the page see the service's answers as ``change`` makes them from now on."""
 
     def answer(route: Route) -> None:

@@ -475,15 +475,28 @@ def test_a_row_is_reached_and_opened_by_keyboard(told: Told, open_page: OpenPage
 def test_older_ones_are_shown_when_asked_for(
     serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:
-    page = open_page(serve(demo_world(1500)), "#/conversations?vhost=%2F")
+    """And stay while new ones come."""
+    world = demo_world(600)
+    server = serve(world)
+    page = open_page(server, "#/conversations?vhost=%2F", hurry=True)
     rows = page.get_by_role("group", name="Conversations, newest first").locator("tbody tr")
     expect(rows).to_have_count(50)
     page.get_by_role("button", name="Show older").click()
-    expect(rows.nth(50)).to_be_attached()
-    roots = rows.locator("a").evaluate_all(
-        "all => all.map((a) => Number(a.dataset.focus.slice(13)))"
-    )
-    assert roots == sorted(set(roots), reverse=True)
+    expect(rows).to_have_count(100)
+    panel = page.get_by_role("region", name="Conversations")
+    expect(panel).to_contain_text("100 so far")
+    expect(panel).to_contain_text("100 conversations looked at")
+    world.grow("/", 60)
+    listed = server.answer("/itc_db/conversations", vhost="/", limit="200")["items"]
+    newest = [one["root"] for one in listed]
+    expect(page.locator(f"#conversation-{newest[0]}")).to_be_attached()
+    shown = rows.locator("a").evaluate_all("all => all.map((a) => Number(a.id.slice(13)))")
+    assert shown == newest[: len(shown)]
+    assert len(shown) >= 100
+    page.get_by_role("button", name="Show older").click()
+    expect(page.get_by_role("button", name="Show older")).to_have_count(0)
+    expect(rows).to_have_count(len(newest))
+    expect(panel).to_contain_text(f"{len(newest)}, newest first")
 
 
 def test_what_nobody_knows_is_said_with_a_way_on(told: Told, open_page: OpenPage) -> None:

@@ -39,9 +39,9 @@ JOINED = Scripts(
         for path in TRANSFERRED
         if path.suffix in {".html", ".js"}
     }
-)
+).joined
 # Which scripts are served with others, by the address: below a page's version.
-FILES = {path: JOINED.joined(path.relative_to(WEB).as_posix()) for path in SCRIPTS}
+FILES = {path: JOINED.get(path.relative_to(WEB).as_posix()) for path in SCRIPTS}
 PARTS = {path for path, joined in FILES.items() if joined} - REFERENCE
 
 

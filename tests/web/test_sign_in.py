@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Route, expect
 
-from tests.web.conftest import OpenPage, sign_in
+from tests.web.conftest import OpenPage, change_answers, sign_in
 from tests.web.past import Past, demo_world
 from tests.web.service import USERS, Served
 
@@ -40,6 +41,18 @@ def test_a_reload_stays_signed_in_and_signing_out_forgets(
     expect(page.get_by_label("User name")).to_be_focused()
     page.reload()
     expect(page.get_by_label("User name")).to_be_visible()
+
+
+def test_who_signs_in_next_sees_nothing_of_what_another_was_shown(
+    demo: Served, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/events?live=off&vhost=%2F")
+    expect(page.locator("tr.row").first).to_be_visible()
+    page.get_by_role("button", name="Sign out").click()
+    change_answers(page, re.compile(r"/itc_db\?"), lambda _: [])  # the next one may see none
+    sign_in(page, "watch", "watch")
+    expect(page.get_by_text("No events yet")).to_be_visible()
+    expect(page.get_by_role("button", name="Sign out")).to_be_visible()
 
 
 def test_names_and_passwords_of_any_letters_reach_the_server(

@@ -177,6 +177,23 @@ def test_a_service_that_hangs_is_not_shown_as_well(
     assert running.get_attribute("class") != fresh
 
 
+# What would end only after a minute never ends.
+PATIENT = """
+  const start = window.setTimeout;
+  window.setTimeout = (work, ms, ...more) => (ms === 60000 ? 0 : start(work, ms, ...more));
+"""
+
+
+def test_a_service_that_hangs_from_the_beginning_is_said_to(
+    demo: Served, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/jobs?vhost=%2F", hurry=True)
+    page.add_init_script(PATIENT)
+    page.route("**/itc_db/traces", lambda route: None)
+    page.reload()
+    expect(trust(page)).to_contain_text("The service does not answer.")
+
+
 def test_without_the_broker_it_says_so(
     serve: Callable[[Past], Served], open_page: OpenPage
 ) -> None:

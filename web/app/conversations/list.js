@@ -5,7 +5,7 @@ import { html } from "../core/html.js";
 import { findConversations } from "../core/conversations.js";
 import { count, dateTime, plural, recent, said, visible } from "../core/format.js";
 import { useKeys } from "../core/keys.js";
-import { useResource } from "../core/resource.js";
+import { usePages } from "../core/pages.js";
 import { href, hrefHere, patch, route, vhost } from "../core/route.js";
 import { user } from "../core/session.js";
 import { Value } from "../ui/marks.js";
@@ -37,36 +37,28 @@ const FEW = 3;
 export function ConversationList({ find }) {
   const { params } = route.value;
   const filters = filtersOf(params, vhost.value);
-  const key = JSON.stringify([find, filters, params.within]);
-  const first = useResource((signal) => findConversations(find, since(filters, params.within), signal), [key]);
-  const [more, setMore] = useState({ key, items: [], next: undefined, error: null, busy: false });
-  const older = more.key === key ? more : { items: [], next: undefined, error: null, busy: false };
-  const { data } = first;
-  const next = older.next === undefined ? data?.next : older.next;
-  const load = async () => {
-    setMore({ ...older, key, busy: true, error: null });
-    try {
-      const page = await findConversations(find, { ...since(filters, params.within), before: next }, undefined, data.by);
-      setMore({ key, items: [...older.items, ...page.items], next: page.next, error: null, busy: false });
-    } catch (error) {
-      setMore({ ...older, key, busy: false, error });
-    }
+  // A page goes on with what the first one was found by.
+  const load = async (next, signal) => {
+    const page = await findConversations(find, { ...since(filters, params.within), before: next?.before }, signal, next?.by);
+    return { ...page, next: page.next && { before: page.next, by: page.by } };
   };
-  const known = new Set(data?.items.map(({ root }) => root));
-  const items = data ? [...data.items, ...older.items.filter(({ root }) => !known.has(root))] : [];
+  const loaded = usePages(load, [find, filters, params.within]);
+  const { data, error, reload, further, coming, more } = loaded;
+  const items = data?.flatMap((page) => page.items) ?? [];
+  const last = data?.at(-1);
 
   return html`
     <${Filters} params=${params} />
-    <${Panel} title="Conversations" flush note=${data && noteOf(data, items)}
-      foot=${next && html`<button class="button small" aria-disabled=${String(older.busy)}
-        onClick=${() => older.busy || load()}>${older.busy ? "Loading …" : "Show older"}</button>
-        <span> ${plural(data.looked_at, "conversation")} looked at${data.since ? `, since ${dateTime(data.since)}` : ""}</span>`}>
-      ${older.error && html`<div class="panel-body"><${Failure} error=${older.error} onRetry=${load} /></div>`}
+    <${Panel} title="Conversations" flush note=${data && noteOf(last, items)}
+      foot=${further && html`<button class="button small" aria-disabled=${String(coming)}
+        onClick=${() => coming || more()}>${coming ? "Loading …" : "Show older"}</button>
+        <span> ${plural(data.reduce((sum, page) => sum + page.looked_at, 0), "conversation")} looked at${last.since ? `, since ${dateTime(last.since)}` : ""}</span>`}>
+      ${data && error && html`<div class="panel-body"><${Failure} error=${error} onRetry=${reload} /></div>`}
       ${!data
-        ? pending(first, "conversations")
+        ? pending(loaded, "conversations")
         : items.length
           ? html`<${Scatter} items=${items} /><${Rows} items=${items} />`
-          : html`<${NoneFound} find=${find} filtered=${[find, params.within, ...FILTERS.map((name) => params[name])].some(Boolean)} next=${next} />`}
+          : html`<${NoneFound} find=${find} filtered=${[find, params.within, ...FILTERS.map((name) => params[name])].some(Boolean)} further=${further} />`}
     <//>`;
 }
 
@@ -80,7 +72,7 @@ function filtersOf(params, chosen) {
 // Opened by its address, the list need not wait until it is known who is signed in.
 const asked = route.peek();
 const isPlain = asked.view === "conversations" && ["event", "filter", "find", "within"].every((name) => !asked.params[name]);
-if (isPlain && user.peek() !== null) askConversations(filtersOf(asked.params, vhost.peek()));
+if (isPlain) askConversations(filtersOf(asked.params, vhost.peek()));
 
 const since = (filters, within) =>
   within ? { ...filters, since: new Date(Date.now() - Number(within) * 1000).toISOString() } : filters;
@@ -151,8 +143,8 @@ function Rows({ items }) {
 const few = (names) =>
   names.slice(0, FEW).join(", ") + (names.length > FEW ? ` and ${names.length - FEW} more` : "");
 
-function NoneFound({ find, filtered, next }) {
-  if (next) return html`<${Empty} title="None among the newest events">Older ones were not looked at yet: show older.<//>`;
+function NoneFound({ find, filtered, further }) {
+  if (further) return html`<${Empty} title="None among the newest events">Older ones were not looked at yet: show older.<//>`;
   if (!filtered) {
     return html`<${Empty} title="No conversations yet" actions=${html`<a class="button" href=${href("overview")}>To the traces</a>`}>
       A conversation begins with a message that nothing led to, as soon as a trace runs.<//>`;

@@ -96,30 +96,45 @@ export async function isOutdated() {
 }
 
 const ahead = new Map(); // what was asked for ahead, by address; it is taken once
+const FRESH_MS = 10_000; // what is older is no longer what is about to be shown
 
-async function getJson(url, signal, limit = LIMIT_MS) {
-  const known = ahead.get(url);
-  ahead.delete(url);
-  return known ?? (await request(url, { signal, limit })).json();
+function ask(url, signal, limit) {
+  const answer = request(url, { signal, limit }).then((response) => response.json());
+  return { answer, at: Date.now(), by: authorization() };
 }
 
-/** Asks for what is about to be asked for. Where that fails it is as if it had not been. */
-function askAhead(url) {
-  const answer = getJson(url);
-  ahead.set(url, answer);
-  answer.catch(() => ahead.delete(url));
+/** `{data, at}`: what the service answers, and when it was asked, in ms. */
+async function getDated(url, signal, limit = LIMIT_MS) {
+  const known = ahead.get(url);
+  ahead.delete(url);
+  const isGood = known && known.by === authorization() && Date.now() - known.at < FRESH_MS;
+  const { answer, at } = isGood ? known : ask(url, signal, limit);
+  const data = await answer;
+  signal?.throwIfAborted(); // what was asked for ahead has no signal
+  return { data, at };
+}
+
+const getJson = async (url, signal, limit) => (await getDated(url, signal, limit)).data;
+
+/** Asks for what is about to be asked for. If it fails before it is taken, it is as if it had not been. */
+function askAhead(url, limit = LIMIT_MS) {
+  if (!authorization()) return; // it would be refused, unless the service asks for no password
+  const asked = ask(url, undefined, limit);
+  ahead.set(url, asked);
+  asked.answer.catch(() => ahead.delete(url));
 }
 
 export const askEvents = (filters) => askAhead(ROOT + query(filters));
 export const askConversations = (filters) => askAhead(path("conversations") + query(filters));
 export const askFields = () => askAhead(path("fields"));
-export const askTraces = () => askAhead(path("traces"));
+export const askTraces = () => askAhead(path("traces"), POLL_LIMIT_MS);
 
 export const api = {
   whoami: (signal) => getJson(path("whoami"), signal),
   /** The OpenAPI document. */
   description: (signal) => getJson("openapi.json", signal),
-  traces: (signal) => getJson(path("traces"), signal, POLL_LIMIT_MS),
+  /** `{data, at}` */
+  traces: (signal) => getDated(path("traces"), signal, POLL_LIMIT_MS),
   startTrace: (vhost, wish) =>
     request(path(vhost, "undefined", "undefined", "undefined"), {
       method: "PUT",

@@ -4,8 +4,8 @@ import { useResource } from "./resource.js";
 
 /**
  * `load(next, signal)` returns a page with `next`, or null at the end; `next` is undefined for the first.
- * Returns what `useResource` does, with the pages so far as `data`, whether there are `further` ones, and
- * `more()`, which takes one more. A refresh loads all of them again, so that no item falls between two.
+ * Returns what `useResource` does, with the pages so far as `data`, whether there are `further` ones, whether one
+ * is `coming`, and `more()`, which takes one more. A refresh loads all of them again, so that no item falls between two.
  */
 export function usePages(load, inputs, options) {
   const key = JSON.stringify(inputs);
@@ -17,7 +17,8 @@ export function usePages(load, inputs, options) {
     loaded.reload();
   };
   const further = loaded.data != null && loaded.data.at(-1).next != null;
-  return { ...loaded, further, more };
+  const coming = further && !loaded.error && loaded.data.length < wanted.current.pages;
+  return { ...loaded, further, coming, more };
 }
 
 async function some(load, most, signal) {

@@ -12,6 +12,7 @@ export const signInError = signal(null);
 export const mayWrite = computed(() => Boolean(user.value?.may_write));
 /** Whether one signed in with a password; a service may ask for none. */
 export const usesPassword = signal(false);
+let before; // who was signed in, as far as this page knows
 
 export async function resume() {
   try {
@@ -40,6 +41,8 @@ export async function signIn(name, password) {
   signInError.value = null;
   try {
     const answer = await api.whoami();
+    // Nothing that the page keeps of what another was shown is for this one.
+    if (before !== undefined && answer.name !== before) return location.reload();
     usesPassword.value = true;
     user.value = answer;
   } catch (error) {
@@ -67,6 +70,7 @@ let checking = false;
 onRefused(checkStillKnown);
 
 export function signOut() {
+  before = user.peek()?.name ?? before;
   forgetCredentials();
   signInError.value = null;
   user.value = null;

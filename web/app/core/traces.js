@@ -29,9 +29,9 @@ export function busiestVhost() {
 
 export async function reloadTraces(abort) {
   try {
-    const data = await api.traces(abort);
-    sample(data);
-    traces.value = { data, error: null, at: Date.now() };
+    const { data, at } = await api.traces(abort);
+    sample(data, at / 1000);
+    traces.value = { data, error: null, at };
   } catch (error) {
     if (abort?.aborted) return;
     before = null; // what was counted meanwhile may have happened at any time in it
@@ -58,8 +58,7 @@ export function useTracesPolling() {
   }, [every]);
 }
 
-function sample(list) {
-  const at = Date.now() / 1000;
+function sample(list, at) {
   // What is not being recorded has no rate: that would be 0.
   const running = list.filter((trace) => trace.state === "running");
   const now = new Map(running.map((trace) => [trace.vhost, { at, ...trace.counters }]));

@@ -59,7 +59,7 @@ let known = JSON.parse(sessionStorage.getItem(KEY));
 /** The fields of an event, where they are known: from before, if the page is only loaded again. */
 export const knownFields = () => known;
 
-if (!known && user.peek() !== null) askFields(); // nor do they wait for the table
+if (!known) askFields(); // nor do they wait for the table
 
 async function load(signal) {
   known = await api.fields(signal);

@@ -6,7 +6,6 @@ import { outage } from "../core/health.js";
 import { useKeys } from "../core/keys.js";
 import { useRetry } from "../core/resource.js";
 import { href, openEvent, patch, pinnedA, pinnedB, route, vhost } from "../core/route.js";
-import { user } from "../core/session.js";
 import { useTail } from "../core/tail.js";
 import { traces } from "../core/traces.js";
 import { useViewed } from "../core/viewed.js";
@@ -24,7 +23,7 @@ import { RowsTable } from "./rows-table.js";
 import { SavedViews } from "../ui/saved-views.js";
 
 // Opened by its address, the list need not wait until it is known who is signed in.
-if (knownFields() && user.peek() !== null && !openEvent.peek() && !route.peek().params.at) {
+if (knownFields() && route.peek().view === "events" && !openEvent.peek() && !route.peek().params.at) {
   askEvents(firstPage(askedFor(columnsOf(knownFields())).filters));
 }
 
