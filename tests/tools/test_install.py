@@ -162,22 +162,61 @@ def program(folder: Path, name: str, script: str) -> None:
     (folder / name).chmod(0o755)
 
 
-def test_a_user_makes_the_system_of_rabbitmq_4_through_sudo(tmp_path: Path) -> None:
+@pytest.fixture
+def maker(tmp_path: Path) -> tuple[list[str], dict[str, str]]:
+    """How a user, with sudo alone, has the system of RabbitMQ 4 made; debootstrap is missing."""
     programs = tmp_path / "bin"
     program(programs, "id", "echo 1000")
     program(programs, "sudo", f'echo "$*" >>{tmp_path}/asked; shift; exec "$@"')
-    program(programs, "unshare", "exec true")
-    program(programs, "debootstrap", "echo E: no mirror; exit 1")
-    done = subprocess.run(
-        [str(ROOT / "tools" / "rabbitmq4"), "true"],
-        env={"PATH": f"{programs}:{os.environ['PATH']}", "RABBITMQ4_ROOT": str(tmp_path / "four")},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (tmp_path / "asked").read_text().splitlines()[2] == f"-n mkdir -p {tmp_path}/four.new"
+    program(programs, "unshare", '[ "$1" = --mount ] || exit 0; shift; exec "$@"')
+    path = f"{programs}:{os.environ['PATH']}"
+    command = [str(ROOT / "tools" / "rabbitmq4"), "true"]
+    return command, {"PATH": path, "RABBITMQ4_ROOT": str(tmp_path / "four")}
+
+
+def test_a_user_makes_the_system_of_rabbitmq_4_through_sudo(
+    tmp_path: Path, maker: tuple[list[str], dict[str, str]]
+) -> None:
+    program(tmp_path / "bin", "debootstrap", "echo E: no mirror; exit 1")
+    command, environment = maker
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    # Once, so that whoever typed a password is not asked again when it is no longer valid.
+    asked = (tmp_path / "asked").read_text().splitlines()
+    asked = [" ".join(each.split()[:2]) for each in asked if each.startswith("-n ")]
+    assert asked == ["-n true", "-n timeout"]
     assert done.returncode == 69, "make test-all goes on"
     assert "Debian's sid could not be installed: E: no mirror; see var/" in done.stderr
+
+
+def test_what_is_in_a_folder_that_somebody_chose_for_rabbitmq_4_stays(
+    tmp_path: Path, maker: tuple[list[str], dict[str, str]]
+) -> None:
+    program(tmp_path / "bin", "debootstrap", "echo it was downloaded for nothing; exit 1")
+    kept = tmp_path / "four" / "kept"
+    kept.parent.mkdir()
+    kept.touch()
+    command, environment = maker
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, kept.exists()) == (69, True)
+    assert "not empty" in done.stderr
+
+
+def test_nothing_goes_on_making_the_system_of_rabbitmq_4_when_its_run_is_ended(
+    tmp_path: Path, maker: tuple[list[str], dict[str, str]]
+) -> None:
+    pid = tmp_path / "pid"
+    program(
+        tmp_path / "bin",
+        "debootstrap",
+        f"sleep 1000 & echo $! >{pid}.new; mv {pid}.new {pid}; wait",
+    )
+    command, environment = maker
+    with subprocess.Popen(command, env=environment, start_new_session=True) as run:
+        wait_until(pid.exists, 30, "it is being made")
+        run.terminate()
+    assert run.returncode == 130
+    sleeper = Path("/proc") / pid.read_text().strip()
+    wait_until(lambda: not sleeper.exists(), 30, "the end of all that made it")
 
 
 @pytest.fixture
