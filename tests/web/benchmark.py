@@ -9,7 +9,7 @@ redraw is timed until its pixels are there, not until the canvas has taken the o
 A view's load is timed from the request for the page until its first row is drawn: with nothing
 cached, and again. Bytes are those of bodies as they come over the line until then. Files are the
 page, scripts, styles, font and pictures, compressed; JSON is what the API answered, which is never
-compressed. Less than 150 kB of files are to come until the first answer of the API: all until the
+compressed. Less than 120 kB of files are to come until the first answer of the API: all until the
 first row are counted, which are more.
 """
 

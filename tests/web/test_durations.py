@@ -112,6 +112,7 @@ def test_a_gap_is_no_time_of_nothing(shop: Served, open_page: OpenPage) -> None:
 def test_who_is_chosen_from_what_is_counted(shop: Served, open_page: OpenPage) -> None:
     page = open_page(shop, f"#/durations?vhost={VHOST}", width=390)
     expect(page.get_by_role("region", name="Became slow")).to_be_visible()
+    expect(page.get_by_label("Against")).to_have_count(0)  # that is the last hour's
     page.get_by_label("Queue or service").select_option("queue:stock")
     expect(page.get_by_role("region", name="Waiting").get_by_role("slider")).to_be_visible()
     page.get_by_role("button", name="Day", exact=True).click()

@@ -44,18 +44,19 @@ export default function DurationsPage() {
   };
   const loaded = useResource(load, [name, queue, service, period, baseline]);
   const { data } = loaded;
-  useViewed(name ?? undefined, data?.since, null, "the period shown");
+  const chosen = queue != null || service != null;
+  useViewed(name ?? undefined, chosen ? data?.since : undefined, null, "the period shown");
   if (name == null && !traces.value.data) return pending({ ...traces.value, reload: () => reloadTraces() }, "traces");
   return html`<div class="page-inner">
     <div class="page-title"><h1>Slow since</h1>
       <p>How long messages${name == null ? "" : html` of <b><${Value}>${name}<//></b>`} waited and were handled, and since when that is longer.</p></div>
     <div class="heat-tools">
       <${Owner} queue=${queue} service=${service} data=${data} />
-      <${Choice} label="Period" options=${PERIODS} value=${String(period)} onChange=${(value) => patch({ period: value })} small />
+      ${chosen && html`<${Choice} label="Period" options=${PERIODS} value=${String(period)} onChange=${(value) => patch({ period: value })} small />
       <label class="labelled"><span>Against</span>
         <select class="select" aria-label="Against" value=${baseline} onChange=${(event) => patch({ baseline: event.currentTarget.value })}>
           ${BASELINES.map(([key, said]) => html`<option key=${key} value=${key}>${said}</option>`)}
-        </select></label>
+        </select></label>`}
     </div>
     ${name == null ? html`<${Empty} title="Nothing is traced">Durations are counted of what a trace has stored.<//>` : (pending(loaded, "durations") ?? html`<${Shown} map=${data} />`)}
   </div>`;
@@ -82,7 +83,7 @@ function Owner({ queue, service, data }) {
 
 function Shown({ map }) {
   if (map.queue == null && map.service == null) {
-    if (map.queues.length) return html`<${SlowNow} vhost=${map.vhost} />`;
+    if (map.queues.length) return html`<p class="soft">Choose a queue or a service above, or one that became slow.</p><${SlowNow} vhost=${map.vhost} />`;
     return html`<${Panel} title="Durations"><${Empty} title="Nothing is counted yet">Counting follows what is stored by some seconds.<//><//>`;
   }
   const trace = (traces.value.data ?? []).find((one) => one.vhost === map.vhost);
