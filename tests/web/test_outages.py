@@ -75,11 +75,8 @@ def test_a_view_that_failed_in_an_outage_loads_by_itself_after_it(
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
-SAMPLES = """async () => {
-  const { src } = document.querySelector("script[type=module][src$='main.js']");
-  const { rateSamples } = await import(new URL("core/traces.js", src));
-  return rateSamples.value.map(({ at, seconds }) => [at - seconds, at]);
-}"""
+SAMPLES = """() => modules["app/core/traces.js"].rateSamples.value
+  .map(({ at, seconds }) => [at - seconds, at])"""
 
 
 def measured(page: Page, since: float) -> list[list[float]]:

@@ -11,8 +11,8 @@ import { Table } from "./table.js";
 
 const EVERY_SECONDS = 30;
 const MOST = 10;
-const SAID = { waiting: "waits", handling: "is handled" };
-const QUANTILES = { median: "half of them within", p90: "9 of 10 within" };
+const SAID = { waiting: "waiting", handling: "handling" };
+const QUANTILES = { median: "half within", p90: "9 of 10 within" };
 
 /** `tools`: what leads on. */
 export function SlowNow({ vhost, tools }) {
