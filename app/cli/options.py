@@ -41,9 +41,7 @@ Output = Annotated[
     Path | None, typer.Option("-o", "--output", help="Where to save it; - for stdout.")
 ]
 FileName = Annotated[str, typer.Argument(metavar="FILE", help="Its name.")]
-Input = Annotated[
-    str, typer.Argument(metavar="FILE", help="A file of JSON, or YAML for assertions; - for stdin.")
-]
+Input = Annotated[str, typer.Argument(metavar="FILE", help="A file of YAML or JSON; - for stdin.")]
 _LINKS = "links (messages, and what they name as their cause)"
 Along = Annotated[
     str, typer.Option(help=f"What leads on: {_LINKS}, conversation (shared keys too) or any.")

@@ -123,7 +123,8 @@ def _read(file: str) -> Any:
         # What cannot be sent: NaN, dates, halves of characters.
         json_.dumps(read, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
-        raise CommandError(Exit.usage, f"{file}: expected YAML or JSON: {error}") from error
+        why = " ".join(str(error).split())  # YAML's has lines
+        raise CommandError(Exit.usage, f"{file}: expected YAML or JSON: {why}") from error
     return read
 
 

@@ -203,6 +203,11 @@ async def test_a_trace_is_started_with_some_exchanges_and_queues(
     assert asked == [wanted]
 
 
+async def test_all_and_no_all_is_no_choice(run: Command) -> None:
+    refused = await run("trace", "start", "--no-everything", "/")
+    assert (refused.code, "No such option" in refused.err) == (Exit.usage, True)
+
+
 async def test_all_and_some_are_not_asked_for_at_once(run: Command) -> None:
     outcome = await run("trace", "start", "/", "--everything", "--queue", "q")
     assert outcome.code == Exit.usage

@@ -260,6 +260,7 @@ async def test_a_shell_sets_shows_and_removes_rules(
         refused = await run("links", "add", "/", one)
         assert (refused.code, refused.err.count("\n")) == (2, 1), refused.err
         assert ": expected YAML or JSON: " in refused.err
+        assert "\\n" not in refused.err, "a line's end is no part of the sentence"
     one.write_text(json.dumps({**RULE, "child": "$message.body"}))
     wrong = await run("links", "add", "/", one)
     assert (wrong.code, "rule 'shipped-for': child: " in wrong.err) == (2, True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -44,7 +45,13 @@ def test_the_demo_stays_up_with_the_expected_chain_until_it_is_interrupted(tmp_p
         demo.send_signal(signal.SIGINT)
         _, errors = demo.communicate(timeout=SECONDS)
     assert (demo.returncode, errors) == (0, "")
-    assert any(line.startswith("Right:") for line in lines), "".join(lines)
+    said = "".join(lines)
+    right = re.search(r"^Right: the chain has exactly the (\d+) events", said, re.MULTILINE)
+    quiet = re.search(r"^The file also has (\d+) heartbeats", said, re.MULTILINE)
+    assert right, said
+    assert quiet, said
+    (export,) = tmp_path.rglob("*.jsonl")
+    assert len(export.read_text().splitlines()) == int(right[1]) + int(quiet[1])
     wait_until(lambda: not port_answers(port), 10, "the end of the service")
 
 
