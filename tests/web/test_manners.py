@@ -200,12 +200,7 @@ def test_the_history_of_rates_reaches_back_however_many_events_there_were(
     assert world.events[-500].at - begin > 20_000_000
     page = open_page(serve(world))
     expect(page.locator(".plot-legend")).to_contain_text("published")
-    samples = page.evaluate(
-        """async () => {
-          const { src } = document.querySelector("script[type=module]");
-          return (await import(new URL("core/traces.js", src))).rateSamples.value;
-        }"""
-    )
+    samples = page.evaluate('() => modules["app/core/traces.js"].rateSamples.value')
     counted = sum(one["published"] + one["received"] for one in samples)
     assert counted == len(world.events)
 
