@@ -80,14 +80,15 @@ class Answer(NamedTuple):
 @contextmanager
 def serving(named: str) -> Iterator[Served]:
     """A service over a store: a SQLite file, with a checkout or without, or any database's URL."""
-    checkout, _, database = ("", "", named) if "://" in named else named.rpartition(":")
+    checkout, url = "", named
+    if "://" not in named:
+        checkout, _, file = named.rpartition(":")
+        url = f"sqlite:///{Path(file).absolute()}"
     port, nowhere = free_port(), free_port()
     folder_of_code = Path(checkout or OURS).absolute()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         settings = {
-            "ITC_DATABASE_URL": named
-            if "://" in named
-            else f"sqlite:///{Path(database).absolute()}",
+            "ITC_DATABASE_URL": url,
             "ITC_DATA_DIR": folder,
             "ITC_PORT": str(port),
             "ITC_AUTH": "none",

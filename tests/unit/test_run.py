@@ -265,11 +265,17 @@ async def test_what_is_stamped_and_not_stored_is_not_in_any_checkpoint(world: Wo
     assert len(world.store.appended[-1].events) == 11
 
 
-async def test_a_batch_waits_for_one_part_of_the_retention_and_not_for_all_of_it(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retention removes five events at a time."""
     for module in (retention, run):
         monkeypatch.setattr(module, "AT_MOST", 5)
+
+
+@pytest.mark.usefixtures("small_parts")
+async def test_a_batch_waits_for_one_part_of_the_retention_and_not_for_all_of_it(
+    world: World,
+) -> None:
     world.store.too_many = 12
     await world.run(*[Portion(3)] * 4, retention=retention.RetentionRule(keep_events=1))
     removed = [each for each in world.store.order if each != "stored"]
@@ -277,11 +283,8 @@ async def test_a_batch_waits_for_one_part_of_the_retention_and_not_for_all_of_it
     assert world.store.order[:5] == ["5 removed", "stored", "5 removed", "stored", "2 removed"]
 
 
-async def test_retention_removes_no_less_than_is_stored_meanwhile(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (retention, run):
-        monkeypatch.setattr(module, "AT_MOST", 5)
+@pytest.mark.usefixtures("small_parts")
+async def test_retention_removes_no_less_than_is_stored_meanwhile(world: World) -> None:
     world.store.too_many = 1_000
     await world.run(*[Portion(8)] * 3, retention=retention.RetentionRule(keep_events=1))
     part = "5 removed"
