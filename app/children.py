@@ -21,6 +21,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from app.priority import give_priority
+
 T = TypeVar("T")
 
 _ERROR_BYTES = 1 << 16
@@ -69,6 +71,7 @@ class Child(Generic[T]):
             cwd=_FOLDER,
             start_new_session=True,
         )
+        give_priority(process.pid)
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("a child is started with pipes")
         errors = None

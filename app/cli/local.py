@@ -16,6 +16,7 @@ from app.cli.exits import Exit
 from app.cli.options import Json
 from app.cli.output import complain, listed, printable, say, table
 from app.errors import SettingsError
+from app.priority import let_others_go_first
 from app.private import keep_private, tighten
 from app.secret_url import SecretUrl
 from app.settings import PREFIX, Heading, Settings, load_settings, unknown_variables
@@ -30,6 +31,7 @@ def serve(
 ) -> None:
     """Run the service."""
     keep_private()
+    let_others_go_first()
     chosen: dict[str, Any] = {"host": host, "port": port}
     configuration = load_settings(**{k: v for k, v in chosen.items() if v is not None})
     _log_to_stderr(configuration)

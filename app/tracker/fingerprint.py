@@ -145,6 +145,9 @@ def fingerprint(record: Record) -> bytes:
     key = record.routing_keys[0] if record.routing_keys else ""
     if record.channel.number != MQTT_CHANNEL:
         properties = record.properties
+        if properties.get("headers") == {}:  # as none; some libraries write it into each message
+            properties = properties.copy()
+            del properties["headers"]
         head = _encode((record.exchange, key, (), properties))
         mark = _names.mark(head, record.body, properties, _TELLING)
         if mark is not None:  # nearly always
