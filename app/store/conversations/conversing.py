@@ -250,7 +250,8 @@ class Conversing(Roots):
     async def _publishers(
         self, events: Mapping[int, ConversationEvent], via: Via
     ) -> dict[int, PublisherRecord]:
-        return await publishers_of(self.connection, self.trace_id, events.values(), via)
+        everyone = events.values()
+        return await publishers_of(self.connection, self.dialect, self.trace_id, everyone, via)
 
     async def _handled(self, events: Mapping[int, ConversationEvent]) -> dict[int, int]:
         """The times that consumers took for deliveries, as spans say (µs)."""

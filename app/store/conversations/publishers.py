@@ -6,13 +6,13 @@ who name nothing that is the first or so, and whoever names everything is known 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
-from sqlalchemy import ColumnElement, Row, Select, and_, exists, literal_column, or_, select
+from sqlalchemy import bindparam, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store.database import tables
-from app.store.database.searched import is_conversation
+from app.store.database.chunks import chunks
+from app.store.database.engine import Dialect
 from model.conversations import MOST_PUBLISHES, PublisherRecord
 from model.happened import ConversationEvent
 from model.words import EdgeKind, EventType, Via
@@ -22,74 +22,68 @@ from spark_jobs.statements import REACTIONS
 # these is a publish that names nothing, one before them may be.
 MOST_NEWEST = 1_000
 
+# Who published for what it was handed, and the height of the oldest event that is looked at.
+_WHO = (
+    f"WITH who AS MATERIALIZED (SELECT number, {REACTIONS}"  # noqa: S608  our own words
+    " AS reactions, explained, spanned,"
+    " CASE WHEN reactions + explained + spanned > 0 THEN coalesce((SELECT height FROM events"
+    " WHERE trace_id = :trace AND participant = number ORDER BY height DESC"
+    f" LIMIT 1 OFFSET {MOST_NEWEST - 1}), -1) END AS height"
+    " FROM participants WHERE trace_id = :trace AND number IN :numbers)"
+)
+_ITS = " FROM events AS e WHERE e.trace_id = :trace AND e.participant = who.number"
+_PUBLISHES = (
+    f"{_ITS} AND e.height >= who.height AND e.id >= :first"
+    f" AND e.type = {int(EventType.published)} AND NOT e.quiet"
+)
+_NAMES_NONE = (
+    " AND NOT EXISTS (SELECT 1 FROM edges"
+    " WHERE edges.effect_id = e.id AND edges.kind <> :candidate)"
+)
+_HAS_NO_KEY = (
+    " AND NOT EXISTS (SELECT 1 FROM keys WHERE keys.trace_id = :trace AND keys.event_id = e.id"
+    " AND (keys.roles & 1) <> 0)"  # `is_conversation`, for its index
+)
+# Each looks no further back than it must.
+_RECORDS = (
+    f"{_WHO} SELECT number, reactions, explained, spanned,"  # noqa: S608  our own words
+    f" (SELECT {{listed}} FROM (SELECT e.id{_PUBLISHES}"
+    f" ORDER BY e.height DESC LIMIT {MOST_PUBLISHES + 1}) AS newest),"
+    f" CASE WHEN reactions > explained + spanned THEN (SELECT e.id{_PUBLISHES}{_NAMES_NONE}{{none}}"
+    " ORDER BY e.height DESC LIMIT 1) END,"
+    f" (SELECT e.id{_ITS} AND e.height = who.height) FROM who"
+)
+
 
 async def publishers_of(
-    connection: AsyncConnection, trace_id: int, events: Collection[ConversationEvent], via: Via
+    connection: AsyncConnection,
+    dialect: Dialect,
+    trace_id: int,
+    events: Collection[ConversationEvent],
+    via: Via,
 ) -> dict[int, PublisherRecord]:
     """The publishes of those who took part in events, since the first of these.
 
     Along conversations a publish says where it belongs by its keys as well.
     """
-    participants = {each.participant for each in events}
-    first = min((each.id for each in events), default=0)
-    who = tables.participants.c
-    query = select(who.number, literal_column(REACTIONS), who.explained, who.spanned).where(
-        who.trace_id == trace_id, who.number.in_(sorted(participants))
+    none = _HAS_NO_KEY if via is Via.conversation else ""
+    query = text(_RECORDS.format(listed=dialect.listed, none=none)).bindparams(
+        bindparam("numbers", expanding=True), candidate=int(EdgeKind.candidate)
     )
+    asked = {"trace": trace_id, "first": min((each.id for each in events), default=0)}
     found = {}
-    for number, reactions, explained, spanned in (await connection.execute(query)).all():
-        record = PublisherRecord(0, reactions, explained, spanned)
-        if reactions:
-            newest = (await connection.execute(_newest_of(trace_id, number, first, via))).all()
-            record = _with_newest(newest, record)
-        found[number] = record
+    for some in chunks(sorted({each.participant for each in events})):
+        rows = await connection.execute(query, asked | {"numbers": some})
+        for number, reactions, explained, spanned, listed, unnamed, before in rows:
+            ids = sorted(map(int, listed.split(",")), reverse=True) if listed else []
+            before = before if before and before >= asked["first"] else 0
+            unnamed = (unnamed or before) if reactions > explained + spanned else 0
+            found[number] = PublisherRecord(
+                unnamed,
+                reactions,
+                explained,
+                spanned,
+                newest=tuple(ids[:MOST_PUBLISHES]),
+                since=ids[MOST_PUBLISHES] if len(ids) > MOST_PUBLISHES else before,
+            )
     return found
-
-
-def _with_newest(
-    newest: Sequence[Row[tuple[int, bool, bool]]], record: PublisherRecord
-) -> PublisherRecord:
-    """What a participant's newest events say: its last publishes, and the last that is unnamed."""
-    before = int(newest[-1].id) if len(newest) == MOST_NEWEST else 0
-    published = [each for each in newest if each.is_published]
-    ids = tuple(int(each.id) for each in published[: MOST_PUBLISHES + 1])
-    unnamed = 0
-    if record.reactions > record.explained + record.spanned:
-        unnamed = next((int(each.id) for each in published if not each.is_named), before)
-    return record._replace(
-        unnamed=unnamed,
-        newest=ids[:MOST_PUBLISHES],
-        since=ids[MOST_PUBLISHES] if len(ids) > MOST_PUBLISHES else before,
-    )
-
-
-def _newest_of(
-    trace_id: int, participant: int, first: int, via: Via
-) -> Select[tuple[int, bool, bool]]:
-    """Of its newest events those since one, and whether each publish names a cause."""
-    events, edges, keys = tables.events.c, tables.edges.c, tables.keys.c
-    is_published = and_(events.type == int(EventType.published), ~events.quiet)
-    names = exists().where(edges.effect_id == events.id, edges.kind != int(EdgeKind.candidate))
-    is_named: ColumnElement[bool] = names
-    if via is Via.conversation:
-        shares = exists().where(
-            keys.trace_id == trace_id, keys.event_id == events.id, is_conversation(keys.roles)
-        )
-        is_named = or_(names, shares)
-    newest = (
-        select(events.id)
-        .where(events.trace_id == trace_id, events.participant == participant)
-        .order_by(events.height.desc())
-        .limit(MOST_NEWEST)
-        .subquery()
-    )
-    return (
-        select(
-            events.id,
-            is_published.label("is_published"),
-            and_(is_published, is_named).label("is_named"),
-        )
-        .join_from(newest, tables.events, events.id == newest.c.id)
-        .where(newest.c.id >= first)
-        .order_by(newest.c.id.desc())
-    )

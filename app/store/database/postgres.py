@@ -104,6 +104,7 @@ class Postgres:
     is_alone = False  # whether no other service can use the database
 
     led_to = _LED_TO
+    listed = "string_agg(id::text, ',')"
     keys = Writing(with_runs=False)
     flags = (False, True)  # what the driver is told of these
 

@@ -125,6 +125,7 @@ class Sqlite:
     is_alone = True  # whether no other service can use the database
 
     led_to = _LED_TO
+    listed = "group_concat(id)"
     keys = Writing(with_runs=True)
     flags = (0, 1)  # what the driver is told of false and true: of a bool it asks who adapts it
 
