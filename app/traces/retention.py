@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # How many events one transaction removes: few enough that no batch waits long for it, be it of this
 # trace or, on SQLite, of another.
-AT_MOST = 5_000
+AT_MOST = 8_000
 
 
 class RetentionRule(msgspec.Struct, frozen=True):

@@ -415,13 +415,14 @@ class Matcher:
         while (copy := self._copies.oldest()) and _is_before(copy.cause, event_id):
             self._copies.take_oldest()
             self._left(copy)
-        before, self._handovers = self._handovers, KeyedFifo()
-        for key, holding in zip(before.keys(), before.values(), strict=True):
-            if _is_before(holding.cause, event_id):
-                if holding.delivery is None or _is_before(holding.delivery, event_id):
-                    continue
-                holding.cause, holding.candidates = holding.delivery, 0
-            self._hold(key, holding)
+        if any(_is_before(each.cause, event_id) for each in self._handovers.values()):
+            before, self._handovers = self._handovers, KeyedFifo()
+            for key, holding in zip(before.keys(), before.values(), strict=True):
+                if _is_before(holding.cause, event_id):
+                    if holding.delivery is None or _is_before(holding.delivery, event_id):
+                        continue
+                    holding.cause, holding.candidates = holding.delivery, 0
+                self._hold(key, holding)
         gone, self._lost = self._lost, KeyedFifo()
         for key, holding in zip(gone.keys(), gone.values(), strict=True):
             if not _is_before(holding.cause, event_id):

@@ -29,7 +29,9 @@ _INDEXED = text(
 # streams, whose marks have two halves, may say something else, and have rows of their own, too.
 # SQLite keeps the order of a CROSS JOIN, and would take the index of a trace for the narrower one.
 _BEQUEATH = (
-    "{insert} FROM keys CROSS JOIN events WHERE {in_span}"
+    "{insert} FROM keys CROSS JOIN events WHERE {in_span} AND keys.event_id IN ("
+    "SELECT cause_id FROM events WHERE id > :last AND cause_id <= :last"
+    " AND cause_id >= (SELECT min(id) FROM events WHERE trace_id = :trace))"
     " AND events.cause_id = keys.event_id AND events.trace_id + 0 = keys.trace_id"
     " AND events.id > :last"
     " AND (keys.roles & :found_by) = :found_by AND length(events.fingerprint) = :half"
@@ -50,8 +52,8 @@ async def forget_before(
 ) -> None:
     """Remove the keys of events before an id, and the links of what they name.
 
-    The events themselves have gone already. What names one of them keeps the link: their archive
-    may have it.
+    The events themselves go afterwards. What names one of them keeps the link: their archive may
+    have it.
     """
     of_edges = tables.edges.c
     span = {"trace": trace_id, "first": 0, "last": event_id - 1}

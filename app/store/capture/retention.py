@@ -119,11 +119,11 @@ class Retention(Subject):
         for event_id in _GOING_WITH:
             its = event_id.table.c.trace_id == trace_id, event_id < before_id
             await connection.execute(delete(event_id.table).where(*its))
+        await keys.forget_before(connection, dialect, trace_id, before_id)
         gone = await connection.execute(delete(tables.events).where(*_prefix(trace_id, before_id)))
         ended = await _remove_participants(connection, trace_id, before_id)
         if (gone.rowcount, ended) != (plan.events, len(plan.participants)):
             raise ConflictError("the trace has gone on since its retention was planned")
-        await keys.forget_before(connection, self.database.dialect, trace_id, before_id)
         await gaps.forget_before(connection, trace_id, before_id)
         await quarantine.forget_until(connection, trace_id, plan.until)
         await times.forget_pruned(connection)
