@@ -66,15 +66,16 @@ class PassingStream:
         stream: TraceStream,
         guide: Guide,
         prefetch: int,
-        show: Callable[[int], Awaitable[QueueHead]],
-        remove: Callable[[int], Awaitable[list[Waiting]]],
+        head: Callable[[int, bool], Awaitable[QueueHead]],
     ) -> None:
-        """Read from ``stream``, which was opened without a consumer."""
+        """Read from ``stream``, which was opened without a consumer.
+
+        ``head`` shows so many messages at the queue's head, and removes them or not.
+        """
         self._stream = stream
         self._guide = guide
         self._prefetch = prefetch
-        self._show = show
-        self._remove = remove
+        self._head = head
         self._ahead: deque[Waiting] = deque()  # what was shown and comes after the rest
         self._good = 0  # messages before the next bad one that no consumer has asked for yet
         self._bad: deque[Waiting | None] = deque()  # the bad ones after them; None: never shown
@@ -224,7 +225,7 @@ class PassingStream:
         guide = self._guide
         furthest = guide.look
         try:
-            shown = await self._show(guide.look)
+            shown = await self._head(guide.look, False)
         except OutageError:
             guide.looks = False
             return False
@@ -298,7 +299,7 @@ class PassingStream:
 
     async def _shown_head(self) -> Waiting | None:
         try:
-            shown = await self._show(1)
+            shown = await self._head(1, False)
         except OutageError:
             return None
         return shown.messages[0] if shown.messages else None
@@ -325,7 +326,7 @@ class PassingStream:
         """Remove the returned ones from the queue, which starts with them."""
         given, self._given = self._given, []
         guide = self._guide
-        removed = await self._remove(len(given))
+        removed = (await self._head(len(given), True)).messages
         if None not in given and [(one.routing_key, one.body) for one in removed] != [
             (one.routing_key, one.body) for one in given if one is not None
         ]:

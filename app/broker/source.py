@@ -20,7 +20,7 @@ from app.broker.marks import MarkPublisher, keys, takes_default
 from app.broker.outages import VirtualHostError, in_use_by_another, shown
 from app.broker.passing import Guide, PassingStream, QueueHead
 from app.broker.trace_queue import QueueState, bound, fault, guarding, is_others, state
-from app.broker.undeliverable import Waiting, waiting
+from app.broker.undeliverable import waiting
 from app.errors import ForeignQueueError, NotFoundError, OutageError, QueueTakenError
 from app.tracker.taken import ALL, Selection, covers
 
@@ -74,33 +74,25 @@ class TraceSource:
         sentinel: str | None = None,
         taken: Selection = ALL,
         before: Selection = ALL,
-    ) -> AsyncIterator[TraceStream]:
+        *,
+        passing: bool = False,
+    ) -> AsyncIterator[Stream]:
         """Consume the trace queue of a virtual host, created if it is missing.
 
         ``sentinel`` is the token of the one that is to be at its head, if one is known. It is bound
-        for what is ``taken``, and was ``before`` for that.
+        for what is ``taken``, and was ``before`` for that. ``passing`` reads past messages that the
+        broker cannot hand over, and the sentinel like the rest: whoever asks for the head may get
+        a bad message.
 
         Raises `OutageError`, and `ForeignQueueError` if there is a queue with that name that cannot
         be ours.
         """
-        reading = await self._reading(vhost, prefetch, sentinel, taken, before)
-        async with self._named(vhost), self._firehose.open(vhost, reading) as stream:
-            yield stream
-
-    @asynccontextmanager
-    async def open_passing(
-        self,
-        vhost: str,
-        prefetch: int,
-        sentinel: str | None = None,
-        taken: Selection = ALL,
-        before: Selection = ALL,
-    ) -> AsyncIterator[PassingStream]:
-        """Read the trace queue past messages that the broker cannot hand over. As `open`.
-
-        The sentinel is read like the rest: whoever asks for the head may get a bad message.
-        """
-        reading = await self._reading(vhost, prefetch, None, taken, before)
+        known = None if passing else sentinel
+        reading = await self._reading(vhost, prefetch, known, taken, before)
+        if not passing:
+            async with self._named(vhost), self._firehose.open(vhost, reading) as stream:
+                yield stream
+            return
         if reading.quorum:
             await self._give_up(vhost, prefetch)
         guide = self._guides.setdefault(vhost, Guide())
@@ -108,12 +100,10 @@ class TraceSource:
             self._named(vhost),
             self._firehose.open_idle(vhost, reading, guarded=False) as stream,
         ):
-            passing = PassingStream(
-                stream, guide, prefetch, partial(self._show, vhost), partial(self._remove, vhost)
-            )
-            passing.sentinel = sentinel
-            yield passing
-        if passing.is_over:
+            passed = PassingStream(stream, guide, prefetch, partial(self._head, vhost))
+            passed.sentinel = sentinel
+            yield passed
+        if passed.is_over:
             self._guides.pop(vhost, None)
 
     async def has_vhost(self, vhost: str) -> bool:
@@ -265,7 +255,7 @@ class TraceSource:
         we used to declare them, shows nothing at all.
         """
         try:
-            there = _waiting(await self._get(vhost, prefetch, remove=False))
+            there = (await self._head(vhost, prefetch, False)).messages
         except OutageError:  # it shows nothing, or takes too long
             there = []
         if there and all(message.is_deliverable for message in there):
@@ -275,15 +265,9 @@ class TraceSource:
             "message whose queue or exchange has a name of more than 247 bytes, and is made anew"
         )
 
-    async def _show(self, vhost: str, count: int) -> QueueHead:
-        found = await self._get(vhost, count, remove=False)
-        return QueueHead(_waiting(found), len(found))
-
-    async def _remove(self, vhost: str, count: int) -> list[Waiting]:
-        return _waiting(await self._get(vhost, count, remove=True))
-
-    async def _get(self, vhost: str, count: int, *, remove: bool) -> bytes:
-        return await self._management.get(
+    async def _head(self, vhost: str, count: int, remove: bool) -> QueueHead:
+        """The first messages of the trace queue, which are given back or removed."""
+        found = await self._management.get(
             vhost,
             self._firehose.queue,
             count,
@@ -291,6 +275,10 @@ class TraceSource:
             body=QUARANTINED_BODY,
             seconds=REMOVE_SECONDS if remove else SHOW_SECONDS,
         )
+        try:
+            return QueueHead(waiting(found), len(found))
+        except ValueError as error:
+            raise OutageError(f"the broker's management API is not understood: {error}") from error
 
     async def _queue(self, vhost: str) -> QueueInfo | None:
         return await self.queue(vhost, self._firehose.queue)
@@ -350,13 +338,6 @@ def _no_vhost(vhost: str) -> OutageError:
         f"the broker has no virtual host {shown(vhost)} any more: create it again, "
         "or stop this trace"
     )
-
-
-def _waiting(found: bytes) -> list[Waiting]:
-    try:
-        return waiting(found)
-    except ValueError as error:
-        raise OutageError(f"the broker's management API is not understood: {error}") from error
 
 
 def _sum(stats: Mapping[str, Any], names: Iterable[str]) -> int:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
 from typing import TYPE_CHECKING
 
-from app.errors import OutageError
 from app.traces.audit import AuditChange, AuditVerdict, CountRange, Look, Tally
 from app.traces.marks import Point
-from app.traces.pipeline import Ending, Pipeline
+from app.traces.pipeline import Pipeline
 from app.traces.recorder import Recorder
 from model.times import Microseconds
 
@@ -25,24 +22,12 @@ SUSPICION = (
 
 
 class Auditor:
-    """Looks at the counters every ``audit_seconds``."""
+    """Looks at the counters."""
 
-    def __init__(
-        self, pipeline: Pipeline, recorder: Recorder, stream: Stream, ending: Ending
-    ) -> None:
+    def __init__(self, pipeline: Pipeline, recorder: Recorder, stream: Stream) -> None:
         self._pipeline = pipeline
         self._recorder = recorder
         self._stream = stream
-        self._ending = ending
-
-    async def watch(self) -> None:
-        """Look again and again; ends only by a failure."""
-        seconds = self._pipeline.settings.audit_seconds
-        can_compare = any(self._recorder.audit.compares)
-        while seconds and can_compare and not self._ending.when_empty:
-            await asyncio.sleep(seconds)
-            with contextlib.suppress(OutageError):  # the next look will tell as much
-                await self.look()
 
     async def look(self) -> None:
         """Look once. Raises `OutageError`."""

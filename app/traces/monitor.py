@@ -1,9 +1,11 @@
 """Keeps tracing on during a run, and notes where the firehose may have lost something.
 
-Three things go on beside the consuming. The trace queue is **measured**, every second. **Marks**
+Four things go on beside the consuming. The trace queue is **measured**, every second. **Marks**
 are published while there is traffic: they show a loss within a second, whatever caused it. And
 every ``check_seconds`` it is **checked** whether tracing is on, and whether the queue is as we
-declared it; a mark that does not come has it checked at once.
+declared it; a mark that does not come has it checked at once. And a loss is suspected wherever this
+process **stood still**: stopped, swapped out or starved it publishes no marks, so a purge in that
+time would leave no trace of itself until the audit has a quiet moment.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import contextlib
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from app.errors import OutageError
@@ -35,6 +37,12 @@ OVERDUE_SECONDS = 2.0
 IDLE_LAG = 20
 # How old the broker's word on how full a queue is may be. While much waits it is asked as often.
 STATISTICS_SECONDS = 5.0
+TICK_SECONDS = 0.5
+# A loop under load may be late by less.
+STILL_SECONDS = 2.0
+# Traffic this long before makes it likely that there was some meanwhile. Where there was none, the
+# audit knows both sides, and proves any loss.
+TRAFFIC_SECONDS = 5.0
 # The queue has to have room for this many messages as large as the largest.
 ROOM = 4
 TIGHT = (
@@ -51,10 +59,19 @@ RESTORED = (
     "the store is older than the trace queue knows it: it was restored from a backup, and what was "
     "traced since that was made is gone"
 )
+STOOD_STILL = (
+    "the service stood still for some seconds: what the trace queue may have lost meanwhile, "
+    "purged or expired, cannot be told"
+)
 MARKS_MISSING = (
     "marks that the service publishes did not come back: tracing was off for a moment, or the "
     "trace queue lost messages"
 )
+
+
+def _elapsed() -> float:
+    """Seconds, with those in which the machine was suspended."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Monitor:
@@ -204,6 +221,21 @@ class Monitor:
                     await marks.publish(publishers, self._gaps.here)
         finally:
             await marks.close()
+
+    async def suspect_standstills(self, clock: Callable[[], float] = _elapsed) -> None:
+        """Notice that the event loop stood still; ends only by a failure."""
+        gaps, recorder = self._gaps, self._recorder
+        seen, traffic_at = recorder.traffic, -TRAFFIC_SECONDS
+        while True:
+            here, began = gaps.here, clock()
+            if recorder.traffic != seen:
+                seen, traffic_at = recorder.traffic, began
+            await asyncio.sleep(TICK_SECONDS)
+            is_late = clock() - began > TICK_SECONDS + STILL_SECONDS
+            if is_late and began - traffic_at < TRAFFIC_SECONDS:
+                with contextlib.suppress(OutageError):  # then the next run sees what is gone
+                    gaps.suspect(STOOD_STILL, await self._stream.queued(), here.event_id)
+                    await gaps.write()
 
     async def _publishers(self) -> Sequence[MarkPublisher] | None:
         with contextlib.suppress(OutageError):

@@ -10,11 +10,9 @@ publish is traced before it is put into its queue; both are far less than a copy
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, TypeAlias
 
-from app.errors import OutageError
 from app.traces.marks import Point
 from app.traces.pipeline import Ending, Pipeline
 from app.traces.recorder import Recorder
@@ -26,7 +24,6 @@ from model.times import now
 if TYPE_CHECKING:
     from app.broker.management import QueueInfo
 
-LOOK_SECONDS = 30.0
 WAITED = 60_000_000  # µs
 # So many queues are asked for in one look.
 MOST_QUEUES = 20
@@ -53,17 +50,10 @@ class QueueWatch:
         self._last = ""  # queue that was asked for
         self._lost: deque[Loss] = deque()
 
-    async def watch(self) -> None:
-        """Look again and again; ends only by a failure. Without marks nothing is known of times."""
-        while self._pipeline.settings.mark_seconds and not self._ending.when_empty:
-            await asyncio.sleep(LOOK_SECONDS)
-            if self._lost:  # as many are not even given up yet
-                continue
-            with contextlib.suppress(OutageError):  # the next look will tell as much
-                await self.look()
-
     async def look(self) -> None:
         """Look once, for what is to be taken up then. Raises `OutageError`."""
+        if self._lost:  # as many are not even given up yet
+            return
         waiting = await self._waiting()
         names = sorted(waiting)
         turn = [each for each in names if each > self._last] + names

@@ -78,6 +78,9 @@ class Recorder:
         )
         self.link_rules = restored.link_rules  # that the tracker goes by
         self.are_rules_new = False  # and are to be stored
+        self._own_rules: Sequence[Rule] = restored.own_rules  # of the virtual host
+        # At first for what has changed while it did not run, in the file too.
+        self._are_rules_due = True
         self.bodies = pipeline.trace.bodies  # whether they are stored
         self.window = Window(settings.prefetch, restored.window)
         self.last_event_id = restored.last_event_id
@@ -135,12 +138,25 @@ class Recorder:
         if token == self.sentinel:
             self.sentinel = None
 
-    def take_up(self, own: Sequence[Rule]) -> None:
-        """Have the tracker go by a virtual host's own rules of links, and those of all, from now.
+    async def look_at_rules(self) -> None:
+        """See which rules of links people have set, perhaps of another service.
+
+        Raises `OutageError`.
+        """
+        pipeline = self._pipeline
+        own = tuple(await pipeline.store.link_rules.own(pipeline.trace.id))
+        if own != self._own_rules:
+            self._own_rules, self._are_rules_due = own, True
+
+    def take_up_rules(self) -> None:
+        """Have the tracker go by the rules of links that were seen last; no batch is half stamped.
 
         They are stored with the next batch, which is the first that is read by them.
         """
-        settings = self._pipeline.settings
+        if not self._are_rules_due:
+            return
+        self._are_rules_due = False
+        own, settings = self._own_rules, self._pipeline.settings
         wanted = merged(settings.rules_of_all, own)
         if wanted != self.link_rules:
             self.tracker.take_up(settings.rules(self._pipeline.trace, wanted))

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from app.background import end
@@ -24,14 +25,12 @@ from app.errors import OutageError
 from app.traces.acquaintance import Acquaintance
 from app.traces.auditing import Auditor
 from app.traces.life import Standing
-from app.traces.linkwatch import LinkWatch
 from app.traces.monitor import MARKS_MISSING, Monitor
 from app.traces.pipeline import Ending, Pipeline
 from app.traces.queuewatch import QueueWatch
 from app.traces.recorder import Recorder
 from app.traces.retention import AT_MOST, retain_some
 from app.traces.stamping import Stamper, Stretch
-from app.traces.standstill import suspect_standstills
 from app.traces.status import Snapshot
 from app.traces.supervisor import patiently
 from app.tracker.events import NEVER
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
     from app.broker.source import Stream
 
 CANCEL_SECONDS = 0.5
+# How often it is looked at which rules of links people have set, and whether copies still wait.
+RULES_SECONDS, QUEUE_SECONDS = 2.0, 30.0
 # Not more often are the broker's channels asked where they stand: each says so in a record.
 ASKING_SECONDS = 10.0
 # How many messages are taken at once: what they are of is to be known before the first is stamped.
@@ -81,8 +82,7 @@ class Run:
             recorded_at=recorder.restored.recorded_at,
         )
         self._monitor = Monitor(pipeline, recorder, stream, ending)
-        self._auditor = Auditor(pipeline, recorder, stream, ending)
-        self._links = LinkWatch(pipeline, recorder)
+        self._auditor = Auditor(pipeline, recorder, stream)
         self._queues = QueueWatch(pipeline, recorder, ending)
         self._next_retention = time.monotonic()
         self._retained_at: int | None = None  # the newest event at the part before
@@ -112,21 +112,31 @@ class Run:
 
     async def _watch(self) -> None:
         """Run what goes on beside the consuming; ends only by a failure of any of it."""
+        settings, recorder = self._pipeline.settings, self._recorder
+        auditing = settings.audit_seconds if any(recorder.audit.compares) else 0.0
         tasks = [
             asyncio.create_task(each)
             for each in (
                 self._monitor.watch(),
                 self._monitor.mark(),
-                self._auditor.watch(),
-                self._links.watch(),
-                self._queues.watch(),
-                suspect_standstills(self._pipeline.gaps, self._recorder, self._stream),
+                self._monitor.suspect_standstills(),
+                self._look(auditing, self._auditor.look),
+                self._look(RULES_SECONDS, recorder.look_at_rules),
+                # Without marks nothing is known of times.
+                self._look(QUEUE_SECONDS if settings.mark_seconds else 0.0, self._queues.look),
             )
         ]
         try:
             await asyncio.gather(*tasks)
         finally:
             await end(*tasks)
+
+    async def _look(self, seconds: float, look: Callable[[], Awaitable[None]]) -> None:
+        """Look every ``seconds`` (0: never), until the queue is to be emptied."""
+        while seconds and not self._ending.when_empty:
+            await asyncio.sleep(seconds)
+            with contextlib.suppress(OutageError):  # the next look will tell as much
+                await look()
 
     async def _consume(self, watching: asyncio.Task[None]) -> None:
         stream = self._stream
@@ -177,7 +187,7 @@ class Run:
         await self._acquaintance.meet(messages, held_back=stamper.is_holding)
         async with self._pipeline.turn:
             if stamper.is_new:
-                self._links.take_up()
+                self._recorder.take_up_rules()
                 self._queues.take_up()
                 self._batch_began = time.monotonic()
             begins = self._pipeline.gaps.take_new()

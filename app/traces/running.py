@@ -39,22 +39,14 @@ if TYPE_CHECKING:
 class Attempt:
     """Opens a trace, which becomes a `Run` once it is connected; a new object for each attempt."""
 
-    def __init__(self, pipeline: Pipeline, *, passing: bool = False) -> None:
+    def __init__(self, pipeline: Pipeline, ending: Ending, *, passing: bool = False) -> None:
         """Prepare it; ``passing`` reads past messages that the broker cannot hand over."""
         self._pipeline = pipeline
+        self._ending = ending
         self.is_passing = passing
         self.is_over = False  # when passing: whether the usual way will do again
-        self._ending = Ending()
         # How far it has come: nothing is known yet, restored, or running.
         self._reached: Recorder | Run | None = None
-
-    def stop(self) -> None:
-        """Ask the run to end after the current batch; the queue keeps collecting."""
-        self._ending.at_once = True
-
-    def drain(self) -> None:
-        """Ask the run to end once the queue is empty."""
-        self._ending.when_empty = True
 
     def snapshot(self, standing: Standing) -> Snapshot:
         """The numbers as far as they are known."""
@@ -72,12 +64,13 @@ class Attempt:
         self._reached = recorder = await Recorder.restore(pipeline, ahead)
         ahead = None  # which takes room
         try:
-            source = pipeline.source
-            open_stream = source.open_passing if self.is_passing else source.open
-            prefetch, sentinel = recorder.window.span, recorder.sentinel
-            taken, before = pipeline.trace.taken, recorder.tracker.took
-            async with open_stream(
-                pipeline.trace.vhost, prefetch, sentinel, taken, before
+            async with pipeline.source.open(
+                pipeline.trace.vhost,
+                recorder.window.span,
+                recorder.sentinel,
+                pipeline.trace.taken,
+                recorder.tracker.took,
+                passing=self.is_passing,
             ) as stream:
                 self._reached = run = Run(pipeline, recorder, stream, self._ending)
                 await run.follow()
@@ -145,9 +138,9 @@ class RunningTrace:
             turn=turn or contextlib.nullcontext(),
             introductions=introductions,
         )
-        self._attempt = Attempt(self.pipeline)
+        self._ending = Ending()
+        self._attempt = Attempt(self.pipeline, self._ending)
         self._ahead = ahead
-        self._ending = self._draining = False
         self._task = asyncio.create_task(supervisor.supervise(), name=f"trace of {trace.vhost}")
 
     @property
@@ -160,8 +153,7 @@ class RunningTrace:
 
     def drain(self) -> None:
         """Ask the run to end once the queue is empty, and to leave tracing alone until then."""
-        self._draining = True
-        self._attempt.drain()
+        self._ending.when_empty = True
 
     def prove(self) -> None:
         """Have the snapshot soon say of this moment that all is stored which was traced before."""
@@ -172,7 +164,6 @@ class RunningTrace:
 
         ``deadline`` in seconds from now. What is then unfinished comes back from the broker.
         """
-        self._ending = True
         if self._life.state is TraceState.stopped:  # a drained run ends by itself
             return
         is_pausing = self._life.state in (TraceState.waiting, TraceState.failed)
@@ -181,7 +172,7 @@ class RunningTrace:
         if drain:
             self.drain()
         else:
-            self._attempt.stop()
+            self._ending.at_once = True
         if not waits:  # an outage or a pause may last; nothing can be finished, and nothing is lost
             await asyncio.wait({self._task}, timeout=deadline)
         self._task.cancel()
@@ -195,10 +186,8 @@ class RunningTrace:
 
     async def _run(self) -> None:
         passing = False
-        while not self._ending or (passing and self._draining):
-            self._attempt = Attempt(self.pipeline, passing=passing)
-            if self._draining:
-                self._attempt.drain()
+        while self._life.state is not TraceState.stopping or (passing and self._ending.when_empty):
+            self._attempt = Attempt(self.pipeline, self._ending, passing=passing)
             try:
                 await self._attempt.run(self._take_ahead())
             except UndeliverableError as error:

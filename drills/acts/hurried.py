@@ -8,10 +8,10 @@ The broker's numbers are up to 5 s old, those of quorum queues up to 10 s, whate
 from __future__ import annotations
 
 from app.cli import main
-from app.traces import queuewatch
+from app.traces import queuewatch, run
 
 WAITED = 12_000_000  # µs
 
 if __name__ == "__main__":
-    queuewatch.LOOK_SECONDS, queuewatch.WAITED = 0.1, WAITED
+    run.QUEUE_SECONDS, queuewatch.WAITED = 0.1, WAITED
     main()

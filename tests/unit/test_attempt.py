@@ -13,13 +13,13 @@ import pytest
 
 from app.errors import LeaseLostError, OutageError
 from app.stored.capture import Batch, Trace
-from app.traces import linkwatch
+from app.traces import run
 from app.traces.audit import Ledger
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
 from app.traces.life import Life, TraceState
 from app.traces.marks import Marks
-from app.traces.pipeline import Pipeline, PipelineSettings
+from app.traces.pipeline import Ending, Pipeline, PipelineSettings
 from app.traces.running import Attempt
 from app.traces.supervisor import Supervisor
 from app.tracker import RestorePoint
@@ -119,7 +119,14 @@ class FakeSource(QuietSource):
 
     @asynccontextmanager
     async def open(
-        self, vhost: str, prefetch: int, sentinel: str | None, taken: Selection, before: Selection
+        self,
+        vhost: str,
+        prefetch: int,
+        sentinel: str | None,
+        taken: Selection,
+        before: Selection,
+        *,
+        passing: bool,
     ) -> AsyncIterator[FakeStream]:
         self.asked.set()
         await self.reachable.wait()
@@ -147,7 +154,8 @@ class World:
             turn=contextlib.nullcontext(),
             introductions=NOBODY,
         )
-        self.attempt = Attempt(pipeline)
+        self.ending = Ending()
+        self.attempt = Attempt(pipeline, self.ending)
 
     async def _unused(self) -> None:
         raise AssertionError("nobody supervises here")
@@ -190,7 +198,7 @@ async def test_a_restored_trace_that_waits_for_its_broker_is_known(world: World)
 async def test_a_run_that_is_asked_to_end_before_it_has_begun_ends_at_once(world: World) -> None:
     running = asyncio.create_task(world.attempt.run())
     await world.source.asked.wait()
-    world.attempt.stop()
+    world.ending.at_once = True
     world.source.reachable.set()
     await asyncio.wait_for(running, 30)
     assert not world.source.stream.looked.is_set()
@@ -209,7 +217,7 @@ async def test_a_run_follows_its_stream_until_the_queue_is_empty(world: World) -
     running = asyncio.create_task(world.attempt.run())
     await world.source.stream.looked.wait()
     assert world.life.state is TraceState.running
-    world.attempt.drain()
+    world.ending.when_empty = True
     await asyncio.wait_for(running, 30)
     assert world.known() == (7, True)
 
@@ -217,7 +225,7 @@ async def test_a_run_follows_its_stream_until_the_queue_is_empty(world: World) -
 async def test_rules_of_links_are_taken_up_as_they_change_and_stored_without_any_message(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(linkwatch, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(run, "RULES_SECONDS", 0.001)
     store, other = world.store, msgspec.structs.replace(OWN, name="other")
     world.source.reachable.set()
     running = asyncio.create_task(world.attempt.run())
@@ -230,5 +238,5 @@ async def test_rules_of_links_are_taken_up_as_they_change_and_stored_without_any
             await store.has_taken_up(own)
     told = len([batch for batch in store.appended if batch.link_rules is not None])
     assert told == 3
-    world.attempt.stop()
+    world.ending.at_once = True
     await asyncio.wait_for(running, 30)

@@ -12,7 +12,6 @@ from app.traces.audit import LATE_SECONDS, Audit, Tally
 from app.traces.auditing import Auditor
 from app.traces.gapwatch import GapWatch
 from app.traces.marks import Point
-from app.traces.pipeline import Ending
 from model.gaps import Gap
 from tests.unit.test_gapwatch import GapStore
 
@@ -39,7 +38,7 @@ class World:
         self.gaps.resume(self.stored, 1, self.all, self.queue)
         self.recorder.audit = Audit(self.recorder.audit.state, self.recorder.seen, self.now)
         pipeline = SimpleNamespace(source=self, gaps=self.gaps, trace=SimpleNamespace(vhost="/"))
-        self._auditor = Auditor(pipeline, self.recorder, self, Ending())  # type: ignore[arg-type]
+        self._auditor = Auditor(pipeline, self.recorder, self)  # type: ignore[arg-type]
 
     @property
     def all(self) -> Sequence[Gap]:

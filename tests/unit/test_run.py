@@ -15,12 +15,12 @@ from app.broker.deliveries import Arrival
 from app.broker.own import OTHERS, About
 from app.errors import OutageError
 from app.stored.capture import Batch, PrunePlan, Trace
-from app.traces import linkwatch, retention, run, stamping
+from app.traces import retention, run, stamping
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
 from app.traces.life import Life
 from app.traces.marks import Marks
-from app.traces.pipeline import Pipeline, PipelineSettings
+from app.traces.pipeline import Ending, Pipeline, PipelineSettings
 from app.traces.running import Attempt
 from app.traces.supervisor import Supervisor
 from app.tracker import Channel, Deliver, Publish, RestorePoint, Settlement
@@ -159,7 +159,14 @@ class Source(QuietSource):
 
     @asynccontextmanager
     async def open(
-        self, vhost: str, prefetch: int, sentinel: str | None, taken: Selection, before: Selection
+        self,
+        vhost: str,
+        prefetch: int,
+        sentinel: str | None,
+        taken: Selection,
+        before: Selection,
+        *,
+        passing: bool,
     ) -> AsyncIterator[Queue]:
         yield self._queue
 
@@ -173,7 +180,7 @@ class World:
 
     def __init__(self) -> None:
         self.queue, self.store = Queue(), Store()
-        self.attempt: Attempt | None = None
+        self.ending = Ending()
         self.gaps = GapWatch(cast("Any", self.store), TRACE.id)
 
     async def run(self, *portions: Portion, **settings: Any) -> list[int]:
@@ -194,15 +201,16 @@ class World:
             turn=contextlib.nullcontext(),
             introductions=NOBODY,
         )
-        self.attempt = Attempt(pipeline)
-        self.queue.is_through = self.attempt.drain
-        await asyncio.wait_for(self.attempt.run(), 30)
+        self.queue.is_through = self._drain
+        await asyncio.wait_for(Attempt(pipeline, self.ending).run(), 30)
         return self.store.sizes
 
     async def stop(self) -> None:
         """Ask the run to end at once."""
-        assert self.attempt is not None
-        self.attempt.stop()
+        self.ending.at_once = True
+
+    def _drain(self) -> None:
+        self.ending.when_empty = True
 
     async def _unused(self) -> None:
         raise AssertionError("nobody supervises here")
@@ -294,7 +302,7 @@ async def test_retention_removes_no_less_than_is_stored_meanwhile(world: World) 
 async def test_other_rules_of_links_are_taken_up_between_two_batches(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(linkwatch, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(run, "RULES_SECONDS", 0.001)
 
     async def change() -> None:
         """Set a rule, and wait until the run knows."""

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.traces import standstill
+from app.traces import monitor
 from app.traces.gapwatch import GapWatch
-from app.traces.standstill import STILL_SECONDS, STOOD_STILL, suspect_standstills
+from app.traces.monitor import STILL_SECONDS, STOOD_STILL, Monitor
+from app.traces.pipeline import Ending
 from tests.unit.test_gapwatch import GapStore
 
 
@@ -25,7 +26,7 @@ async def suspected(
     monkeypatch: pytest.MonkeyPatch, ticks: Sequence[tuple[float, int]]
 ) -> list[tuple[int, int | None]]:
     """The gaps after some ticks, each with how long it took (s) and what is seen after it."""
-    monkeypatch.setattr(standstill, "TICK_SECONDS", 0)
+    monkeypatch.setattr(monitor, "TICK_SECONDS", 0)
     store, now, done = GapStore(), 0.0, asyncio.Event()
     recorder = SimpleNamespace(traffic=0)
     gaps = GapWatch(store, 1)  # type: ignore[arg-type]  # it writes gaps, others read them
@@ -46,7 +47,9 @@ async def suspected(
         gaps.stored(0, tick[1])
         return now
 
-    task = asyncio.create_task(suspect_standstills(gaps, recorder, Stream(), clock))  # type: ignore[arg-type]
+    pipeline = SimpleNamespace(gaps=gaps)
+    watching = Monitor(pipeline, recorder, Stream(), Ending())  # type: ignore[arg-type]
+    task = asyncio.create_task(watching.suspect_standstills(clock))
     await done.wait()
     task.cancel()
     gaps.stored(30, 1_000)
