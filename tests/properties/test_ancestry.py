@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.store.spans.ancestry import MOST_STEPS, AncestryWalk, Carrier
+from app.store.spans.ancestry import MOST_STEPS, Ancestry, Carrier, ancestry
 from app.stored.spans import ResolutionOutcome, Span, SpanKind, SpanLink
 
 SENT = b"sent"  # what the message carries
@@ -32,17 +32,20 @@ def span(
 
 def walked(
     spans: Iterable[Span], carried: Iterable[bytes] = (b"from",), start: bytes = SENT
-) -> AncestryWalk:
+) -> Ancestry:
     """The walk through all that there is."""
     known: dict[bytes, Span | None] = {each.context: each for each in spans}
     carriers: dict[bytes, list[Carrier]] = {}
-    walk = AncestryWalk(start)
     seen: dict[bytes, Span | None] = {}
-    while not walk.is_over:
-        walk.advance(seen, carriers)
-        seen |= {each: known.get(each) for each in walk.wants_spans}
-        carriers |= {each: [MESSAGE] if each in carried else [] for each in walk.wants_carriers}
-    return walk
+    way = ancestry(start, seen, carriers)
+    while True:
+        try:
+            of_spans, of_carriers = next(way)
+        except StopIteration as end:
+            found: Ancestry = end.value
+            return found
+        seen |= {each: known.get(each) for each in of_spans}
+        carriers |= {each: [MESSAGE] if each in carried else [] for each in of_carriers}
 
 
 PRODUCER = span(SENT, b"work", SpanKind.producer)

@@ -8,8 +8,8 @@ depends on the order: a span is only passed once it is known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from app.stored.spans import ResolutionOutcome, Span, SpanKind
 
@@ -17,8 +17,7 @@ from app.stored.spans import ResolutionOutcome, Span, SpanKind
 MOST_STEPS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Carrier:
+class Carrier(NamedTuple):
     """A message with some context: a publish, or a delivery whose publish is not known."""
 
     event_id: int
@@ -26,91 +25,69 @@ class Carrier:
     is_publish: bool
 
 
-@dataclass(slots=True)
-class AncestryWalk:
-    """The way from one publish, as far as it is known.
+class Ancestry(NamedTuple):
+    """What came of the way from a publish.
 
-    Once `advance` wants nothing more: where there are ``handled`` contexts, it has found them in
-    the span ``consumer``; or it ``waits_for`` a span; or there is nothing to be found: ``outcome``.
+    Where there are ``handled`` contexts, they were found in the span ``consumer``; or it
+    ``waits_for`` a span; or there is nothing to be found: ``outcome``.
     """
 
-    context: bytes
-    consumer: bytes | None = None
     handled: tuple[bytes, ...] = ()
+    consumer: bytes | None = None
     waits_for: bytes | None = None
     outcome: ResolutionOutcome | None = None
-    wants_spans: list[bytes] = field(default_factory=list)
-    wants_carriers: list[bytes] = field(default_factory=list)
-    _at: bytes = b""
-    _steps: int = 0
 
-    def __post_init__(self) -> None:
-        self._at = self.context
 
-    @property
-    def is_over(self) -> bool:
-        return bool(self.handled or self.waits_for or self.outcome)
+# Contexts of spans, and of messages, to be looked up.
+Wanted: TypeAlias = tuple[Sequence[bytes], Sequence[bytes]]
 
-    def advance(
-        self, spans: Mapping[bytes, Span | None], carriers: Mapping[bytes, Sequence[Carrier]]
-    ) -> None:
-        """Go on with what was looked up; None is a span that is not there."""
-        self.wants_spans, self.wants_carriers = [], []
-        while not self.is_over:
-            if self._at not in spans:
-                self.wants_spans = [self._at]
-                return
-            span = spans[self._at]
-            if span is None:
-                self.waits_for = self._at
-                return
-            if not self._pass(span, spans, carriers):
-                return
 
-    def _pass(
-        self,
-        span: Span,
-        spans: Mapping[bytes, Span | None],
-        carriers: Mapping[bytes, Sequence[Carrier]],
-    ) -> bool:
-        """Look at a span, and go on to its parent; False if something is wanted first."""
+def ancestry(
+    context: bytes,
+    spans: Mapping[bytes, Span | None],
+    carriers: Mapping[bytes, Sequence[Carrier]],
+) -> Generator[Wanted, None, Ancestry]:
+    """Go the way from a publish's context.
+
+    Yields what is to be there among ``spans``, None for one that is not stored, and ``carriers``
+    before it goes on.
+    """
+    at = context
+    for _ in range(MOST_STEPS + 1):
+        if at not in spans:
+            yield [at], ()
+        span = spans[at]
+        if span is None:
+            return Ancestry(waits_for=at)
         if span.kind is SpanKind.consumer:
             named = [(link.context, link.is_remote, True) for link in span.links]
             if span.parent is not None:
                 named.append((span.parent, span.is_remote, False))
+            unsure = [
+                each
+                for each, is_remote, linked in named
+                if has_sent(None, span.service, is_remote=is_remote, linked=linked) is None
+            ]
+            yield unsure, ()
             meant = []
-            for context, is_remote, linked in named:
-                sender = spans.get(context)
+            for each, is_remote, linked in named:
+                sender = spans.get(each)
                 is_meant = has_sent(sender, span.service, is_remote=is_remote, linked=linked)
                 if is_meant is None:
-                    if context in spans:
-                        self.waits_for = context
-                        return True
-                    self.wants_spans.append(context)
-                elif is_meant:
-                    meant.append(context)
-            if self.wants_spans:
-                return False
+                    return Ancestry(waits_for=each)
+                if is_meant:
+                    meant.append(each)
             # Whatever a message led to, it was not sent by that.
-            asked = [each for each in dict.fromkeys(meant) if each != self.context]
-            self.wants_carriers = [each for each in asked if each not in carriers]
-            if self.wants_carriers:
-                return False
-            self.consumer = span.context
-            self.handled = tuple(each for each in asked if carriers[each])
-            if self.handled:
-                return True
+            asked = [each for each in dict.fromkeys(meant) if each != context]
+            yield (), asked
+            if handled := tuple(each for each in asked if carriers[each]):
+                return Ancestry(handled, span.context)
             if span.parent is None or span.parent in meant:
-                self.outcome = ResolutionOutcome.unseen
-                return True
+                return Ancestry(outcome=ResolutionOutcome.unseen)
         if span.parent is None:
-            self.outcome = ResolutionOutcome.first
-            return True
-        self._steps += 1
-        if self._steps > MOST_STEPS:
-            self.outcome = ResolutionOutcome.far
-        self._at = span.parent
-        return True
+            return Ancestry(outcome=ResolutionOutcome.first)
+        at = span.parent
+    return Ancestry(outcome=ResolutionOutcome.far)
 
 
 def has_sent(

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
 from app.store.database.chunks import rows_with
-from app.store.spans.ancestry import AncestryWalk, Carrier
+from app.store.spans.ancestry import Ancestry, Carrier, ancestry
 from app.stored.spans import ResolutionOutcome, Span, SpanKind, SpanLink
 from model.words import EventType
 
@@ -108,22 +108,23 @@ async def waiting_for(connection: AsyncConnection, arrived: list[bytes]) -> list
 async def find(connection: AsyncConnection, rows: Sequence[Row]) -> list[Lead]:
     spans: dict[bytes, Span | None] = {}
     carriers: defaultdict[int, dict[bytes, list[Carrier]]] = defaultdict(dict)
-    walks = [(row, AncestryWalk(row.context)) for row in rows]
-    under_way = walks
-    while under_way:
-        for row, walk in under_way:
-            walk.advance(spans, carriers[row.trace_id])
-        await read_spans(connection, spans, {s for _, walk in under_way for s in walk.wants_spans})
-        await _read_carriers(
-            connection,
-            carriers,
-            {(row.trace_id, s) for row, walk in under_way for s in walk.wants_carriers},
-        )
-        under_way = [(row, walk) for row, walk in under_way if not walk.is_over]
-    await _read_carriers(
-        connection, carriers, {(row.trace_id, row.context) for row, walk in walks if walk.handled}
-    )
-    return [await _outcome(connection, row, walk, carriers[row.trace_id]) for row, walk in walks]
+    ways = {row: ancestry(row.context, spans, carriers[row.trace_id]) for row in rows}
+    ends: dict[Row, Ancestry] = {}
+    while len(ends) < len(ways):
+        wanted_spans: set[bytes] = set()
+        wanted: set[tuple[int, bytes]] = set()
+        for row in ways.keys() - ends.keys():
+            try:
+                of_spans, of_carriers = next(ways[row])
+            except StopIteration as end:
+                ends[row] = end.value
+                # For whoever looks whether another message had it before (`_is_copied`).
+                of_spans, of_carriers = (), [row.context] if ends[row].handled else ()
+            wanted_spans.update(of_spans)
+            wanted.update((row.trace_id, context) for context in of_carriers)
+        await read_spans(connection, spans, wanted_spans)
+        await _read_carriers(connection, carriers, wanted)
+    return [await _outcome(connection, row, ends[row], carriers[row.trace_id]) for row in rows]
 
 
 async def read_spans(
@@ -166,15 +167,15 @@ async def _read_carriers(
 
 
 async def _outcome(
-    connection: AsyncConnection, row: Row, walk: AncestryWalk, carriers: dict[bytes, list[Carrier]]
+    connection: AsyncConnection, row: Row, end: Ancestry, carriers: dict[bytes, list[Carrier]]
 ) -> Lead:
-    if not walk.handled:
-        return Lead(row, (), walk.outcome, walk.waits_for)
+    if not end.handled:
+        return Lead(row, (), end.outcome, end.waits_for)
     if await _is_copied(connection, row, carriers[row.context]):
         return Lead(row, (), ResolutionOutcome.copied, None)
     causes: dict[int, bool] = {}
     outcome = None
-    for context in walk.handled:
+    for context in end.handled:
         cause, is_own, why = await _cause(connection, row, context, carriers[context])
         outcome = outcome or why
         if cause is not None:
@@ -182,9 +183,9 @@ async def _outcome(
     if not causes:
         return Lead(row, (), outcome, None)
     handled = None
-    if walk.consumer is not None and len(causes) == len(walk.handled) == 1:
+    if end.consumer is not None and len(causes) == len(end.handled) == 1:
         [(cause, is_own)] = causes.items()
-        handled = (walk.consumer, cause) if is_own else None
+        handled = (end.consumer, cause) if is_own else None
     return Lead(row, tuple(sorted(causes)), ResolutionOutcome.linked, None, handled)
 
 
