@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -57,199 +58,180 @@ class Chains(Subject):
         end = await by_id(connection, max(a, b), _CLOCK)
         if start.trace_id != end.trace_id or start.id == end.id:
             return ChainPart()
-        if via is Via.any:
-            return await _by_clocks(connection, start, end, limit, large, after)
-        return await _evident(connection, start, end, limit, large, after, via, overlay)
+        search = _ChainSearch(connection, start, end, limit, large, after, via, overlay)
+        return await (search.by_clocks() if via is Via.any else search.evident())
 
 
-async def _evident(
-    connection: AsyncConnection,
-    start: Event,
-    end: Event,
-    limit: int,
-    large: Large,
-    after: int | None,
-    via: Via,
-    overlay: Overlay,
-) -> ChainPart:
-    try:
-        ids = await _between(connection, start.trace_id, start.id, end.id, via, overlay)
-    except TooFarError:
-        return ChainPart(truncated=True, count=None, participants=None)
-    first = 0 if after is None else bisect_right(ids, after)
-    shown = ids[first : first + limit]
-    its = tables.events.c
-    query = select(its.participant).distinct()
-    acting = {row.participant for row in await rows_with(connection, query, its.id, ids)}
-    chain = await _shown(connection, start, shown, large, truncated=first + limit < len(ids))
-    return msgspec.structs.replace(chain, count=len(ids), participants=len(acting))
+@dataclass(eq=False)
+class _ChainSearch:
+    """A search for the chain from ``start`` to ``end``, as `Chains.between` is asked for it."""
 
+    connection: AsyncConnection
+    start: Event
+    end: Event
+    limit: int
+    large: Large
+    after: int | None
+    via: Via
+    overlay: Overlay
 
-async def _by_clocks(
-    connection: AsyncConnection,
-    start: Event,
-    end: Event,
-    limit: int,
-    large: Large,
-    after: int | None,
-) -> ChainPart:
-    if compare(start.stamp, end.stamp) is not Relation.before:
-        return ChainPart()
-    onwards = await neighbours_along(connection, start.trace_id, EVERY_ONE, Via.any, 1)
-    inside = await _within(connection, onwards, start, end)
-    begins = after is None or after < start.id
-    ids, truncated = await nearest(start.id, limit - begins, inside, 1, after)
-    chain = await _shown(
-        connection, start, [start.id, *ids] if begins else ids, large, truncated=truncated
-    )
-    counted = await _counted(connection, start, end)
-    if counted is None:
-        return msgspec.structs.replace(chain, count=None, participants=None)
-    return msgspec.structs.replace(chain, count=counted[0], participants=counted[1])
+    async def evident(self) -> ChainPart:
+        """The chain by messages and links, and by conversations where asked."""
+        try:
+            ids = await self._between()
+        except TooFarError:
+            return ChainPart(truncated=True, count=None, participants=None)
+        first = 0 if self.after is None else bisect_right(ids, self.after)
+        shown = ids[first : first + self.limit]
+        its = tables.events.c
+        query = select(its.participant).distinct()
+        acting = {row.participant for row in await rows_with(self.connection, query, its.id, ids)}
+        chain = await self._shown(shown, truncated=first + self.limit < len(ids))
+        return msgspec.structs.replace(chain, count=len(ids), participants=len(acting))
 
+    async def by_clocks(self) -> ChainPart:
+        """The chain by the events' clocks."""
+        connection, start, end, after = self.connection, self.start, self.end, self.after
+        if compare(start.stamp, end.stamp) is not Relation.before:
+            return ChainPart()
+        onwards = await neighbours_along(connection, start.trace_id, EVERY_ONE, Via.any, 1)
+        inside = await self._within(onwards)
+        begins = after is None or after < start.id
+        ids, truncated = await nearest(start.id, self.limit - begins, inside, 1, after)
+        chain = await self._shown([start.id, *ids] if begins else ids, truncated=truncated)
+        count, acting = await self._counted()
+        return msgspec.structs.replace(chain, count=count, participants=acting)
 
-async def _within(
-    connection: AsyncConnection, onwards: Neighbours, start: Event, end: Event
-) -> Neighbours:
-    """The steps from an event on that lead to events at or before another, by the clocks.
+    async def _within(self, onwards: Neighbours) -> Neighbours:
+        """The steps from an event on that lead to events at or before another, by the clocks.
 
-    What comes after an event that is not at or before it is not either, so nothing is gone on from
-    there. Links that clocks do not have lead beside the chain: where there are any in the span,
-    each event is held to the first one's place too.
-    """
-    late = await late_between(connection, start.trace_id, start.id, end.id)
-    from_start = Dot(start.interval, start.height) if late else None
-    known = end.stamp
-    its, whose = tables.events.c, tables.participants.c
-    columns = [its.id, its.height, whose.interval]
-    judged: dict[int, bool] = {}
+        What comes after an event that is not at or before it is not either, so nothing is gone on
+        from there. Links that clocks do not have lead beside the chain: where there are any in the
+        span, each event is held to the first one's place too.
+        """
+        connection, start, end = self.connection, self.start, self.end
+        late = await late_between(connection, start.trace_id, start.id, end.id)
+        from_start = Dot(start.interval, start.height) if late else None
+        known = end.stamp
+        its, whose = tables.events.c, tables.participants.c
+        columns = [its.id, its.height, whose.interval]
+        judged: dict[int, bool] = {}
 
-    async def judge(ids: Collection[int]) -> None:
-        query = select(*columns, *([] if from_start is None else [its.clock])).join_from(
-            tables.events,
-            tables.participants,
-            (whose.trace_id == its.trace_id) & (whose.number == its.participant),
-        )
-        for event_id, height, interval, *clock in await rows_with(connection, query, its.id, ids):
-            judged[event_id] = known.height_at(interval) >= height and (
-                from_start is None or from_start.reached_by(clock[0])
+        async def judge(ids: Collection[int]) -> None:
+            query = select(*columns, *([] if from_start is None else [its.clock])).join_from(
+                tables.events,
+                tables.participants,
+                (whose.trace_id == its.trace_id) & (whose.number == its.participant),
             )
+            for event_id, height, interval, *clock in await rows_with(
+                connection, query, its.id, ids
+            ):
+                judged[event_id] = known.height_at(interval) >= height and (
+                    from_start is None or from_start.reached_by(clock[0])
+                )
 
-    async def inside(ids: list[int]) -> dict[int, list[int]]:
-        found = await onwards(ids)
-        asked = {each for following in found.values() for each in following if each <= end.id}
-        await judge(asked - judged.keys())
-        return {
-            event_id: [each for each in following if judged.get(each, False)]
-            for event_id, following in found.items()
+        async def inside(ids: list[int]) -> dict[int, list[int]]:
+            found = await onwards(ids)
+            asked = {each for following in found.values() for each in following if each <= end.id}
+            await judge(asked - judged.keys())
+            return {
+                event_id: [each for each in following if judged.get(each, False)]
+                for event_id, following in found.items()
+            }
+
+        return inside
+
+    async def _counted(self) -> tuple[int, int] | tuple[None, None]:
+        """The number of events of the whole chain, and of participants; None if they are too many.
+
+        A participant's part is a range of its events, whose numbers have no holes.
+        """
+        connection, start, end = self.connection, self.start, self.end
+        trace_id = start.trace_id
+        acting = await ranges.places(connection, trace_id, start.id, end.id, MOST_COUNTED)
+        if len(acting) > MOST_COUNTED:
+            return None, None
+        clock = end.clock or b""
+        asked = [
+            (each.number, height)
+            for each in acting
+            if (height := packed_height_at(clock, each.interval)) > each.base
+        ]
+        dot = Dot(start.interval, start.height)
+        tops = {
+            number: mark
+            for number, mark in (await ranges.last_at_or_below(connection, trace_id, asked)).items()
+            if mark.id >= start.id and dot.reached_by(mark.clock)
         }
+        firsts = await ranges.first_that(
+            connection, trace_id, tops, lambda mark: dot.reached_by(mark.clock)
+        )
+        return sum(top.seq - firsts[number].seq + 1 for number, top in tops.items()), len(tops)
 
-    return inside
+    async def _shown(self, ids: Sequence[int], *, truncated: bool) -> ChainPart:
+        found = await found_by_ids(self.connection, ids, self.large)
+        shown = set(ids)
+        steps: list[PathStep] = []
+        for some in chunks(ids):
+            steps += await steps_to(self.connection, some, self.start.id)
+        steps = sorted((step for step in steps if step.cause in shown), key=_order)
+        return ChainPart(found.items, truncated, found.heavy, steps)
 
+    async def _between(self) -> list[int]:
+        """The ids on the ways from an event to one with a greater id, both included; none without.
 
-async def _counted(connection: AsyncConnection, start: Event, end: Event) -> tuple[int, int] | None:
-    """The number of events of the whole chain, and of participants; None if there are too many.
+        Raises `TooFarError`.
+        """
+        connection, trace_id = self.connection, self.start.trace_id
+        first, last = self.start.id, self.end.id
+        near = await self._frontier()
+        if not near.arrived:
+            return []
+        ids = sorted(near.reached)
+        places = {event_id: place for place, event_id in enumerate(ids)}
+        parts: dict[tuple[int, bytes], int] = {}
+        steps = []
+        for some in chunks(ids):
+            for each in await steps_to(connection, some, first):
+                if each.cause in places:
+                    effect = places[each.effect]
+                    steps.append((effect, places[each.cause], effect))
+            if self.via is Via.conversation:
+                for event_id, type_, participant, key in await _shared(connection, trace_id, some):
+                    part = parts.setdefault((participant, key), len(ids) + len(parts))
+                    event, is_delivery = places[event_id], type_ == EventType.received
+                    steps.append((event, *step_of_part(event, part, is_delivery)))
+        for effect in ids:
+            likely = (
+                places[each] for each in self.overlay.neighbours(effect, -1) if each in places
+            )
+            steps += [(places[effect], cause, places[effect]) for cause in likely]
+        _, sources, targets = zip(*sorted(steps), strict=True)
+        size = len(ids) + len(parts)
+        chain = lying_between(size, places[first], places[last], sources, targets)
+        return [event_id for place, event_id in enumerate(ids) if chain[place]]
 
-    A participant's part is a range of its events, whose numbers have no holes.
-    """
-    trace_id = start.trace_id
-    acting = await ranges.places(connection, trace_id, start.id, end.id, MOST_COUNTED)
-    if len(acting) > MOST_COUNTED:
-        return None
-    clock = end.clock or b""
-    asked = [
-        (each.number, height)
-        for each in acting
-        if (height := packed_height_at(clock, each.interval)) > each.base
-    ]
-    dot = Dot(start.interval, start.height)
-    tops = {
-        number: mark
-        for number, mark in (await ranges.last_at_or_below(connection, trace_id, asked)).items()
-        if mark.id >= start.id and dot.reached_by(mark.clock)
-    }
-    firsts = await ranges.first_that(
-        connection, trace_id, tops, lambda mark: dot.reached_by(mark.clock)
-    )
-    return sum(top.seq - firsts[number].seq + 1 for number, top in tops.items()), len(tops)
-
-
-async def _shown(
-    connection: AsyncConnection, start: Event, ids: Sequence[int], large: Large, *, truncated: bool
-) -> ChainPart:
-    found = await found_by_ids(connection, ids, large)
-    shown = set(ids)
-    steps: list[PathStep] = []
-    for some in chunks(ids):
-        steps += await steps_to(connection, some, start.id)
-    steps = sorted((step for step in steps if step.cause in shown), key=_order)
-    return ChainPart(found.items, truncated, found.heavy, steps)
+    async def _frontier(self) -> Frontier:
+        """The side that is complete: among what it reached is all that lies on the ways."""
+        connection, trace_id = self.connection, self.start.trace_id
+        first, last = self.start.id, self.end.id
+        sides = Frontier(last, first), Frontier(first, last)
+        follow = {}
+        for side in sides:
+            evident = links.Evident(
+                connection, trace_id, first, MOST_REACHED + 1, side.towards, overlay=self.overlay
+            )
+            follow[side] = evident.neighbours
+            if self.via is Via.conversation:
+                conversations = links.ConversationWalk(connection, trace_id, evident, side.towards)
+                follow[side] = conversations.neighbours
+        for side in in_turns(sides, MOST_REACHED):
+            side.move(await _following(side, follow[side]))
+        return side
 
 
 def _order(step: PathStep) -> tuple[int, int, str, str]:
     return step.effect, step.cause, step.how, step.rule or ""
-
-
-async def _between(
-    connection: AsyncConnection,
-    trace_id: int,
-    first: int,
-    last: int,
-    via: Via,
-    overlay: Overlay,
-) -> list[int]:
-    """The ids on the ways from an event to one with a greater id, both included; none without.
-
-    Raises `TooFarError`.
-    """
-    near = await _frontier(connection, trace_id, first, last, via, overlay)
-    if not near.arrived:
-        return []
-    ids = sorted(near.reached)
-    places = {event_id: place for place, event_id in enumerate(ids)}
-    parts: dict[tuple[int, bytes], int] = {}
-    steps = []
-    for some in chunks(ids):
-        for each in await steps_to(connection, some, first):
-            if each.cause in places:
-                effect = places[each.effect]
-                steps.append((effect, places[each.cause], effect))
-        if via is Via.conversation:
-            for event_id, type_, participant, key in await _shared(connection, trace_id, some):
-                part = parts.setdefault((participant, key), len(ids) + len(parts))
-                event, is_delivery = places[event_id], type_ == EventType.received
-                steps.append((event, *step_of_part(event, part, is_delivery)))
-    for effect in ids:
-        likely = (places[each] for each in overlay.neighbours(effect, -1) if each in places)
-        steps += [(places[effect], cause, places[effect]) for cause in likely]
-    _, sources, targets = zip(*sorted(steps), strict=True)
-    size = len(ids) + len(parts)
-    chain = lying_between(size, places[first], places[last], sources, targets)
-    return [event_id for place, event_id in enumerate(ids) if chain[place]]
-
-
-async def _frontier(
-    connection: AsyncConnection,
-    trace_id: int,
-    first: int,
-    last: int,
-    via: Via,
-    overlay: Overlay,
-) -> Frontier:
-    """The side that is complete: among what it reached is all that lies on the ways."""
-    sides = Frontier(last, first), Frontier(first, last)
-    follow = {}
-    for side in sides:
-        evident = links.Evident(
-            connection, trace_id, first, MOST_REACHED + 1, side.towards, overlay=overlay
-        )
-        follow[side] = evident.neighbours
-        if via is Via.conversation:
-            conversations = links.ConversationWalk(connection, trace_id, evident, side.towards)
-            follow[side] = conversations.neighbours
-    for side in in_turns(sides, MOST_REACHED):
-        side.move(await _following(side, follow[side]))
-    return side
 
 
 async def _following(side: Frontier, neighbours: Neighbours) -> set[int]:
