@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -14,7 +13,7 @@ from app.jobs.manager import JobManager
 from app.jobs.process import SparkProcess
 from app.jobs.reports import Reports, Topologies
 from app.jobs.restamps import KIND as RESTAMP
-from app.jobs.restamps import RestampProcess
+from app.jobs.restamps import Pause, RestampProcess
 from app.stored.jobs import Json
 from model.exports import Quota
 
@@ -52,7 +51,7 @@ def open_folders(
 def open_jobs(
     settings: Settings,
     store: Jobs,
-    paused: Callable[[str], AbstractAsyncContextManager[int]],
+    paused: Pause,
     archives: Archives,
     link_rules: Sequence[Json],
 ) -> JobManager:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import KW_ONLY, dataclass
+from typing import TypeAlias
 
 import msgspec
 
@@ -30,18 +31,20 @@ KIND = "restamp"
 MODULE = "app.restamp_process"
 LINE_BYTES = 1 << 20
 
+Pause: TypeAlias = Callable[[str], AbstractAsyncContextManager[tuple[object, int]]]
+"""Has a virtual host's trace pause; gives the trace, and the epoch to write under meanwhile."""
+
 
 @dataclass(eq=False)
 class RestampProcess:
     """Runs the jobs that restamp.
 
-    The process gets the service's ``settings``, one line of JSON, on its stdin. ``pause`` has a
-    virtual host's trace pause meanwhile, and says its epoch. Jobs that read messages again get the
-    ``link_rules`` of all virtual hosts. Tests start another ``command``.
+    The process gets the service's ``settings``, one line of JSON, on its stdin. Jobs that read
+    messages again get the ``link_rules`` of all virtual hosts. Tests start another ``command``.
     """
 
     settings: bytes
-    pause: Callable[[str], AbstractAsyncContextManager[int]]
+    pause: Pause
     archives: Archives
     command: Sequence[str] = (sys.executable, "-m", MODULE)
     _: KW_ONLY
@@ -69,7 +72,7 @@ class RestampProcess:
             child.write(line)
         await _until("caught up", child, report, "nothing has changed, so ask again")
         replayed = time.monotonic()
-        async with self.pause(work["vhost"]) as epoch:
+        async with self.pause(work["vhost"]) as (_, epoch):
             try:
                 child.write({"do": "finish", "epoch": epoch})
                 otherwise = "it has either the old stamps or the new"

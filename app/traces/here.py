@@ -275,21 +275,12 @@ class TracesHere:
                     return
 
     @contextlib.asynccontextmanager
-    async def paused(self, vhost: str) -> AsyncIterator[int]:
-        """Have a trace pause, and then go on from what is stored, perhaps by other rules.
+    async def paused(self, vhost: str) -> AsyncIterator[tuple[Trace, int]]:
+        """A trace while it does not run, and the epoch under which it may be written to meanwhile.
 
-        Its queue keeps collecting. Yields the epoch under which it may be written to meanwhile.
+        Its queue keeps collecting. Then it goes on from what is stored, perhaps by other rules.
         Raises `NotFoundError` if there never was such a trace, `OutageError` if it does not pause
         in time, `ConflictError` if another service has it.
-        """
-        async with self.resting(vhost) as (_, epoch):
-            yield epoch
-
-    @contextlib.asynccontextmanager
-    async def resting(self, vhost: str) -> AsyncIterator[tuple[Trace, int]]:
-        """A trace while it does not run, and the epoch to write under; then it goes on as before.
-
-        Raises as `paused`.
         """
         async with self.lock(vhost):
             trace = await self.known(vhost)

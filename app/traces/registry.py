@@ -23,10 +23,11 @@ from app.traces.processes import RemoteTrace
 from app.traces.running import RunningTrace
 from app.traces.status import Snapshot, TraceStatus, audit_remarks
 from app.traces.upkeep import Upkeep
-from app.traces.wish import Wish, wish
 from app.tracker import Counters, Policy, Quiet, Totals, Tracker, UnreadableCheckpointError
 from app.tracker.links import merged
 from app.tracker.quiet import DEFAULT as QUIET
+from app.tracker.taken import ALL, Selection
+from app.tracker.taken import taken as selection_of
 
 if TYPE_CHECKING:
     from app.broker.source import TraceSource
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 # How long another service may take to start a trace, and to stop one.
 START_SECONDS = 10.0
 STOP_SECONDS = 2 * DRAIN_SECONDS
+# Of what is not there, an error names this many.
+MOST_NAMED = 5
 
 
 class TraceRegistry:
@@ -114,11 +117,11 @@ class TraceRegistry:
         queues that there are not, and `OutageError`, also if no service takes it in time.
         """
         checked_rules(policy, quiet)
-        asked = wish(bodies, exchanges, queues, later=later)
+        asked = checked_selection(exchanges, queues)
         if not await self._source.has_vhost(vhost):
             raise NotFoundError(f"no such virtual host: the broker has no {vhost!r}")
         async with self.here.lock(vhost):
-            trace = await self._ruled(vhost, policy, quiet, asked)
+            trace = await self._ruled(vhost, policy, quiet, bodies, asked, later=later)
             present = self.here.alive(vhost)
             if present is not None:
                 if present.snapshot().standing.state is not TraceState.failed:
@@ -141,17 +144,28 @@ class TraceRegistry:
         return not runs
 
     async def _ruled(
-        self, vhost: str, policy: str | None, quiet: Sequence[str] | None, asked: Wish
+        self,
+        vhost: str,
+        policy: str | None,
+        quiet: Sequence[str] | None,
+        bodies: bool | None,
+        asked: Selection | None,
+        *,
+        later: bool,
     ) -> Trace:
         """The trace by these rules, or by those it has; a run by others has ended then.
 
         Raises `ConflictError` if events are stored by others, or if others are to be changed while
-        another service runs it; its run goes on.
+        another service runs it; its run goes on. Raises `BadRequestError` if what is newly to be
+        taken covers nothing that the broker has.
         """
         traces = self._store.traces
         known = await traces.find(vhost)
-        bodies, taken = asked.of(known)
-        await asked.check(self._source, vhost, known)
+        takes_bodies, taken = (known.bodies, known.taken) if known else (True, ALL)
+        bodies = takes_bodies if bodies is None else bodies
+        is_new, taken = asked not in (None, taken), asked or taken
+        if is_new and not later and (unknown := await self._source.unknown(vhost, taken)):
+            raise _unknown(vhost, unknown)
         if known is None:
             rules = policy or Policy.client, _or(quiet, QUIET)
             return await traces.create(vhost, *rules, bodies=bodies, taken=taken)
@@ -280,6 +294,30 @@ def checked_rules(policy: str | None, quiet: Sequence[str] | None) -> None:
         Quiet(quiet or ())
     except ValueError as error:
         raise BadRequestError(str(error)) from error
+
+
+def checked_selection(
+    exchanges: Sequence[str] | None, queues: Sequence[str] | None
+) -> Selection | None:
+    """What is to be taken; None of either means all if the other is given, else as before.
+
+    Raises `BadRequestError` for what no broker has.
+    """
+    if exchanges is None and queues is None:
+        return None
+    try:
+        return selection_of(exchanges, queues)
+    except ValueError as error:
+        raise BadRequestError(str(error)) from error
+
+
+def _unknown(vhost: str, unknown: Sequence[str]) -> BadRequestError:
+    more = len(unknown) - MOST_NAMED
+    listed = ", ".join(unknown[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return BadRequestError(
+        f"the virtual host {vhost!r} has no {listed}. In patterns * is one whole word and "
+        "# any number of words, parted by dots. With later (--later) they may come later"
+    )
 
 
 def _failed(trace: Trace, standing: Standing) -> Standing:

@@ -50,7 +50,7 @@ class Upkeep(Background):
             pass
         else:
             raise ConflictError(f"the checkpoint of the trace of {vhost!r} can be read")
-        async with self._here.resting(vhost) as (trace, epoch):
+        async with self._here.paused(vhost) as (trace, epoch):
             restored = await self._settings.restored(self._store, trace)
             state, lost = rebuilt(restored)
             reason = f"the trace was reset, as its checkpoint could not be read; lost are {lost}"
@@ -94,7 +94,7 @@ class Upkeep(Background):
         trace = await self._here.known(vhost)
         if dry_run:
             return await preview(self._store.retention, trace.id, retention)
-        async with self._here.resting(vhost) as (trace, epoch):
+        async with self._here.paused(vhost) as (trace, epoch):
             return await self._retain(trace, retention, epoch)
 
     async def run(self) -> None:
@@ -105,7 +105,7 @@ class Upkeep(Background):
                 for vhost in [trace.vhost for trace in await self._store.traces.list()]:
                     if self._here.alive(vhost) is None:
                         with contextlib.suppress(CheckpointError):  # the trace's state says so
-                            async with self._here.resting(vhost) as (trace, epoch):
+                            async with self._here.paused(vhost) as (trace, epoch):
                                 await self._retain(trace, retention, epoch)
             await asyncio.sleep(retention.check_seconds)
 

@@ -28,13 +28,14 @@ from app.errors import (
 )
 from app.jobs.requests import Report
 from app.store import Store
+from app.stored.capture import Trace
 from app.stored.jobs import Json
 from app.traces.audit import AuditState, Ledger, Tally
 from app.traces.feed import Feed
 from app.traces.life import TraceState
+from app.traces.registry import checked_selection
 from app.traces.retention import PruneCount, RetentionRule
 from app.traces.status import CaptureCost, TraceStatus
-from app.traces.wish import wish
 from app.tracker import Counters, Policy
 from app.tracker.links.memory import LinkCount
 from app.tracker.taken import ALL
@@ -175,7 +176,7 @@ class FakeTraces:
         queues: Sequence[str] | None = None,
         later: bool = False,
     ) -> bool:
-        asked = wish(bodies, exchanges, queues, later=later)
+        asked = checked_selection(exchanges, queues)
         if vhost not in self.vhosts:
             raise NotFoundError(f"no such virtual host: the broker has no {vhost!r}")
         present = self.running.get(vhost)
@@ -185,7 +186,7 @@ class FakeTraces:
             return False
         status = trace_status(vhost, TraceState.running, policy or "channel")
         self.running[vhost] = structs.replace(
-            status, bodies=bodies is not False, taken=asked.taken or ALL
+            status, bodies=bodies is not False, taken=asked or ALL
         )
         return True
 
@@ -225,13 +226,13 @@ class FakeTraces:
         """It runs here, where it runs."""
 
     @asynccontextmanager
-    async def paused(self, vhost: str) -> AsyncIterator[int]:
+    async def paused(self, vhost: str) -> AsyncIterator[tuple[Trace, int]]:
         self.pauses.append(vhost)
         await self.may_pause.wait()
         trace = await self.store.traces.find(vhost)
         if trace is None:
             raise NotTracedError(vhost)
-        yield await self.store.leases.take(trace.id, trace.holder)
+        yield trace, await self.store.leases.take(trace.id, trace.holder)
 
     async def status(self, vhost: str) -> TraceStatus:
         if vhost not in self.running:

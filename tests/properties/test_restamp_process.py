@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,10 +34,10 @@ class Pauses:
         self.seen: list[str] = []
 
     @asynccontextmanager
-    async def __call__(self, vhost: str) -> AsyncIterator[None]:
+    async def __call__(self, vhost: str) -> AsyncIterator[tuple[Any, Any]]:
         self.seen.append(f"pause {vhost}")
         try:
-            yield
+            yield None, None
         finally:
             self.seen.append("go on")
 
