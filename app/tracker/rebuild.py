@@ -22,11 +22,11 @@ NUMBERS_APART = 1_000_000
 
 
 class _Readable(msgspec.Struct):
-    """The readable part of a state whose waiting records cannot be read."""
+    """The part of a state that can be read, or made of rows, though waiting records cannot."""
 
     pool: bytes
     next_participant: int
-    next_channel_key: int = msgspec.field(name="next_channel")
+    next_channel_key: int
     next_copy: int
     totals: Totals
 
@@ -34,45 +34,28 @@ class _Readable(msgspec.Struct):
 def rebuilt(restored: RestorePoint) -> tuple[bytes, str]:
     """A state that a tracker can go on from, and in words what is lost."""
     try:
-        known = msgspec.msgpack.decode(restored.state, type=_Readable)
+        known, also = msgspec.msgpack.decode(restored.state, type=_Readable), ""
         IdPool.load(known.pool)
     except (msgspec.MsgspecError, ClockError):
-        return _from_rows(restored), "deliveries that waited for their publish, and all counters"
-    state = TrackerState(
-        pool=known.pool,
-        next_participant=known.next_participant,
-        next_channel_key=known.next_channel_key,
-        next_copy=known.next_copy,
-        totals=known.totals,
-        held=[],
-        time=_time(restored),
-        heard=0,
-    )
-    return encode_state(state), "deliveries that waited for their publish"
+        known, also = _from_rows(restored), ", and all counters"
+    # The tracker's time is that of what it holds last.
+    time = max((copy.recorded_at for copy in restored.copies), default=0)
+    state = TrackerState(**msgspec.structs.asdict(known), held=[], time=time, heard=0)
+    return encode_state(state), f"deliveries that waited for their publish{also}"
 
 
-def _from_rows(restored: RestorePoint) -> bytes:
+def _from_rows(restored: RestorePoint) -> _Readable:
     participants = [state for state, _, _ in restored.participants]
     # No stored clock is above the join of all last ones, so nothing is higher than this anywhere.
     height = max((stamp.greatest_height for _, stamp, _ in restored.participants), default=0)
     pool = IdPool.around([state.interval for state in participants], height)
-    return encode_state(
-        TrackerState(
-            pool=pool.dump(),
-            next_participant=_apart(state.number for state in participants),
-            next_channel_key=_apart(channel.key for channel in restored.channels),
-            next_copy=_apart(copy.number for copy in restored.copies),
-            totals=Totals(Counters(), len(participants), len(restored.copies)),
-            held=[],
-            time=_time(restored),
-            heard=0,
-        )
+    return _Readable(
+        pool=pool.dump(),
+        next_participant=_apart(state.number for state in participants),
+        next_channel_key=_apart(channel.key for channel in restored.channels),
+        next_copy=_apart(copy.number for copy in restored.copies),
+        totals=Totals(Counters(), len(participants), len(restored.copies)),
     )
-
-
-def _time(restored: RestorePoint) -> int:
-    """The tracker's time: that of what it holds last."""
-    return max((copy.recorded_at for copy in restored.copies), default=0)
 
 
 def _apart(numbers: Iterable[int]) -> int:

@@ -131,6 +131,19 @@ async def test_after_a_reset_it_goes_on_with_the_same_participants_and_a_gap(
     await store.batches.append(damaged, Batch([by_bob, by_dan], tracker.checkpoint(), b""))
 
 
+async def test_counters_stay_where_only_waiting_records_cannot_be_read(store: Store) -> None:
+    records = [publish("ann", b"1"), deliver("bob", b"1"), deliver("cid", b"lost")]
+    trace_id = await tracked(store, "shop", records)
+    trace = await store.traces.find("shop")
+    assert trace is not None
+    assert trace.checkpoint is not None
+    await damage(store, trace_id, flagged(trace.checkpoint))
+    traces = registry(store)
+    assert await traces.upkeep.reset("shop") == "deliveries that waited for their publish"
+    counters = (await traces.status("shop")).counters
+    assert (counters.published, counters.received) == (1, 1)
+
+
 async def test_one_that_can_be_read_is_left_alone(store: Store, damaged: int) -> None:
     with pytest.raises(ConflictError, match="can be read"):
         await registry(store).upkeep.reset("other")
