@@ -160,7 +160,7 @@ class Restamper:
         self._owner: dict[Channel, int] = {}  # the stored key of those that acted last
         self._last: dict[int, int] = {}  # a stored channel's last event
         self._first: dict[int, int] = {}  # a participant's first event
-        # Events of this chunk and the one before, whose clocks are likely to be joined.
+        # Events of this chunk, and of the one before with others whose clocks are to be joined.
         self._recent: dict[int, Reference] = {}
         self._before: dict[int, Reference] = {}
         self._quiet_before = self._quiet_now = 0
@@ -209,8 +209,8 @@ class Restamper:
         self, events: Sequence[StoredEvent], known: Mapping[int, Reference]
     ) -> list[NewStamp]:
         """Stamp the next events; ``known`` are the new clocks of what is `wanted` of them."""
-        self._before, self._recent = self._recent, {}
-        stamps = [self._stamp(event, known) for event in events]
+        self._before, self._recent = {**self._recent, **known}, {}
+        stamps = [self._stamp(event) for event in events]
         self._participants.changes()  # nobody else takes them, and they would grow
         return stamps
 
@@ -274,7 +274,7 @@ class Restamper:
             ],
         )
 
-    def _stamp(self, event: StoredEvent, known: Mapping[int, Reference]) -> NewStamp:
+    def _stamp(self, event: StoredEvent) -> NewStamp:
         key, participant = self._who(event)
         record = _record(event, self._channels[event.channel_key])
         quiet = self._quiet.covers(record)
@@ -282,9 +282,9 @@ class Restamper:
         self._quiet_now += quiet
         acts = [link for link in event.named if link.is_act]
         named = tuple(link for link in event.named if not link.is_act)
-        joined = [self._reference(link.cause, known) for link in named]
-        message = None if event.cause is None else self._reference(event.cause, known)
-        links = () if quiet else self._links(named, participant, known)
+        joined = [self._reference(link.cause) for link in named]
+        message = None if event.cause is None else self._reference(event.cause)
+        links = () if quiet else self._links(named, participant)
         reference, names, edges = self._steps.take(
             key,
             participant,
@@ -299,7 +299,7 @@ class Restamper:
                 for link in links
                 if link.rule != SPANS_RULE and link.kind != EdgeKind.candidate
             ],
-            [*self._influences(acts, known)],
+            [*self._influences(acts)],
         )
         reference.id = event.id
         self._recent[event.id] = reference
@@ -325,9 +325,7 @@ class Restamper:
         self.cut += event.is_cut
         return (self._read_cut if event.is_cut else self._linker.read)(record)
 
-    def _influences(
-        self, acts: Sequence[StoredLink], known: Mapping[int, Reference]
-    ) -> Iterator[Influence]:
+    def _influences(self, acts: Sequence[StoredLink]) -> Iterator[Influence]:
         """Yield the broker's acts, with whoever had it act by the new policy.
 
         What somebody did meanwhile is found anew from that; of a delivery that retention has
@@ -336,7 +334,7 @@ class Restamper:
         said = [act for act in acts if act.rule != MEANWHILE]
         left = [act for act in acts if act.rule == MEANWHILE]
         for act in said if len(left) <= len(said) else acts:
-            cause = self._reference(act.cause, known)
+            cause = self._reference(act.cause)
             acting = self._acting.get(act.channel_key)
             if cause is not None and acting is not None:
                 kind = _ACTS.get(act.rule, EdgeKind.returned)
@@ -344,13 +342,10 @@ class Restamper:
                 yield Influence(kind, cause, acting[1].number, is_certain)
 
     def _links(
-        self,
-        named: tuple[StoredLink, ...],
-        publisher: LiveParticipant,
-        known: Mapping[int, Reference],
+        self, named: tuple[StoredLink, ...], publisher: LiveParticipant
     ) -> tuple[StoredLink, ...]:
         """The links of an event that is stamped next, each with the `Way` that it has now."""
-        ways = [self._way(link, publisher, known) for link in named]
+        ways = [self._way(link, publisher) for link in named]
         pairs = [*zip(named, ways, strict=True)]
         # What may have reached a publisher's program has, as far as evidence goes.
         missed = {
@@ -368,10 +363,8 @@ class Restamper:
             for link, way in pairs
         )
 
-    def _way(
-        self, link: StoredLink, publisher: LiveParticipant, known: Mapping[int, Reference]
-    ) -> Way:
-        cause = self._reference(link.cause, known)
+    def _way(self, link: StoredLink, publisher: LiveParticipant) -> Way:
+        cause = self._reference(link.cause)
         acting = self._acting.get(link.channel_key)
         if cause is None or acting is None:
             return Way(link.way)
@@ -394,8 +387,8 @@ class Restamper:
             now for before, now in pairs if before.way != now.way or now.rule == SPANS_RULE
         )
 
-    def _reference(self, event_id: int, known: Mapping[int, Reference]) -> Reference | None:
-        return self._recent.get(event_id) or self._before.get(event_id) or known.get(event_id)
+    def _reference(self, event_id: int) -> Reference | None:
+        return self._recent.get(event_id) or self._before.get(event_id)
 
     def _who(self, event: StoredEvent) -> tuple[int, LiveParticipant]:
         """Return who acts on an event's channel; its first event decides."""
