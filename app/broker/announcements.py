@@ -21,10 +21,9 @@ from pamqp.common import FieldTable
 from yarl import URL
 
 from app.broker.announced import CLOSED, CREATED, announcement
-from app.broker.connection import TraceConnection
 from app.broker.consumer import TRACE_QUEUE
 from app.broker.deliveries import Arrival
-from app.broker.diverted import DivertedStream, connected, passed_by
+from app.broker.diverted import DivertedStream, connected, passed_by, queue_there
 from app.broker.management import Binding, ManagementApi
 from app.broker.outages import BrokerAddress, outage, shown
 from app.broker.trace_queue import announcements_queue
@@ -146,7 +145,7 @@ class Announcements:
             raw = await channel.get_underlay_channel()
             stream = AnnouncementStream(raw, self.queue, place)
             with stream.asking():
-                if not await self._exists(connection):
+                if await queue_there(connection, self.queue) is None:
                     declaring = await connection.channel(publisher_confirms=False)
                     await declaring.declare_queue(self.queue, durable=True, arguments=ARGUMENTS)
                     await declaring.close()
@@ -154,16 +153,6 @@ class Announcements:
             stream.divert(connection, channel)
             await stream.bind()
             yield stream
-
-    async def _exists(self, connection: TraceConnection) -> bool:
-        probe = await connection.channel(publisher_confirms=False)
-        raw = await probe.get_underlay_channel()
-        try:
-            await raw.queue_declare(self.queue, passive=True)
-        except aiormq.exceptions.ChannelNotFoundEntity:
-            return False  # and the broker has closed the channel
-        await probe.close()
-        return True
 
 
 def _said(delivery: Arrival) -> NewConnection | ClosedConnection | None:

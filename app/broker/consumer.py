@@ -14,9 +14,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
-import aiormq.exceptions
 import msgspec
-from aio_pika.abc import AbstractConnection
 from aiormq.abc import AbstractChannel as Channel
 from yarl import URL
 
@@ -24,7 +22,7 @@ from app.broker import sentinel
 from app.broker.bookmark import Bookmark
 from app.broker.connection import CONNECT_SECONDS, TraceConnection
 from app.broker.deliveries import Arrival
-from app.broker.diverted import DivertedStream, connected, passed_by
+from app.broker.diverted import DivertedStream, connected, passed_by, queue_there
 from app.broker.firehose import ASKED, TRACE_EXCHANGE, parse
 from app.broker.management import SERVICE_PROPERTY
 from app.broker.marks import MarkPublisher
@@ -382,27 +380,19 @@ class Firehose:
             await channel.close()
         return placed, known is not None
 
-    async def _count_queued(
-        self, connection: AbstractConnection, place: BrokerAddress
-    ) -> int | None:
+    async def _count_queued(self, connection: TraceConnection, place: BrokerAddress) -> int | None:
         """Return how many messages the trace queue holds, None where there is no queue.
 
         :raises QueueInUseError: if it has a consumer, and keeps it.
         """
-        probe = await connection.channel(publisher_confirms=False)
-        raw = await probe.get_underlay_channel()
         deadline = time.monotonic() + LEAVING_SECONDS
-        try:
-            declared = await raw.queue_declare(self.queue, passive=True)
-            while declared.consumer_count:
-                if time.monotonic() > deadline:
-                    raise in_use(place)
-                await asyncio.sleep(LEAVING_SECONDS / 20)
-                declared = await raw.queue_declare(self.queue, passive=True)
-        except aiormq.exceptions.ChannelNotFoundEntity:
-            return None  # and the broker has closed the channel
-        await probe.close()
-        return declared.message_count or 0
+        while (
+            found := await queue_there(connection, self.queue)
+        ) is not None and found.consumer_count:
+            if time.monotonic() > deadline:
+                raise in_use(place)
+            await asyncio.sleep(LEAVING_SECONDS / 20)
+        return None if found is None else found.message_count or 0
 
     def _place(self, vhost: str) -> BrokerAddress:
         return BrokerAddress.of(self._url, vhost, self.queue)

@@ -11,9 +11,11 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 
+import aiormq.exceptions
 from aio_pika.abc import AbstractChannel
 from aiormq.abc import AbstractChannel as Channel
 from aiormq.abc import DeliveredMessage
+from pamqp.commands import Queue
 from yarl import URL
 
 from app.broker.connection import CONNECT_SECONDS, TraceConnection
@@ -38,6 +40,18 @@ async def connected(
         yield connection
     finally:
         await connection.leave()
+
+
+async def queue_there(connection: TraceConnection, queue: str) -> Queue.DeclareOk | None:
+    """What the broker says of a queue; None where there is none."""
+    probe = await connection.channel(publisher_confirms=False)
+    raw = await probe.get_underlay_channel()
+    try:
+        declared = await raw.queue_declare(queue, passive=True)
+    except aiormq.exceptions.ChannelNotFoundEntity:
+        return None  # and the broker has closed the channel
+    await probe.close()
+    return declared
 
 
 class DivertedStream:
