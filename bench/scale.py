@@ -7,7 +7,9 @@ correlation id, names its cause, and has one more header that is indexed. Then a
 measured in turns, forwards and backwards, so that what else the machine does affects all alike:
 
 - processor time of an event, through tracker and batch writer (and PostgreSQL's server), µs;
-- answers over HTTP of a service each, p50 in ms, and a chain of some hundred events;
+- answers over HTTP of a service each, p50 in ms, and a chain of some hundred events; asked once
+  each service has counted the durations of what is stored, and does nothing else (a store that is
+  made here has no counts yet), and has answered as many other questions;
 - retention: events a second, how many times as fast as they are stored beside it, and the longest
   that a batch waited, ms. A step of it is taken between two batches, as a trace at work does.
 
@@ -39,7 +41,7 @@ from app.stored.capture import Batch
 from app.traces.retention import AT_MOST, RetentionRule, retain_some
 from app.tracker import Bounds, Policy, StampedEvent, Tracker
 from bench.finding import RULES, traffic
-from bench.reading import QUESTIONS, ask, processor_seconds, serving
+from bench.reading import FIRST, QUESTIONS, Served, ask, processor_seconds, serving
 from bench.stores import FIRST_TIME, STEP, VHOST
 from tools.servers import PostgresServer
 
@@ -49,8 +51,8 @@ HOPS = 100
 BATCH = 2_000
 ADDED, ROUNDS, TIMES = 20_000, 4, 40
 REMOVED = 8 * AT_MOST
+IDLE = 0.05  # processor seconds a second
 ENDLESS = 10**9
-ASKED = ("first page", "event", "compare")
 
 
 class Growing:
@@ -199,20 +201,41 @@ async def written(
     return seen
 
 
+def settle(served: Served) -> None:
+    """Wait until a service does nothing any more."""
+    used = -IDLE
+    while (now_used := processor_seconds(served.pid)) - used >= IDLE:
+        used = now_used
+        time.sleep(1)
+
+
 def read(urls: list[str], participants: int) -> dict[str, dict[str, float]]:
     """The time in which a service over each store answers, by store."""
     seen: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     with ExitStack() as stack:
         services = {url: stack.enter_context(serving(url)) for url in urls}
-        for number in range(TIMES):
+        newest = {}
+        for served in services.values():
+            settle(served)
+            newest[served.name] = served.client.get("/itc_db?page_size=1").json()[0]["id"]
+        for number in range(-TIMES, TIMES):
             for served in [*services.values()][:: -1 if number % 2 else 1]:
                 chance = random.Random(number)
-                late = int(served.events * chance.uniform(0.5, 0.9))
-                paths = {name: QUESTIONS[name](served.events, chance) for name in ASKED}
-                paths["conversation of 100"] = f"/itc_db/conversations/{late}"
-                paths["chain"] = f"/itc_db/chain/{late}/{late + 10 * participants}"
+                late, other = (
+                    newest[served.name] - int(served.events * chance.uniform(0.1, 0.5))
+                    for _ in range(2)
+                )
+                paths = {
+                    "first page": QUESTIONS[FIRST](served.events, chance),
+                    "event": f"/itc_db/events/{late}",
+                    "compare": f"/itc_db/compare/{late}/{other}",
+                    "conversation of 100": f"/itc_db/conversations/{late}",
+                    "chain": f"/itc_db/chain/{late}/{late + 10 * participants}",
+                }
                 for name, path in paths.items():
-                    seen[served.name, name].append(ask(served, path).seconds * 1000)
+                    answer = ask(served, path)
+                    if number >= 0:
+                        seen[served.name, name].append(answer.seconds * 1000)
     found: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for (url, name), each in seen.items():
         found[url][f"{name}, ms"] = statistics.median(each)

@@ -19,7 +19,7 @@ from app.store.reading.events import AT_ONCE, by_ids, found_by_ids
 from app.store.spans.imported import handled_by
 from app.stored.conversations import MOST_OTHER_ROOTS
 from app.stored.reading import shares
-from model.conversations import Conversation, PublisherRecord, conversation_of
+from model.conversations import Conversation, conversation_of
 from model.event import Event, Large
 from model.happened import Cause, ConversationEvent, causes_of, happened
 from model.message_types import is_in_body, type_of
@@ -121,7 +121,7 @@ class Conversing(Roots):
             via=via,
             origins=page.roots,
             spans=await self._handled(events),
-            publishers=await self._publishers(events, via),
+            publishers=await publishers_of(self, events.values(), via),
             losses=await losses_of(self.connection, self.trace_id, events),
             truncated=truncated,
         )
@@ -146,7 +146,7 @@ class Conversing(Roots):
             if each.type is EventType.received:
                 of_message[each.cause].append(each.id)
         named = await self._named(events)
-        publishers = await self._publishers(events, Via.links)
+        publishers = await publishers_of(self, events.values(), Via.links)
         losses = await losses_of(self.connection, self.trace_id, events)
         told = []
         for root, ids in reached.items():
@@ -246,12 +246,6 @@ class Conversing(Roots):
     ) -> dict[int, tuple[Cause, ...]]:
         shared = await self.keys_of(events) if via is Via.conversation else {}
         return causes_of(events, named, via, roots=begins, members=page.members, shared=shared)
-
-    async def _publishers(
-        self, events: Mapping[int, ConversationEvent], via: Via
-    ) -> dict[int, PublisherRecord]:
-        everyone = events.values()
-        return await publishers_of(self.connection, self.dialect, self.trace_id, everyone, via)
 
     async def _handled(self, events: Mapping[int, ConversationEvent]) -> dict[int, int]:
         """The times that consumers took for deliveries, as spans say (µs)."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from sqlalchemy import bindparam, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.store.conversations.roots import Roots
 from app.store.database.chunks import chunks
-from app.store.database.engine import Dialect
 from model.conversations import MOST_PUBLISHES, PublisherRecord
 from model.happened import ConversationEvent
 from model.words import EdgeKind, EventType, Via
@@ -56,24 +55,20 @@ _RECORDS = (
 
 
 async def publishers_of(
-    connection: AsyncConnection,
-    dialect: Dialect,
-    trace_id: int,
-    events: Collection[ConversationEvent],
-    via: Via,
+    trace: Roots, events: Collection[ConversationEvent], via: Via
 ) -> dict[int, PublisherRecord]:
     """The publishes of those who took part in events, since the first of these.
 
     Along conversations a publish says where it belongs by its keys as well.
     """
     none = _HAS_NO_KEY if via is Via.conversation else ""
-    query = text(_RECORDS.format(listed=dialect.listed, none=none)).bindparams(
+    query = text(_RECORDS.format(listed=trace.dialect.listed, none=none)).bindparams(
         bindparam("numbers", expanding=True), candidate=int(EdgeKind.candidate)
     )
-    asked = {"trace": trace_id, "first": min((each.id for each in events), default=0)}
+    asked = {"trace": trace.trace_id, "first": min((each.id for each in events), default=0)}
     found = {}
     for some in chunks(sorted({each.participant for each in events})):
-        rows = await connection.execute(query, asked | {"numbers": some})
+        rows = await trace.connection.execute(query, asked | {"numbers": some})
         for number, reactions, explained, spanned, listed, unnamed, before in rows:
             ids = sorted(map(int, listed.split(",")), reverse=True) if listed else []
             before = before if before and before >= asked["first"] else 0
