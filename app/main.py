@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 from fastapi import FastAPI
 
+from app.api.answers import ByteBudget
 from app.api.application import build
-from app.api.budget import ByteBudget
 from app.api.otlp.intake import Intake, IntakeBounds
 from app.api.readiness import Readiness
 from app.api.searching import Searches

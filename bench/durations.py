@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from app.store import Store
-from app.watch.durations import TOGETHER
+from app.watch.looking import TOGETHER
 from bench.stores import fill_timed, traffic
 from model.times import HOUR, MINUTE, now
 

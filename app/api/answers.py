@@ -2,21 +2,23 @@
 
 The answer is encoded with a mark in place of each such event. It is sent piece by piece: the text
 between the marks, and the events themselves, read and encoded some at a time. The bytes are exactly
-those that encoding everything at once would give.
+those that encoding everything at once would give. What they hold in memory is bounded, over all
+clients.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from app.api.budget import GROWTH, ByteBudget
 from app.api.described import encode_json
 from app.api.events import event_view
 from app.api.signin.permissions import ReadRights
@@ -28,6 +30,39 @@ from model.event import Event, Large
 
 if TYPE_CHECKING:
     from app.store.reading.queries import Events
+
+# How much an event's large fields can grow while an answer is made of them: the stored bytes,
+# their text, and JSON, in which a control character takes six times the space.
+GROWTH = 8
+# Together with the tail's (`app.api.tail.KEPT_BYTES`) below 100 MiB, whatever clients ask for.
+ANSWERS_BYTES = 1 << 26
+
+
+class ByteBudget:
+    """Lets in what fits, first come first served; what is larger than all of it goes in alone."""
+
+    def __init__(self, most: int = ANSWERS_BYTES) -> None:
+        self._most = most
+        self._line = asyncio.Lock()  # of those who wait; only its first looks for room
+        self._freed = asyncio.Event()
+        self.held = 0
+        self.highest = 0  # since the start
+
+    @asynccontextmanager
+    async def hold(self, size: int) -> AsyncIterator[None]:
+        """Wait until there is room for this many bytes, and hold it."""
+        async with self._line:
+            while self.held and self.held + size > self._most:
+                self._freed.clear()
+                await self._freed.wait()
+            self.held += size
+            self.highest = max(self.highest, self.held)
+        try:
+            yield
+        finally:
+            self.held -= size
+            self._freed.set()
+
 
 # Stored bytes of large fields that are read and sent at once. A slow client leaves in memory what
 # these become in an answer.

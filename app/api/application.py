@@ -18,39 +18,32 @@ from app.api.layers.paths import PathSegments
 from app.api.layers.security import Refusing, SecurityHeaders, loopback_host, one_host, same_origin
 from app.api.parameters import described_alone
 from app.api.routes import (
-    archive,
     assertions,
     chain,
-    chains,
     conversations,
-    durations,
     events,
     failures,
-    interchange,
+    files,
     jobs,
     links,
-    live,
     metrics,
     periods,
-    proposals,
     reports,
-    restamp,
     service,
     spans,
-    topology,
-    touched,
     traces,
+    upkeep,
 )
 from app.api.services import ServiceParts
 from app.settings import Settings
 
 # In the order of the document, and of matching.
-_SUBJECTS = (
-    *(traces, links, proposals, assertions, events, periods, durations, chain, touched, live),
-    *(conversations, chains, jobs, topology, reports, interchange, failures, restamp, archive),
-    *(spans, metrics, service),
-)
-ROUTERS = [each.router for each in _SUBJECTS]
+ROUTERS = [
+    *(each.router for each in (traces, links, assertions, events, periods, chain)),
+    *(conversations.router, files.router, jobs.router, reports.topologies, reports.router),
+    *(files.periods, failures.router, upkeep.router, upkeep.archives),
+    *(spans.router, metrics.router, service.router),
+]
 
 
 def build(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 
-from app.api.budget import ByteBudget
+from app.api.answers import ByteBudget
 from app.api.otlp.intake import Intake
 from app.api.readiness import Readiness
 from app.api.searching import Searches

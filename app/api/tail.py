@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from app.api.answers import PIECE, Heavy
-from app.api.budget import GROWTH, ByteBudget
+from app.api.answers import GROWTH, PIECE, ByteBudget, Heavy
 from app.api.described import encode_json
 from app.api.events import large_of
 from app.api.searching import Searches

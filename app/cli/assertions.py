@@ -1,4 +1,4 @@
-"""``assert``: whether what a file says held over a period, for runbooks and CI."""
+"""``assert``, for CI; ``assertions``, which are held as events come; ``violations``."""
 
 from __future__ import annotations
 
@@ -11,13 +11,26 @@ from xml.etree import ElementTree
 
 import typer
 
-from app.cli.client import ServiceClient
+from app.cli.client import ServiceClient, segment
+from app.cli.commands import family
 from app.cli.conversations import tree
 from app.cli.exits import CommandError, Exit
 from app.cli.following import report
-from app.cli.options import Input, Joined, Json, TimeRange, Vhost, content_of
-from app.cli.output import as_json, complain, period_of, printable, say
+from app.cli.options import (
+    AnyVhost,
+    Input,
+    Joined,
+    Json,
+    Listed,
+    Name,
+    TimeRange,
+    Vhost,
+    content_of,
+)
+from app.cli.output import as_json, columns, complain, listed, period_of, printable, say
+from model.words import number_of
 
+_PATH = "/itc_db/assertions"
 # How many cases of each assertion are printed, the newest.
 _SHOWN = 5
 # Of the newest counter-example's conversation, so many events are walked to, and lines printed.
@@ -115,3 +128,60 @@ def junit_of(found: dict[str, Any], name: str) -> bytes:
 def _xml_text(text: str) -> str:
     """Text without the characters that XML cannot hold: message types may have any."""
     return _NOT_XML.sub("\ufffd", text)
+
+
+def show_assertions(client: ServiceClient, vhost: AnyVhost = None, json: Json = False) -> None:
+    """Show what must hold, and for how many events it did, did not, or nobody knows."""
+    said = "VHOST, ASSERTION: name, HELD, VIOLATED, UNKNOWN, WAITING, SAYS"
+    listed(client.get(_PATH, vhost=vhost), json, columns(said, SAYS=_says))
+
+
+def _says(each: dict[str, Any]) -> str:
+    says = ", ".join(f"{key} {its}" for key, its in each["assertion"].items() if key != "name")
+    return f"{says} (not watched: {each['unwatched']})" if each["unwatched"] else says
+
+
+def set_assertions(client: ServiceClient, vhost: Vhost, file: Input) -> None:
+    """Hold the assertions of a file against a virtual host from now on, and no others."""
+    client.send("PUT", f"{_PATH}/{segment(vhost)}", content=content_of(file))
+    held = client.get(_PATH, vhost=vhost)
+    say(f"{printable(vhost)}: {number_of(len(held), 'assertion')}")
+
+
+def remove_assertion(client: ServiceClient, vhost: Vhost, name: Name) -> None:
+    """Remove one assertion; what it found stays."""
+    client.send("DELETE", f"{_PATH}/{segment(vhost)}/{segment(name)}")
+    say(f"{printable(vhost)}: assertion {printable(name)} removed")
+
+
+assertions = family(
+    "assertions",
+    "Look at and change what must hold in a virtual host while its events come.",
+    show=show_assertions,
+    set=set_assertions,
+    remove=remove_assertion,
+)
+
+
+def violations(
+    client: ServiceClient,
+    period: TimeRange,
+    vhost: AnyVhost = None,
+    assertion: Annotated[str | None, typer.Option(help="Of this assertion.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Of this kind.")] = None,
+    limit: Listed = 100,
+    json: Json = False,
+) -> None:
+    """List what did not hold, newest first."""
+    asked = {"vhost": vhost, "assertion": assertion, "kind": kind, "limit": limit, **asdict(period)}
+    found = client.get("/itc_db/violations", **asked)
+    listed(found, json, _VIOLATIONS)
+    if found["truncated"] and not json:
+        say(f"there are more: --until {found['items'][-1]['found_at']} shows those before")
+
+
+_VIOLATIONS = columns(
+    "FOUND: found_at, VHOST, ASSERTION, EVENT, COMPLETE, WEBHOOK, SAYS: sentence",
+    COMPLETE=lambda each: "yes" if each["complete"] else "no",
+    WEBHOOK=lambda each: "-" if each["delivery"] == "none" else each["delivery"],
+)

@@ -21,7 +21,7 @@ from app.cli.options import (
     Vhost,
     say_caveats,
 )
-from app.cli.output import as_json, complain, listed, printable, say
+from app.cli.output import as_json, columns, complain, listed, printable, say
 from model.conversations import Outcome
 
 # What a line of the tree is cut to, and how far it is indented at the most.
@@ -78,20 +78,16 @@ def conversations(
         **filters.parameters(),
     }
     found = client.pages("/itc_db/conversations", "before", limit, _PAGE, **asked)
-    listed(found, json, ("ROOT", "BEGAN", "TYPE", "TIME", "MESSAGES", "OUTCOME"), _row)
+    listed(found, json, _LISTED)
     if found["truncated"]:
         complain("there may be more: -n says how many to show, --until where to go on")
 
 
-def _row(each: dict[str, Any]) -> tuple[object, ...]:
-    return (
-        each["root"],
-        each["began_at"],
-        each["type"],
-        _duration(each["seconds"]),
-        f"{each['counts']['messages']}{'+' * each['truncated']}",
-        each["outcome"],
-    )
+_LISTED = columns(
+    "ROOT, BEGAN: began_at, TYPE, TIME, MESSAGES, OUTCOME",
+    TIME=lambda each: _duration(each["seconds"]),
+    MESSAGES=lambda each: f"{each['counts']['messages']}{'+' * each['truncated']}",
+)
 
 
 def tree(found: dict[str, Any]) -> Iterator[str]:

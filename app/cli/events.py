@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -33,7 +34,6 @@ _LAST = "participant_name"
 _FIELDS = sorted(
     (field for field in SHOWN.values() if field.shown.width), key=lambda field: field.name == _LAST
 )
-_LABELS = [field.shown.label.upper() for field in _FIELDS]
 _WAIT_SECONDS = 20
 
 
@@ -80,14 +80,14 @@ def events(
     if follow and not json:
         _print_lines(found)
     else:
-        listed(found, json, _LABELS, _row, limit=limit)
+        listed(found, json, _COLUMNS, limit=limit)
     if follow:
         for batch in _new_events(client, found[-1]["id"] if found else None, asked):
-            listed(batch, json, _LABELS, _row) if json else _print_lines(batch)
+            listed(batch, json, _COLUMNS) if json else _print_lines(batch)
 
 
 def show_events(found: Iterable[dict[str, Any]]) -> None:
-    table(_LABELS, map(_row, found))
+    table(_COLUMNS, found)
 
 
 def _new_events(
@@ -112,10 +112,6 @@ _CELLS: dict[str, Callable[[dict[str, Any]], str]] = {
 }
 
 
-def _row(event: dict[str, Any]) -> list[str]:
-    return [_cell(field.name, event) for field in _FIELDS]
-
-
 def _cell(name: str, event: dict[str, Any]) -> str:
     if name in _CELLS:
         return _CELLS[name](event)
@@ -125,12 +121,14 @@ def _cell(name: str, event: dict[str, Any]) -> str:
     return "" if value is None else str(value)
 
 
+_COLUMNS = {field.shown.label.upper(): partial(_cell, field.name) for field in _FIELDS}
+
+
 def _print_lines(events: list[dict[str, Any]]) -> None:
     """Rows with fixed columns: a table that never ends cannot be fitted to the window."""
     for event in events:
-        cells = zip(_row(event), _FIELDS, strict=True)
-        line = " ".join(printable(cell).ljust(field.shown.width) for cell, field in cells)
-        out.print(line.rstrip(), markup=False, soft_wrap=True)
+        cells = (printable(_cell(each.name, event)).ljust(each.shown.width) for each in _FIELDS)
+        out.print(" ".join(cells).rstrip(), markup=False, soft_wrap=True)
 
 
 def deliveries(client: ServiceClient, event: EventId, json: Json = False) -> None:
@@ -192,7 +190,7 @@ def _walk(name: str, cursor: str, meaning: str) -> Command:
         asked = {"via": via, "exchange": exchange, "queue": queue, **filters.parameters()}
         path, payload = f"/itc_db/events/{event}/{name}", None if json else "none"
         answer = client.pages(path, cursor, limit, PAGE, payload=payload, **asked)
-        listed(answer, json, _LABELS, _row)
+        listed(answer, json, _COLUMNS)
         say_caveats(answer, complain)
         if answer["next"] is not None:
             complain("there are more: -n says how many to show")

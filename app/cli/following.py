@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from app.cli.client import ServiceClient
@@ -47,8 +48,8 @@ def finished(
     json: bool,
     body: dict[str, Any] | None = None,
     **asked: Any,
-) -> dict[str, Any] | None:
-    """The result of a job; None for whoever does not wait, and gets the job's number, or all of it.
+) -> dict[str, Any]:
+    """The result of a job; whoever does not wait gets its number, or all of it, and no more.
 
     Arguments are as for `submit`.
     """
@@ -56,7 +57,7 @@ def finished(
     if wait:
         return followed(client, job)
     as_json(job) if json else say(str(job["id"]))
-    return None
+    raise typer.Exit
 
 
 def followed(client: ServiceClient, job: dict[str, Any]) -> dict[str, Any]:

@@ -1,18 +1,17 @@
-"""Reports that are learnt from a period: ``expectations``, ``compare-periods``, ``correlate``."""
+"""Reports that are learnt from a period: ``expectations``, ``compare-periods``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
-from app.cli.client import ServiceClient, segment
-from app.cli.exits import CommandError, Exit
-from app.cli.following import followed, report, submit
+from app.cli.client import ServiceClient
+from app.cli.following import report
 from app.cli.options import Joined, Json, TimeRange, Vhost
-from app.cli.output import as_json, gaps_of, period_of, printable, say, table
+from app.cli.output import as_json, period_of, say, table
 from model.words import number_of
 
 _SHOWN = 20
@@ -177,119 +176,3 @@ def _percent(share: float) -> str:
 
 def _seconds(seconds: float | None) -> str:
     return "" if seconds is None else f"{seconds:.3g}"
-
-
-_PROPOSAL = ("N", "KIND", "DELIVERY", "PUBLISH", "SUPPORT", "AMBIGUITY", "CHANCE", "AGREEMENT")
-
-
-def correlate(
-    client: ServiceClient,
-    period: TimeRange,
-    vhost: Vhost,
-    adopt: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Make the Nth proposal of the newest report on this virtual host its own rule.",
-        ),
-    ] = None,
-    past: Annotated[
-        bool, typer.Option("--past", help="With --adopt: read what is stored by it, too.")
-    ] = False,
-    refused: Annotated[
-        bool, typer.Option("--refused", help="Show what is no key as well, and why.")
-    ] = False,
-    json: Json = False,
-) -> None:
-    """Find which fields tie messages together; by default in the last day.
-
-    With --adopt, nothing is looked for: a proposal is taken over as it was last shown.
-    """
-    if adopt is not None:
-        return _adopt(client, vhost, adopt, past=past)
-    if past:
-        raise CommandError(Exit.usage, "--past goes with --adopt")
-    found = report(client, "/itc_db/correlations", vhost=vhost, **asdict(period))
-    return as_json(found) if json else _show(found, with_refused=refused)
-
-
-def _show(found: dict[str, Any], *, with_refused: bool) -> None:
-    part = "" if found["looked_at_all"] else f" of {found['events']}"
-    say(
-        f"{period_of(found)}: {found['looked_at']}{part} events, {found['reactions']} publishes"
-        f" that may have a cause, {gaps_of(found)}"
-    )
-    for doubt in found["doubts"]:
-        say(f"UNSOUND: {printable(doubt)}")
-    table(_PROPOSAL, map(_proposal, found["proposals"]))
-    if not found["proposals"]:
-        say("No field ties messages together.")
-    for line in _others(found):
-        say(printable(line))
-    if with_refused:
-        table(("DELIVERY", "PUBLISH", "PUBLISHES", "NO KEY BECAUSE"), _refused(found))
-
-
-def _proposal(one: dict[str, Any]) -> tuple[object, ...]:
-    child = " + ".join(dict.fromkeys(_places(one, "child")))
-    shares = (_share(one["support"]), f"{one['ambiguity']:.2f}", _share(one["chance"]))
-    where = ("", child) if one["kind"] == "conversation" else (one["parent"], one["child"])
-    return (one["number"], one["kind"], *where, *shares, _share(one["agreement"]))
-
-
-def _places(one: dict[str, Any], side: str) -> Iterator[str]:
-    for rule in one["rules"]:
-        places = rule[side]
-        yield from [places] if isinstance(places, str) else places
-
-
-def _share(share: float | None) -> str:
-    return "?" if share is None else f"{100 * share:.1f} %"
-
-
-def _others(found: dict[str, Any]) -> Iterator[str]:
-    for one in found["programs"]:
-        who = f"{one['receiver']['name']} and {one['publisher']['name']}"
-        yield f"One program: {who}: {one['advice']} (--participant {one['policy']})"
-    for one in found.get("in_hand", ()):
-        who, share = one["participant"]["name"], _share(one["agreement"])
-        said = f"at {one['publishes']:,} publishes, their cause in {share} of {one['linked']:,}"
-        yield f"One message in hand: {who}: {said}"
-    for why, count in found["left_out"].items():
-        yield f"Left out: {why}: {count}"
-
-
-def _refused(found: dict[str, Any]) -> Iterator[tuple[object, ...]]:
-    for one in found["refused"]:
-        yield (one["parent"], one["child"], one["publishes"], one["why"])
-    for one in found["places"]:
-        yield (one["place"], one["place"], "", one["why"])
-
-
-def _adopt(client: ServiceClient, vhost: str, number: int, *, past: bool) -> None:
-    reports = client.get("/itc_db/reports")
-    mine = (each for each in reports if (each["report"], each["vhost"]) == ("correlations", vhost))
-    newest = next(mine, None)
-    if newest is None:
-        raise CommandError(Exit.not_found, f"no report: run rabbitmq-itc correlate {vhost} first")
-    proposals = client.get(f"/itc_db/reports/{newest['id']}")["proposals"]
-    if number > len(proposals):
-        raise CommandError(
-            Exit.not_found, f"the report of {newest['made_at']} has {len(proposals)} proposals"
-        )
-    for rule in proposals[number - 1]["rules"]:
-        path = f"/itc_db/links/{segment(vhost)}/{segment(rule['name'])}"
-        client.send("PUT", path, json=rule)
-        say(f"{printable(vhost)}: rule {printable(rule['name'])} adopted")
-    if past:
-        read_past(client, vhost)
-
-
-def read_past(client: ServiceClient, vhost: str) -> None:
-    """Have what is stored be read by the rules that hold now."""
-    summary = followed(client, submit(client, "/itc_db/restamp", {"links": True}, vhost=vhost))
-    say(
-        f"{printable(vhost)}: {number_of(summary['events'], 'event')} restamped, "
-        f"{number_of(summary['edges'], 'link')}"
-    )

@@ -172,5 +172,5 @@ async def _doctor(configuration: Settings, json: bool) -> bool:
             if finding.advice:
                 say(f"      → {printable(finding.advice)}")
     if json:
-        listed([msgspec.structs.asdict(finding) for finding in findings], json, ())
+        listed([msgspec.structs.asdict(finding) for finding in findings], json, {})
     return all(finding.grade is not Grade.wrong for finding in findings)

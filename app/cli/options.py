@@ -40,6 +40,7 @@ Wait = Annotated[
 Output = Annotated[
     Path | None, typer.Option("-o", "--output", help="Where to save it; - for stdout.")
 ]
+Name = Annotated[str, typer.Argument(help="Its name.")]
 FileName = Annotated[str, typer.Argument(metavar="FILE", help="Its name.")]
 Input = Annotated[str, typer.Argument(metavar="FILE", help="A file of YAML or JSON; - for stdin.")]
 _LINKS = "links (messages, and what they name as their cause)"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from rich.console import Console
 from rich.table import Table
@@ -44,29 +44,58 @@ def complain(text: str) -> None:
     sys.stderr.write(printable(text) + "\n")
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table as wide as it needs to be in a pipe, fitted to the window on a terminal."""
+Cell: TypeAlias = Callable[[dict[str, Any]], object]
+Columns: TypeAlias = Mapping[str, Cell]
+"""By its heading what stands in a column of a table."""
+
+
+def columns(said: str, **cells: Cell) -> Columns:
+    """Columns as a text says them: ``"KEY, BY: by.name, TO: queue or ?, P99: seconds.p99 .3f"``.
+
+    Each is a heading, the way to its value in an item where that is not the heading's name, and
+    what stands there for no value, or its format. Of lists all values stand there. ``cells`` make
+    those that say more, by headings.
+    """
+    return dict(_column(each.strip(), cells) for each in said.split(","))
+
+
+def _column(said: str, cells: Columns) -> tuple[str, Cell]:
+    heading, _, value = said.partition(": ")
+    path, _, form = (value or heading.lower().replace(" ", "_")).partition(" ")
+    otherwise = form.removeprefix("or ") if form.startswith("or ") else ""
+
+    def cell(item: Any) -> object:
+        for name in path.split("."):
+            item = None if item is None else item.get(name)
+        if item is None or item == "":
+            return otherwise
+        if isinstance(item, list):
+            return ", ".join(map(str, item))
+        return item if otherwise or not form else format(item, form)
+
+    return heading, cells.get(heading, cell)
+
+
+def table(columns: Columns | Sequence[str], rows: Iterable[Any]) -> None:
+    """A table as wide as it needs to be in a pipe, fitted to the window on a terminal.
+
+    Rows are items where the columns say what is in them, otherwise their cells.
+    """
     shown = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
         shown.add_column(column, overflow="ellipsis", no_wrap=True)
     for row in rows:
-        shown.add_row(*(Text(printable(cell)) for cell in row))
+        cells = [of(row) for of in columns.values()] if isinstance(columns, Mapping) else row
+        shown.add_row(*(Text(printable(cell)) for cell in cells))
     (out if out.is_terminal else _pipe).print(shown)
 
 
-def listed(
-    found: Any,
-    json: bool,
-    columns: Sequence[str],
-    row: Callable[[dict[str, Any]], Sequence[object]] | None = None,
-    *,
-    limit: int | None = None,
-) -> None:
+def listed(found: Any, json: bool, columns: Columns, *, limit: int | None = None) -> None:
     """A list: a table for people, for machines an object with ``items``.
 
     Beside the items it says whether they are ``complete`` and ``sound``, which is null where
     the service does not say so of a list, and whether there are more (``truncated``): null where
-    there are as many as ``limit`` asked for. Without ``row`` the columns are the items' own keys.
+    there are as many as ``limit`` asked for.
     """
     answer = found if isinstance(found, dict) else {"items": found}
     items = answer["items"]
@@ -76,12 +105,7 @@ def listed(
         return as_json(unsaid | answer)
     if not items:
         complain("none")
-    if row is None:
-        return table(
-            [column.upper() for column in columns],
-            (tuple(item[column] for column in columns) for item in items),
-        )
-    return table(columns, map(row, items))
+    return table(columns, items)
 
 
 def period_of(found: dict[str, Any]) -> str:

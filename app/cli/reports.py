@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 import typer
 
@@ -13,7 +12,7 @@ from app.cli.commands import Command, family, named
 from app.cli.following import followed, submit
 from app.cli.following import report as made
 from app.cli.options import Json, Listed, TimeRange, Vhost
-from app.cli.output import as_json, gaps_of, listed, period_of, say, table
+from app.cli.output import as_json, columns, gaps_of, listed, period_of, say, table
 
 
 def failures(
@@ -44,11 +43,9 @@ def failures(
     asked |= {"exception": exception, "limit": limit, **asdict(period)}
     found = client.get("/itc_db/failures", **asked)
     if groups and not json:
-        columns = ("COUNT", "KIND", "QUEUE", "REASON", "TYPE", "EXCEPTION", "BY", "LAST")
-        table(columns, map(_group, found["groups"]))
+        table(_GROUPS, found["groups"])
     else:
-        columns = ("EVENT", "MESSAGE", "KIND", "QUEUE", "REASON", "TYPE", "BY", "AT")
-        listed(found, json, columns, _failure)
+        listed(found, json, _FAILURES)
     if json:
         return
     if not found["complete"]:
@@ -57,20 +54,12 @@ def failures(
         say(f"{found['counted']} were counted; there may be older ones")
 
 
-def _failure(one: dict[str, Any]) -> tuple[object, ...]:
-    why = one["exception"] or one["reason"] or ""
-    who = "" if one["by"] is None else one["by"]["name"]
-    message = one["message"] or ("?" if one["candidate"] is None else f"{one['candidate']}?")
-    at = (one["event"], message, one["kind"], one["queue"] or "")
-    return (*at, why, one["type"], who, one["at"])
-
-
-def _group(one: dict[str, Any]) -> tuple[object, ...]:
-    why = (one["queue"] or "", one["reason"] or "", one["type"], one["exception"] or "")
-    return (one["count"], one["kind"], *why, ", ".join(one["by"]), one["last_at"])
-
-
-Row: TypeAlias = Callable[[dict[str, Any]], tuple[object, ...]]
+_GROUPS = columns("COUNT, KIND, QUEUE, REASON, TYPE, EXCEPTION, BY, LAST: last_at")
+_FAILURES = columns(
+    "EVENT, MESSAGE, KIND, QUEUE, REASON, TYPE, BY: by.name, AT",
+    MESSAGE=lambda one: one["message"] or f"{one['candidate'] or ''}?",
+    REASON=lambda one: one["exception"] or one["reason"],
+)
 Key = Annotated[
     str | None,
     typer.Option(
@@ -80,7 +69,7 @@ Key = Annotated[
 ]
 
 
-def _order(name: str, meaning: str, columns: tuple[str, ...], row: Row) -> Command:
+def _order(name: str, meaning: str, said: str) -> Command:
     def report(
         client: ServiceClient, period: TimeRange, vhost: Vhost, key: Key = None, json: Json = False
     ) -> None:
@@ -89,19 +78,9 @@ def _order(name: str, meaning: str, columns: tuple[str, ...], row: Row) -> Comma
             counted = "" if found["counted_all"] else " at least"
             what = f"{counted} {found['count']} {found['report']}"
             say(f"{period_of(found)}:{what}, {gaps_of(found)}")
-        listed(found, json, columns, row)
+        listed(found, json, columns(said))
 
     return named(report, name, meaning)
-
-
-def _race(one: dict[str, Any]) -> tuple[object, ...]:
-    who = (one["a_by"]["name"], one["b_by"]["name"])
-    return (one["queue"], one["key"] or "", one["a"], one["b"], *who, one["at"])
-
-
-def _inversion(one: dict[str, Any]) -> tuple[object, ...]:
-    handed = (one["handed_a"], one["handed_b"], ", ".join(one["participants"]))
-    return (one["queue"], one["key"] or "", one["a"], one["b"], *handed, one["at"])
 
 
 report = family(
@@ -110,25 +89,25 @@ report = family(
     races=_order(
         "races",
         "Messages in one queue that nothing puts into an order; by default of the last hour.",
-        ("QUEUE", "KEY", "A", "B", "PUBLISHED BY", "AND BY", "AT"),
-        _race,
+        "QUEUE, KEY, A, B, PUBLISHED BY: a_by.name, AND BY: b_by.name, AT",
     ),
     inversions=_order(
         "inversions",
         "Messages that led to others in a queue and were handed over after them.",
-        ("QUEUE", "KEY", "A", "B", "HANDED A", "HANDED B", "TO", "AT"),
-        _inversion,
+        "QUEUE, KEY, A, B, HANDED A, HANDED B, TO: participants, AT",
     ),
 )
 
 
 _COUNTED = "/itc_db/topology"
-_FLOW = (
-    *("PUBLISHER", "EXCHANGE", "QUEUE", "RECEIVER", "MESSAGES", "REDELIVERED", "DEAD LETTERS"),
-    *("UNMATCHED", "P50 S", "P95 S", "P99 S"),
+_EXCHANGE = "EXCHANGE: exchange or (default)"
+_SECONDS = "P50 S: seconds.p50 .3f, P95 S: seconds.p95 .3f, P99 S: seconds.p99 .3f"
+_FLOWS = columns(
+    f"PUBLISHER: publisher or ?, {_EXCHANGE}, QUEUE, RECEIVER, MESSAGES, REDELIVERED, "
+    f"DEAD LETTERS: dead_lettered, UNMATCHED, {_SECONDS}"
 )
-_DEATHS = ("QUEUE", "REASON", "EXCHANGE", "TO", "MESSAGES")
-_PROGRAMS = ("RECEIVER", "QUEUE", "EXCHANGE", "MESSAGES", "P50 S", "P95 S", "P99 S")
+_DEATHS = columns(f"QUEUE: queue or ?, REASON: reason or ?, {_EXCHANGE}, TO, MESSAGES")
+_PROGRAMS = columns(f"RECEIVER, QUEUE, {_EXCHANGE}, MESSAGES, {_SECONDS}")
 
 
 def topology(
@@ -151,33 +130,10 @@ def topology(
 
 def show_topology(found: dict[str, Any]) -> None:
     say(f"{period_of(found)}, {gaps_of(found)}")
-    table(_FLOW, map(_flow, found["deliveries"]))
+    table(_FLOWS, found["deliveries"])
     if found["deaths"]:
         say("\nDead letters")
-        table(_DEATHS, map(_death, found["deaths"]))
+        table(_DEATHS, found["deaths"])
     if found["programs"]:
         say("\nIn programs, from a delivery to the publishes that name it")
-        table(_PROGRAMS, map(_program, found["programs"]))
-
-
-def _flow(flow: dict[str, Any]) -> tuple[object, ...]:
-    where = (flow["publisher"] or "?", flow["exchange"] or "(default)", flow["queue"])
-    counts = (flow[name] for name in ("messages", "redelivered", "dead_lettered", "unmatched"))
-    return (*where, flow["receiver"], *counts, *_seconds(flow))
-
-
-def _death(flow: dict[str, Any]) -> tuple[object, ...]:
-    where = (flow["queue"] or "?", flow["reason"] or "?", flow["exchange"] or "(default)")
-    return (*where, flow["to"], flow["messages"])
-
-
-def _program(flow: dict[str, Any]) -> tuple[object, ...]:
-    exchange = flow["exchange"] or "(default)"
-    return (flow["receiver"], flow["queue"], exchange, flow["messages"], *_seconds(flow))
-
-
-def _seconds(flow: dict[str, Any]) -> tuple[str, ...]:
-    seconds = flow["seconds"] or {}
-    return tuple(
-        f"{seconds[name]:.3f}" if name in seconds else "" for name in ("p50", "p95", "p99")
-    )
+        table(_PROGRAMS, found["programs"])

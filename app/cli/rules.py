@@ -1,10 +1,10 @@
-"""The rules of a virtual host: ``links``, ``assertions``, and ``violations`` of these."""
+"""What ties messages together: ``links``, ``hidden``, ``correlate``, ``proposals``."""
 
 from __future__ import annotations
 
 import contextlib
 import json as json_
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -14,13 +14,13 @@ import yaml
 from app.cli.client import ServiceClient, segment
 from app.cli.commands import family
 from app.cli.exits import CommandError, Exit
-from app.cli.options import AnyVhost, Input, Json, Listed, TimeRange, Vhost, content_of
-from app.cli.output import listed, printable, say
+from app.cli.following import followed, report, submit
+from app.cli.options import Input, Json, Name, TimeRange, Vhost, content_of
+from app.cli.output import as_json, columns, gaps_of, listed, period_of, printable, say, table
 from model.words import number_of
 
-_LINKS, _ASSERTIONS = "/itc_db/links", "/itc_db/assertions"
-
-Name = Annotated[str, typer.Argument(help="Its name.")]
+_LINKS, _PROPOSALS = "/itc_db/links", "/itc_db/proposals"
+_MOST_EXAMPLES = 3
 
 
 def show_links(
@@ -32,8 +32,7 @@ def show_links(
     """The rules of a virtual host in their order, and from which event on each holds."""
     found = client.get(_LINKS, vhost=vhost)
     found = [each for each in found if not own or each["origin"] == "own"]
-    columns = ("RULE", "KIND", "ORIGIN", "FROM", "CHILD", "PARENT", "REMARK")
-    listed(found, json, columns, _rule_row)
+    listed(found, json, _RULES)
 
 
 def set_links(client: ServiceClient, vhost: Vhost, file: Input) -> None:
@@ -71,50 +70,28 @@ links = family(
 )
 
 
-def show_assertions(client: ServiceClient, vhost: AnyVhost = None, json: Json = False) -> None:
-    """Show what must hold, and for how many events it did, did not, or nobody knows."""
-    columns = ("VHOST", "ASSERTION", "HELD", "VIOLATED", "UNKNOWN", "WAITING", "SAYS")
-    listed(client.get(_ASSERTIONS, vhost=vhost), json, columns, _assertion_row)
-
-
-def set_assertions(client: ServiceClient, vhost: Vhost, file: Input) -> None:
-    """Hold the assertions of a file against a virtual host from now on, and no others."""
-    client.send("PUT", f"{_ASSERTIONS}/{segment(vhost)}", content=content_of(file))
-    held = client.get(_ASSERTIONS, vhost=vhost)
-    say(f"{printable(vhost)}: {number_of(len(held), 'assertion')}")
-
-
-def remove_assertion(client: ServiceClient, vhost: Vhost, name: Name) -> None:
-    """Remove one assertion; what it found stays."""
-    client.send("DELETE", f"{_ASSERTIONS}/{segment(vhost)}/{segment(name)}")
-    say(f"{printable(vhost)}: assertion {printable(name)} removed")
-
-
-assertions = family(
-    "assertions",
-    "Look at and change what must hold in a virtual host while its events come.",
-    show=show_assertions,
-    set=set_assertions,
-    remove=remove_assertion,
-)
-
-
-def violations(
+def hidden(
     client: ServiceClient,
-    period: TimeRange,
-    vhost: AnyVhost = None,
-    assertion: Annotated[str | None, typer.Option(help="Of this assertion.")] = None,
-    kind: Annotated[str | None, typer.Option(help="Of this kind.")] = None,
-    limit: Listed = 100,
+    vhost: Vhost,
+    links: Annotated[
+        bool, typer.Option("--links", help="Each message by itself, newest first.")
+    ] = False,
+    limit: Annotated[
+        int, typer.Option("-n", "--limit", min=1, max=1_000, help="How many messages, for --links.")
+    ] = 100,
     json: Json = False,
 ) -> None:
-    """List what did not hold, newest first."""
-    asked = {"vhost": vhost, "assertion": assertion, "kind": kind, "limit": limit, **asdict(period)}
-    found = client.get("/itc_db/violations", **asked)
-    columns = ("FOUND", "VHOST", "ASSERTION", "EVENT", "COMPLETE", "WEBHOOK", "SAYS")
-    listed(found, json, columns, _violation_row)
-    if found["truncated"] and not json:
-        say(f"there are more: --until {found['items'][-1]['found_at']} shows those before")
+    """Ways by which causes came to messages, and not through the broker: outboxes, HTTP calls."""
+    if links:
+        found = client.get("/itc_db/hidden", vhost=vhost, limit=limit)
+        listed(found, json, columns(f"EFFECT, CAUSE, {_WAY}, AT: recorded_at"), limit=limit)
+    else:
+        found = client.get("/itc_db/hidden/ways", vhost=vhost)
+        found["items"] = found.pop("ways")
+        listed(found, json, columns(f"{_WAY}, LINKS, LAST: last_at"))
+
+
+_WAY = "RULE, FROM: from.name, TO: to.name"
 
 
 def _read(file: str) -> Any:
@@ -136,32 +113,170 @@ def _plain(text: str | bytes) -> Any:
 
 
 _REMARKS = {"holds": "", "set": "holds soon", "removed": "removed; holds a moment longer"}
+_RULES = columns(
+    "RULE: name, KIND: rule.kind, ORIGIN, FROM: from_event_id or -, CHILD, PARENT, REMARK",
+    CHILD=lambda each: " + ".join(each["rule"]["child"]),
+    PARENT=lambda each: " + ".join(each["rule"].get("parent", ())),
+    REMARK=lambda each: _REMARKS.get(each["state"], each["state"]),
+)
 
 
-def _rule_row(each: dict[str, Any]) -> tuple[object, ...]:
-    rule = each["rule"]
-    since = "-" if each["from_event_id"] is None else each["from_event_id"]
-    places = (" + ".join(rule["child"]), " + ".join(rule.get("parent", ())))
-    remark = _REMARKS.get(each["state"], each["state"])
-    return (each["name"], rule["kind"], each["origin"], since, *places, remark)
+_PROPOSAL = ("N", "KIND", "DELIVERY", "PUBLISH", "SUPPORT", "AMBIGUITY", "CHANCE", "AGREEMENT")
 
 
-def _assertion_row(each: Mapping[str, Any]) -> tuple[object, ...]:
-    said = (f"{key} {value}" for key, value in each["assertion"].items() if key != "name")
-    says = ", ".join(said)
-    if each["unwatched"]:
-        says += f" (not watched: {each['unwatched']})"
-    counts = (each["held"], each["violated"], each["unknown"], each["waiting"])
-    return (each["vhost"], each["name"], *counts, says)
+def correlate(
+    client: ServiceClient,
+    period: TimeRange,
+    vhost: Vhost,
+    adopt: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Make the Nth proposal of the newest report on this virtual host its own rule.",
+        ),
+    ] = None,
+    past: Annotated[
+        bool, typer.Option("--past", help="With --adopt: read what is stored by it, too.")
+    ] = False,
+    refused: Annotated[
+        bool, typer.Option("--refused", help="Show what is no key as well, and why.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Find which fields tie messages together; by default in the last day.
+
+    With --adopt, nothing is looked for: a proposal is taken over as it was last shown.
+    """
+    if adopt is not None:
+        return _adopt(client, vhost, adopt, past=past)
+    if past:
+        raise CommandError(Exit.usage, "--past goes with --adopt")
+    found = report(client, "/itc_db/correlations", vhost=vhost, **asdict(period))
+    return as_json(found) if json else _show_keys(found, with_refused=refused)
 
 
-def _violation_row(each: Mapping[str, Any]) -> tuple[object, ...]:
-    return (
-        each["found_at"],
-        each["vhost"],
-        each["assertion"],
-        each["event"],
-        "yes" if each["complete"] else "no",
-        "-" if each["delivery"] == "none" else each["delivery"],
-        each["sentence"],
+def _show_keys(found: dict[str, Any], *, with_refused: bool) -> None:
+    part = "" if found["looked_at_all"] else f" of {found['events']}"
+    say(
+        f"{period_of(found)}: {found['looked_at']}{part} events, {found['reactions']} publishes"
+        f" that may have a cause, {gaps_of(found)}"
     )
+    for doubt in found["doubts"]:
+        say(f"UNSOUND: {printable(doubt)}")
+    table(_PROPOSAL, map(_proposal, found["proposals"]))
+    if not found["proposals"]:
+        say("No field ties messages together.")
+    for line in _others(found):
+        say(printable(line))
+    if with_refused:
+        table(("DELIVERY", "PUBLISH", "PUBLISHES", "NO KEY BECAUSE"), _refused(found))
+
+
+def _proposal(one: dict[str, Any]) -> tuple[object, ...]:
+    child = " + ".join(dict.fromkeys(_places(one, "child")))
+    shares = (_part(one["support"]), f"{one['ambiguity']:.2f}", _part(one["chance"]))
+    where = ("", child) if one["kind"] == "conversation" else (one["parent"], one["child"])
+    return (one["number"], one["kind"], *where, *shares, _part(one["agreement"]))
+
+
+def _places(one: dict[str, Any], side: str) -> Iterator[str]:
+    for rule in one["rules"]:
+        places = rule[side]
+        yield from [places] if isinstance(places, str) else places
+
+
+def _part(share: float | None) -> str:
+    return "?" if share is None else f"{100 * share:.1f} %"
+
+
+def _others(found: dict[str, Any]) -> Iterator[str]:
+    for one in found["programs"]:
+        who = f"{one['receiver']['name']} and {one['publisher']['name']}"
+        yield f"One program: {who}: {one['advice']} (--participant {one['policy']})"
+    for one in found.get("in_hand", ()):
+        who, share = one["participant"]["name"], _part(one["agreement"])
+        said = f"at {one['publishes']:,} publishes, their cause in {share} of {one['linked']:,}"
+        yield f"One message in hand: {who}: {said}"
+    for why, count in found["left_out"].items():
+        yield f"Left out: {why}: {count}"
+
+
+def _refused(found: dict[str, Any]) -> Iterator[tuple[object, ...]]:
+    for one in found["refused"]:
+        yield (one["parent"], one["child"], one["publishes"], one["why"])
+    for one in found["places"]:
+        yield (one["place"], one["place"], "", one["why"])
+
+
+def _adopt(client: ServiceClient, vhost: str, number: int, *, past: bool) -> None:
+    reports = client.get("/itc_db/reports")
+    mine = (each for each in reports if (each["report"], each["vhost"]) == ("correlations", vhost))
+    newest = next(mine, None)
+    if newest is None:
+        raise CommandError(Exit.not_found, f"no report: run rabbitmq-itc correlate {vhost} first")
+    proposals = client.get(f"/itc_db/reports/{newest['id']}")["proposals"]
+    if number > len(proposals):
+        raise CommandError(
+            Exit.not_found, f"the report of {newest['made_at']} has {len(proposals)} proposals"
+        )
+    for rule in proposals[number - 1]["rules"]:
+        path = f"/itc_db/links/{segment(vhost)}/{segment(rule['name'])}"
+        client.send("PUT", path, json=rule)
+        say(f"{printable(vhost)}: rule {printable(rule['name'])} adopted")
+    if past:
+        read_past(client, vhost)
+
+
+def read_past(client: ServiceClient, vhost: str) -> None:
+    """Have what is stored be read by the rules that hold now."""
+    summary = followed(client, submit(client, "/itc_db/restamp", {"links": True}, vhost=vhost))
+    say(
+        f"{printable(vhost)}: {number_of(summary['events'], 'event')} restamped, "
+        f"{number_of(summary['edges'], 'link')}"
+    )
+
+
+def show_proposals(client: ServiceClient, vhost: Vhost, json: Json = False) -> None:
+    """Show what would tie messages together and is not adopted, the best first."""
+    found = client.get(_PROPOSALS, vhost=vhost)
+    if json or found["looked_at"] is None:
+        return as_json(found) if json else say(f"{printable(vhost)}: nothing was looked for yet")
+    known = "?" if found["coverage"] is None else f"{100 * found['coverage']:.4g} %"
+    say(f"{printable(vhost)}: looked at {found['looked_at']}; {known} of causes are known")
+    for one in found["items"]:
+        for line in _lines(one):
+            say(printable(line))
+    if not found["items"]:
+        say("Nothing waits to be adopted.")
+    return None
+
+
+def _lines(one: dict[str, Any]) -> Iterator[str]:
+    yield f"{one['id']}  {one['says']}: joins {one['joins']:,} of {one['of']:,} publishes"
+    yield f"  {one['certainty']}"
+    for each in one["examples"][:_MOST_EXAMPLES]:
+        yield f"  event {each['publish']} because of {each['delivery']}: {each['value']}"
+
+
+def adopt_proposal(
+    client: ServiceClient,
+    vhost: Vhost,
+    proposal: Annotated[str, typer.Argument(help="Its id.")],
+    past: Annotated[bool, typer.Option("--past", help="Read what is stored by it, too.")] = False,
+) -> None:
+    """Make a proposal's rules the virtual host's own; links remove takes one back."""
+    found = client.get(_PROPOSALS, vhost=vhost)["items"]
+    client.send("POST", f"{_PROPOSALS}/{segment(proposal)}/adopt", params={"vhost": vhost})
+    for rule in (rule for each in found if each["id"] == proposal for rule in each["rules"]):
+        say(f"{printable(vhost)}: rule {printable(rule['name'])} adopted")
+    if past:
+        read_past(client, vhost)
+
+
+proposals = family(
+    "proposals",
+    "Look at and adopt what would tie messages together, as the service found it by itself.",
+    show=show_proposals,
+    adopt=adopt_proposal,
+)

@@ -11,7 +11,7 @@ from app.cli.commands import family
 from app.cli.exits import CommandError, Exit
 from app.cli.following import finished
 from app.cli.options import ActingRules, Json, Vhost, Wait
-from app.cli.output import as_json, listed, printable, say
+from app.cli.output import as_json, columns, listed, printable, say
 from model.words import number_of
 
 _MOST_JOBS = 1_000
@@ -22,8 +22,8 @@ JobId = Annotated[int, typer.Argument(min=1, help="The job's number.")]
 def list_jobs(client: ServiceClient, json: Json = False) -> None:
     """The jobs that are kept, newest first."""
     found = client.get("/itc_db/jobs", limit=_MOST_JOBS)
-    columns = ("id", "kind", "state", "percent", "stage", "vhost", "created_at", "error")
-    listed(found, json, columns, limit=_MOST_JOBS)
+    said = "ID, KIND, STATE, PERCENT, STAGE, VHOST, CREATED_AT, ERROR"
+    listed(found, json, columns(said), limit=_MOST_JOBS)
 
 
 def show(client: ServiceClient, number: JobId) -> None:
@@ -60,8 +60,8 @@ def restamp(
     """
     wish = rules.wish() | ({"links": True} if links else {})
     summary = finished(client, "/itc_db/restamp", wait, json, wish or None, vhost=vhost)
-    if summary is None or json:
-        return as_json(summary) if summary else None
+    if json:
+        return as_json(summary)
     assumed = f", {summary['assumed']} of them assumed" if summary["assumed"] else ""
     say(
         f"{printable(vhost)}: {number_of(summary['events'], 'event')} restamped, with"
@@ -97,8 +97,8 @@ def archive(
         raise CommandError(Exit.usage, "say what to archive: with either --keep-days or --before")
     asked: dict[str, Any] = {"vhost": vhost, "keep_days": keep_days, "before": before}
     summary = finished(client, "/itc_db/archive", wait, json, **asked)
-    if summary is None or json:
-        return as_json(summary) if summary else None
+    if json:
+        return as_json(summary)
     files, size = number_of(summary["files"], "file"), number_of(summary["bytes"], "byte")
     return say(
         f"{number_of(summary['events'], 'event')} archived in {files}, {size}; all up to event"

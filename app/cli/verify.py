@@ -13,10 +13,10 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
-from app.cli.chains import download
 from app.cli.client import ServiceClient, segment
 from app.cli.events import show_events
 from app.cli.exits import CommandError, Exit
+from app.cli.files import download
 from app.cli.following import followed, submit
 from app.cli.options import Json, Listed, Output, Requirements, say_caveats
 from app.cli.output import as_json, complain, printable, say

@@ -44,13 +44,8 @@ class Archives:
         if before <= 0:
             raise BadRequestError("nothing was recorded before 1970")
         shown: Json = {"vhost": vhost, "before": before}
-        return JobRequest(
-            kind="archive",
-            vhost=vhost,
-            owner=owner,
-            shown=shown,
-            work={**shown, "archives": str(self._folder)},
-        )
+        work = {**shown, "archives": str(self._folder)}
+        return JobRequest("archive", vhost, owner, shown, work)
 
     def get(self, vhost: str) -> ArchiveState:
         """The archived part of a virtual host; raises `NotFoundError` if there is none."""

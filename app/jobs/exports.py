@@ -111,14 +111,10 @@ class Exports(ManifestedFiles[tuple[int, int]]):
             raise BadRequestError("a chain needs two events; both ids are the same")
         ends: Json = {"from": from_id, "to": to_id}
         along = {} if via is Via.any else {"via": via.value}
-        return JobRequest(
-            kind="chain",
-            vhost=vhost,
-            owner=owner,
-            shown={**ends, "file": file, **along},
-            work={**ends, **output, "archives": str(self._archives), "via": via.value},
-            location=_chain_location(from_id, to_id, file),
-        )
+        shown = {**ends, "file": file, **along}
+        work = {**ends, **output, "archives": str(self._archives), "via": via.value}
+        location = _chain_location(from_id, to_id, file)
+        return JobRequest("chain", vhost, owner, shown, work, location)
 
     def usage(self) -> Usage:
         return usage_of(self.folder)
@@ -179,14 +175,10 @@ class TouchedFiles(ManifestedFiles[int]):
     def request(self, vhost: str, event_id: int, file: str, owner: str) -> JobRequest:
         """The job that writes what an event touched; raises `BadRequestError` for a bad name."""
         key_file = None if self._key_file is None else str(self._key_file.absolute())
-        return JobRequest(
-            kind=TOUCHED,
-            vhost=vhost,
-            owner=owner,
-            shown={"event": event_id, "file": file},
-            work={"event": event_id, "key_file": key_file, **self.output(event_id, file)},
-            location=f"/itc_db/touched/{event_id}/{file}",  # plain names need no encoding
-        )
+        shown = {"event": event_id, "file": file}
+        work = {"event": event_id, "key_file": key_file, **self.output(event_id, file)}
+        location = f"/itc_db/touched/{event_id}/{file}"  # plain names need no encoding
+        return JobRequest(TOUCHED, vhost, owner, shown, work, location)
 
     def _folder_of(self, event_id: int) -> str:
         return f"{TOUCHED}-{event_id}"
@@ -241,14 +233,9 @@ class PeriodFiles(ManifestedFiles[str]):
         ``rules`` are those of links, as people see them. Raises `BadRequestError`.
         """
         asked = {"vhost": vhost, **times_of(period, "an export"), "via": via.value}
-        return JobRequest(
-            kind=PERIOD,
-            vhost=vhost,
-            owner=owner,
-            shown={**asked, "file": file},
-            work={**asked, **self.output(vhost, file), "rules": [*rules]},
-            location=_period_location(vhost, file),
-        )
+        shown, work = {**asked, "file": file}, {**asked, **self.output(vhost, file)}
+        work["rules"] = [*rules]
+        return JobRequest(PERIOD, vhost, owner, shown, work, _period_location(vhost, file))
 
     def sending(self, vhost: str, period: tuple[int, int], via: Via, owner: str) -> JobRequest:
         """The job that sends a period's spans to the collector.
@@ -258,13 +245,9 @@ class PeriodFiles(ManifestedFiles[str]):
         if self._collector is None:
             raise ConflictError("no collector is set: ITC_OTLP_EXPORT_URL says where one is")
         asked = {"vhost": vhost, **times_of(period, "an export"), "via": via.value}
-        return JobRequest(
-            kind=PERIOD,
-            vhost=vhost,
-            owner=owner,
-            shown={**asked, "file": None},
-            work={**asked, "format": COLLECTOR, "collector": self._collector},
-        )
+        shown = {**asked, "file": None}
+        work = {**asked, "format": COLLECTOR, "collector": self._collector}
+        return JobRequest(PERIOD, vhost, owner, shown, work)
 
     def list(self) -> list[PeriodFile]:
         found = []

@@ -102,13 +102,8 @@ class Reports(Documents):
         shown = {**period, **asked}
         report_id = hashlib.sha256(msgspec.json.encode(shown)).hexdigest()[:16]
         output = str(self.path(vhost, f"{report_id}.json"))
-        return JobRequest(
-            kind="report",
-            vhost=vhost,
-            owner=owner,
-            shown=shown,
-            work={**period, "asked": asked, "id": report_id, "output": output},
-        )
+        work = {**period, "asked": asked, "id": report_id, "output": output}
+        return JobRequest("report", vhost, owner, shown, work)
 
     def get(self, report_id: str) -> Json:
         for found in self.read(self.newest_first(f"{report_id}.json")):
@@ -130,14 +125,8 @@ class Topologies(Documents):
         Raises `BadRequestError` for an invalid period.
         """
         shown: Json = {"vhost": vhost, **times_of((since, until), "a topology")}
-        output = self.path(vhost, f"{since}-{until}.json")
-        return JobRequest(
-            kind="topology",
-            vhost=vhost,
-            owner=owner,
-            shown=shown,
-            work={**shown, "output": str(output)},
-        )
+        work = {**shown, "output": str(self.path(vhost, f"{since}-{until}.json"))}
+        return JobRequest("topology", vhost, owner, shown, work)
 
     def get(self, vhost: str, since: int | None = None, until: int | None = None) -> Json:
         """The topology of a period, or the one counted last; raises `NotFoundError`."""

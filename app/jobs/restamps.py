@@ -94,14 +94,8 @@ def restamp_request(
     With ``links`` it also reads the messages again, by the rules of links that hold when it begins.
     """
     shown: Json = {"vhost": vhost, "participant": policy, "quiet": list(quiet), "links": links}
-    return JobRequest(
-        kind=KIND,
-        vhost=vhost,
-        owner=owner,
-        shown=shown,
-        work={**shown, "trace_id": trace_id},
-        is_alone=True,
-    )
+    work = {**shown, "trace_id": trace_id}
+    return JobRequest(KIND, vhost, owner, shown, work, is_alone=True)
 
 
 def check_not_archived(archives: Archives, vhost: str) -> None:

@@ -17,8 +17,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from app.errors import BadRequestError, NotFoundError
-from app.stored.assertions import NewViolation, Reach, ViolationKind, WatchedEvent
-from app.watch.subjects import AssertionScope
+from app.stored.assertions import (
+    AssertionScope,
+    NewViolation,
+    Reach,
+    ViolationKind,
+    WatchedEvent,
+)
 from app.watch.waiting import SettledPoint, Wait
 from itc import Relation, compare
 from model.assertions import (

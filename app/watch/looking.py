@@ -1,4 +1,4 @@
-"""Looks for what ties messages together, beside capture, without being asked.
+"""Looks beside capture, unasked: for what ties messages together, and how long they take.
 
 Where the messages of a trace that runs here tell little of their causes, and enough of them have
 come, a process of its own reads the newest of them (`spark_jobs.beside`). One looks at a time, of
@@ -12,8 +12,9 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,6 +26,7 @@ from app.stored.proposals import RuleProposal, TraceCoverage, proposals_in
 
 if TYPE_CHECKING:
     from app.store.capture.proposals import RuleProposals
+    from app.store.watch.durations import Durations
     from app.traces.here import TracesHere
     from app.traces.status import Snapshot
 
@@ -113,3 +115,40 @@ class Looking(Lookout):
 
 def _lags(snapshot: Snapshot | None) -> bool:
     return snapshot is None or snapshot.lag is None or snapshot.lag > MOST_LAG
+
+
+TOGETHER = 4_000
+"""Events of a trace that are counted in one transaction."""
+
+FORGETTING_SECONDS = 3_600.0
+
+
+@dataclass(eq=False)
+class DurationWatch(Lookout):
+    """The task that counts; what is new when it ends is counted when it starts again."""
+
+    task_name = "counting durations"
+    look_seconds = 5.0
+    pause_seconds = 10.0
+
+    durations: Durations
+    traces: TracesHere
+    timer: Callable[[], float] = time.monotonic
+    _next_forgetting: float = field(default=0.0, init=False)
+
+    async def look(self) -> bool:
+        """Count the next events of each trace; whether one of them has more.
+
+        While capture lags it counts none.
+        """
+        now, goes_on = self.timer(), False
+        if now >= self._next_forgetting:
+            await self.durations.forget()
+            self._next_forgetting = now + FORGETTING_SECONDS
+        for place in await self.durations.behind(self.traces.snapshots()):
+            if any((each.lag or 0) > MOST_LAG for each in self.traces.snapshots().values()):
+                return False
+            portion = await self.durations.next(place, TOGETHER)
+            await self.durations.count(portion)
+            goes_on |= not portion.is_whole
+        return goes_on

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from app.errors import SettingsError
 from app.stored.assertions import WebhookState
-from app.watch.durations import DurationWatch
 from app.watch.judging import Judges
-from app.watch.looking import Looking
+from app.watch.looking import DurationWatch, Looking
 from app.watch.watcher import Watcher
 from app.watch.webhook import Webhook, WebhookPost, secret_in
 

@@ -8,9 +8,15 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from app.stored.assertions import HeldAssertion, JudgingStep, NewViolation, WebhookState
+from app.stored.assertions import (
+    AssertionScope,
+    HeldAssertion,
+    JudgingStep,
+    NewViolation,
+    WebhookState,
+    subject_of,
+)
 from app.watch.judging import EventOutcome, Proofs
-from app.watch.subjects import AssertionScope, subject_of
 from app.watch.waiting import Line, SettledPoint, Wait
 
 if TYPE_CHECKING:

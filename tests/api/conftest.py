@@ -15,8 +15,8 @@ import pytest_asyncio
 from fastapi import FastAPI
 from msgspec.structs import replace
 
+from app.api.answers import ANSWERS_BYTES, ByteBudget
 from app.api.application import build
-from app.api.budget import ANSWERS_BYTES, ByteBudget
 from app.api.otlp.intake import Intake, IntakeBounds
 from app.api.readiness import Readiness
 from app.api.searching import EACH, WAITING, Searches

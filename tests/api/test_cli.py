@@ -21,11 +21,11 @@ from typer.testing import CliRunner
 
 from app.cli import app, reports
 from app.cli.conversations import _delivery_line as delivery_line
+from app.cli.events import _COLUMNS
 from app.cli.events import _by as said_of_step
-from app.cli.events import _row as event_row
 from app.cli.exits import Exit
 from app.cli.output import printable
-from app.cli.participants import _row as participant_row
+from app.cli.traces import remark as remark_on
 from app.errors import OutageError
 from app.traces.life import TraceState
 from app.traces.status import TraceStatus
@@ -817,8 +817,8 @@ async def test_what_the_broker_was_told_does_not_reach_the_terminal(
 
 def test_a_quiet_event_is_marked_behind_its_match() -> None:
     event = dict.fromkeys(SHOWN) | {"match": "routed", "quiet": True}
-    assert "routed (quiet)" in event_row(event)
-    assert "routed" in event_row(event | {"quiet": False})
+    assert "routed (quiet)" in [of(event) for of in _COLUMNS.values()]
+    assert "routed" in [of(event | {"quiet": False}) for of in _COLUMNS.values()]
 
 
 @pytest.mark.parametrize(
@@ -830,11 +830,9 @@ def test_a_quiet_event_is_marked_behind_its_match() -> None:
     ],
 )
 def test_a_participants_remark_hides_nothing(note: str | None, assumed: bool, remark: str) -> None:
-    who = dict.fromkeys(("participant", "name", "published", "received", "connections"), 1)
-    evidence = {"known": 3, "missed": 0}
-    told = {**who, "note": note, "assumed": assumed, "evidence": evidence}
-    assert participant_row(told)[-1] == remark
-    missing = participant_row({**told, "evidence": {"known": 3, "missed": 2}})[-1]
+    told = {"note": note, "assumed": assumed, "evidence": {"known": 3, "missed": 0}}
+    assert remark_on(told) == remark
+    missing = remark_on({**told, "evidence": {"known": 3, "missed": 2}})
     assert missing == "; ".join(
         filter(None, (remark, "misses 2 of 5 causes that its messages name"))
     )

@@ -11,8 +11,7 @@ import pytest
 from app.stored.durations import DurationMap, SlowOwners
 from app.tracker import Deliver, Policy, Publish, Record
 from app.tracker.records import Channel
-from app.watch.durations import DurationWatch
-from app.watch.looking import MOST_LAG
+from app.watch.looking import MOST_LAG, DurationWatch
 from bench.stores import record_all
 from model.times import HOUR, MINUTE, iso_time, now
 from tests.api.conftest import World

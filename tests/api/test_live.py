@@ -15,7 +15,7 @@ import pytest
 from httpx_sse import ServerSentEvent, aconnect_sse
 
 from app.api import parameters, streams
-from app.api.routes import live
+from app.api.routes import events as live
 from app.stored.reading import EventFilter, EventList
 from model.event import Large
 from tests.api.conftest import World, WorldBounds, make_world, served

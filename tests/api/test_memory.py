@@ -11,8 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.answers import PIECE
-from app.api.budget import GROWTH, ByteBudget
+from app.api.answers import GROWTH, PIECE, ByteBudget
 from app.api.described import encode_json
 from app.api.events import event_view
 from app.api.signin.permissions import EVERYTHING_READ

@@ -46,7 +46,7 @@ SCRIPT = """
     from app.api.described import components, schema_of
     from app.api.events import EventObject, event_view
     from app.api.signin.permissions import EVERYTHING_READ
-    from app.cli.events import _FIELDS, _row
+    from app.cli.events import _COLUMNS
     from app.store import Store, migrate
     from app.stored.reading import EventFilter
     from history import History
@@ -81,7 +81,7 @@ SCRIPT = """
         "export": [json.loads(text) for text in json_texts("entry", fields["entry"])],
         "parquet": str(SCHEMA.field("entry").type),
         "schema": components(schema_of(EventObject))["Event"]["properties"]["entry"],
-        "command": dict(zip([f.shown.label for f in _FIELDS], _row(views[0]), strict=True)),
+        "command": {label: of(views[0]) for label, of in _COLUMNS.items()},
         "listed": [name for name, field in SHOWN.items() if field.shown.usual],
     }))
 """
@@ -124,5 +124,5 @@ def test_a_new_field_shows_wherever_fields_show(copy: Path, database_url: str) -
     assert said["views"] == said["rows"] == said["export"]
     assert said["parquet"] == "string"
     assert said["schema"]["description"] == "Where the message came in."
-    assert said["command"]["Entry"] == (said["rows"][0] or "")
+    assert said["command"]["ENTRY"] == (said["rows"][0] or "")
     assert "entry" in said["listed"]

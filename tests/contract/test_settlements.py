@@ -11,13 +11,13 @@ import pytest
 
 from app.store import Store
 from app.store.causality import copies
+from app.stored.assertions import subject_of
 from app.stored.capture import Batch
 from app.stored.causality import HeldCopies
 from app.stored.failures import FailureFilter
 from app.stored.reading import EventFilter
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Settlement, Tracker, settlements
 from app.tracker.taken import Selection
-from app.watch.subjects import subject_of
 from model.assertions import Causation, from_json, judge
 from model.event import Event
 from model.who import Who

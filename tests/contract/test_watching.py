@@ -11,12 +11,11 @@ from sqlalchemy import text
 
 from app.store import Store
 from app.store.watch import watching
-from app.stored.assertions import WatchedEvent
+from app.stored.assertions import AssertionScope, WatchedEvent, subject_of
 from app.stored.reading import EventFilter
 from app.tracker import Channel, Deliver, Policy, Publish, Record
 from app.watch import judging
 from app.watch.judging import EventOutcome, Judges, Proofs
-from app.watch.subjects import AssertionScope, subject_of
 from app.watch.waiting import SettledPoint, Wait
 from model.assertions import AssertionVerdict, Causation, Finding, from_json, judge
 from model.conversations import Conversation, conversation_of

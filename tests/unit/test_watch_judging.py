@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any, Literal
 
-from app.stored.assertions import Reach, WatchedEvent
+from app.stored.assertions import AssertionScope, Reach, WatchedEvent
 from app.watch import judging
 from app.watch.judging import Judges, Proofs
-from app.watch.subjects import AssertionScope
 from app.watch.waiting import SettledPoint, Wait
 from model.assertions import AtMost, TypePattern
 from model.doubtful import DoubtfulSpan

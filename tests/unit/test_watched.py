@@ -11,9 +11,14 @@ import pytest
 from msgspec.structs import replace
 
 from app.store.watch.watching import WatchPage
-from app.stored.assertions import HeldAssertion, JudgingStep, WatchedEvent, WebhookState
+from app.stored.assertions import (
+    AssertionScope,
+    HeldAssertion,
+    JudgingStep,
+    WatchedEvent,
+    WebhookState,
+)
 from app.watch.judging import HELD, EventOutcome, Proofs
-from app.watch.subjects import AssertionScope
 from app.watch.waiting import SettledPoint, Wait
 from app.watch.watched import MOST_SECONDS, WatchedTrace
 from app.watch.watcher import Watcher

@@ -1,4 +1,4 @@
-"""Reports on periods, each made by a job: each kind is asked for here, listed and read.
+"""Reports on periods, and who sent what where in one, each made by a job and read here.
 
 On order: where publishes race, and where deliveries turn their order round. On assertions: whether
 they held. Learnt from a period: what normally follows what, what a release changed, and which
@@ -36,9 +36,11 @@ from model.reports.learning import (
 )
 from model.reports.order import OrderFacts, OrderReport, OrderWord
 from model.times import DAY, HOUR
+from model.topology import Topology
 from model.words import Along
 
 router = APIRouter(tags=["reports"], prefix="/itc_db")
+topologies = APIRouter(tags=["topology"], prefix="/itc_db/topology")
 
 AnyFacts: TypeAlias = (
     OrderFacts | ExpectationsFacts | ComparisonFacts | CorrelationFacts | AssertionFacts
@@ -226,3 +228,28 @@ async def get_report(report_id: ReportId, user: Reader, parts: Parts) -> Respons
     user.must_see(found["vhost"], "report")
     user.must_read(found["vhost"])
     return json_answer(found)
+
+
+Since = Annotated[Moment | None, Query(description="Counted from this time on.")]
+Until = Annotated[Moment | None, Query(description="Counted before this time.")]
+
+
+@topologies.put("", **answering(Topology, MAKING, status=201))
+async def count_topology(
+    asker: Asking, vhost: OfVhost, since: Since = None, until: Until = None
+) -> Response:
+    """Count who sends what where, as a job; by default in the last hour."""
+    await trace_id_of(vhost, asker.user, asker.parts)
+    folder, period = asker.parts.folders.topologies, period_of(since, until)
+    request = folder.request(vhost, *period, asker.user.name)
+    return await asker.submit(request, folder, lambda result: folder.get(vhost, *period))
+
+
+@topologies.get("", **answering(Topology, READING_ONE))
+async def get_topology(
+    user: Reader, parts: Parts, vhost: OfVhost, since: Since = None, until: Until = None
+) -> Response:
+    """Give what was counted for a period, or last."""
+    user.must_see(vhost)
+    get = parts.folders.topologies.get
+    return json_answer(await asyncio.to_thread(get, vhost, since, until))

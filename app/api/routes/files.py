@@ -1,4 +1,4 @@
-"""Chains: make an export, download it, remove it; which exports and formats there are."""
+"""Files: exports of chains, and periods for other tools: make, download, remove them; a list."""
 
 from __future__ import annotations
 
@@ -17,21 +17,34 @@ from app.api.routes.bodies import PathWords, body_of, check_words, json_body
 from app.api.routes.chain import BETWEEN
 from app.api.routes.downloads import Download, called, downloading
 from app.api.routes.events import OtherId, doubtful_between, spanned, visible_event
+from app.api.routes.queries import Moment, OfVhost, period_of
 from app.api.routes.submitting import MAKING, OF_JOB, Asking
+from app.api.routes.traces import Vhost, trace_id_of
 from app.api.services import Parts
 from app.api.signin.auth import Reader, User, Writer
 from app.errors import BadRequestError, ConflictError, NotFoundError
-from app.jobs.exports import Export
+from app.jobs.exports import PERIOD, Export, PeriodFile
 from app.jobs.folders import ManifestedFile
+from app.jobs.manager import UNFINISHED
 from app.jobs.requests import JobRequest
+from app.stored.jobs import Json
+from app.tracker.links import merged
 from itc import Relation, compare
 from model.described import shown
 from model.event import NOTHING_LARGE
 from model.exports import CONCURRENT, FORMATS, ChainPlan, ChainSummary, Format
+from model.interchange import (
+    ConversationCounts,
+    DocumentCounts,
+    PeriodSummary,
+    SentCounts,
+    SpanCounts,
+)
 from model.jobs import Served
-from model.words import Via
+from model.words import Along, Via
 
 router = APIRouter(tags=["chains"])
+periods = APIRouter(tags=["periods"])
 
 _SUMMARY = (ChainSummary, Served)
 
@@ -65,7 +78,7 @@ File = Annotated[
     ),
 ]
 
-Along = Annotated[ViaWord, Query(description=BETWEEN)]
+AlongWay = Annotated[ViaWord, Query(description=BETWEEN)]
 
 
 @router.put(
@@ -83,7 +96,7 @@ Along = Annotated[ViaWord, Query(description=BETWEEN)]
     openapi_extra=body_of(PathWords, required=False),
 )
 async def make_export(
-    vhost: Place, from_: From, to: OtherId, file: File, asker: Asking, via: Along = Via.any
+    vhost: Place, from_: From, to: OtherId, file: File, asker: Asking, via: AlongWay = Via.any
 ) -> Response:
     """Run the chain job and write the export.
 
@@ -211,3 +224,110 @@ async def list_exports(user: Reader, parts: Parts) -> Response:
 async def list_formats(user: Reader) -> Response:
     """The formats that an export can have."""
     return json_answer([*FORMATS.values()])
+
+
+ONE_FILE = "/itc_db/periods/{vhost}/{file}"
+
+PeriodName = Annotated[
+    Name,
+    called(r"^[A-Za-z0-9_-][A-Za-z0-9._-]*\.(ocel\.json|otlp\.json|asyncapi\.(json|yaml))$"),
+    Path(
+        description="The file's name: 1 to 200 letters, digits, `.`, `_`, `-`, not beginning with "
+        "a dot, ending in `.ocel.json`, `.otlp.json`, `.asyncapi.json` or `.asyncapi.yaml`. With "
+        "`.manifest.json` behind it, a download is of its manifest.",
+        openapi_examples=example("orders.ocel.json"),
+    ),
+]
+Since = Annotated[Moment | None, Query(description="What began from then on.")]
+Until = Annotated[Moment | None, Query(description="What began before.")]
+AlongWhat = Annotated[
+    Along, Query(description="What belongs together: by messages and links, or by shared keys too.")
+]
+
+
+@periods.put(
+    ONE_FILE,
+    **answering(
+        [
+            (PeriodSummary, Served, ConversationCounts),
+            (PeriodSummary, Served, SpanCounts),
+            (PeriodSummary, Served, DocumentCounts),
+        ],
+        MAKING | answers(507),
+        status=201,
+        headers=LOCATION,
+        links=OF_JOB,
+    ),
+)
+async def make_period(
+    vhost: Vhost,
+    file: PeriodName,
+    asker: Asking,
+    since: Since = None,
+    until: Until = None,
+    via: AlongWhat = "links",
+) -> Response:
+    """Write a period as a file for other tools, as a job; by default the last hour."""
+    parts, user, folder = asker.parts, asker.user, asker.parts.folders.periods
+    trace_id = await trace_id_of(vhost, user, parts)
+    user.must_read(vhost)
+    folder.checked(file)
+    rules = merged(parts.link_rules, await parts.store.link_rules.own(trace_id))
+    seen: list[Json] = [{**each.rule.to_json(), "origin": each.origin.value} for each in rules]
+    request = folder.request(vhost, file, period_of(since, until), Via(via), user.name, seen)
+    if parts.jobs.doing(request) is None:
+        await asyncio.to_thread(folder.check_room, vhost, file)
+    return await asker.submit(request)
+
+
+@periods.put(
+    "/itc_db/spans",
+    **answering((PeriodSummary, Served, SentCounts), MAKING, status=201, links=OF_JOB),
+)
+async def send_spans(
+    asker: Asking,
+    vhost: OfVhost,
+    since: Since = None,
+    until: Until = None,
+    via: AlongWhat = "links",
+) -> Response:
+    """Send a period's spans to the collector of `ITC_OTLP_EXPORT_URL`, as a job."""
+    user = asker.user
+    await trace_id_of(vhost, user, asker.parts)
+    user.must_read(vhost)
+    folder = asker.parts.folders.periods
+    return await asker.submit(folder.sending(vhost, period_of(since, until), Via(via), user.name))
+
+
+@periods.get("/itc_db/periods", **answering(list[PeriodFile], READING))
+async def list_periods(user: Reader, parts: Parts) -> Response:
+    """Every file of a period, the one made last first."""
+    found = await asyncio.to_thread(parts.folders.periods.list)
+    return json_answer([each for each in found if user.sees(each.vhost)])
+
+
+@periods.get(ONE_FILE, **downloading("The file, or its manifest."))
+async def download_period(vhost: Vhost, file: PeriodName, user: Reader, parts: Parts) -> Response:
+    """Download such a file, or its manifest."""
+    user.must_see(vhost)
+    try:
+        found = await asyncio.to_thread(parts.folders.periods.find, vhost, file)
+    except NotFoundError:
+        if await _is_being_made(vhost, file, parts):
+            raise ConflictError(f"{file.removesuffix('.manifest.json')} is being made") from None
+        raise
+    user.must_read(vhost)
+    return Download(found.path, media_type=found.media_type, filename=found.path.name)
+
+
+@periods.delete(ONE_FILE, status_code=204, responses=WRITING)
+async def delete_period(vhost: Vhost, file: PeriodName, user: Writer, parts: Parts) -> None:
+    """Remove such a file and its manifest."""
+    user.must_see(vhost)
+    await asyncio.to_thread(parts.folders.periods.delete, vhost, file)
+
+
+async def _is_being_made(vhost: str, file: str, parts: Parts) -> bool:
+    name = file.removesuffix(".manifest.json")
+    unfinished = await parts.jobs.jobs([vhost], states=UNFINISHED)
+    return any(job.kind == PERIOD and job.request.get("file") == name for job in unfinished)

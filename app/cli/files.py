@@ -1,10 +1,12 @@
-"""``chain`` and ``export``."""
+"""``chain``, and files that the service writes: ``export`` of chains, ``period`` for others."""
 
 from __future__ import annotations
 
+import enum
 import secrets
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -16,9 +18,21 @@ from app.cli.commands import family
 from app.cli.events import show_events
 from app.cli.exits import CommandError, Exit
 from app.cli.following import finished
-from app.cli.options import FileName, Json, Limit, Output, Requirements, Wait, say_caveats
-from app.cli.output import as_json, complain, listed, printable, say
+from app.cli.options import (
+    FileName,
+    Joined,
+    Json,
+    Limit,
+    Output,
+    Requirements,
+    TimeRange,
+    Vhost,
+    Wait,
+    say_caveats,
+)
+from app.cli.output import as_json, columns, complain, listed, printable, say
 from model.exports import DEFAULT, FORMATS, format_of
+from model.interchange import PERIOD_FORMATS, period_format_of
 from model.words import Via, number_of
 
 From = Annotated[int, typer.Argument(metavar="FROM", min=1, help="One event's id.")]
@@ -64,14 +78,7 @@ def chain(
     path = export_path(from_, to, file or f"chain{_extension(output)}")
     along = None if via is Via.any else via.value
     summary = finished(client, path, wait, json, via=along)
-    if summary is None:
-        return
-    if output == STDOUT:  # the export alone: whatever reads it expects nothing else
-        _say_summary(summary, complain)
-    elif json:
-        as_json(summary)
-    else:
-        _say_summary(summary, say)
+    _show(summary, json, _say_summary, output)
     if output is not None and summary["file"]:
         download(client, path, output)
     requirements.check_relation(summary)
@@ -139,8 +146,8 @@ def _say_summary(summary: dict[str, Any], say: Callable[[str], None]) -> None:
 
 def exports(client: ServiceClient, json: Json = False) -> None:
     """Every export."""
-    columns = ("from", "to", "file", "vhost", "events", "bytes", "created_at")
-    listed(client.get("/itc_db/exports"), json, columns)
+    said = "FROM, TO, FILE, VHOST, EVENTS, BYTES, CREATED_AT"
+    listed(client.get("/itc_db/exports"), json, columns(said))
 
 
 def get(client: ServiceClient, from_: From, to: To, file: FileName, output: Output = None) -> None:
@@ -150,13 +157,29 @@ def get(client: ServiceClient, from_: From, to: To, file: FileName, output: Outp
 
 def delete(client: ServiceClient, from_: From, to: To, file: FileName) -> None:
     """Remove an export."""
-    client.send("DELETE", export_path(from_, to, file))
-    say(f"{file}: removed")
+    _delete(client, export_path(from_, to, file), file)
 
 
 export = family(
     "export", "The files that chains were written to.", list=exports, get=get, delete=delete
 )
+
+
+def _delete(client: ServiceClient, path: str, file: str) -> None:
+    client.send("DELETE", path)
+    say(f"{file}: removed")
+
+
+def _show(
+    summary: dict[str, Any],
+    json: bool,
+    show: Callable[[dict[str, Any], Callable[[str], None]], None],
+    target: Path | None = None,
+) -> None:
+    if target == STDOUT:  # the file alone: whatever reads it expects nothing else
+        show(summary, complain)
+    else:
+        as_json(summary) if json else show(summary, say)
 
 
 def download(client: ServiceClient, path: str, target: Path) -> None:
@@ -191,3 +214,125 @@ def _write(response: httpx.Response, file: BinaryIO) -> None:
 
 def _of(events: int, participants: int) -> str:
     return f"{number_of(events, 'event')} of {number_of(participants, 'participant')}"
+
+
+class As(enum.StrEnum):
+    """The form to write."""
+
+    ocel = "ocel"
+    otlp = "otlp"
+    asyncapi = "asyncapi"
+
+
+Target = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Where to save it; - for stdout, with --as.")
+]
+Form = Annotated[
+    As | None, typer.Option("--as", help="What to write, where the file's name does not say.")
+]
+
+
+def period_path(vhost: str, file: str) -> str:
+    return f"/itc_db/periods/{segment(vhost)}/{segment(file)}"
+
+
+def export_period(
+    client: ServiceClient,
+    period: TimeRange,
+    requirements: Requirements,
+    vhost: Vhost,
+    file: Target,
+    form: Form = None,
+    via: Joined = "links",
+    wait: Wait = True,
+    json: Json = False,
+) -> None:
+    """Write what began in a period for other tools, and save it; by default the last hour.
+
+    As FILE ends: .ocel.json, .otlp.json (spans), .asyncapi.json, .asyncapi.yaml.
+    """
+    path = period_path(vhost, _name(file, form))
+    summary = finished(client, path, wait, json, via=via, **asdict(period))
+    _show(summary, json, _say_period, file)
+    download(client, path, file)
+    requirements.check(summary)
+
+
+def send(
+    client: ServiceClient,
+    period: TimeRange,
+    requirements: Requirements,
+    vhost: Vhost,
+    via: Joined = "links",
+    wait: Wait = True,
+    json: Json = False,
+) -> None:
+    """Send a period's spans to the collector that the service knows (ITC_OTLP_EXPORT_URL)."""
+    summary = finished(client, "/itc_db/spans", wait, json, vhost=vhost, via=via, **asdict(period))
+    _show(summary, json, _say_period)
+    if summary["refused"]:
+        reason = printable(f"{summary['refused']} spans were refused: {summary['refusal']}")
+        raise CommandError(Exit.failure, reason)
+    requirements.check(summary)
+
+
+def periods(client: ServiceClient, json: Json = False) -> None:
+    """Every file of a period that the service keeps."""
+    said = "VHOST, FILE, SINCE, UNTIL, VIA, EVENTS, BYTES"
+    listed(client.get("/itc_db/periods"), json, columns(said))
+
+
+def get_period(client: ServiceClient, vhost: Vhost, file: FileName, output: Output = None) -> None:
+    """Download such a file."""
+    download(client, period_path(vhost, file), output or Path(file))
+
+
+def delete_period(client: ServiceClient, vhost: Vhost, file: FileName) -> None:
+    """Remove such a file from the service."""
+    _delete(client, period_path(vhost, file), file)
+
+
+period = family(
+    "period",
+    "A period for other tools: an event log, spans, AsyncAPI.",
+    export=export_period,
+    send=send,
+    list=periods,
+    get=get_period,
+    delete=delete_period,
+)
+
+
+def _name(file: Path, form: As | None) -> str:
+    found = period_format_of(file.name)
+    if form is None and found is not None:
+        return file.name
+    if form is None:
+        known = ", ".join(each.extension for each in PERIOD_FORMATS.values())
+        reason = "say with --as what to write, or end the file's name in one of"
+        raise CommandError(Exit.usage, f"{file}: {reason} {known}")
+    if found is not None and found.name.startswith(form.value):
+        return file.name
+    stem = "period" if file == STDOUT else file.stem or "period"
+    is_yaml = form is As.asyncapi and file.suffix in (".yaml", ".yml")
+    return f"{stem}.{form.value}.{'yaml' if is_yaml else 'json'}"
+
+
+_COUNTS = ("conversations", "spans", "channels", "operations", "messages")
+
+
+def _say_period(summary: dict[str, Any], say: Callable[[str], None]) -> None:
+    counts = [
+        number_of(summary[name], name.removesuffix("s"))
+        for name in _COUNTS
+        if summary.get(name) is not None
+    ]
+    complete = ", complete" if summary["complete"] else ""
+    say(f"{number_of(summary['events'], 'event')}, {', '.join(counts)}{complete}")
+    if summary["file"]:
+        say(f"{number_of(summary['bytes'], 'byte')} in {printable(summary['location'])}")
+    if summary.get("cut"):
+        say(f"CUT: of {summary['cut']} conversations only their first 10,000 events")
+    if summary.get("left_out"):
+        say(f"LEFT OUT: {summary['left_out']} events, because there are too many ways or types")
+    say_caveats(summary, say)

@@ -1,0 +1,106 @@
+"""Keeping house: other rules of who acts for what is stored, and archives of the oldest of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from app.api.described import answer_of, answering, json_answer
+from app.api.openapi import READING_ONE, WITH_BODY, example
+from app.api.routes.bodies import RestampRequest, body_of, json_body
+from app.api.routes.queries import Moment, OfVhost
+from app.api.routes.submitting import MAKING, Asker, Asking
+from app.api.routes.traces import trace_id_of, trace_of
+from app.api.services import Parts
+from app.api.signin.auth import Reader
+from app.errors import BadRequestError
+from app.jobs.archives import ArchiveState
+from app.jobs.restamps import check_not_archived, restamp_request
+from app.stored.capture import RestampedTrace, RestampOutcome
+from app.traces.registry import checked_rules
+from model.archives import ArchiveSummary
+from model.jobs import OfJob
+from model.times import DAY, now
+
+router = APIRouter(tags=["traces"], prefix="/itc_db/restamp")
+archives = APIRouter(tags=["archive"], prefix="/itc_db/archive")
+
+
+@router.put(
+    "",
+    **answering((RestampedTrace, RestampOutcome, OfJob), MAKING | WITH_BODY),
+    openapi_extra=body_of(RestampRequest, required=False),
+)
+async def restamp_trace(asker: Asking, vhost: OfVhost) -> Response:
+    """Stamp a virtual host's stored events anew, as a job; without a body by the rules it has.
+
+    Links are kept, unless the messages are to be read again.
+
+    The trace goes on, and pauses while the new stamps take the place of the old, all at once.
+    """
+    wish = await json_body(asker.request, RestampRequest) or RestampRequest()
+    return await restamped(asker, vhost, wish)
+
+
+async def restamped(asker: Asker, vhost: str, wish: RestampRequest) -> Response:
+    """Submit the job that restamps a virtual host's trace."""
+    user, parts = asker.user, asker.parts
+    user.must_see(vhost)
+    checked_rules(wish.participant, wish.quiet)
+    trace = await trace_of(vhost, user, parts)
+    await parts.traces.check_here(vhost)
+    await asyncio.to_thread(check_not_archived, parts.folders.archives, vhost)
+    policy = wish.participant or trace.policy
+    quiet = trace.quiet if wish.quiet is None else wish.quiet
+    job = restamp_request(vhost, trace.id, policy, quiet, user.name, links=wish.links)
+    return await asker.submit(job, is_new=lambda result: False)
+
+
+_SUMMARY = (ArchiveSummary, OfJob)
+
+Before = Annotated[Moment | None, Query(description="What was recorded before this time.")]
+KeepDays = Annotated[
+    float | None,
+    Query(
+        gt=0,
+        le=36_600,
+        description="What is older than this many days.",
+        openapi_examples=example(30),
+    ),
+]
+
+
+@archives.put(
+    "",
+    **answering(
+        _SUMMARY,
+        MAKING | {200: answer_of(_SUMMARY, description="There was nothing more to archive.")},
+        status=201,
+    ),
+)
+async def archive_events(
+    asker: Asking, vhost: OfVhost, before: Before = None, keep_days: KeepDays = None
+) -> Response:
+    """Archive a virtual host's oldest events, as a job; they stay stored until they are pruned."""
+    await trace_id_of(vhost, asker.user, asker.parts)
+    request = asker.parts.folders.archives.request(
+        vhost, _bound(before, keep_days), asker.user.name
+    )
+    return await asker.submit(request, is_new=lambda result: result["events"])
+
+
+def _bound(before: Moment | None, keep_days: float | None) -> int:
+    if (before is None) == (keep_days is None):
+        raise BadRequestError("say what to archive: with either before or keep_days")
+    if before is not None:
+        return before
+    return now() - int((keep_days or 0) * DAY)
+
+
+@archives.get("", **answering(ArchiveState, READING_ONE))
+async def get_archive(user: Reader, parts: Parts, vhost: OfVhost) -> Response:
+    """Tell what of a virtual host is archived."""
+    user.must_see(vhost)
+    return json_answer(await asyncio.to_thread(parts.folders.archives.get, vhost))
