@@ -19,7 +19,6 @@ from aiormq.abc import AbstractChannel as Channel
 from yarl import URL
 
 from app.broker import sentinel
-from app.broker.bookmark import Bookmark
 from app.broker.connection import CONNECT_SECONDS, TraceConnection
 from app.broker.deliveries import Arrival
 from app.broker.diverted import DivertedStream, connected, passed_by, queue_there
@@ -28,7 +27,7 @@ from app.broker.management import SERVICE_PROPERTY
 from app.broker.marks import MarkPublisher
 from app.broker.outages import CONNECTION_ERRORS, BrokerAddress, in_use, outage, outages
 from app.broker.own import Own
-from app.broker.trace_queue import QueueBounds, arguments
+from app.broker.trace_queue import Bookmark, QueueBounds, arguments
 from app.broker.wire import install_tolerant_names
 from app.errors import OutageError
 from app.tracker.taken import ALL

@@ -12,14 +12,22 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 import msgspec
 
-from app.broker.bookmark import Bookmark, bookmarks
 from app.broker.consumer import Firehose, Reading, TraceStream
 from app.broker.firehose import QUARANTINED_BODY
 from app.broker.management import ManagementApi, Node, QueueInfo
 from app.broker.marks import MarkPublisher, keys, takes_default
 from app.broker.outages import VirtualHostError, in_use_by_another, shown
 from app.broker.passing import Guide, PassingStream, QueueHead
-from app.broker.trace_queue import QueueState, bound, fault, guarding, is_others, state
+from app.broker.trace_queue import (
+    Bookmark,
+    QueueState,
+    bookmarks,
+    bound,
+    fault,
+    guarding,
+    is_others,
+    state,
+)
 from app.broker.undeliverable import waiting
 from app.errors import ForeignQueueError, NotFoundError, OutageError, QueueTakenError
 from app.tracker.taken import ALL, Selection, covers

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from pamqp.common import FieldTable
@@ -40,6 +40,8 @@ _HARMLESS = frozenset(
 
 # The argument by which a trace queue says whose it is: the broker keeps it and looks away.
 OWNER = "x-itc-store"
+# How the keys of bookmarks begin.
+BOOKMARK = "itc.stored."
 # How our policy for our queue ranks, which keeps those for all queues away from it.
 POLICY_PRIORITY = 1_000_000
 
@@ -72,6 +74,29 @@ class QueueState(msgspec.Struct, frozen=True):
     most_bytes: int | None = None
     remarks: tuple[str, ...] = ()
     excess: tuple[str, ...] = ()
+
+
+class Bookmark(NamedTuple):
+    """How far the store was: the epoch of a run, and the last event that was stored.
+
+    The broker keeps it with the trace queue, as a binding whose key no trace message has. The epoch
+    changes with each run, and both only grow. A store that is behind it was restored from a backup,
+    and what was acknowledged since that was made is in no queue any more.
+    """
+
+    epoch: int
+    event_id: int
+
+    @property
+    def key(self) -> str:
+        return f"{BOOKMARK}{self.epoch}.{self.event_id}"
+
+
+def bookmarks(keys: Iterable[str]) -> list[Bookmark]:
+    """The bookmarks among binding keys; what anybody else has bound like one is left out."""
+    parted = [key.removeprefix(BOOKMARK).split(".") for key in keys if key.startswith(BOOKMARK)]
+    numbers = [[int(each) for each in parts if each.isdecimal()] for parts in parted]
+    return [Bookmark(*each) for each in numbers if len(each) == len(Bookmark._fields)]
 
 
 def arguments(bounds: QueueBounds, *, quorum: bool, owner: str | None = None) -> FieldTable:

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -122,9 +122,12 @@ class ConnectionWatch(Background):
             self._vhost, self._why_not = vhost, None
             self._pause_seconds = FIRST_PAUSE_SECONDS
             log.info("connections are announced in the virtual host %r", vhost)
-            async with self._upkeep(vhost, stream):
+            upkeep = asyncio.create_task(self._keep_up(vhost, stream), name="announcements' upkeep")
+            try:
                 while True:
                     await self._take_in(stream)
+            finally:
+                await end(upkeep)
 
     async def _alone(self) -> None:
         """Without the event exchange: until it is there, list the connections now and then."""
@@ -141,14 +144,6 @@ class ConnectionWatch(Background):
         await stream.acknowledge(heard.tag)
         self._announced += len(heard.opened) + len(heard.closed)
         self._unread += heard.unread
-
-    @contextlib.asynccontextmanager
-    async def _upkeep(self, vhost: str, stream: AnnouncementStream) -> AsyncIterator[None]:
-        task = asyncio.create_task(self._keep_up(vhost, stream), name="announcements' upkeep")
-        try:
-            yield
-        finally:
-            await end(task)
 
     async def _keep_up(self, vhost: str, stream: AnnouncementStream) -> None:
         while True:

@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
+# At most so many restarts in any time of this length.
 INTENSITY = 3
 PERIOD_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.25
@@ -41,22 +42,6 @@ IN_USE_SECONDS = 0.5
 FIRST_RETRY_SECONDS = 10.0
 LONGEST_RETRY_SECONDS = 300.0
 RECOVERED_SECONDS = 60.0
-
-
-class RestartIntensity:
-    """At most `INTENSITY` restarts in any `PERIOD_SECONDS` of the given clock."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._restarts: deque[float] = deque()
-
-    def admits(self) -> bool:
-        """Count one failure; returns whether one more restart is allowed."""
-        now = self._clock()
-        self._restarts.append(now)
-        while now - self._restarts[0] > PERIOD_SECONDS:
-            self._restarts.popleft()
-        return len(self._restarts) <= INTENSITY
 
 
 class Supervisor:
@@ -82,7 +67,7 @@ class Supervisor:
         self._clock = clock
         self._pause = pause
         self._time_of_day = time_of_day
-        self._intensity = RestartIntensity(clock)
+        self._failures: deque[float] = deque(maxlen=INTENSITY + 1)  # when the last ones were
         self._has_run = False
         self._pause_seconds = FIRST_PAUSE_SECONDS
         self._retry_seconds = FIRST_RETRY_SECONDS
@@ -115,7 +100,7 @@ class Supervisor:
             except OutageError as outage:
                 await self._wait_out(outage)
             except Exception as failure:  # noqa: BLE001 - whatever it is, only this trace is affected
-                await self._restart_after(failure, self._clock() - began)
+                await self._restart_after(failure, began)
             else:
                 self.life.stopped()
                 return
@@ -127,13 +112,16 @@ class Supervisor:
         await self._pause(self._pause_seconds)
         self._pause_seconds = min(self._pause_seconds * 2, LONGEST_PAUSE_SECONDS)
 
-    async def _restart_after(self, failure: Exception, lasted: float) -> None:
-        """Note a failure of a run that lasted so many seconds; returns when to run again."""
+    async def _restart_after(self, failure: Exception, began: float) -> None:
+        """Note a failure of a run that began at a time; returns when to run again."""
         log.error("trace of %r failed", self._name, exc_info=failure)
-        if lasted >= RECOVERED_SECONDS:
+        now, failures = self._clock(), self._failures
+        failures.append(now)
+        are_few = len(failures) <= INTENSITY or now - failures[0] > PERIOD_SECONDS
+        if now - began >= RECOVERED_SECONDS:
             self._retry_seconds = FIRST_RETRY_SECONDS
         # One that has failed and did not come to run again is not tried several times.
-        if self._intensity.admits() and self.life.state is not TraceState.failed:
+        if are_few and self.life.state is not TraceState.failed:
             self.life.restarting(_told(failure))
             return
         seconds = self._retry_seconds

@@ -189,6 +189,10 @@ class ParticipantRegistry:
         self._policy = policy
         self._places = places
         self._identities = Identities(policy, places)
+        # Whether a client's name decides who acts on a channel, and whether somebody else may act
+        # there once its connection has closed.
+        self.is_by_name = self._identities.is_by_name
+        self.is_by_connection = self._identities.is_by_connection
         self._most_assumed = assumed
         self._pool = pool or IdPool()
         # Clocks remember every owner that an interval had. The owners of a free one have no events
@@ -294,10 +298,6 @@ class ParticipantRegistry:
         }
         return list(found.values())
 
-    def is_by_name(self, channel: Channel) -> bool:
-        """Tell whether its client's name decides who acts there."""
-        return self._identities.is_by_name(channel)
-
     def introduce(self, channel: Channel, client: str | None) -> None:
         """Say how a connection's client names itself, if at all, before its first channel acts."""
         self._clients.setdefault(channel.connection, {})[channel.user] = client
@@ -307,10 +307,6 @@ class ParticipantRegistry:
                 identity = self._vacated(identity)
             identity = self._one_of_few(channel, identity)
             self._decided.setdefault(channel.connection, {})[channel.user] = identity
-
-    def is_by_connection(self, channel: Channel) -> bool:
-        """Tell whether somebody else may act there once its connection has closed."""
-        return self._identities.is_by_connection(channel)
 
     def clients_on(self, connection: str) -> dict[str, str | None]:
         """The clients that act on a connection as their names decide, by user; None: assumed."""
@@ -329,15 +325,13 @@ class ParticipantRegistry:
     def ends_with(self, connection: str) -> bool:
         """Tell whether somebody else may act once a known connection has closed."""
         channels = self._by_connection.get(connection)
-        return channels is not None and self._identities.is_by_connection(channels[0])
+        return channels is not None and self.is_by_connection(channels[0])
 
     @property
     def connections(self) -> list[str]:
         """The known connections on which clients' names decide who acts."""
         return [
-            name
-            for name, channels in self._by_connection.items()
-            if self._identities.is_by_name(channels[0])
+            name for name, channels in self._by_connection.items() if self.is_by_name(channels[0])
         ]
 
     def end(self, connection: str) -> None:

@@ -12,9 +12,9 @@ import pytest
 from aio_pika import Message
 from aio_pika.abc import AbstractChannel, AbstractQueue
 
-from app.broker.bookmark import PREFIX
 from app.broker.consumer import TRACE_QUEUE
 from app.broker.firehose import TRACE_EXCHANGE
+from app.broker.trace_queue import BOOKMARK
 from app.errors import BadRequestError
 from app.store import Store
 from app.traces.monitor import MARKS_MISSING, UNBOUND
@@ -95,7 +95,7 @@ def bindings(rabbit: Broker, vhost: str) -> set[str]:
     """The routing keys that our queue is bound with to the trace exchange, but for the bookmark."""
     found = rabbit.api("GET", "queues", vhost, TRACE_QUEUE, "bindings")
     keys = {each["routing_key"] for each in found if each["source"] == TRACE_EXCHANGE}
-    return {key for key in keys if not key.startswith(PREFIX)}
+    return {key for key in keys if not key.startswith(BOOKMARK)}
 
 
 async def test_only_what_is_asked_for_arrives_and_marks_do_too(

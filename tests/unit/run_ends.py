@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.broker.bookmark import Bookmark
-from app.broker.trace_queue import QueueState
+from app.broker.trace_queue import Bookmark, QueueState
 from app.tracker.taken import Selection
 
 

@@ -15,7 +15,6 @@ from app.traces.supervisor import (
     FIRST_RETRY_SECONDS,
     LONGEST_PAUSE_SECONDS,
     RECOVERED_SECONDS,
-    RestartIntensity,
     Supervisor,
     patiently,
 )
@@ -33,7 +32,7 @@ class Clock:
 
 
 @pytest.mark.parametrize(
-    ("times", "verdicts"),
+    ("times", "restarted"),
     [
         ((0, 1, 2), [True, True, True]),
         ((0, 1, 2, 3), [True, True, True, False]),
@@ -42,15 +41,23 @@ class Clock:
         ((0, 20, 40, 60, 80), [True] * 5),
     ],
 )
-def test_three_restarts_in_ten_seconds_and_no_more(
-    times: tuple[float, ...], verdicts: list[bool]
+async def test_three_restarts_in_ten_seconds_and_no_more(
+    times: tuple[float, ...], restarted: list[bool]
 ) -> None:
-    clock = Clock()
-    intensity = RestartIntensity(clock)
-    seen = []
-    for clock.now in times:
-        seen.append(intensity.admits())
-    assert seen == verdicts
+    clock, left = Clock(), iter(times)
+    seen: list[bool] = []
+
+    def fail_at(supervisor: Supervisor) -> None:
+        look(supervisor)
+        clock.now = next(left)
+        raise ValueError("a bug")
+
+    def look(supervisor: Supervisor) -> None:
+        seen.append(supervisor.life.state is TraceState.starting)
+
+    supervisor, _ = supervised(clock, iter([fail_at] * len(times) + [look]))
+    await supervisor.supervise()
+    assert seen == [True, *restarted]
 
 
 def supervised(
