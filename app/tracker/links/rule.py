@@ -136,20 +136,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values, without what is as it usually is."""
-        written: dict[str, Any] = {"name": self.name, "kind": self.kind.name}
-        for field in ("child", "parent"):
-            if getattr(self, field):
-                written[field] = [str(place) for place in getattr(self, field)]
-        for field in ("where", "parent_where"):
-            if getattr(self, field):
-                written[field] = [_condition_to_json(each) for each in getattr(self, field)]
-        for field in ("space", "take", "body_begins"):
-            if getattr(self, field):
-                written[field] = getattr(self, field)
-        for field, usual in (("same_body", False), ("sure", True), ("alone", False)):
-            if getattr(self, field) is not usual:
-                written[field] = not usual
-        return written
+        usual = {each.name: each.default for each in msgspec.structs.fields(self)}
+        values = {field: getattr(self, field) for field in _FIELDS}
+        return {field: _written(value) for field, value in values.items() if value != usual[field]}
 
 
 def _wrong(name: str, field: str, what: object) -> RuleError:
@@ -262,25 +251,30 @@ def _condition(name: str, field: str, given: Any) -> Condition:
     return Condition(_places(name, field, given[test]), test == "has", begins)
 
 
-def _condition_to_json(condition: Condition) -> dict[str, Any]:
-    test = "has" if condition.holds else "lacks"
-    written: dict[str, Any] = {test: [str(place) for place in condition.of]}
-    if condition.begins:
-        written["begins"] = condition.begins
-    return written
+def _written(value: Any) -> Any:
+    """A field's value as JSON has it."""
+    if isinstance(value, tuple):
+        return [_written(each) for each in value]
+    if isinstance(value, LinkKind):
+        return value.name
+    if isinstance(value, Condition):
+        begins = {"begins": value.begins} if value.begins else {}
+        return {"has" if value.holds else "lacks": _written(value.of), **begins}
+    return str(value) if isinstance(value, Expression) else value
 
 
+# In the order in which they are written.
 _FIELDS: dict[str, Callable[[str, str, Any], Any]] = {
     "name": _text,
     "kind": _kind,
     "child": _places,
     "parent": _places,
-    "space": _space,
-    "take": _text,
     "where": _conditions,
     "parent_where": _conditions,
-    "same_body": _flag,
+    "space": _space,
+    "take": _text,
     "body_begins": _text,
+    "same_body": _flag,
     "sure": _flag,
     "alone": _flag,
 }
