@@ -166,7 +166,6 @@ class AuditChange(msgspec.Struct, frozen=True):
     missing: Tally = Tally()
     excess: Tally = Tally()
     suspected: Tally = Tally()
-    began_anew: bool = False
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -306,7 +305,7 @@ class Audit:
             last=look.counted.low,
             at=look.at,
         )
-        return AuditChange(began_anew=True)
+        return AuditChange()
 
     def _anew(self, last_event_id: int, at: int) -> AuditState:
         return AuditState(
