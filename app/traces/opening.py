@@ -19,7 +19,7 @@ from app.traces.registry import TraceRegistry
 from app.traces.restamping import Restamping
 from app.traces.retention import RetentionRule
 from app.traces.running import RunningTrace
-from app.traces.spanwatch import MOST_SPANS, SpanBounds, SpanWatch
+from app.traces.spanwatch import SpanWatch
 from app.tracker import Bounds, RestorePoint
 from app.tracker.links import Origin, Rule, TraceRule
 
@@ -102,7 +102,7 @@ def watch_spans(stack: AsyncExitStack, settings: Settings, store: Store) -> Span
     """The running task that finds what spans tell of; None where they are off."""
     if not settings.otlp:
         return None
-    watch = SpanWatch(store.spans, SpanBounds(MOST_SPANS, settings.retention_days))
+    watch = SpanWatch(store.spans, settings.retention_days)
     watch.start()
     stack.push_async_callback(watch.stop)
     return watch

@@ -25,14 +25,7 @@ _DAY = 86_400_000_000  # µs
 # It only bounds the database: a span is looked at soon after it came, and read again only to say
 # how long a message was handled.
 MOST_SPANS = 1_000_000
-
-
-class SpanBounds(msgspec.Struct, frozen=True):
-    """The number of spans that are kept, for how many days (None: any), and the pace of pruning."""
-
-    keep: int
-    days: float | None
-    prune_every: float = 600.0
+PRUNE_SECONDS = 600.0
 
 
 class SpanState(msgspec.Struct):
@@ -56,14 +49,17 @@ class SpanWatch(Lookout):
     def __init__(
         self,
         store: Spans,
-        bounds: SpanBounds,
+        days: float | None = None,
         *,
+        keep: int = MOST_SPANS,
         clock: Callable[[], int] = now,
         pause_seconds: float = 10.0,
     ) -> None:
+        """Keep spans for some days, None for any number of them, and ``keep`` at most."""
         super().__init__()
         self._store = store
-        self._bounds = bounds
+        self._days = days
+        self._keep = keep
         self._clock = clock
         self.pause_seconds = pause_seconds
         self._prune_at = 0.0
@@ -79,8 +75,7 @@ class SpanWatch(Lookout):
             if not done.more:
                 break
         if time.monotonic() >= self._prune_at:
-            days = self._bounds.days
-            older_than = None if days is None else self._clock() - int(days * _DAY)
-            self.state.pruned += await self._store.prune(older_than, self._bounds.keep)
-            self._prune_at = time.monotonic() + self._bounds.prune_every
+            older_than = None if self._days is None else self._clock() - int(self._days * _DAY)
+            self.state.pruned += await self._store.prune(older_than, self._keep)
+            self._prune_at = time.monotonic() + PRUNE_SECONDS
         return False

@@ -35,7 +35,7 @@ from app.stored.reading import SEARCHES
 from app.traces.connectionwatch import WatchState
 from app.traces.opening import previews
 from app.traces.pipeline import PipelineSettings
-from app.traces.spanwatch import SpanBounds, SpanWatch
+from app.traces.spanwatch import SpanWatch
 from app.tracker import Record
 from app.tracker.links import BUILT_IN
 from model.exports import Quota
@@ -156,7 +156,7 @@ class World:
     def _intake(self, store: Store) -> Intake | None:
         if not self.settings.otlp:
             return None
-        self.resolver = SpanWatch(store.spans, SpanBounds(1_000, None, 60.0))
+        self.resolver = SpanWatch(store.spans)
         bounds = replace(self.bounds.spans, days=self.settings.retention_days)
         return Intake(store.spans, bounds, timer=self.timer)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 from app.errors import OutageError
 from app.stored.spans import ResolutionOutcome, ResolutionRound
-from app.traces.spanwatch import SpanBounds, SpanWatch
+from app.traces.spanwatch import SpanWatch
 
 
 class FakeStore:
@@ -36,11 +35,8 @@ def linked(links: int, known: int, *, more: bool) -> ResolutionRound:
     return ResolutionRound({ResolutionOutcome.linked: links}, links, known, more)
 
 
-def watch(store: FakeStore, bounds: Sequence[float | None] = (None, 60.0)) -> SpanWatch:
-    days, every = bounds
-    assert every is not None
-    kept = SpanBounds(10, days, every)
-    return SpanWatch(store, kept, clock=lambda: 3 * 86_400_000_000, pause_seconds=0.0)
+def watch(store: FakeStore, days: float | None = None) -> SpanWatch:
+    return SpanWatch(store, days, keep=10, clock=lambda: 3 * 86_400_000_000, pause_seconds=0.0)
 
 
 async def test_it_goes_on_while_there_is_more_and_counts() -> None:
@@ -54,7 +50,7 @@ async def test_it_goes_on_while_there_is_more_and_counts() -> None:
 
 async def test_spans_are_removed_as_events_are_when_it_is_time() -> None:
     store = FakeStore()
-    one = watch(store, (2.0, 3_600.0))
+    one = watch(store, 2.0)
     await one.look()
     await one.look()
     assert store.pruned == [(86_400_000_000, 10)]
