@@ -12,7 +12,7 @@ clients choose what is in these headers too, and the library closes the connecti
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import aiormq.exceptions
@@ -117,21 +117,13 @@ class Announcements:
         self._url = URL(amqp_url)
         self._management = management
         self.queue = announcements_queue(trace_queue)
-
-    async def event_exchange(self) -> str | None:
-        """The virtual host of the event exchange, None where it is off; raises `OutageError`."""
-        return await self._management.event_exchange()
-
-    async def present(self) -> Sequence[NewConnection]:
-        """The connections there are, less those of the last 5 s; raises `OutageError`."""
-        return await self._management.connections()
+        # The virtual host of the event exchange, None where it is off; and the connections there
+        # are, less those of the last 5 s. Both raise `OutageError`.
+        self.event_exchange, self.present = management.event_exchange, management.connections
 
     async def is_bound(self, vhost: str) -> bool:
-        return await self._management.binds(vhost, EVENT_EXCHANGE, self.bindings)
-
-    @property
-    def bindings(self) -> list[Binding]:
-        return [Binding(self.queue, "queue", key) for key in KEYS]
+        bindings = [Binding(self.queue, "queue", key) for key in KEYS]
+        return await self._management.binds(vhost, EVENT_EXCHANGE, bindings)
 
     @asynccontextmanager
     async def open(self, vhost: str) -> AsyncIterator[AnnouncementStream]:

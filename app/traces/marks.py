@@ -72,16 +72,12 @@ class Marks:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._series: list[_Series] = []
-        self._is_asked = False
+        self.is_asked = False
         self._due: dict[str, int] = {}  # the last one of each series when some were overdue
 
     def ask(self) -> None:
         """Ask for a mark, though there may be no traffic: somebody waits to be sure of a time."""
-        self._is_asked = True
-
-    @property
-    def is_asked(self) -> bool:
-        return self._is_asked
+        self.is_asked = True
 
     @property
     def settled(self) -> int | None:
@@ -104,7 +100,7 @@ class Marks:
         self._series = [
             known.get(id(publisher)) or _new_series(publisher, here) for publisher in publishers
         ]
-        self._is_asked = False
+        self.is_asked = False
         moment = self._clock()
         for each in self._series:
             if each.next_at <= moment and (each.publishing is None or each.publishing.done()):

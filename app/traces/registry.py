@@ -76,13 +76,10 @@ class TraceRegistry:
             return await (processes.read(trace) if processes else settings.restored(store, trace))
 
         self.here = TracesHere(store, source, self._elsewhere, start, read)
+        self.feed = self.here.feed
         self.upkeep = Upkeep(store, self.here, self._elsewhere, settings)
         if processes is not None:
             processes.start(self.feed)
-
-    @property
-    def feed(self) -> Feed:
-        return self.here.feed
 
     async def resume(self) -> None:
         await self.here.resume()

@@ -184,7 +184,7 @@ class Run:
         silent = not messages and await self._is_silent()
         # Asked before the batch on its way is acknowledged, which may end the waiting.
         is_empty = silent and not stream.waits
-        await self._acquaintance.meet(messages, held_back=stamper.is_holding)
+        await self._acquaintance.meet(messages, held_back=stamper.resume.is_holding)
         async with self._pipeline.turn:
             if stamper.is_new:
                 self._recorder.take_up_rules()
@@ -246,7 +246,7 @@ class Run:
 
     async def _is_silent(self) -> bool:
         """Tell whether the queue is empty and not just pausing; False if nothing depends on it."""
-        if not (self._ending.when_empty or self._stamper.is_holding):
+        if not (self._ending.when_empty or self._stamper.resume.is_holding):
             return False
         if self._stream.waits:  # for what is held to be decided
             return True
@@ -289,9 +289,9 @@ class Run:
         gaps, here = self._pipeline.gaps, self._recorder.last_event_id
         # While bad messages are passed they are removed one by one: no whole batches come again.
         is_passing = self._stream.remark is not None
-        if self._stamper.doubt is not None and not self._is_doubt_noted and not is_passing:
+        if self._stamper.resume.doubt is not None and not self._is_doubt_noted and not is_passing:
             self._is_doubt_noted = True
-            gaps.suspect(self._stamper.doubt, stretch.messages, here)
+            gaps.suspect(self._stamper.resume.doubt, stretch.messages, here)
             self._forget_settlements(stretch, here)
         lost = [each.after for each in stretch.suspects if each.after is not None]
         if lost:

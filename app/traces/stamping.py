@@ -63,21 +63,11 @@ class Stamper:
     def __init__(self, recorder: Recorder, stream: Stream) -> None:
         self._recorder = recorder
         self._stream = stream
-        self._resume: Resume[Arrival] = Resume(recorder.window)
+        self.resume: Resume[Arrival] = Resume(recorder.window)
         self.stretch = Stretch()  # in the making
         self._until = 0.0
         recorder.tracker.reorder(stream.is_cluster)
         recorder.tracker.trace_replies(stream.traces_replies)
-
-    @property
-    def is_holding(self) -> bool:
-        """Tell whether messages are held until later ones decide whether they are stored."""
-        return self._resume.is_holding
-
-    @property
-    def doubt(self) -> str | None:
-        """A sentence on what else may be stored or not, where that could not be told."""
-        return self._resume.doubt
 
     @property
     def is_new(self) -> bool:
@@ -104,7 +94,7 @@ class Stamper:
         received = published = count = size = 0  # the first two are what the broker counts
         clock = time.perf_counter
         # A microsecond is a twentieth of what a message costs in all: nothing here twice.
-        is_settled = self._resume.settled
+        is_settled = self.resume.settled
         decided = zip(messages, repeat(True)) if is_settled else self._decided(messages, silent)
         for arrival, is_new in decided:
             if clock() >= self._until:
@@ -177,9 +167,9 @@ class Stamper:
         for arrival in messages:
             arrival.digest = digest(arrival.message)
             # The sentinel is before everything, and was never stored: it says nothing of the rest.
-            if not self._resume.is_holding and self._stream.about(arrival.message).sentinel:
+            if not self.resume.is_holding and self._stream.about(arrival.message).sentinel:
                 yield arrival, True
                 continue
-            yield from self._resume.push(arrival, arrival.digest, arrival.redelivered)
-        if silent and self._resume.is_holding:
-            yield from self._resume.settle()
+            yield from self.resume.push(arrival, arrival.digest, arrival.redelivered)
+        if silent and self.resume.is_holding:
+            yield from self.resume.settle()

@@ -194,11 +194,11 @@ class ParticipantRegistry:
         self.is_by_name = self._identities.is_by_name
         self.is_by_connection = self._identities.is_by_connection
         self._most_assumed = assumed
-        self._pool = pool or IdPool()
+        self.pool = pool or IdPool()
         # Clocks remember every owner that an interval had. The owners of a free one have no events
         # left to compare, so each participant levels it before it acts again; otherwise clocks
         # would grow with every participant there ever was.
-        self._ground = self._pool.ground()
+        self._ground = self.pool.ground()
         self._by_channel: dict[
             Channel, tuple[int, LiveParticipant]
         ] = {}  # a channel's key and owner
@@ -227,14 +227,6 @@ class ParticipantRegistry:
 
     def __len__(self) -> int:
         return len(self._by_key)
-
-    @property
-    def channels(self) -> int:
-        return len(self._by_channel)
-
-    @property
-    def pool(self) -> IdPool:
-        return self._pool
 
     def restore(
         self,
@@ -380,9 +372,9 @@ class ParticipantRegistry:
             if not self._keys_of[crowd]:
                 del self._keys_of[crowd]
             self._others.pop(participant.identity.key, None)
-            self._pool.give_back(participant.interval, participant.height)
+            self.pool.give_back(participant.interval, participant.height)
         if gone:
-            self._ground = self._pool.ground()
+            self._ground = self.pool.ground()
             left = self._by_key.values()
             self._neighbours = {(p.identity.user, p.identity.place): p.neighbours for p in left}
         numbers = {p.number for p in gone}
@@ -412,7 +404,7 @@ class ParticipantRegistry:
         identity = self._identity_of(channel)
         participant = self._by_key.get(identity.key)
         if participant is None:
-            interval, base = self._pool.take()
+            interval, base = self.pool.take()
             participant = LiveParticipant(self.next_participant, identity, interval, base)
             self._by_key[identity.key] = self._by_number[participant.number] = participant
             self._settle(participant)

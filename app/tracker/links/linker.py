@@ -69,7 +69,7 @@ class Linker:
         self.unread: Counter[str] = Counter()
         self._go_by(rules)
         self._memory = LinkMemory(most)
-        self.note = self._memory.note
+        self.note, self.forget_before = self._memory.note, self._memory.forget_before
         self._most = most
         self._numbered = numbered
         self._stamped = stamped
@@ -300,10 +300,6 @@ class Linker:
         if other is None or its.place is None or not self._places.is_shared(its.place):
             return other is not None
         return its.client is not None and its.client == other.client
-
-    def forget_before(self, event_id: int) -> None:
-        """Drop what retention has removed: events with smaller ids."""
-        self._memory.forget_before(event_id)
 
     def _who(self, event: NamedEvent) -> Identity | None:
         participant = self._numbered(event.participant)
