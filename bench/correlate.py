@@ -15,6 +15,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def stored(folder: Path, name: str, events: int) -> str:
 
 
 class Watch:
-    """The most memory that all processes of this session have had (MB), and their processor time.
+    """The most memory that this process and all below it have had (MB), and their processor time.
 
     The latter in seconds, of all processors; both while it is open.
     """
@@ -69,27 +70,28 @@ class Watch:
             self.most = max(self.most, _memory() >> 10)
 
 
-def _session() -> Iterator[tuple[Path, list[str]]]:
-    """The processes of this session, with the fields of their `stat` from the third on."""
-    mine = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[3]
+def _family() -> Iterator[tuple[Path, list[str]]]:
+    """This process and all below it, with the fields of their `stat` from the third on."""
+    running: dict[int, tuple[Path, list[str]]] = {}
     for path in Path("/proc").glob("[0-9]*"):
-        try:
+        with suppress(OSError):  # it has ended
             fields = (path / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue  # it has ended
-        if fields[3] == mine:
-            yield path, fields
+            running[int(path.name)] = path, fields
+    own = {os.getpid()}
+    while more := {pid for pid, (_, its) in running.items() if int(its[1]) in own} - own:
+        own |= more
+    yield from (running[pid] for pid in own)
 
 
 def _seconds() -> float:
-    ticks = sum(sum(map(int, fields[11:15])) for _, fields in _session())
+    ticks = sum(sum(map(int, fields[11:15])) for _, fields in _family())
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _memory() -> int:
     """Kilobytes; of pages that several have, to each its share."""
     total = 0
-    for path, _ in _session():
+    for path, _ in _family():
         try:
             text = (path / "smaps_rollup").read_text()
         except OSError:

@@ -2,7 +2,8 @@
 
 All of a store as an archive, a chain of some thousand events, how messages are tied together, and
 what of the orders is out of the ordinary: each once, on two cores in a session that is warm, from
-SQLite. Seconds, those of all processors, and the most memory that all processes had, MB.
+SQLite. With ``--cluster`` these are two workers of a standalone cluster with a core each. Seconds,
+those of all processors, and the most memory that all processes had, MB.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,7 @@ from spark_jobs.history import History
 from spark_jobs.kinds import run_job
 from spark_jobs.progress import silent
 from spark_jobs.session import SparkSettings, open_session
+from tools.servers.spark import SparkCluster
 
 END = 10**16
 
@@ -54,10 +58,23 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("store", type=Path, nargs="+")
+    parser.add_argument("--cluster", action="store_true")
     asked = parser.parse_args()
-    spark = open_session(SparkSettings(master="local[2]", memory="1g"))
+    settings = SparkSettings(master="local[2]", memory="1g")
+    with ExitStack() as stack:
+        if asked.cluster:
+            cluster = SparkCluster()
+            stack.callback(cluster.close)
+            cluster.start()
+            settings = SparkSettings(cluster.master, memory="1g", secret=cluster.secret)
+        measure(asked.store, settings)
+
+
+def measure(stores: Sequence[Path], settings: SparkSettings) -> None:
+    """Print the rows of each store."""
+    spark = open_session(settings)
     print("| store | job | seconds | of processors | MB |\n|---|---|---|---|---|")
-    for store in asked.store:
+    for store in stores:
         url = f"sqlite:///{store.absolute()}"
         database = DatabaseAddress.from_url(url)
         touch(spark, database)

@@ -217,7 +217,7 @@ def test_the_spark_cluster_of_the_document_is_valid_and_runs_programs_of_the_ima
     pods = [one["spec"]["template"] for one in resources if one["kind"] == "Deployment"]
     programs = {one["spec"]["containers"][0]["command"][-1] for one in pods}
     assert {each.rpartition(".")[2] for each in programs} == {"Master", "Worker"}
-    assert {each in (CHECKOUT / "tests/spark/cluster.py").read_text() for each in programs} == {
+    assert {each in (CHECKOUT / "tools/servers/spark.py").read_text() for each in programs} == {
         True
     }
     assert all(one["spec"]["enableServiceLinks"] is False for one in pods)

@@ -25,13 +25,13 @@ from spark_jobs.kinds import KINDS, run_job
 from spark_jobs.plan import make_plan
 from spark_jobs.progress import silent
 from spark_jobs.reports import REPORTS
-from tests.spark.cluster import SparkCluster
 from tests.spark.conftest import Stored, disturb, longest
 from tests.spark.histories import random_history
 from tests.spark.strangers import command_lines
 from tests.spark.test_formats import expected
 from tests.spark.test_plan import ids_of, pair, scanned
 from tools.servers import PostgresServer
+from tools.servers.spark import SparkCluster
 
 Work: TypeAlias = dict[str, Any]
 
