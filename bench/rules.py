@@ -2,9 +2,9 @@
 
 The same trace messages are played to the service (`bench.player`) with the built-in rules and
 without, in turn: such as those of `bench.ingest`, with 8 headers of which no rule speaks, with 8 of
-which one names a cause, and with 8 of which two name a cause and a conversation. What is compared
-is processor time, because other work on the machine delays the service, and hardly changes how much
-it takes.
+which one names a cause, with 8 of which two name a cause and a conversation, and with 10 that name
+two more conversations. What is compared is processor time, because other work on the machine delays
+the service, and hardly changes how much it takes.
 """
 
 from __future__ import annotations
@@ -64,11 +64,19 @@ def _with_rules(identity: str, handled: AbstractIncomingMessage | None) -> Heade
     }
 
 
+def _with_four_rules(identity: str, handled: AbstractIncomingMessage | None) -> HeadersType:
+    """The same, and by which names two frameworks call the conversation."""
+    said = _with_rules(identity, handled)
+    names = ("NServiceBus.ConversationId", "conversation-id")
+    return said | dict.fromkeys(names, str(said["conversation"]))
+
+
 KINDS: dict[str, Headers] = {
     "no headers": _no_headers,
     "8 headers, none of a rule": _without_rule,
     "8 headers, one of rules": _with_a_cause,
     "8 headers, two of rules": _with_rules,
+    "10 headers, four of rules": _with_four_rules,
 }
 
 
