@@ -87,6 +87,7 @@ def measure(stores: Sequence[Path], settings: SparkSettings) -> None:
                 row = (f"{seconds:,.1f}", f"{watch.seconds:,.0f}", f"{watch.most:,}")
                 print(f"| {store.stem} | {name} |", " | ".join(row), "|")
                 sys.stdout.flush()
+    spark.stop()  # before its cluster is
 
 
 if __name__ == "__main__":
