@@ -120,9 +120,6 @@ async def test_retention_looks_at_what_goes_and_at_its_deliveries(
     with plans(store, database_url) as found:
         await store.retention.prune(plan, history.tracker.checkpoint())
     in_runs = "SEARCH keys USING PRIMARY KEY (trace_id=? AND run>? AND run<?)"
-    by_cause = "SEARCH events USING COVERING INDEX ix_events_cause_id (cause_id>? AND cause_id<?)"
     deliveries = "SEARCH events USING INDEX ix_events_cause_id (cause_id=? AND rowid>?)"
-    assert [[each[0], each[2], each[-1]] for each in found if len(each) > 2] == [
-        [in_runs, by_cause, deliveries]
-    ]
+    assert [in_runs, deliveries] in [plan[:2] for plan in found]
     assert [in_runs] in found

@@ -28,12 +28,12 @@ _INDEXED = text(
 # have rows of their own; a publish that was read by earlier rules may have had others. Those from
 # streams, whose marks have two halves, may say something else, and have rows of their own, too.
 # SQLite keeps the order of a CROSS JOIN, and would take the index of a trace for the narrower one.
+# PostgreSQL begins with the few deliveries that stay.
 _BEQUEATH = (
-    "{insert} FROM keys CROSS JOIN events WHERE {in_span} AND keys.event_id IN ("
-    "SELECT cause_id FROM events WHERE id > :last AND cause_id <= :last"
-    " AND cause_id >= (SELECT min(id) FROM events WHERE trace_id = :trace))"
+    "{insert} FROM keys CROSS JOIN events WHERE {in_span}"
     " AND events.cause_id = keys.event_id AND events.trace_id + 0 = keys.trace_id"
-    " AND events.id > :last"
+    " AND events.id > :last AND events.cause_id"
+    " BETWEEN (SELECT min(id) FROM events WHERE trace_id = :trace) AND :last"
     " AND (keys.roles & :found_by) = :found_by AND length(events.fingerprint) = :half"
     " ON CONFLICT DO NOTHING"
 )
