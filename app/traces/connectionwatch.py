@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE_SECONDS = 0.25
-LONGEST_PAUSE_SECONDS = 5.0
+LONGEST_PAUSE_SECONDS = 10.0
 
 NO_EXCHANGE = "the broker's event exchange is off: rabbitmq-plugins enable rabbitmq_event_exchange"
 
@@ -107,13 +107,13 @@ class ConnectionWatch(Background):
     def _off(self, why_not: str) -> None:
         if self._why_not != why_not:
             log.warning("connections are not announced: %s", why_not)
-            self._list_at = 0.0
         self._why_not = why_not
 
     async def _attempt(self) -> None:
         vhost = await self._broker.event_exchange()
         if vhost is None:
-            raise OutageError(NO_EXCHANGE)
+            await self._alone()
+            return
         async with self._broker.open(vhost) as stream:
             # Before what is announced, or one that is gone by then would be listed after its end.
             await self._list()
@@ -128,6 +128,15 @@ class ConnectionWatch(Background):
                     await self._take_in(stream)
             finally:
                 await end(upkeep)
+
+    async def _alone(self) -> None:
+        """Without the event exchange: until it is there, list the connections now and then."""
+        self._off(NO_EXCHANGE)
+        self._pause_seconds = min(FIRST_PAUSE_SECONDS, self._pace.check)
+        self._list_at = 0.0
+        while await self._broker.event_exchange() is None:
+            await self._list_and_prune(self._pace.list_every_alone)
+            await self._pause(self._pace.check)
 
     async def _take_in(self, stream: AnnouncementStream) -> None:
         heard = await stream.batch()
