@@ -121,7 +121,7 @@ class Run:
                 self._monitor.mark(),
                 self._monitor.suspect_standstills(),
                 self._look(auditing, self._auditor.look),
-                self._look(RULES_SECONDS, recorder.look_at_rules),
+                self._look(RULES_SECONDS, recorder.look_at_rules, to_the_end=True),
                 # Without marks nothing is known of times.
                 self._look(QUEUE_SECONDS if settings.mark_seconds else 0.0, self._queues.look),
             )
@@ -131,9 +131,11 @@ class Run:
         finally:
             await end(*tasks)
 
-    async def _look(self, seconds: float, look: Callable[[], Awaitable[None]]) -> None:
-        """Look every ``seconds`` (0: never), until the queue is to be emptied."""
-        while seconds and not self._ending.when_empty:
+    async def _look(
+        self, seconds: float, look: Callable[[], Awaitable[None]], *, to_the_end: bool = False
+    ) -> None:
+        """Look every ``seconds`` (0: never), until the queue is to be emptied or it is empty."""
+        while seconds and (to_the_end or not self._ending.when_empty):
             await asyncio.sleep(seconds)
             with contextlib.suppress(OutageError):  # the next look will tell as much
                 await look()
