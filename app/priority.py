@@ -32,6 +32,7 @@ def _weigh_session(niceness: str) -> None:
     for _ in range(_ATTEMPTS):
         try:
             _OF_SESSION.write_text(niceness)
-            return
         except BlockingIOError:
             time.sleep(_BETWEEN)
+        else:
+            return

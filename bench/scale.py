@@ -218,7 +218,7 @@ def read(urls: list[str], participants: int) -> dict[str, dict[str, float]]:
             newest[served.name] = served.client.get("/itc_db?page_size=1").json()[0]["id"]
         for number in range(-WARMING, TIMES):
             for served in [*services.values()][:: -1 if number % 2 else 1]:
-                chance = random.Random(number)
+                chance = random.Random(number % 1_000)  # of a negative one the sign is lost
                 late, other = (
                     newest[served.name] - int(served.events * chance.uniform(0.1, 0.5))
                     for _ in range(2)

@@ -70,7 +70,7 @@ class PassingStream:
     ) -> None:
         """Read from ``stream``, which was opened without a consumer.
 
-        ``head`` shows so many messages at the queue's head, and removes them or not.
+        ``head`` shows this many messages at the queue's head, and removes them or not.
         """
         self._stream = stream
         self._guide = guide

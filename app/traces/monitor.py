@@ -3,7 +3,7 @@
 Four things go on beside the consuming. The trace queue is **measured**, every second. **Marks**
 are published while there is traffic: they show a loss within a second, whatever caused it. And
 every ``check_seconds`` it is **checked** whether tracing is on, and whether the queue is as we
-declared it; a mark that does not come has it checked at once. And a loss is suspected wherever this
+declared it; a mark that does not come has it checked at once. A loss is suspected wherever this
 process **stood still**: stopped, swapped out or starved it publishes no marks, so a purge in that
 time would leave no trace of itself until the audit has a quiet moment.
 """

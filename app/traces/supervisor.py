@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-# At most so many restarts in any time of this length.
+# At most this many restarts in any time of this length.
 INTENSITY = 3
 PERIOD_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.25

@@ -55,6 +55,17 @@ def test_any_message_has_the_same_mark(
         assert fingerprint(record) == marked
 
 
+def test_an_empty_table_of_headers_is_as_none_and_needs_no_python(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    marks = []
+    mark = _names.mark
+    monkeypatch.setattr(_names, "mark", lambda *what: marks.append(mark(*what)) or marks[-1])
+    without, empty = {"message_id": "7"}, {"message_id": "7", "headers": {}}
+    assert fingerprint(record_of(empty, 1, True)) == fingerprint(record_of(without, 1, False))
+    assert None not in marks
+
+
 def test_a_usual_message_is_marked_without_the_python_and_nothing_is_leaked() -> None:
     usual = {"message_id": "7", "headers": {"a": "b", "n": 300, "is": True, "none": None}}
     odd = [{"headers": {"a": []}}, {"message_id": "\ud800"}, {"headers": {"CC": "b"}}]

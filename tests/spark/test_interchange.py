@@ -19,7 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from pyspark.sql import SparkSession
 
 from app.api.otlp import as_json as reading_json
-from app.api.otlp.as_json import ReadingBudget
+from app.api.otlp.fields import ReadingBudget
 from app.stored.spans import Span as StoredSpan
 from model.exports import manifest_of
 from model.jobs import Problem, Progress

@@ -16,7 +16,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from app.api.otlp import as_json as reading_json
 from app.api.otlp import as_protobuf as reading_protobuf
-from app.api.otlp.as_json import ReadingBudget
+from app.api.otlp.fields import ReadingBudget
 from app.stored.spans import Span as StoredSpan
 from model.words import Disposition, EdgeKind
 from spark_jobs.interchange.otlp import as_json, as_protobuf, refused_in

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from app.api.otlp.as_json import ReadingBudget
+from app.api.otlp.fields import ReadingBudget
 from app.api.otlp.reading import PROTOBUF, form_of, spans_of, unpacked
 from app.api.problems import SlowDownError
 from app.stored.spans import Refusal, Span

@@ -8,7 +8,7 @@ from collections import Counter
 import msgspec
 
 from app.api.otlp import as_json, as_protobuf
-from app.api.otlp.as_json import Bad, ReadingBudget, TooManyError
+from app.api.otlp.fields import Bad, ReadingBudget, TooManyError
 from app.errors import BadRequestError, TooLargeError, WrongTypeError
 from app.stored.spans import Refusal, Span
 
