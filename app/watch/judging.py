@@ -59,16 +59,19 @@ _CLOCK_ALONE: Large = frozenset({"clock"})
 class EventOutcome(NamedTuple):
     """The outcome of one event; nothing at all where the assertion does not speak of it.
 
-    One event may show what does not hold for ``others`` too.
+    One event may show several violations.
     """
 
-    is_held: bool = False
-    is_unknown: bool = False
-    violation: NewViolation | None = None
-    others: tuple[NewViolation, ...] = ()
+    verdict: AssertionVerdict | None = None
+    violations: tuple[NewViolation, ...] = ()
 
 
-HELD, UNKNOWN, NOTHING = EventOutcome(is_held=True), EventOutcome(is_unknown=True), EventOutcome()
+HELD, UNKNOWN = EventOutcome(AssertionVerdict.holds), EventOutcome(AssertionVerdict.unknown)
+NOTHING = EventOutcome()
+
+
+def violated(*violations: NewViolation) -> EventOutcome:
+    return EventOutcome(AssertionVerdict.violated, violations)
 
 
 class Proofs:
@@ -102,9 +105,6 @@ class _Case(NamedTuple):
     def is_whole(self, first: int) -> bool:
         """Tell whether nothing is missing from an event on, as far as is known."""
         return not any(gap.spanned_by(first, self.proof.event_id + 1) for gap in self.gaps)
-
-    def violated(self, event: WatchedEvent, sentence: str, root: int | None = None) -> EventOutcome:
-        return EventOutcome(violation=self.new(event, sentence, root))
 
     def new(self, event: WatchedEvent, sentence: str, root: int | None = None) -> NewViolation:
         return NewViolation(
@@ -204,7 +204,7 @@ class Judges:
             return UNKNOWN
         within = (case.wait.due - since) / 1e6
         said = f"event {event_id}, {reach.event.type}, was not acknowledged within {within:g} s"
-        return case.violated(reach.event, f"{said}: {why}")
+        return violated(case.new(reach.event, f"{said}: {why}"))
 
     async def _reached(
         self, trace_id: int, cases: Sequence[_Case], towards: Literal[1, -1]
@@ -285,7 +285,7 @@ class Judges:
         event = WatchedEvent(event_id, case.wait.recorded_at, True, types[event_id])
         other = f"event {certain[0]}, {types[certain[0]]}"
         sentence = f"event {event_id}, {event.type}, and {other}, are concurrent"
-        return case.violated(event, sentence, found.root)
+        return violated(case.new(event, sentence, found.root))
 
 
 def _led(what: LeadsTo, case: _Case, reach: Reach | None) -> EventOutcome:
@@ -305,7 +305,7 @@ def _led(what: LeadsTo, case: _Case, reach: Reach | None) -> EventOutcome:
     if effects:
         late = (min(each.recorded_at for each in effects) - event.recorded_at) / 1e6
         sentence += f", but after {late:.1f} s"
-    return case.violated(event, sentence)
+    return violated(case.new(event, sentence))
 
 
 def _preceded(what: After, case: _Case, past: Reach | None) -> EventOutcome:
@@ -320,9 +320,8 @@ def _preceded(what: After, case: _Case, past: Reach | None) -> EventOutcome:
     if has_gap or not past.is_whole or _is_open(past):
         return UNKNOWN
     root = past.events[0].id if past.events else event.id
-    return case.violated(
-        event, f"event {event.id}, {event.type}, has no {what.after} in its past", root
-    )
+    sentence = f"event {event.id}, {event.type}, has no {what.after} in its past"
+    return violated(case.new(event, sentence, root))
 
 
 def _is_open(past: Reach) -> bool:
@@ -353,7 +352,7 @@ def _calm(
             outcome = UNKNOWN
         elif before < most and outcome is NOTHING:
             outcome = HELD
-    return EventOutcome(violation=found[0], others=tuple(found[1:])) if found else outcome
+    return violated(*found) if found else outcome
 
 
 def _are_rivals(what: NeverConcurrent, one: str, other: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -12,11 +12,10 @@ from app.stored.assertions import (
     AssertionScope,
     HeldAssertion,
     JudgingStep,
-    NewViolation,
     WebhookState,
     subject_of,
 )
-from app.watch.judging import EventOutcome, Proofs
+from app.watch.judging import HELD, UNKNOWN, EventOutcome, Proofs
 from app.watch.waiting import Line, SettledPoint, Wait
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ class WatchedTrace:
             outcomes = await self.judge(self.trace_id, one.subject, due, self._proofs)
             if not await self._store(one, due[: len(outcomes)], outcomes):
                 return found, True
-            found += sum(each.violation is not None for each in outcomes)
+            found += sum(bool(each.violations) for each in outcomes)
             if self.timer() >= until:
                 break
         return found, True
@@ -161,9 +160,9 @@ class WatchedTrace:
             before=one.stored_id,
             judged_id=line.judged_with(len(due)),
             waiting=len(line) - len(due),
-            held=sum(each.is_held for each in outcomes),
-            unknown=sum(each.is_unknown for each in outcomes),
-            violations=tuple(_violations(outcomes)),
+            held=outcomes.count(HELD),
+            unknown=outcomes.count(UNKNOWN),
+            violations=tuple(new for each in outcomes for new in each.violations),
         )
         if not await self.assertions.judged(self.trace_id, judged, self.delivery):
             # Somebody else has judged them, or set another one: what is stored is taken up anew.
@@ -172,10 +171,3 @@ class WatchedTrace:
         line.judge(len(due))
         one.stored_id = line.judged_id
         return True
-
-
-def _violations(outcomes: Sequence[EventOutcome]) -> Iterator[NewViolation]:
-    for each in outcomes:
-        if each.violation is not None:
-            yield each.violation
-            yield from each.others

@@ -15,7 +15,7 @@ from app.stored.assertions import AssertionScope, WatchedEvent, subject_of
 from app.stored.reading import EventFilter
 from app.tracker import Channel, Deliver, Policy, Publish, Record
 from app.watch import judging
-from app.watch.judging import EventOutcome, Judges, Proofs
+from app.watch.judging import HELD, UNKNOWN, EventOutcome, Judges, Proofs
 from app.watch.waiting import SettledPoint, Wait
 from model.assertions import AssertionVerdict, Causation, Finding, from_json, judge
 from model.conversations import Conversation, conversation_of
@@ -122,16 +122,11 @@ async def test_each_event_comes_to_what_the_conversation_says(
         AssertionVerdict.holds,
         AssertionVerdict.violated,
     }
-    violated = {
-        new.event
-        for each in outcomes.values()
-        if each.violation is not None
-        for new in (each.violation, *each.others)
-    }
+    violated = {new.event for each in outcomes.values() for new in each.violations}
     assert violated == {each for each, found in expected.items() if _is_violated(found)}
     if "causes_more_than" not in said:
         assert outcomes.keys() == expected.keys()
-        assert {key for key, each in outcomes.items() if each.is_held} == (
+        assert {key for key, each in outcomes.items() if each == HELD} == (
             expected.keys() - violated
         )
 
@@ -160,10 +155,10 @@ async def test_a_gap_makes_unknown_what_is_not_seen(store: Store) -> None:
     before = await judged(store, trace.id, subject)
     await store.gaps.open(trace.id, after_event_id=ids[0], since=1, reason="lost")
     after = await judged(store, trace.id, subject)
-    assert any(each.violation for each in before.values())
-    assert not any(each.violation for each in after.values())
-    assert [each for each, is_now in after.items() if is_now.is_held] == [
-        each for each, was in before.items() if was.is_held
+    assert any(each.violations for each in before.values())
+    assert not any(each.violations for each in after.values())
+    assert [each for each, is_now in after.items() if is_now == HELD] == [
+        each for each, was in before.items() if was == HELD
     ]
 
 
@@ -189,15 +184,14 @@ async def test_what_messages_may_have_led_to_without_a_sign_is_unknown(
     parameters = {"trace": trace.id, "last": ids[-1]}
     await store._database.write(lambda one: one.execute(text(sign), parameters))
     after = await judged(store, trace.id, subject)
-    by_absence, shown = ("is_held", "violation")[:: 1 if name == "calm" else -1]
+    verdicts = (AssertionVerdict.holds, AssertionVerdict.violated)
+    by_absence, shown = verdicts[:: 1 if name == "calm" else -1]
     for each, was in before.items():
-        assert bool(getattr(after[each], shown)) is bool(getattr(was, shown))
-        assert getattr(was, by_absence) or not getattr(after[each], by_absence)
-    unknown = [each for each in after if after[each].is_unknown and not before[each].is_unknown]
-    assert any(getattr(before[each], by_absence) for each in unknown)
-    assert sign.startswith("UPDATE") or not any(
-        getattr(each, by_absence) for each in after.values()
-    )
+        assert (after[each].verdict is shown) is (was.verdict is shown)
+        assert was.verdict is by_absence or after[each].verdict is not by_absence
+    unknown = [each for each in after if after[each] == UNKNOWN and before[each] != UNKNOWN]
+    assert any(before[each].verdict is by_absence for each in unknown)
+    assert sign.startswith("UPDATE") or by_absence not in {each.verdict for each in after.values()}
 
 
 RACING = {"name": "r", "never_concurrent": ["refund", "capture"], "per": "conversation"}
@@ -224,7 +218,7 @@ async def test_of_what_is_behind_an_unseen_publish_nobody_knows_whether_it_is_co
     told = [root, handed, again, refund, *[unseen] * unseen_first, capture]
     ids = await tell(store, trace.id, tracker_by(Policy.channel), told)
     outcome = (await judged(store, trace.id, subject_to(RACING)))[ids[-1]]
-    assert (outcome.is_unknown, bool(outcome.violation)) == (unseen_first, not unseen_first)
+    assert (outcome == UNKNOWN, bool(outcome.violations)) == (unseen_first, not unseen_first)
 
 
 def said(body: str, properties: dict[str, Any]) -> tuple[Publish, Deliver]:
@@ -259,7 +253,7 @@ async def test_a_gap_before_a_past_makes_it_unknown(store: Store) -> None:
     await store.gaps.close(gap, before_event_id=ids[1], until=2)
     await tell(store, trace.id, tracker, said("b", message("b", "b", "lost")))
     [outcome] = (await judged(store, trace.id, subject_to(AFTER))).values()
-    assert outcome.is_unknown
+    assert outcome == UNKNOWN
 
 
 async def test_a_past_that_retention_has_removed_is_unknown(store: Store) -> None:
@@ -269,13 +263,13 @@ async def test_a_past_that_retention_has_removed_is_unknown(store: Store) -> Non
     tracker = tracker_by(Policy.channel)
     await tell(store, trace.id, tracker, records)
     before = await judged(store, trace.id, subject_to(AFTER))
-    assert [each.is_held for each in before.values()] == [True]
+    assert [each == HELD for each in before.values()] == [True]
     plan = await store.retention.plan(trace.id, keep_events=2)
     assert plan is not None
     tracker.forget_before(plan.before_id)
     await store.retention.prune(plan, tracker.checkpoint())
     [outcome] = (await judged(store, trace.id, subject_to(AFTER))).values()
-    assert outcome.is_unknown
+    assert outcome == UNKNOWN
 
 
 async def test_a_past_with_an_unseen_publish_anywhere_is_unknown(store: Store) -> None:
@@ -285,7 +279,7 @@ async def test_a_past_with_an_unseen_publish_anywhere_is_unknown(store: Store) -
     records = [*said("x", message("x", "x")), unseen, *said("b", message("b", "b", "u"))]
     await tell(store, trace.id, tracker_by(Policy.channel), records)
     [outcome] = (await judged(store, trace.id, subject_to(AFTER))).values()
-    assert outcome.is_unknown
+    assert outcome == UNKNOWN
 
 
 async def test_how_many_a_message_caused_is_unknown_beside_a_gap(store: Store) -> None:
@@ -293,11 +287,11 @@ async def test_how_many_a_message_caused_is_unknown_beside_a_gap(store: Store) -
     records = [*said("a", message("a", "a")), *said("b", message("b", "b", "a"))]
     ids = await tell(store, trace.id, tracker_by(Policy.channel), records)
     before = await judged(store, trace.id, subject_to(CALM))
-    assert before[ids[2]].is_held
+    assert before[ids[2]] == HELD
     gap = await store.gaps.open(trace.id, after_event_id=ids[1], since=1, reason="lost")
     await store.gaps.close(gap, before_event_id=ids[2], until=2)
     after = await judged(store, trace.id, subject_to(CALM))
-    assert after[ids[2]].is_unknown
+    assert after[ids[2]] == UNKNOWN
 
 
 async def test_a_message_with_more_deliveries_than_are_followed_is_not_called_calm(
@@ -312,4 +306,4 @@ async def test_a_message_with_more_deliveries_than_are_followed_is_not_called_ca
     await tell(store, trace.id, tracker_by(Policy.channel), records)
     outcomes = await judged(store, trace.id, subject_to(CALM))
     assert outcomes
-    assert not any(each.is_held for each in outcomes.values())
+    assert not any(each == HELD for each in outcomes.values())

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from fastapi import APIRouter, Request, Response
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily as Count
 from prometheus_client.core import GaugeMetricFamily as Gauge
 from prometheus_client.core import Metric, SummaryMetricFamily
@@ -49,8 +49,7 @@ _OUTCOMES = ("held", "violated", "unknown")
 async def metrics(request: Request, parts: Parts) -> Response:
     """Everything that Prometheus scrapes, of the virtual hosts that the user sees."""
     user = None if parts.settings.metrics_open else await reader_of(request)
-    own = CollectorRegistry()
-    own.register(MetricsReading(await _families(parts, user)))
+    own = MetricsReading(await _families(parts, user))
     text = generate_latest(request.app.state.http_metrics.registry) + generate_latest(own)
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
@@ -116,69 +115,41 @@ def _labelled(
     return family
 
 
-# By name: where a trace's status has it, and what it is. A trace that does not know has no sample.
-COUNTERS: dict[str, tuple[Where, str]] = {
-    "itc_events_unmatched": (
-        "counters.unmatched",
-        "Received events whose publish was not observed.",
-    ),
-    "itc_events_redelivered": (
-        "counters.redelivered",
-        "Received events that were handed over before.",
-    ),
-    "itc_events_dead_lettered": (
-        "counters.dead_lettered",
-        "Received events that had died in another queue.",
-    ),
-    "itc_events_untraced": (
-        "counters.untraced",
-        "Received events that are known from reply_to alone.",
-    ),
-    "itc_events_quiet": ("counters.quiet", "Events of quiet traffic, which join no clocks."),
-    "itc_trace_messages_quarantined": (
-        "counters.quarantined",
-        "Trace messages that could not be read.",
-    ),
-    "itc_copies_dropped": (
-        "counters.copies_dropped",
-        "Routed copies that were forgotten before their delivery.",
-    ),
-    "itc_trace_restarts": ("restarts", "Restarts of the trace after a failure."),
-    "itc_audit_missing": (
-        "audit.missing",
-        "Trace messages that the broker counted and that never came.",
-    ),
-    "itc_audit_excess": (
-        "audit.excess",
-        "Trace messages that came and that the broker did not count; they can hide a loss.",
-    ),
-}
-GAUGES: dict[str, tuple[Where, str]] = {
-    "itc_stamp_bytes": ("work.stamp_bytes", "Size of the newest event's stored clock."),
-    "itc_id_depth": (
-        "work.id_depth",
-        "How often the seed was halved for the newest event's participant.",
-    ),
-    "itc_events_stored": ("events", "Events in the store."),
-    "itc_trace_queue_messages": ("lag", "Trace messages that wait to be read."),
-    "itc_participants": ("participants", "Participants with an id."),
-    "itc_copies_pending": ("pending_copies", "Routed copies that wait for their delivery."),
-    "itc_links_coverage_ratio": (
-        "evidence.coverage",
-        "Publishes that name a cause which was found, of those that may have one.",
-    ),
-    "itc_spans_coverage_ratio": (
-        "evidence.coverage_by_spans",
-        "Publishes that name no cause and of which spans tell it, of those that may have one.",
-    ),
-    "itc_links_fit_ratio": (
-        "evidence.fit",
-        "Causes that the policy had in their publisher's past, of those that came by the broker.",
-    ),
-    "itc_audit_suspected": (
-        "audit.suspected",
-        "Trace messages that the broker counted and that may yet come.",
-    ),
+def _table(text: str) -> dict[str, tuple[Where, str]]:
+    """Metrics by name, from lines of its name, where a trace's status has it, and what it is."""
+    rows = (line.split(maxsplit=2) for line in text.replace("\n  ", " ").strip().splitlines())
+    return {name: (where, said) for name, where, said in rows}
+
+
+# A trace that does not know has no sample.
+COUNTERS = _table("""
+itc_events_unmatched counters.unmatched Received events whose publish was not observed.
+itc_events_redelivered counters.redelivered Received events that were handed over before.
+itc_events_dead_lettered counters.dead_lettered Received events that had died in another queue.
+itc_events_untraced counters.untraced Received events that are known from reply_to alone.
+itc_events_quiet counters.quiet Events of quiet traffic, which join no clocks.
+itc_trace_messages_quarantined counters.quarantined Trace messages that could not be read.
+itc_copies_dropped counters.copies_dropped Routed copies that were forgotten before their delivery.
+itc_trace_restarts restarts Restarts of the trace after a failure.
+itc_audit_missing audit.missing Trace messages that the broker counted and that never came.
+itc_audit_excess audit.excess Trace messages that came and that the broker did not count; they can
+  hide a loss.
+""")
+GAUGES = _table("""
+itc_stamp_bytes work.stamp_bytes Size of the newest event's stored clock.
+itc_id_depth work.id_depth How often the seed was halved for the newest event's participant.
+itc_events_stored events Events in the store.
+itc_trace_queue_messages lag Trace messages that wait to be read.
+itc_participants participants Participants with an id.
+itc_copies_pending pending_copies Routed copies that wait for their delivery.
+itc_links_coverage_ratio evidence.coverage Publishes that name a cause which was found, of those
+  that may have one.
+itc_spans_coverage_ratio evidence.coverage_by_spans Publishes that name no cause and of which spans
+  tell it, of those that may have one.
+itc_links_fit_ratio evidence.fit Causes that the policy had in their publisher's past, of those
+  that came by the broker.
+itc_audit_suspected audit.suspected Trace messages that the broker counted and that may yet come.
+""") | {
     "itc_trace_gaps": (
         lambda status: len(status.losses()),
         "Recorded gaps that are no choice, of the newest 100.",
