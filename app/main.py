@@ -9,6 +9,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from fastapi import FastAPI
@@ -24,15 +25,14 @@ from app.api.streams import Subscribers
 from app.api.tail import Tail
 from app.broker.management import ManagementApi
 from app.broker.opening import BrokerParts
-from app.errors import ItcError
+from app.errors import ItcError, SettingsError
 from app.jobs.exports import folder_id
 from app.jobs.opening import open_folders, open_jobs
-from app.jobs.requests import Report
-from app.link_rules import link_rules
 from app.settings import Settings
 from app.store.opening import open_store
 from app.store.store import Store
 from app.stored.capture import ParticipantRules
+from app.stored.jobs import Report
 from app.traces.claims import LEASE_SECONDS, Claims
 from app.traces.opening import (
     Capture,
@@ -44,7 +44,7 @@ from app.traces.opening import (
 )
 from app.traces.pipeline import PipelineSettings
 from app.traces.restamping import Restamping
-from app.tracker.links import Rule, merged
+from app.tracker.links import BUILT_IN, Rule, Rules, merged
 from app.watch.opening import watch_assertions, watch_durations, watch_for_proposals
 
 log = logging.getLogger(__name__)
@@ -201,6 +201,25 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
 def _pipeline(settings: Settings) -> PipelineSettings:
     rules = link_rules(settings.link_rules, built_in=settings.links)
     return pipeline_settings(settings, rules)
+
+
+def link_rules(path: Path | None, *, built_in: bool) -> tuple[Rule, ...]:
+    """The rules of links that hold in all traces: the built-in ones, and those of a file.
+
+    Raises `SettingsError`, which says what is wrong with the file.
+    """
+    rules = BUILT_IN if built_in else ()
+    if path is None:
+        return rules
+    try:
+        given = msgspec.json.decode(path.read_bytes(), type=list[Any])
+        rules = (*rules, *map(Rule.from_json, given))
+        Rules(rules)
+    except OSError as error:
+        raise SettingsError(f"ITC_LINK_RULES: {path}: {error.strerror}") from error
+    except ValueError as error:  # JSON's and a rule's own
+        raise SettingsError(f"ITC_LINK_RULES: {path}: {error}") from error
+    return rules
 
 
 async def _say_what_there_is(settings: Settings, management: ManagementApi) -> None:

@@ -22,7 +22,6 @@ from app.api.routes import (
     chain,
     conversations,
     events,
-    failures,
     files,
     jobs,
     links,
@@ -41,7 +40,7 @@ from app.settings import Settings
 ROUTERS = [
     *(each.router for each in (traces, links, assertions, events, periods, chain)),
     *(conversations.router, files.router, jobs.router, reports.topologies, reports.router),
-    *(files.periods, failures.router, upkeep.router, upkeep.archives),
+    *(files.periods, conversations.failures, upkeep.router, upkeep.archives),
     *(spans.router, metrics.router, service.router),
 ]
 

@@ -17,7 +17,6 @@ from app.cli import (
     conversations,
     events,
     files,
-    learning,
     local,
     reports,
     rules,
@@ -66,8 +65,8 @@ PANELS = {
         reports.report,
     ),
     "Learn": (
-        learning.expectations,
-        learning.compare_periods,
+        reports.expectations,
+        reports.compare_periods,
         rules.correlate,
         rules.proposals,
         rules.hidden,

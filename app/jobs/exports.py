@@ -25,8 +25,7 @@ from app.jobs.folders import (
     is_plain,
     remove_empty,
 )
-from app.jobs.requests import JobRequest, times_of
-from app.stored.jobs import Json
+from app.stored.jobs import JobRequest, Json, times_of
 from model.exports import (
     FORMATS,
     LEFTOVER,

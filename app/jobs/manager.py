@@ -19,10 +19,9 @@ import msgspec
 
 from app.errors import ConflictError, ItcError, NotFoundError, OutageError, TooManyRequestsError
 from app.jobs.process import SparkProcess
-from app.jobs.requests import JobRequest
 from app.jobs.restamps import RestampProcess
 from app.round_robin import RoundRobin
-from app.stored.jobs import ENDED, Job, JobState, Json
+from app.stored.jobs import ENDED, Job, JobRequest, JobState, Json
 from model.jobs import Progress
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from app.jobs.archives import Archives
 from app.jobs.exports import Exports, PeriodFiles, TouchedFiles
+from app.jobs.folders import Archives
 from app.jobs.manager import JobManager
 from app.jobs.process import SparkProcess
 from app.jobs.reports import Reports, Topologies

@@ -29,8 +29,7 @@ from app.errors import (
     OutageError,
     QuotaError,
 )
-from app.jobs.requests import Report
-from app.stored.jobs import Json
+from app.stored.jobs import Json, Report
 from model.jobs import Problem, Progress
 
 log = logging.getLogger(__name__)

@@ -17,8 +17,7 @@ import msgspec
 
 from app.errors import BadRequestError, NotFoundError
 from app.jobs.folders import folder_of
-from app.jobs.requests import JobRequest, times_of
-from app.stored.jobs import Json
+from app.stored.jobs import JobRequest, Json, times_of
 
 NAMED = ("header.", "body.")
 KEYS = ("message_id", "correlation_id", "routing_key")

@@ -22,10 +22,9 @@ import msgspec
 from app.children import Child
 from app.environment import needed
 from app.errors import ConflictError, NotFoundError, OutageError
-from app.jobs.archives import Archives
+from app.jobs.folders import Archives
 from app.jobs.process import Answer, error_of
-from app.jobs.requests import JobRequest, Report
-from app.stored.jobs import Json
+from app.stored.jobs import JobRequest, Json, Report
 
 KIND = "restamp"
 MODULE = "app.restamp_process"

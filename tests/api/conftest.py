@@ -24,7 +24,7 @@ from app.api.services import ServiceParts
 from app.api.signin.auth import FREE_FAILURES, Authenticator, BrokerAuthenticator, OpenAccess
 from app.api.streams import MOST_READERS, Subscribers
 from app.api.tail import KEPT_BYTES, Tail
-from app.jobs.archives import Archives
+from app.jobs.folders import Archives
 from app.jobs.manager import QUEUE, JobManager
 from app.jobs.opening import open_folders
 from app.jobs.restamps import RestampProcess

@@ -26,10 +26,9 @@ from app.errors import (
     NotTracedError,
     OutageError,
 )
-from app.jobs.requests import Report
 from app.store import Store
 from app.stored.capture import Trace
-from app.stored.jobs import Json
+from app.stored.jobs import Json, Report
 from app.traces.audit import AuditState, Ledger, Tally
 from app.traces.feed import Feed
 from app.traces.life import TraceState

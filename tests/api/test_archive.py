@@ -8,7 +8,7 @@ import sqlite3
 import httpx
 import pytest
 
-from app.jobs.archives import ArchiveState
+from app.jobs.folders import ArchiveState
 from model.archives import ArchiveSummary
 from model.jobs import OfJob
 from tests.api.conftest import World

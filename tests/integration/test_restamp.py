@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from app.jobs.archives import Archives
+from app.jobs.folders import Archives
 from app.jobs.restamps import RestampProcess
 from app.secret_url import SecretUrl
 from app.settings import Settings

@@ -20,7 +20,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as TheirSpan
 
 from app.api.otlp import as_json, as_protobuf
 from app.api.otlp.fields import ReadingBudget
-from app.api.otlp.reading import JSON, MOST_MEMBERS, PROTOBUF, form_of, spans_of, unpacked
+from app.api.otlp.intake import JSON, MOST_MEMBERS, PROTOBUF, form_of, spans_of, unpacked
 from app.errors import BadRequestError, TooLargeError, WrongTypeError
 from app.stored.spans import MOST_LINKS, Refusal, Span, SpanKind, SpanLink, context_of
 

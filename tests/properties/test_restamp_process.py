@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from app.errors import ItcError, OutageError
-from app.jobs.archives import Archives
+from app.jobs.folders import Archives
 from app.jobs.restamps import RestampProcess
 from app.stored.jobs import Json
 from model.jobs import Progress

@@ -13,8 +13,7 @@ import pytest
 
 from app.errors import ConflictError, NotFoundError, OutageError, TooManyRequestsError
 from app.jobs.manager import FAULT, STOPPED, JobManager
-from app.jobs.requests import JobRequest, Report
-from app.stored.jobs import TRANSITIONS, Job, JobState, Json
+from app.stored.jobs import TRANSITIONS, Job, JobRequest, JobState, Json, Report
 from model.jobs import Progress
 
 

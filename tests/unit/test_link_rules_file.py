@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import SettingsError
-from app.link_rules import link_rules
+from app.main import link_rules
 from app.tracker.links import BUILT_IN
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "links.md"

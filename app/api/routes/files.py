@@ -26,8 +26,7 @@ from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.jobs.exports import PERIOD, Export, PeriodFile
 from app.jobs.folders import ManifestedFile
 from app.jobs.manager import UNFINISHED
-from app.jobs.requests import JobRequest
-from app.stored.jobs import Json
+from app.stored.jobs import JobRequest, Json
 from app.tracker.links import merged
 from itc import Relation, compare
 from model.described import shown

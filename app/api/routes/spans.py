@@ -9,8 +9,7 @@ from starlette.exceptions import HTTPException
 
 from app.api.openapi import WITH_BODY, answers
 from app.api.otlp import as_json, as_protobuf
-from app.api.otlp.intake import Intake, is_protobuf
-from app.api.otlp.reading import JSON, PROTOBUF
+from app.api.otlp.intake import JSON, PROTOBUF, Intake, is_protobuf
 from app.api.problems import status_of
 from app.api.services import Parts
 from app.api.signin.auth import signed_in

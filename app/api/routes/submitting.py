@@ -19,8 +19,7 @@ from app.api.services import Parts
 from app.api.signin.auth import User, Writer
 from app.errors import ConflictError
 from app.jobs.reports import Documents
-from app.jobs.requests import JobRequest
-from app.stored.jobs import ENDED, Job, JobState, Json
+from app.stored.jobs import ENDED, Job, JobRequest, JobState, Json
 
 _Prefer = Annotated[
     str | None,

@@ -16,7 +16,7 @@ from app.api.routes.traces import trace_id_of, trace_of
 from app.api.services import Parts
 from app.api.signin.auth import Reader
 from app.errors import BadRequestError
-from app.jobs.archives import ArchiveState
+from app.jobs.folders import ArchiveState
 from app.jobs.restamps import check_not_archived, restamp_request
 from app.stored.capture import RestampedTrace, RestampOutcome
 from app.traces.registry import checked_rules
