@@ -24,8 +24,9 @@ from app.jobs.folders import (
     folder_of,
     is_plain,
     remove_empty,
+    times_of,
 )
-from app.stored.jobs import JobRequest, Json, times_of
+from app.stored.jobs import JobRequest, Json
 from model.exports import (
     FORMATS,
     LEFTOVER,

@@ -36,6 +36,14 @@ def is_plain(file: str) -> bool:
     return _NAME.fullmatch(file) is not None
 
 
+def times_of(period: tuple[int, int], what: str) -> Json:
+    """A period as a job's request has it (µs); raises `BadRequestError` for an invalid one."""
+    since, until = period
+    if not 0 <= since < until:
+        raise BadRequestError(f"{what} needs a time: since must be before until")
+    return {"since": since, "until": until}
+
+
 def folder_of(vhost: str) -> str:
     """A virtual host's folder: its name may be anything, and a digest is a valid file name."""
     return hashlib.sha256(vhost.encode()).hexdigest()[:32]

@@ -16,8 +16,8 @@ from typing import ClassVar
 import msgspec
 
 from app.errors import BadRequestError, NotFoundError
-from app.jobs.folders import folder_of
-from app.stored.jobs import JobRequest, Json, times_of
+from app.jobs.folders import folder_of, times_of
+from app.stored.jobs import JobRequest, Json
 
 NAMED = ("header.", "body.")
 KEYS = ("message_id", "correlation_id", "routing_key")

@@ -8,7 +8,6 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from app.errors import BadRequestError
 from model.jobs import Progress
 from model.times import Microseconds
 
@@ -60,14 +59,6 @@ class Job(msgspec.Struct, frozen=True):
 
 Report: TypeAlias = Callable[[Progress], None]
 """A runner calls it with the progress of a job."""
-
-
-def times_of(period: tuple[int, int], what: str) -> Json:
-    """A period as a job's request has it (µs); raises `BadRequestError` for an invalid one."""
-    since, until = period
-    if not 0 <= since < until:
-        raise BadRequestError(f"{what} needs a time: since must be before until")
-    return {"since": since, "until": until}
 
 
 class JobRequest(msgspec.Struct, frozen=True):

@@ -32,7 +32,6 @@ MAY_IMPORT = {
     "app.priority": (),
     "app.secret_url": (),
     "app.assertion_files": ("model",),
-    "app.link_rules": ("app.errors", "app.tracker"),
     "app.settings": ("app.errors", "app.secret_url"),
     "app.version": (),
     "app.tracker": ("itc", "model"),
