@@ -12,7 +12,9 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
+
+import msgspec
 
 from itc import ClockError, Stamp, unpack
 from model.answers import Verdict, touched_sentence
@@ -28,10 +30,19 @@ _KINDS = {kind.name for kind in LINKED}
 _UNNAMED = {"message", *(kind.name for kind in BY_BROKER)}
 _TYPES = {each.name for each in EventType}
 _NUMBERS = ("event", "as_of", "events", *VERDICTS, "quiet", "bytes")
+_KINDS_OF_FIELDS = {
+    **dict.fromkeys(_NUMBERS, Annotated[int, msgspec.Meta(ge=0)]),
+    "vhost": Annotated[str, msgspec.Meta(min_length=1)],
+    "doubts": list[str],
+    "gaps": list[Json],
+    "starts": Annotated[list[Json], msgspec.Meta(min_length=1, max_length=1)],
+}
+_FIELDS = [(name, _KINDS_OF_FIELDS.get(name, Any)) for name in FIELDS]
+_FORM = msgspec.defstruct("ManifestForm", _FIELDS, forbid_unknown_fields=True)
 _SIGNATURE = ("algorithm", "key", "value")
 _BROKEN = (
     *(LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError),
-    ClockError,
+    *(ClockError, msgspec.ValidationError),
 )
 
 
@@ -134,7 +145,8 @@ def faults(manifest: Json, rows: Iterable[Json | ValueError]) -> Iterator[str]:
 
 
 def _said(error: Exception) -> str:
-    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__} {error}"
+    said = isinstance(error, ValueError | msgspec.ValidationError)
+    return str(error) if said else f"{type(error).__name__} {error}"
 
 
 def place_of(row: Json) -> RowPlace:
@@ -154,7 +166,7 @@ class _Check:
 
     def __init__(self, manifest: Json) -> None:
         self._manifest = manifest
-        _check_fields(manifest)
+        msgspec.convert({name: manifest[name] for name in manifest.keys() - {SIGNATURE}}, _FORM)
         [start] = manifest["starts"]
         if start.keys() != {*PLACE}:
             raise ValueError("the fields of its event are not those of an event's place")
@@ -307,31 +319,6 @@ def _of_equals(place: RowPlace, row: Json) -> Iterator[str]:
             f"event {place.id} is said to be caused by a message, and may be any of {candidates}"
             " equal ones"
         )
-
-
-def _check_fields(manifest: Json) -> None:
-    """Raise `ValueError` unless a manifest has the fields of one, of their types."""
-    names = manifest.keys() - {SIGNATURE}
-    for name in sorted(names ^ {*FIELDS}):
-        raise ValueError(f"it has a field {name!r}" if name in names else f"it has no {name}")
-    for name in _NUMBERS:
-        if type(manifest[name]) is not int or manifest[name] < 0:
-            raise ValueError(f"{name} is no number of events or bytes")
-    if not all(type(gap) is dict for gap in _list_of(manifest, "gaps")):
-        raise ValueError("gaps are no gaps")
-    if not all(type(doubt) is str for doubt in _list_of(manifest, "doubts")):
-        raise ValueError("doubts are no sentences")
-    if not isinstance(manifest["vhost"], str) or not manifest["vhost"]:
-        raise ValueError("vhost is no virtual host's name")
-    if len(_list_of(manifest, "starts")) != 1:
-        raise ValueError("it names not one event that is asked about")
-
-
-def _list_of(manifest: Json, name: str) -> list[Any]:
-    value = manifest[name]
-    if type(value) is not list:
-        raise ValueError(f"{name} are no list")
-    return value
 
 
 def signature_faults(manifest: Json, trusted: bytes | None) -> Iterator[str]:

@@ -148,10 +148,11 @@ class Judges:
         gaps = await self.gaps.between(trace_id, 0, proofs.newest.event_id + 1)
         cases = [_Case(subject.kind, wait, proofs.of(wait.due), gaps) for wait in waits]
         what = subject.what
+        if isinstance(what, LeadsTo | Acknowledged):
+            oldest = min((each.id for each in waits), default=0)
+            cases = await self._with_doubtful(trace_id, cases, oldest)
         match what:
             case LeadsTo():
-                oldest = min((each.id for each in waits), default=0)
-                cases = await self._with_doubtful(trace_id, cases, oldest)
                 reached = await self._reached(trace_id, cases, 1)
                 return [_led(what, case, reached.get(case.wait.id)) for case in cases]
             case After():
@@ -164,8 +165,6 @@ class Judges:
                     cases, lambda one: self._compared(trace_id, what, one)
                 )
             case Acknowledged():
-                oldest = min((each.id for each in waits), default=0)
-                cases = await self._with_doubtful(trace_id, cases, oldest)
                 return await self._one_by_one(cases, lambda one: self._settled(trace_id, one))
 
     async def _one_by_one(
