@@ -45,7 +45,7 @@ from app.traces.opening import (
 from app.traces.pipeline import PipelineSettings
 from app.traces.restamping import Restamping
 from app.tracker.links import BUILT_IN, Rule, Rules, merged
-from app.watch.opening import watch_assertions, watch_durations, watch_for_proposals
+from app.watch.opening import open_watches
 
 log = logging.getLogger(__name__)
 
@@ -167,9 +167,7 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
             stack.push_async_callback(closing.when_stopping(claims.hand_over))
         await jobs.start()
         stack.push_async_callback(jobs.stop)
-        watch_assertions(stack, settings, store, traces.here)
-        watch_for_proposals(stack, settings, store, traces.here)
-        watch_durations(stack, store, traces.here)
+        open_watches(stack, settings, store, traces.here)
         budget, searches = ByteBudget(), Searches()
         intake = IntakeBounds(days=settings.retention_days)
         yield ServiceParts(

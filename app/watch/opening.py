@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from app.traces.here import TracesHere
 
 
-def watch_assertions(
+def open_watches(
     stack: AsyncExitStack, settings: Settings, store: Store, traces: TracesHere
 ) -> None:
-    """Hold assertions against the traces that run here, and tell the webhook if there is one."""
+    """Hold assertions against the traces that run here, count durations, and look for proposals.
+
+    The webhook is told if there is one; proposals are looked for unless that is off.
+    """
     webhook = _webhook(settings, store)
-    if webhook is not None:
-        webhook.start()
-        stack.push_async_callback(webhook.stop)
     subjects = (store.watching, store.conversations, store.events, store.gaps, store.doubts)
     watcher = Watcher(
         store.assertions,
@@ -35,25 +35,12 @@ def watch_assertions(
         delivery=WebhookState.none if webhook is None else WebhookState.due,
         found=None if webhook is None else webhook.arrived,
     )
-    watcher.start()
-    stack.push_async_callback(watcher.stop)
-
-
-def watch_for_proposals(
-    stack: AsyncExitStack, settings: Settings, store: Store, traces: TracesHere
-) -> None:
-    """Look for what ties the messages of the traces that run here together, unless it is off."""
-    if settings.proposals:
-        looking = Looking(store.proposals, traces, settings.database.reveal())
-        looking.start()
-        stack.push_async_callback(looking.stop)
-
-
-def watch_durations(stack: AsyncExitStack, store: Store, traces: TracesHere) -> None:
-    """Count how long messages wait and are handled."""
-    watch = DurationWatch(store.durations, traces)
-    watch.start()
-    stack.push_async_callback(watch.stop)
+    looking = Looking(store.proposals, traces, settings.database.reveal())
+    durations = DurationWatch(store.durations, traces)
+    for each in (webhook, watcher, looking if settings.proposals else None, durations):
+        if each is not None:
+            each.start()
+            stack.push_async_callback(each.stop)
 
 
 def _webhook(settings: Settings, store: Store) -> Webhook | None:

@@ -17,7 +17,7 @@ from app.store import Store
 from app.stored.proposals import TraceCoverage, proposals_in
 from app.tracker.links import Rules
 from app.watch.looking import MOST_LAG, Looking
-from app.watch.opening import watch_for_proposals
+from app.watch.opening import open_watches
 from bench.applications import KEYS, NO_KEY, Application, Message
 from bench.decoys import decoys_in, looked_at
 from bench.stores import VHOST
@@ -174,11 +174,12 @@ async def test_what_lags_is_left_alone_and_what_fails_keeps_what_was_found(tmp_p
 
 
 async def test_it_is_off_by_a_setting(tmp_path: Path) -> None:
-    store: Any = SimpleNamespace(proposals=None)
+    used = ("assertions", "watching", "conversations", "events", "gaps", "doubts", "copies")
+    store: Any = SimpleNamespace(**dict.fromkeys((*used, "proposals", "durations")))
     traces: Any = Idle(MOST_LAG + 1)
     for is_on in (False, True):
         settings = Settings(_env_file=None, data_dir=tmp_path, proposals=is_on)
         async with AsyncExitStack() as stack:
-            watch_for_proposals(stack, settings, store, traces)
+            open_watches(stack, settings, store, traces)
             names = [task.get_name() for task in asyncio.all_tasks()]
             assert names.count(Looking.task_name) == is_on
