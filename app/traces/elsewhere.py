@@ -45,11 +45,6 @@ class Elsewhere:
         self._store = store
         self.service = service  # this one
 
-    async def living(self) -> list[Service]:
-        return [
-            each for each in await self._store.all() if each.is_alive and each.id != self.service
-        ]
-
     async def standing(self) -> Others:
         return Others(self.service, await self._store.all())
 
@@ -61,7 +56,7 @@ class Elsewhere:
                 f"the trace of {trace.vhost!r} runs in the service {name}: ask that one"
             )
 
-    async def wait(self, vhost: str, seconds: float, done: Callable[[LeasedTrace], bool]) -> bool:
+    async def wait(self, vhost: str, seconds: float, done: Callable[[LeasedTrace], object]) -> bool:
         """Wait until a trace is held as it should be; False if it is not, after some seconds."""
         until = time.monotonic() + seconds
         while True:

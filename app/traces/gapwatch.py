@@ -146,7 +146,7 @@ class GapWatch:
 
         The clock decides between what has no event between it: it may have been ahead.
         """
-        return self.is_open or _order(self._noted) > _order(point)
+        return self.is_open or self._noted > point
 
     def covers(self, begins: Point, queued: int) -> bool:
         """Tell whether a proven loss spans all from ``begins`` to the end of what is queued."""
@@ -313,11 +313,7 @@ class GapWatch:
             self._note_at(Point(self._last_event_id, loss.until))
 
     def _note_at(self, point: Point) -> None:
-        self._noted = max(self._noted, point, key=_order)
-
-
-def _order(point: Point) -> tuple[int, int]:
-    return point.event_id, point.at
+        self._noted = max(self._noted, point)
 
 
 def _loss_of(gap: Gap) -> _Loss:

@@ -54,7 +54,6 @@ class TracesHere:
         self.ahead: dict[int, Ahead] = {}  # of traces that others are to leave
         self.feed = Feed()  # of new events of all virtual hosts
         self._running: dict[str, Running] = {}
-        self._ids: dict[str, int] = {}
         self._changing: dict[str, asyncio.Lock] = {}
         self._tidying: dict[str, asyncio.Task[None]] = {}
 
@@ -64,7 +63,7 @@ class TracesHere:
         Where there are other services, `app.traces.claims` says which of them run here.
         """
         await self.follow()
-        if not await self._elsewhere.living():
+        if not (await self._elsewhere.standing()).are_there:
             for trace in await self._store.traces.list():
                 if trace.wanted:
                     await self.begin(trace)
@@ -85,7 +84,7 @@ class TracesHere:
 
     def snapshots(self) -> dict[int, Snapshot]:
         """The status of the traces that run here, by their ids."""
-        return {self._ids[vhost]: each.snapshot() for vhost, each in self._running.items()}
+        return {each.trace.id: each.snapshot() for each in self._running.values()}
 
     async def check_store(self) -> None:
         """Return where the store answers and takes what traces have for it; else `OutageError`.
@@ -113,8 +112,8 @@ class TracesHere:
 
         A trace that does not run here is left alone.
         """
-        for vhost, running in self._running.items():
-            if self._ids[vhost] == trace_id:
+        for running in self._running.values():
+            if running.trace.id == trace_id:
                 running.prove()
 
     def running(self) -> Collection[str]:
@@ -156,7 +155,6 @@ class TracesHere:
             raise ConflictError(f"another service runs the trace of {trace.vhost!r}: ask that one")
 
     def _run(self, trace: Trace) -> None:
-        self._ids[trace.vhost] = trace.id
         self._running[trace.vhost] = self._start(trace, self.feed, self.ahead.pop(trace.id, None))
 
     async def run_again(self, vhost: str) -> None:
@@ -204,7 +202,7 @@ class TracesHere:
                 log.warning("the trace of %r is left to another service", vhost)
                 await present.end(drain=False, deadline=deadline)
                 self._running.pop(vhost, None)
-                await self._store.leases.release(self._ids[vhost], self._service)
+                await self._store.leases.release(present.trace.id, self._service)
 
     async def stop(self, vhost: str, trace: Trace) -> None:
         """Stop a trace that no other service runs; its lock is held."""

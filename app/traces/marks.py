@@ -33,7 +33,7 @@ LONGEST_PAUSE_SECONDS = 60.0
 MOST_ON_THEIR_WAY = 1_000
 
 
-class Point(msgspec.Struct, frozen=True):
+class Point(msgspec.Struct, frozen=True, order=True):
     """A point of a trace: the last event before it, and when it was (µs)."""
 
     event_id: int
@@ -128,7 +128,7 @@ class Marks:
             if number > stored[name] + 1:
                 begins += [each.well for each in self._series if each.name == name]
             stored[name] = max(stored[name], number)
-        return min(begins, key=lambda point: point.event_id, default=None)
+        return min(begins, default=None)
 
     def stored(self, marks: Iterable[Mark], here: Point) -> None:
         """Note that marks are stored, in a batch that ended ``here``."""
@@ -155,7 +155,7 @@ class Marks:
         ]
         self._due |= {each.name: each.published for each in overdue}
         begins = [each.well for each in overdue]
-        return min(begins, key=lambda point: point.event_id, default=None)
+        return min(begins, default=None)
 
     def have_come(self) -> bool | None:
         """Tell whether all marks have come that were overdue, none of them missing.

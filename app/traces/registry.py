@@ -125,16 +125,15 @@ class TraceRegistry:
                     return False
                 await present.end(drain=False, deadline=DRAIN_SECONDS)  # its next try is now
             others = await self._elsewhere.standing()
-            runs = trace.wanted and others.name_of(trace.holder) not in (
-                None,
-                self._service,
-            )
+            runs = trace.wanted and others.name_of(trace.holder) is not None
             await self._store.traces.set_wanted(trace.id, True)
             if not others.are_there or trace.holder == self._service:
                 await self.here.begin(trace)
                 return True
-        living = {each.id for each in await self._elsewhere.living()} | {self._service}
-        if not await self._elsewhere.wait(vhost, START_SECONDS, lambda held: held.holder in living):
+        name_of = (await self._elsewhere.standing()).name_of
+        if not await self._elsewhere.wait(
+            vhost, START_SECONDS, lambda held: name_of(held.holder) or held.holder == self._service
+        ):
             raise OutageError(
                 f"no service has taken the trace of {vhost!r} within {START_SECONDS:g} s; one will"
             )
@@ -218,7 +217,7 @@ class TraceRegistry:
         await self._elsewhere.check(await self.here.known(vhost))
 
     async def others(self) -> bool:
-        return bool(await self._elsewhere.living())
+        return (await self._elsewhere.standing()).are_there
 
     async def _describe(self, trace: Trace, others: Others) -> TraceStatus:
         running = self.here.present(trace.vhost)
