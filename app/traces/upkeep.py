@@ -13,7 +13,8 @@ from app.traces.elsewhere import Elsewhere
 from app.traces.here import TracesHere
 from app.traces.pipeline import PipelineSettings
 from app.traces.retention import PruneCount, RetentionRule, preview, retain
-from app.tracker import Checkpoint, rebuilt
+from app.tracker import Checkpoint
+from app.tracker.rebuild import rebuilt
 
 if TYPE_CHECKING:
     from app.store.store import Store

@@ -8,7 +8,8 @@ import msgspec
 
 from app.stored.capture import Batch
 from app.tracker.events import Edge, StampedEvent
-from app.tracker.links import NO_NAMES, Names, search_key
+from app.tracker.links import Names, search_key
+from app.tracker.links.names import NO_NAMES
 from model.words import EdgeKind, EventType
 from tests.contract.history import History
 

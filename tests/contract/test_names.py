@@ -16,7 +16,8 @@ from app.stored.capture import Batch
 from app.stored.reading import EventFilter, Sort
 from app.tracker import Policy, RestorePoint
 from app.tracker.events import StampedEvent
-from app.tracker.links import BUILT_IN, NO_NAMES, Names, Rules, search_key
+from app.tracker.links import BUILT_IN, Names, Rules, search_key
+from app.tracker.links.names import NO_NAMES
 from app.tracker.records import Channel, Deliver, Publish
 from app.tracker.tracker import Bounds, Tracker
 from model.words import EdgeKind

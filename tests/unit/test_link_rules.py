@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.tracker.links import BUILT_IN, NO_NAMES, Rule, RuleError, Rules, search_key
+from app.tracker.links import BUILT_IN, Rule, RuleError, Rules, search_key
 from app.tracker.links.bodies import (
     BROKEN,
     MOST_BYTES,
@@ -22,6 +22,7 @@ from app.tracker.links.bodies import (
     UNKNOWN,
 )
 from app.tracker.links.expressions import TOO_LONG, TOO_MANY
+from app.tracker.links.names import NO_NAMES
 from app.tracker.links.probes import MOST_CAUSES
 from app.tracker.links.rules import MOST_INDEXED, MOST_RULES, NAMES_ITSELF, TOO_MANY_KEYS
 from app.tracker.records import Channel, Deliver, Publish

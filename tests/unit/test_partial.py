@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.tracker import (
-    Bounds,
-    Channel,
-    Deliver,
-    Handover,
-    Policy,
-    Publish,
-    Reference,
-    RestorePoint,
-    Tracker,
-)
+from app.tracker import Bounds, Channel, Deliver, Policy, Publish, RestorePoint, Tracker
+from app.tracker.events import Handover, Reference
 from app.tracker.taken import ALL, Selection, taken
 from itc.stamp import seed
 from model.words import Match

@@ -15,12 +15,12 @@ from app.tracker import (
     Publish,
     Quiet,
     Record,
-    Reference,
     SharedPlaces,
     StampedEvent,
     Tracker,
     UnreadableCheckpointError,
 )
+from app.tracker.events import Reference
 from app.tracker.links import BUILT_IN, Rules, search_key
 from app.tracker.restamp import (
     Incarnation,

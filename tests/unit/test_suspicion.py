@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.tracker import Bounds, Channel, Deliver, Handover, Policy, Publish, Reference, Tracker
+from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Tracker
+from app.tracker.events import Handover, Reference
 from app.tracker.suspicion import RARE, SETTLED, Suspicion
 
 PUBLISHER = Channel("rabbit@one", "10.0.0.1:1 -> 10.0.0.9:5672", 1, "guest")

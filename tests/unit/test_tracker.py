@@ -12,7 +12,6 @@ from app.tracker import (
     Bounds,
     Checkpoint,
     Deliver,
-    Handover,
     Policy,
     Publish,
     Record,
@@ -20,7 +19,7 @@ from app.tracker import (
     StampedEvent,
     Tracker,
 )
-from app.tracker.events import NamedEvent
+from app.tracker.events import Handover, NamedEvent
 from app.tracker.fingerprint import BYTES
 from itc import Relation, compare
 from model.words import EdgeKind, Match

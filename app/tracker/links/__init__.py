@@ -1,6 +1,6 @@
 """Causes that messages name: rules, the keys they read, and who was meant by a key."""
 
-from app.tracker.links.names import NO_NAMES, Key, Names
+from app.tracker.links.names import Names
 from app.tracker.links.origins import Origin, TraceRule, check_own, merged, of_all
 from app.tracker.links.profiles import BUILT_IN
 from app.tracker.links.rule import SPANS_RULE, Rule, RuleError
@@ -8,9 +8,7 @@ from app.tracker.links.rules import Rules, search_key
 
 __all__ = [
     "BUILT_IN",
-    "NO_NAMES",
     "SPANS_RULE",
-    "Key",
     "Names",
     "Origin",
     "Rule",
