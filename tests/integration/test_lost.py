@@ -11,7 +11,7 @@ from app.errors import OutageError
 from app.store import Store
 from app.stored.causality import CopyState, QueueFate
 from app.stored.failures import FailureFilter, FailureKind
-from app.traces import queuewatch
+from app.traces import queuewatch, run
 from app.traces.pipeline import PipelineSettings
 from model.event import Event
 from model.words import Via
@@ -27,7 +27,7 @@ SAME = {"message_id": "same"}
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queuewatch, "LOOK_SECONDS", 0.5)
+    monkeypatch.setattr(run, "QUEUE_SECONDS", 0.5)
     monkeypatch.setattr(queuewatch, "WAITED", WAITED)
 
 
