@@ -86,7 +86,7 @@ _OF_CONNECTION = (
 # giving back and growing again costs more than keeping.
 SPARE_PAGES = 1_000
 # How many pages are given back at once, while nobody else can write; the rest next time.
-MOST_PAGES = 10_000
+MOST_PAGES = 2_000
 
 _UNUSABLE = {
     sqlite3.SQLITE_NOTADB: "the file is no SQLite database",
