@@ -1,9 +1,8 @@
 """A child process that speaks lines of JSON: it reads its stdin and answers on its stdout.
 
-It runs in a process group of its own: a Ctrl-C is for the service, which then ends its children in
-order, and one signal to the group ends all that belongs to a child. It stays in the session, whose
-weight among others is the service's (`app.priority`). A child ends when its stdin does, so none
-outlives the service.
+It runs in a session of its own, which has the service's priority: a Ctrl-C is for the service,
+which then ends its children in order, and one signal to its group ends all that belongs to a child.
+A child ends when its stdin does, so none outlives the service.
 
 The service may have been started in a folder of another user. A child does not run there: Python
 would import a ``queue.py`` from it, and Spark would take an installation in the folder above it.
@@ -21,6 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
+
+from app.priority import ATTEMPTS, SECONDS_BETWEEN, is_weighed
 
 T = TypeVar("T")
 
@@ -68,8 +69,12 @@ class Child(Generic[T]):
             limit=line_bytes,
             env=environment,
             cwd=_FOLDER,
-            process_group=0,
+            start_new_session=True,
         )
+        for _ in range(ATTEMPTS):
+            if is_weighed(process.pid):
+                break
+            await asyncio.sleep(SECONDS_BETWEEN)
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("a child is started with pipes")
         errors = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from pathlib import Path
@@ -10,29 +9,34 @@ from pathlib import Path
 NICENESS = 10
 """A busy broker on the same cores gets nine times as much of them (docs/overhead.md)."""
 
-_OF_SESSION = Path("/proc/self/autogroup")
-# Linux takes one of these in 0.1 s from all that are not root's.
-_ATTEMPTS, _BETWEEN = 5, 0.1
+# Linux lets those that are not root weigh one session in 0.1 s, whoever they are.
+ATTEMPTS, SECONDS_BETWEEN = 10, 0.11
 
 
 def let_others_go_first() -> None:
     """Lower this process's priority, unless it was started with another than the usual one.
 
-    To be called before there are threads and children: each has that of whoever starts it. Linux
-    weighs niceness within a session, and sessions by their own: that of a shell is left alone.
+    To be called before there are threads: each has the niceness of the one that starts it. A
+    session that is not this process's own is a shell's, and left alone.
     """
     if os.getpriority(os.PRIO_PROCESS, 0) == 0:
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
     if os.getsid(0) == os.getpid():
-        with contextlib.suppress(OSError):  # it does not, or nobody may
-            _weigh_session(str(os.getpriority(os.PRIO_PROCESS, 0)))
+        for _ in range(ATTEMPTS):
+            if is_weighed(os.getpid()):
+                break
+            time.sleep(SECONDS_BETWEEN)
 
 
-def _weigh_session(niceness: str) -> None:
-    for _ in range(_ATTEMPTS):
-        try:
-            _OF_SESSION.write_text(niceness)
-        except BlockingIOError:
-            time.sleep(_BETWEEN)
-        else:
-            return
+def is_weighed(leader: int) -> bool:
+    """Give a session, by its first process, this process's niceness; False: to be tried again.
+
+    Linux weighs niceness within a session only, and sessions by their own.
+    """
+    try:
+        Path(f"/proc/{leader}/autogroup").write_text(str(os.getpriority(os.PRIO_PROCESS, 0)))
+    except BlockingIOError:
+        return False
+    except OSError:  # it does not, nobody may, or that process has ended
+        return True
+    return True

@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "app.errors": (),
     "app.round_robin": (),
     "app.background": ("app.errors",),
-    "app.children": (),
+    "app.children": ("app.priority",),
     "app.priority": (),
     "app.secret_url": (),
     "app.assertion_files": ("model",),

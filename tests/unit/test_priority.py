@@ -13,7 +13,7 @@ from app.priority import NICENESS
 
 GROUP = Path("/proc/self/autogroup")
 SCRIPT = """
-import asyncio, os, sys
+import os, sys, uvloop
 from pathlib import Path
 from app.children import Child
 from app.priority import let_others_go_first
@@ -39,7 +39,7 @@ group = Path("/proc/self/autogroup")
 its = group.read_text().split()[-1] if group.exists() else ""
 print(json.dumps(f"{os.getpriority(os.PRIO_PROCESS, 0)} {its}"), flush=True)
 '''
-asyncio.run(main())
+uvloop.run(main())
 """
 
 
