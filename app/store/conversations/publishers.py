@@ -6,6 +6,7 @@ who name nothing that is the first or so, and whoever names everything is known 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 
 from sqlalchemy import bindparam, text
@@ -21,15 +22,6 @@ from spark_jobs.statements import REACTIONS
 # these is a publish that names nothing, one before them may be.
 MOST_NEWEST = 1_000
 
-# Who published for what it was handed, and the height of the oldest event that is looked at.
-_WHO = (
-    f"WITH who AS MATERIALIZED (SELECT number, {REACTIONS}"  # noqa: S608  our own words
-    " AS reactions, explained, spanned,"
-    " CASE WHEN reactions + explained + spanned > 0 THEN coalesce((SELECT height FROM events"
-    " WHERE trace_id = :trace AND participant = number ORDER BY height DESC"
-    f" LIMIT 1 OFFSET {MOST_NEWEST - 1}), -1) END AS height"
-    " FROM participants WHERE trace_id = :trace AND number IN :numbers)"
-)
 _ITS = " FROM events AS e WHERE e.trace_id = :trace AND e.participant = who.number"
 _PUBLISHES = (
     f"{_ITS} AND e.height >= who.height AND e.id >= :first"
@@ -43,15 +35,28 @@ _HAS_NO_KEY = (
     " AND NOT EXISTS (SELECT 1 FROM keys WHERE keys.trace_id = :trace AND keys.event_id = e.id"
     " AND (keys.roles & 1) <> 0)"  # `is_conversation`, for its index
 )
-# Each looks no further back than it must.
-_RECORDS = (
-    f"{_WHO} SELECT number, reactions, explained, spanned,"  # noqa: S608  our own words
-    f" (SELECT {{listed}} FROM (SELECT e.id{_PUBLISHES}"
-    f" ORDER BY e.height DESC LIMIT {MOST_PUBLISHES + 1}) AS newest),"
-    f" CASE WHEN reactions > explained + spanned THEN (SELECT e.id{_PUBLISHES}{_NAMES_NONE}{{none}}"
-    " ORDER BY e.height DESC LIMIT 1) END,"
-    f" (SELECT e.id{_ITS} AND e.height = who.height) FROM who"
-)
+
+
+@functools.cache
+def _records(newest: int, publishes: int) -> str:
+    """The statement of what participants published: each looks no further back than it must."""
+    # Who published for what it was handed, and the height of the oldest event that is looked at.
+    who = (
+        f"WITH who AS MATERIALIZED (SELECT number, {REACTIONS}"  # noqa: S608  our own words
+        " AS reactions, explained, spanned,"
+        " CASE WHEN reactions + explained + spanned > 0 THEN coalesce((SELECT height FROM events"
+        " WHERE trace_id = :trace AND participant = number ORDER BY height DESC"
+        f" LIMIT 1 OFFSET {newest - 1}), -1) END AS height"
+        " FROM participants WHERE trace_id = :trace AND number IN :numbers)"
+    )
+    return (
+        f"{who} SELECT number, reactions, explained, spanned,"  # noqa: S608  our own words
+        f" (SELECT {{listed}} FROM (SELECT e.id{_PUBLISHES}"
+        f" ORDER BY e.height DESC LIMIT {publishes + 1}) AS newest),"
+        " CASE WHEN reactions > explained + spanned THEN"
+        f" (SELECT e.id{_PUBLISHES}{_NAMES_NONE}{{none}} ORDER BY e.height DESC LIMIT 1) END,"
+        f" (SELECT e.id{_ITS} AND e.height = who.height) FROM who"
+    )
 
 
 async def publishers_of(
@@ -62,7 +67,8 @@ async def publishers_of(
     Along conversations a publish says where it belongs by its keys as well.
     """
     none = _HAS_NO_KEY if via is Via.conversation else ""
-    query = text(_RECORDS.format(listed=trace.dialect.listed, none=none)).bindparams(
+    statement = _records(MOST_NEWEST, MOST_PUBLISHES)
+    query = text(statement.format(listed=trace.dialect.listed, none=none)).bindparams(
         bindparam("numbers", expanding=True), candidate=int(EdgeKind.candidate)
     )
     asked = {"trace": trace.trace_id, "first": min((each.id for each in events), default=0)}
