@@ -21,7 +21,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from app.priority import ATTEMPTS, SECONDS_BETWEEN, is_weighed
+from app.priority import ATTEMPTS, SECONDS_BETWEEN, weigh
 
 T = TypeVar("T")
 
@@ -71,16 +71,21 @@ class Child(Generic[T]):
             cwd=_FOLDER,
             start_new_session=True,
         )
-        for _ in range(ATTEMPTS):
-            if is_weighed(process.pid):
-                break
-            await asyncio.sleep(SECONDS_BETWEEN)
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("a child is started with pipes")
         errors = None
         if hear is not None and process.stderr is not None:
             errors = asyncio.create_task(_listen(process.stderr, hear))
-        return cls(process, process.stdin, process.stdout, says, errors)
+        child = cls(process, process.stdin, process.stdout, says, errors)
+        try:
+            for _ in range(ATTEMPTS):
+                if weigh(child.pid):
+                    break
+                await asyncio.sleep(SECONDS_BETWEEN)
+        except BaseException:  # nobody else knows of it yet
+            await child.kill()
+            raise
+        return child
 
     @property
     def pid(self) -> int:

@@ -23,13 +23,13 @@ def let_others_go_first() -> None:
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
     if os.getsid(0) == os.getpid():
         for _ in range(ATTEMPTS):
-            if is_weighed(os.getpid()):
+            if weigh(os.getpid()):
                 break
             time.sleep(SECONDS_BETWEEN)
 
 
-def is_weighed(leader: int) -> bool:
-    """Give a session, by its first process, this process's niceness; False: to be tried again.
+def weigh(leader: int) -> bool:
+    """Give a session, by its first process, this process's niceness; False: try again.
 
     Linux weighs niceness within a session only, and sessions by their own.
     """

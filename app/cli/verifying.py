@@ -166,7 +166,8 @@ class _Check:
 
     def __init__(self, manifest: Json) -> None:
         self._manifest = manifest
-        msgspec.convert({name: manifest[name] for name in manifest.keys() - {SIGNATURE}}, _FORM)
+        signed = {name: value for name, value in manifest.items() if name != SIGNATURE}
+        msgspec.convert(signed, _FORM)
         [start] = manifest["starts"]
         if start.keys() != {*PLACE}:
             raise ValueError("the fields of its event are not those of an event's place")

@@ -67,6 +67,8 @@ async def retain(
     while some.events == AT_MOST:
         some = await retain_some(store, trace_id, tracker, rule, epoch)
         removed += some
+    while await store.reclaim():
+        pass
     return removed
 
 

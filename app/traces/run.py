@@ -134,7 +134,7 @@ class Run:
     async def _look(
         self, seconds: float, look: Callable[[], Awaitable[None]], *, to_the_end: bool = False
     ) -> None:
-        """Look every ``seconds`` (0: never), until the queue is to be emptied or it is empty."""
+        """Look every ``seconds`` (0: never), until the queue is to be emptied or the run ends."""
         while seconds and (to_the_end or not self._ending.when_empty):
             await asyncio.sleep(seconds)
             with contextlib.suppress(OutageError):  # the next look will tell as much

@@ -1,4 +1,4 @@
-"""Opens what holds assertions against the traces of a service, and what looks for proposals."""
+"""Opens what holds assertions against a service's traces, looks for proposals, and counts times."""
 
 from __future__ import annotations
 

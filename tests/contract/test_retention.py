@@ -10,8 +10,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
 from app.store import Store
+from app.store.database import sqlite
 from app.stored.capture import Batch, PrunePlan
 from app.stored.reading import EventFilter
+from app.traces.retention import RetentionRule, retain
 from app.tracker import Policy
 from app.tracker.records import Unreadable
 from app.tracker.tracker import Bounds, Tracker
@@ -297,6 +299,19 @@ async def test_the_sqlite_file_gives_space_back(
     full, pruned = sizes[::2], sizes[1::2]
     assert all(after < before * 0.8 for before, after in zip(full, pruned, strict=True))
     assert full[2] <= full[0] * 1.1
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_it_gives_back_little_at_a_time_and_in_the_end_all(
+    database_url: str, store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "MOST_PAGES", 50)
+    history = History(seed=13)
+    for _ in range(10):
+        await store.batches.append(trace_id, _heavy(history))
+    full = _file_bytes(database_url)
+    await retain(store.retention, trace_id, history.tracker, RetentionRule(keep_events=100))
+    assert _file_bytes(database_url) < full * 0.8
 
 
 def _heavy(history: History) -> Batch:

@@ -43,7 +43,7 @@ def form_of(content_type: str) -> str:
 
 
 def unpacked(body: bytes, encoding: str, most: int) -> bytes:
-    """A body without its compression, of at most so many bytes.
+    """A body without its compression, of at most this many bytes.
 
     Raises `BadRequestError`, `TooLargeError` and `WrongTypeError`.
     """

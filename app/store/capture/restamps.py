@@ -106,7 +106,8 @@ class Restamps(Subject):
         """Remove what is put aside, or was left over, for a trace or for all (None)."""
         while await self._clear_some(trace_id):
             pass
-        await self.database.write(self.database.dialect.reclaim)
+        while await self.database.write(self.database.dialect.reclaim):
+            pass
 
     @reads
     async def standing(self, connection: AsyncConnection, trace_id: int) -> TraceExtent:

@@ -90,7 +90,11 @@ class Retention(Subject):
         is still stored: restore it.
         """
         await self._remove(plan, checkpoint, epoch)
-        await self.database.write(self.database.dialect.reclaim)
+        await self.reclaim()
+
+    async def reclaim(self) -> bool:
+        """Give some of what is free back; whether there is more (`app.store.database.sqlite`)."""
+        return await self.database.write(self.database.dialect.reclaim)
 
     @writes
     async def _remove(

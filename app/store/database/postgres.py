@@ -253,8 +253,9 @@ class Postgres:
         size = sa.select(sa.func.pg_database_size(sa.func.current_database()))
         return int((await connection.execute(size)).scalar_one())
 
-    async def reclaim(self, connection: AsyncConnection) -> None:
-        """Nothing: the server's own vacuum does it."""
+    async def reclaim(self, connection: AsyncConnection) -> bool:
+        """Nothing, and no more: the server's own vacuum does it."""
+        return False
 
     def contains_text(self, column: sa.ColumnElement[str], part: str) -> sa.ColumnElement[bool]:
         return sa.func.strpos(column, part) > 0

@@ -86,7 +86,7 @@ _OF_CONNECTION = (
 # giving back and growing again costs more than keeping.
 SPARE_PAGES = 1_000
 # How many pages are given back at once, while nobody else can write; the rest next time.
-MOST_PAGES = 2_000
+MOST_PAGES = 4_000
 
 _UNUSABLE = {
     sqlite3.SQLITE_NOTADB: "the file is no SQLite database",
@@ -251,20 +251,24 @@ class Sqlite:
         ]
         return int((pages - free) * bytes_each)
 
-    async def reclaim(self, connection: AsyncConnection) -> None:
-        """Give pages that deletions have freed back to the file system, except for a reserve."""
+    async def reclaim(self, connection: AsyncConnection) -> bool:
+        """Give pages that deletions have freed back to the file system, except for a reserve.
+
+        :returns: whether there are more than may be given back at once.
+        """
         free, total = [
             (await connection.exec_driver_sql(f"PRAGMA {name}")).scalar_one()
             for name in ("freelist_count", "page_count")
         ]
         spare = max(SPARE_PAGES, total // 10)
+        pages = min(free - spare, MOST_PAGES)
         if free > 2 * spare:
             # It frees one page per step, as if each were a row, and `execute` takes only the first;
             # a script runs to its end. It commits the transaction, in which nothing was changed.
             driver: Any = (await connection.get_raw_connection()).driver_connection
-            pages = min(free - spare, MOST_PAGES)
             steps = (_waiting(BUSY_SECONDS), f"incremental_vacuum({pages})", _waiting(0))
             await driver.executescript("; ".join(f"PRAGMA {step}" for step in steps))
+        return bool(free - pages > 2 * spare)
 
     def contains_text(self, column: sa.ColumnElement[str], part: str) -> sa.ColumnElement[bool]:
         """Tell whether a text contains another, case-sensitively (LIKE would ignore case)."""
