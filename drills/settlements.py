@@ -525,8 +525,12 @@ def _is_short(channel: BlockingChannel) -> bool:
 
 
 def _is_empty(broker: Broker, vhost: str) -> bool:
-    """Whether nothing is in the queue or in hand; twice, as the figures are a second old."""
-    for _ in range(2):
+    """Whether nothing is in the queue or in hand, for longer than its figures are old.
+
+    They are a second old, and those of a quorum queue up to five.
+    """
+    looks = 6 if broker.api("GET", "queues", vhost, WORK)["type"] == "quorum" else 2
+    for _ in range(looks):
         time.sleep(1.2)
         queue = broker.api("GET", "queues", vhost, WORK)
         if queue.get("messages") != 0:
