@@ -11,18 +11,17 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from app.api.described import encode_json
 from app.api.events import event_view
 from app.api.signin.permissions import ReadRights
-from app.api.streams import send_while_connected
+from app.api.streams import PiecewiseAnswer
 from app.stored.causality import Named
 from app.stored.reading import shares
 from model.described import shown
@@ -107,54 +106,21 @@ def encoded_answer(encoded: bytes, heavy: Heavy, events: Events, budget: ByteBud
     """A JSON answer that contains `Heavy.views`; sent at once if nothing is left to be read."""
     if not heavy.sizes:
         return Response(encoded, media_type="application/json")
-    return LongAnswer(encoded, heavy, events, budget)
+    return PiecewiseAnswer(_pieces(encoded, heavy, events, budget), "application/json")
 
 
-class LongAnswer(Response):
-    """A JSON answer in pieces.
-
-    Each is read once the client has taken the one before, so a slow client costs one piece.
-    """
-
-    media_type = "application/json"
-
-    def __init__(self, encoded: bytes, heavy: Heavy, events: Events, budget: ByteBudget) -> None:
-        super().__init__()
-        del self.headers["content-length"]
-        self._encoded = encoded
-        self._heavy = heavy
-        self._events = events
-        self._budget = budget
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        await send_while_connected(receive, self._send_all(send))
-
-    async def _send_all(self, send: Send) -> None:
-        texts = _MARKED.split(self._encoded)
-        heavy = [int(text) for text in texts[1::2]]
-        between = texts[::2]
-        self._encoded = b""
-        await send({"type": "http.response.body", "body": between[0], "more_body": True})
-        done = 0
-        for share in shares(heavy, self._heavy.sizes, PIECE):
-            # An empty body: the server waits with it until the client has taken the rest.
-            await send({"type": "http.response.body", "body": b"", "more_body": True})
-            size = sum(self._heavy.sizes[event_id] for event_id in share)
-            async with self._budget.hold(size * GROWTH):
-                parts = []
-                async for text in self._texts(share):
-                    done += 1
-                    parts += [text, between[done]]
-                body = b"".join(parts)
-                del parts
-                await send({"type": "http.response.body", "body": body, "more_body": True})
-                del body
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _texts(self, ids: list[int]) -> AsyncIterator[bytes]:
-        rows = {row.id: row for row in await self._events.some(ids, self._heavy.large)}
-        for event_id in ids:
+async def _pieces(
+    encoded: bytes, heavy: Heavy, events: Events, budget: ByteBudget
+) -> AsyncGenerator[bytes, None]:
+    texts = _MARKED.split(encoded)
+    del encoded
+    between = iter(texts[::2])
+    yield next(between)
+    for share in shares([int(text) for text in texts[1::2]], heavy.sizes, PIECE):
+        yield b""  # the server waits with it until the client has taken the rest
+        size = sum(heavy.sizes[event_id] for event_id in share)
+        async with budget.hold(size * GROWTH):
+            rows = {row.id: row for row in await events.some(share, heavy.large)}
             # Of events that retention removed meanwhile, what is known is sent.
-            row = rows.pop(event_id, None) or self._heavy.light[event_id]
-            yield encode_json(self._heavy.view(row))
+            views = (encode_json(heavy.view(rows.pop(n, heavy.light[n]))) for n in share)
+            yield b"".join(part for view in views for part in (view, next(between)))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
 import msgspec
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from app.errors import TooManyRequestsError
 
@@ -36,8 +37,45 @@ def frame(event: str, data: object) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (event.encode(), msgspec.json.encode(data))
 
 
-class EventStream(Response):
-    """An answer of server-sent events that ends with its client.
+class PiecewiseAnswer(Response):
+    """An answer in pieces that ends with its client.
+
+    Each is made once the client has taken the one before, so a slow client costs one piece.
+    """
+
+    def __init__(
+        self,
+        pieces: AsyncGenerator[bytes, None],
+        media_type: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(media_type=media_type, headers=headers)
+        del self.headers["content-length"]
+        self._pieces = pieces
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        sending = asyncio.create_task(self._send_all(send))
+        leaving = asyncio.create_task(_disconnected(receive))
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            sending.cancel()
+            await asyncio.wait({sending, leaving})
+            await self._pieces.aclose()
+        if not sending.cancelled():
+            sending.result()
+
+    async def _send_all(self, send: Send) -> None:
+        async for part in self._pieces:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+            del part
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class EventStream(PiecewiseAnswer):
+    """An answer of server-sent events.
 
     A client that does not take a write within `SEND_SECONDS` is disconnected: what it leaves
     unread is in the socket's buffer, and that is all it holds.
@@ -45,46 +83,21 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(
-        self, frames: AsyncGenerator[bytes, None], closed: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, frames: AsyncGenerator[bytes, None], closed: Callable[[], None]) -> None:
         """``closed`` is called once, however the stream ends."""
-        super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
-        del self.headers["content-length"]
-        self._frames = frames
-        self._send_seconds = SEND_SECONDS
+        super().__init__(frames, headers={"cache-control": "no-store", "x-accel-buffering": "no"})
         self._closed = closed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        async def send_in_time(message: Message) -> None:
+            async with asyncio.timeout(SEND_SECONDS):
+                await send(message)
+
         try:
-            await send_while_connected(receive, self._send_all(send))
+            with contextlib.suppress(TimeoutError):
+                await super().__call__(scope, receive, send_in_time)
         finally:
-            await self._frames.aclose()
             self._closed()
-
-    async def _send_all(self, send: Send) -> None:
-        try:
-            async for part in self._frames:
-                async with asyncio.timeout(self._send_seconds):
-                    await send({"type": "http.response.body", "body": part, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        except TimeoutError:
-            return
-
-
-async def send_while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """Send until all is sent or the client goes away; raises what sending raises."""
-    sending = asyncio.create_task(work)
-    leaving = asyncio.create_task(_disconnected(receive))
-    try:
-        await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        leaving.cancel()
-        sending.cancel()
-        await asyncio.wait({sending, leaving})
-    if not sending.cancelled():
-        sending.result()
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -43,19 +43,15 @@ def family(name: str, meaning: str, **commands: Command) -> typer.Typer:
 
 def unfolded(function: Command) -> Command:
     """The function with single options for parameters."""
-    own: list[inspect.Parameter] = []
-    shared: list[inspect.Parameter] = []
-    of_client: list[inspect.Parameter] = []
+    own, shared, of_client = (list[inspect.Parameter]() for _ in range(3))
     makers: dict[str, tuple[Command, list[str]]] = {}
     for parameter in _parameters(function):
-        if parameter.annotation is ServiceClient:
-            maker: Command = ServiceClient.from_environment
-            of_client = _parameters(maker)
-            makers[parameter.name] = maker, [each.name for each in of_client]
-        elif dataclasses.is_dataclass(maker := parameter.annotation):
+        is_client = parameter.annotation is ServiceClient
+        maker = ServiceClient.from_environment if is_client else parameter.annotation
+        if is_client or dataclasses.is_dataclass(maker):
             options = _parameters(maker)
-            shared += options
             makers[parameter.name] = maker, [each.name for each in options]
+            (of_client if is_client else shared).extend(options)
         else:
             own.append(parameter)
 

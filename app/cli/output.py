@@ -66,7 +66,7 @@ def _column(said: str, cells: Columns) -> tuple[str, Cell]:
 
     def cell(item: Any) -> object:
         for name in path.split("."):
-            item = None if item is None else item.get(name)
+            item = None if item is None else item[name]
         if item is None or item == "":
             return otherwise
         if isinstance(item, list):

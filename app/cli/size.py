@@ -35,30 +35,6 @@ class ServiceSample(msgspec.Struct, frozen=True):
     processor: float
 
 
-class Size(msgspec.Struct, frozen=True):
-    """The traffic of some seconds, and what a day of the same would come to.
-
-    ``rate`` is in events/s, between ``rate_least`` and ``rate_most`` from look to look;
-    ``bytes_an_event`` are those by which the database grew or, where it was not by enough events,
-    those of all that is stored (``is_growth`` is false then). ``cores`` is the processor time of
-    the service in that time, of all that it did, ``memory`` what it has now (bytes).
-    """
-
-    vhost: str
-    seconds: float
-    events: int
-    rate: float
-    rate_least: float
-    rate_most: float
-    bytes_an_event: float
-    is_growth: bool
-    events_a_day: int
-    bytes_a_day: int
-    store: int
-    memory: int
-    cores: float
-
-
 def size(
     client: ServiceClient,
     vhost: Vhost,
@@ -78,13 +54,20 @@ def size(
         looks.append(_look(client, vhost))
     found = reckoned(vhost, looks)
     if json:
-        as_json(msgspec.to_builtins(found))
+        as_json(found)
     else:
         _show(found)
 
 
-def reckoned(vhost: str, looks: list[ServiceSample]) -> Size:
-    """The result of looks at a trace; raises `CommandError` where nothing was stored."""
+def reckoned(vhost: str, looks: list[ServiceSample]) -> dict[str, Any]:
+    """The traffic of some seconds, and what a day of the same would come to.
+
+    ``rate`` is in events/s, between ``rate_least`` and ``rate_most`` from look to look;
+    ``bytes_an_event`` are those by which the database grew or, where it was not by enough events,
+    those of all that is stored (``is_growth`` is false then). ``cores`` is the processor time of
+    the service in that time, of all that it did, ``memory`` what it has now (bytes). Raises
+    `CommandError` where nothing was stored.
+    """
     first, last = looks[0], looks[-1]
     seconds, events = last.at - first.at, last.events - first.events
     if events <= 0:
@@ -99,21 +82,21 @@ def reckoned(vhost: str, looks: list[ServiceSample]) -> Size:
     is_growth = more >= ENOUGH and grown > 0
     bytes_an_event = grown / more if is_growth else last.store / last.all_events
     a_day = events / seconds * DAY_SECONDS
-    return Size(
-        vhost=vhost,
-        seconds=round(seconds, 1),
-        events=events,
-        rate=round(events / seconds, 2),
-        rate_least=round(min(rates), 2),
-        rate_most=round(max(rates), 2),
-        bytes_an_event=round(bytes_an_event, 1),
-        is_growth=is_growth,
-        events_a_day=round(a_day),
-        bytes_a_day=round(a_day * bytes_an_event),
-        store=last.store,
-        memory=last.memory,
-        cores=round((last.processor - first.processor) / seconds, 3),
-    )
+    return {
+        "vhost": vhost,
+        "seconds": round(seconds, 1),
+        "events": events,
+        "rate": round(events / seconds, 2),
+        "rate_least": round(min(rates), 2),
+        "rate_most": round(max(rates), 2),
+        "bytes_an_event": round(bytes_an_event, 1),
+        "is_growth": is_growth,
+        "events_a_day": round(a_day),
+        "bytes_a_day": round(a_day * bytes_an_event),
+        "store": last.store,
+        "memory": last.memory,
+        "cores": round((last.processor - first.processor) / seconds, 3),
+    }
 
 
 def _look(client: ServiceClient, vhost: str) -> ServiceSample:
@@ -135,20 +118,20 @@ def _look(client: ServiceClient, vhost: str) -> ServiceSample:
     )
 
 
-def _show(found: Size) -> None:
-    whose = "those of this time" if found.is_growth else "all that is stored, tables included"
+def _show(found: dict[str, Any]) -> None:
+    whose = "those of this time" if found["is_growth"] else "all that is stored, tables included"
     say(
-        f"{printable(found.vhost)}: {found.events:,} events in {found.seconds:.0f} s, "
-        f"{found.rate:,.1f} a second ({found.rate_least:,.0f} to {found.rate_most:,.0f})"
+        f"{printable(found['vhost'])}: {found['events']:,} events in {found['seconds']:.0f} s, "
+        f"{found['rate']:,.1f} a second ({found['rate_least']:,.0f} to {found['rate_most']:,.0f})"
     )
     say(
-        f"a day of it: {found.events_a_day:,} events, {_bytes(found.bytes_a_day)}, at "
-        f"{found.bytes_an_event:,.0f} bytes an event (by {whose})"
+        f"a day of it: {found['events_a_day']:,} events, {_bytes(found['bytes_a_day'])}, at "
+        f"{found['bytes_an_event']:,.0f} bytes an event (by {whose})"
     )
-    say(f"the database now: {_bytes(found.store)}")
+    say(f"the database now: {_bytes(found['store'])}")
     say(
-        f"the service: {found.cores:.2f} of a processor for all that it did, "
-        f"{_bytes(found.memory)} of memory"
+        f"the service: {found['cores']:.2f} of a processor for all that it did, "
+        f"{_bytes(found['memory'])} of memory"
     )
 
 

@@ -24,7 +24,7 @@ from app.cli.conversations import _delivery_line as delivery_line
 from app.cli.events import _COLUMNS
 from app.cli.events import _by as said_of_step
 from app.cli.exits import Exit
-from app.cli.output import printable
+from app.cli.output import columns, printable
 from app.cli.traces import remark as remark_on
 from app.errors import OutageError
 from app.traces.life import TraceState
@@ -836,6 +836,18 @@ def test_a_participants_remark_hides_nothing(note: str | None, assumed: bool, re
     assert missing == "; ".join(
         filter(None, (remark, "misses 2 of 5 causes that its messages name"))
     )
+
+
+def test_a_column_that_no_item_has_is_a_bug() -> None:
+    [path] = columns("BY: by.name or ?").values()
+    assert [path({"by": by}) for by in (None, {"name": None}, {"name": "shop"})] == [
+        "?",
+        "?",
+        "shop",
+    ]
+    for item in ({}, {"by": {"nmae": "shop"}}):
+        with pytest.raises(KeyError):
+            path(item)
 
 
 def test_what_is_printable_stays() -> None:

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from app.api.answers import Heavy
 from app.api.described import answering
-from app.api.events import CLOCK_ALONE, ChainEnds, Related, TouchedEvents, of_one_trace, related
+from app.api.events import CLOCK_ALONE, ChainEnds, Related, TouchedEvents, of_one_trace
 from app.api.likely import SAID, LikelyAnswer, LikelyQuery, ground_of
 from app.api.openapi import LOCATION, READING_ONE, WRITING, answers, example
 from app.api.parameters import Name, UntilWord, VerdictWord, WalkLimit
@@ -19,8 +19,8 @@ from app.api.routes.events import (
     LAST,
     EventId,
     OtherId,
-    doubtful_between,
     events_answer,
+    relation_of,
     spanned,
     visible_event,
     visible_events,
@@ -32,8 +32,7 @@ from app.api.signin.auth import Reader, User, Writer
 from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.jobs.folders import ManifestedFile
 from app.stored.causality import ChainPart, Touched
-from itc import Relation, compare
-from model.answers import ORDERED, touched_sentence
+from model.answers import touched_sentence
 from model.described import shown
 from model.event import NOTHING_LARGE
 from model.evidence import Signed, TouchedSummary
@@ -69,7 +68,7 @@ async def get_chain(
 ) -> Response:
     """The chain between two events, whichever was first: what is said of them, and its events."""
     one, other = await visible_events(parts.store.events, (a, b), user, CLOCK_ALONE)
-    trace_id = of_one_trace(one, other)
+    of_one_trace(one, other)
     if a == b:
         raise BadRequestError("a chain needs two events; both ids are the same")
     via, limit = query.via, query.limit
@@ -79,15 +78,7 @@ async def get_chain(
         found = await parts.store.chains.between(
             a, b, limit, query.large, ground.via, after=query.after, overlay=ground.overlay
         )
-    relation, path = compare(one.stamp, other.stamp), None
-    if relation in ORDERED or await parts.store.spans.late_between(trace_id, a, b):
-        path = await parts.store.causality.path(min(a, b), max(a, b))
-    doubtful = await doubtful_between(one, other, relation, parts)
-    if relation is Relation.concurrent and found.count:
-        # By a link that was found later than its events were stamped.
-        relation = Relation.before if a < b else Relation.after
-    certainty = await spanned(trace_id, a, b, parts)
-    said = related(one, other, relation, path, certainty, doubtful)
+    said, certainty = await relation_of(one, other, parts, is_linked=bool(found.count))
     heavy = Heavy(found.heavy, user.content, query.chosen, query.large)
     ends = ChainEnds(a, b, via, min(a, b), max(a, b), heavy.views(found.items))
     view = shown(ends) | shown(said) | shown(found) | shown(certainty) | ground.shown

@@ -247,14 +247,7 @@ async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> 
 
     async def answer() -> Any:
         one, other = await visible_events(parts.store.events, (a, b), user, CLOCK_ALONE)
-        certainty = await spanned(of_one_trace(one, other), a, b, parts)
-        relation = compare(one.stamp, other.stamp)
-        path = None
-        # A link that was found later than its events were stamped is in no clock.
-        if relation in ORDERED or await parts.store.spans.late_between(one.trace_id, a, b):
-            path = await parts.store.causality.path(min(a, b), max(a, b))
-        doubtful = await doubtful_between(one, other, relation, parts)
-        found = related(one, other, relation, path, certainty, doubtful)
+        found, certainty = await relation_of(one, other, parts)
         if found.answer == "cannot have":
             lost = await parts.store.copies.lost(min(one, other, key=lambda each: each.id))
             found = replace(found, sentence=found.sentence + lost)
@@ -269,6 +262,26 @@ async def spanned(trace_id: int, a: int, b: int, parts: Parts) -> Certainty:
         return Certainty(gaps, await parts.store.doubts.between(trace_id, a, b))
 
     return await parts.store.at_once(answer)
+
+
+async def relation_of(
+    one: Event, other: Event, parts: Parts, *, is_linked: bool = False
+) -> tuple[Related, Certainty]:
+    """The relation of two events, and how far it is to be relied on.
+
+    A link that was found later than its events were stamped is in no clock; ``is_linked`` says that
+    there is a way by such links.
+    """
+    trace_id, path = of_one_trace(one, other), None
+    first, last = sorted((one.id, other.id))
+    relation = compare(one.stamp, other.stamp)
+    if relation in ORDERED or await parts.store.spans.late_between(trace_id, one.id, other.id):
+        path = await parts.store.causality.path(first, last)
+    doubtful = await doubtful_between(one, other, relation, parts)
+    if relation is Relation.concurrent and is_linked:
+        relation = Relation.before if one.id < other.id else Relation.after
+    certainty = await spanned(trace_id, one.id, other.id, parts)
+    return related(one, other, relation, path, certainty, doubtful), certainty
 
 
 async def doubtful_between(

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import generate_latest
-from prometheus_client.core import CounterMetricFamily as Count
-from prometheus_client.core import GaugeMetricFamily as Gauge
-from prometheus_client.core import Metric, SummaryMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
+from prometheus_client.core import Metric as MetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
@@ -25,7 +24,6 @@ from app.api.services import Parts
 from app.api.signin.auth import User, reader_of
 from app.jobs.manager import HISTORY
 from app.stored.assertions import WebhookState
-from app.stored.causality import CopiesInHand
 from app.stored.jobs import JobState
 from app.stored.spans import Refusal, ResolutionOutcome
 from app.traces.life import TraceState
@@ -35,10 +33,12 @@ from app.version import program_version
 
 router = APIRouter(tags=["service"])
 
-Kind: TypeAlias = type[Count] | type[Gauge]
-Where: TypeAlias = str | Callable[[TraceStatus], float | None]
+# By the values of the labels; of a summary how many there were, and their sum.
+Samples: TypeAlias = Mapping[tuple[str, ...], float | tuple[float, float]]
 _TYPES = ("published", "received")
-_OUTCOMES = ("held", "violated", "unknown")
+_HELD = ("held", "violated", "unknown")
+_NAMED = ("found", "unseen", "forgotten", "ambiguous", "early")
+_FOUND = ("known", "missed", "hidden")
 
 
 @router.get(
@@ -54,266 +54,186 @@ async def metrics(request: Request, parts: Parts) -> Response:
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
-class MetricsReading(Collector):
+class MetricsReading(list[MetricFamily], Collector):
     """Metrics that were read before the scrape's answer is made."""
 
-    def __init__(self, families: Sequence[Metric]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterable[Metric]:
-        return self._families
+    def collect(self) -> Iterable[MetricFamily]:
+        return self
 
 
-async def _families(parts: Parts, user: User | None) -> list[Metric]:
+_KINDS: dict[str, Any] = {"total": CounterMetricFamily, "sum": SummaryMetricFamily}
+# A line for each: its name, whose end says its kind; its labels, or where the status of each trace
+# has it; what it is. A trace that does not know has no sample.
+_METRICS = """
+itc_events_unmatched_total =counters.unmatched Received events whose publish was not observed.
+itc_events_redelivered_total =counters.redelivered Received events that were handed over before.
+itc_events_dead_lettered_total =counters.dead_lettered Received events that had died in another
+  queue.
+itc_events_untraced_total =counters.untraced Received events that are known from reply_to alone.
+itc_events_quiet_total =counters.quiet Events of quiet traffic, which join no clocks.
+itc_trace_messages_quarantined_total =counters.quarantined Trace messages that could not be read.
+itc_copies_dropped_total =counters.copies_dropped Routed copies that were forgotten before their
+  delivery.
+itc_trace_restarts_total =restarts Restarts of the trace after a failure.
+itc_audit_missing_total =audit.missing Trace messages that the broker counted and that never came.
+itc_audit_excess_total =audit.excess Trace messages that came and that the broker did not count;
+  they can hide a loss.
+itc_stamp_bytes =work.stamp_bytes Size of the newest event's stored clock.
+itc_id_depth =work.id_depth How often the seed was halved for the newest event's participant.
+itc_events_stored =events Events in the store.
+itc_trace_queue_messages =lag Trace messages that wait to be read.
+itc_participants =participants Participants with an id.
+itc_copies_pending =pending_copies Routed copies that wait for their delivery.
+itc_links_coverage_ratio =evidence.coverage Publishes that name a cause which was found, of those
+  that may have one.
+itc_spans_coverage_ratio =evidence.coverage_by_spans Publishes that name no cause and of which spans
+  tell it, of those that may have one.
+itc_links_fit_ratio =evidence.fit Causes that the policy had in their publisher's past, of those
+  that came by the broker.
+itc_audit_suspected =audit.suspected Trace messages that the broker counted and that may yet come.
+itc_trace_gaps vhost Recorded gaps that are no choice, of the newest 100.
+itc_trace_gaps_open vhost Open gaps that are no choice.
+itc_trace_partial vhost 1 if only some exchanges and queues are taken, else 0.
+itc_audit_even_timestamp_seconds vhost When what was traced and what the broker counted were last
+  compared.
+itc_batch_duration_seconds_sum vhost Time of a batch's transaction.
+itc_stamp_duration_seconds_sum vhost Time to match and stamp an event.
+itc_events_total vhost,type Events stamped.
+itc_settlements_total vhost,outcome Deliveries by what became of them at their consumers, as the
+  broker plugin tells.
+itc_trace_state vhost,state 1 for the state a trace is in.
+itc_causes_named_total vhost,rule,outcome Causes that messages named, and whether they were found.
+itc_causes_found_total vhost,rule,way Causes that were found, and whether the policy had them in
+  their publisher's past.
+itc_causes_unread_total vhost,reason How often a rule asked for what is not read, as a body in an
+  unknown encoding.
+itc_in_hand_messages vhost Messages that consumers hold, as the broker plugin tells, in running
+  traces.
+itc_in_hand_oldest_timestamp_seconds vhost When the one held for longest came.
+itc_spans_total outcome Spans that came, and what became of them.
+itc_traceparents_total outcome Publishes whose spans came, and what they tell of the message that
+  was handled.
+itc_span_links_total outcome Links that spans told of: known to clocks already, or too late for
+  them.
+itc_assertion_events_total vhost,assertion,outcome Events that an assertion was judged by, and
+  whether it holds for them.
+itc_assertion_waiting vhost,assertion Events that wait to be judged by an assertion.
+itc_webhook_violations delivery Violations that are kept, and whether the webhook has taken them.
+itc_jobs state Jobs kept.
+itc_build_info version The program's version.
+itc_store_bytes - Size of the database.
+itc_exports - Exports that are kept.
+itc_exports_bytes - Size of all exports.
+itc_answers_large_bytes - Memory that large payloads, headers and clocks of answers under way may
+  take.
+itc_searches_waiting - Searches that wait for their turn.
+itc_live_subscribers - Readers of the live tail.
+itc_live_dropped_total - Readers of the live tail that were too slow.
+itc_connections_announced - 1 while the broker announces connections to us.
+itc_connection_announcements_total - Announcements of connections that were stored.
+"""
+
+
+async def _families(parts: Parts, user: User | None) -> list[MetricFamily]:
     statuses = [s for s in await parts.traces.statuses() if user is None or user.sees(s.vhost)]
+    samples = _of_traces(statuses) | await _of_service(parts, statuses, user)
+    families = []
+    for line in _METRICS.replace("\n  ", " ").strip().splitlines():
+        name, where, text = line.split(maxsplit=2)
+        labels, _, path = where.partition("=")
+        kind = _KINDS.get(name.rpartition("_")[2], GaugeMetricFamily)
+        named = [] if where == "-" else (labels or "vhost").split(",")
+        family = kind(name.removesuffix("_sum"), text, labels=named)
+        found = _at(statuses, path) if path else samples[name]
+        for values, number in found.items():
+            family.add_metric(values, *(number if isinstance(number, tuple) else (number,)))
+        families.append(family)
+    return families
+
+
+def _at(statuses: Sequence[TraceStatus], path: str) -> Samples:
+    samples: dict[tuple[str, ...], float] = {}
+    for status in statuses:
+        found: Any = status
+        for name in path.split("."):
+            found = None if found is None else getattr(found, name)
+        if found is not None:
+            samples[(status.vhost,)] = found
+    return samples
+
+
+def _of_traces(statuses: Sequence[TraceStatus]) -> dict[str, Samples]:
+    works = [(s.vhost, s.work) for s in statuses]
+    rules = [(s.vhost, rule, count) for s in statuses for rule, count in s.links.items()]
+    return {
+        "itc_trace_gaps": {(s.vhost,): len(s.losses()) for s in statuses},
+        "itc_trace_gaps_open": {
+            (s.vhost,): sum(gap.until is None for gap in s.losses()) for s in statuses
+        },
+        "itc_trace_partial": {(s.vhost,): not s.taken.is_all for s in statuses},
+        "itc_audit_even_timestamp_seconds": {
+            (s.vhost,): s.audit.as_of / 1e6 for s in statuses if s.audit and s.audit.as_of
+        },
+        "itc_batch_duration_seconds_sum": {
+            (vhost,): (work.batches, work.batch_seconds) for vhost, work in works
+        },
+        "itc_stamp_duration_seconds_sum": {
+            (vhost,): (work.stamped, work.stamp_seconds) for vhost, work in works
+        },
+        "itc_events_total": {
+            (s.vhost, e): getattr(s.counters, e) for s in statuses for e in _TYPES
+        },
+        "itc_settlements_total": {
+            (vhost, how): times for vhost, work in works for how, times in work.settled.items()
+        },
+        "itc_trace_state": {(s.vhost, e): e is s.state for s in statuses for e in TraceState},
+        "itc_causes_named_total": {(*rule, e): getattr(n, e) for *rule, n in rules for e in _NAMED},
+        "itc_causes_found_total": {(*rule, e): getattr(n, e) for *rule, n in rules for e in _FOUND},
+        "itc_causes_unread_total": {(s.vhost, e): n for s in statuses for e, n in s.unread.items()},
+    }
+
+
+async def _of_service(
+    parts: Parts, statuses: Sequence[TraceStatus], user: User | None
+) -> dict[str, Samples]:
     vhosts = None if user is None else user.vhosts
     exports = await asyncio.to_thread(parts.folders.exports.usage)
-    connections, version = parts.connections(), {(program_version(),): 1.0}
     jobs = Counter(job.state for job in await parts.jobs.jobs(vhosts, limit=HISTORY))
-    announced = connections.announced
-    budget, searches, readers = parts.budget, parts.searches, parts.subscribers
-    return [
-        *_of_traces(statuses),
-        *_in_hand(await held_in(statuses, parts)),
-        *_spans(parts),
-        *await _assertions(parts, vhosts),
-        _labelled(
-            Gauge, "itc_jobs", "Jobs kept.", "state", {(e.value,): jobs[e] for e in JobState}
-        ),
-        _labelled(Gauge, "itc_build_info", "The program's version.", "version", version),
-        Gauge("itc_store_bytes", "Size of the database.", await parts.store.size()),
-        Gauge("itc_exports", "Exports that are kept.", exports.files),
-        Gauge("itc_exports_bytes", "Size of all exports.", exports.bytes),
-        Gauge(
-            "itc_answers_large_bytes",
-            "Memory that large payloads, headers and clocks of answers under way may take.",
-            budget.held,
-        ),
-        Gauge("itc_searches_waiting", "Searches that wait for their turn.", searches.waiting),
-        Gauge("itc_live_subscribers", "Readers of the live tail.", readers.count),
-        Count("itc_live_dropped", "Readers of the live tail that were too slow.", readers.dropped),
-        Gauge(
-            "itc_connections_announced",
-            "1 while the broker announces connections to us.",
-            int(connections.on),
-        ),
-        Count(
-            "itc_connection_announcements",
-            "Announcements of connections that were stored.",
-            announced,
-        ),
-    ]
-
-
-def _labelled(
-    kind: Kind, name: str, text: str, labels: str, samples: Mapping[Any, float]
-) -> Metric:
-    """A metric whose samples are told apart by labels, whose names are separated by spaces."""
-    family = kind(name, text, labels=labels.split())
-    for values, number in samples.items():
-        family.add_metric(values, number)
-    return family
-
-
-def _table(text: str) -> dict[str, tuple[Where, str]]:
-    """Metrics by name, from lines of its name, where a trace's status has it, and what it is."""
-    rows = (line.split(maxsplit=2) for line in text.replace("\n  ", " ").strip().splitlines())
-    return {name: (where, said) for name, where, said in rows}
-
-
-# A trace that does not know has no sample.
-COUNTERS = _table("""
-itc_events_unmatched counters.unmatched Received events whose publish was not observed.
-itc_events_redelivered counters.redelivered Received events that were handed over before.
-itc_events_dead_lettered counters.dead_lettered Received events that had died in another queue.
-itc_events_untraced counters.untraced Received events that are known from reply_to alone.
-itc_events_quiet counters.quiet Events of quiet traffic, which join no clocks.
-itc_trace_messages_quarantined counters.quarantined Trace messages that could not be read.
-itc_copies_dropped counters.copies_dropped Routed copies that were forgotten before their delivery.
-itc_trace_restarts restarts Restarts of the trace after a failure.
-itc_audit_missing audit.missing Trace messages that the broker counted and that never came.
-itc_audit_excess audit.excess Trace messages that came and that the broker did not count; they can
-  hide a loss.
-""")
-GAUGES = _table("""
-itc_stamp_bytes work.stamp_bytes Size of the newest event's stored clock.
-itc_id_depth work.id_depth How often the seed was halved for the newest event's participant.
-itc_events_stored events Events in the store.
-itc_trace_queue_messages lag Trace messages that wait to be read.
-itc_participants participants Participants with an id.
-itc_copies_pending pending_copies Routed copies that wait for their delivery.
-itc_links_coverage_ratio evidence.coverage Publishes that name a cause which was found, of those
-  that may have one.
-itc_spans_coverage_ratio evidence.coverage_by_spans Publishes that name no cause and of which spans
-  tell it, of those that may have one.
-itc_links_fit_ratio evidence.fit Causes that the policy had in their publisher's past, of those
-  that came by the broker.
-itc_audit_suspected audit.suspected Trace messages that the broker counted and that may yet come.
-""") | {
-    "itc_trace_gaps": (
-        lambda status: len(status.losses()),
-        "Recorded gaps that are no choice, of the newest 100.",
-    ),
-    "itc_trace_gaps_open": (
-        lambda status: sum(gap.until is None for gap in status.losses()),
-        "Open gaps that are no choice.",
-    ),
-    "itc_trace_partial": (
-        lambda status: not status.taken.is_all,
-        "1 if only some exchanges and queues are taken, else 0.",
-    ),
-    "itc_audit_even_timestamp_seconds": (
-        lambda status: status.audit.as_of / 1e6 if status.audit and status.audit.as_of else None,
-        "When what was traced and what the broker counted were last compared.",
-    ),
-}
-
-
-def _of_traces(statuses: Sequence[TraceStatus]) -> Iterable[Metric]:
-    for kind, table in ((Count, COUNTERS), (Gauge, GAUGES)):
-        for name, (where, text) in table.items():
-            found = {(s.vhost,): _at(s, where) for s in statuses}
-            known = {vhost: number for vhost, number in found.items() if number is not None}
-            yield _labelled(kind, name, text, "vhost", known)
-    batches = SummaryMetricFamily(
-        "itc_batch_duration_seconds", "Time of a batch's transaction.", labels=["vhost"]
-    )
-    stamps = SummaryMetricFamily(
-        "itc_stamp_duration_seconds", "Time to match and stamp an event.", labels=["vhost"]
-    )
-    for status in statuses:
-        work = status.work
-        batches.add_metric([status.vhost], work.batches, work.batch_seconds)
-        stamps.add_metric([status.vhost], work.stamped, work.stamp_seconds)
-    yield batches
-    yield stamps
-    yield _labelled(
-        Count,
-        "itc_events",
-        "Events stamped.",
-        "vhost type",
-        {(s.vhost, each): getattr(s.counters, each) for s in statuses for each in _TYPES},
-    )
-    yield _labelled(
-        Count,
-        "itc_settlements",
-        "Deliveries by what became of them at their consumers, as the broker plugin tells.",
-        "vhost outcome",
-        {(s.vhost, how): times for s in statuses for how, times in s.work.settled.items()},
-    )
-    yield _labelled(
-        Gauge,
-        "itc_trace_state",
-        "1 for the state a trace is in.",
-        "vhost state",
-        {(s.vhost, each): float(each is s.state) for s in statuses for each in TraceState},
-    )
-    yield _by_rule(
-        "itc_causes_named",
-        "Causes that messages named, and whether they were found.",
-        "outcome",
-        ("found", "unseen", "forgotten", "ambiguous", "early"),
-        statuses,
-    )
-    yield _by_rule(
-        "itc_causes_found",
-        "Causes that were found, and whether the policy had them in their publisher's past.",
-        "way",
-        ("known", "missed", "hidden"),
-        statuses,
-    )
-    yield _labelled(
-        Count,
-        "itc_causes_unread",
-        "How often a rule asked for what is not read, as a body in an unknown encoding.",
-        "vhost reason",
-        {(s.vhost, reason): times for s in statuses for reason, times in s.unread.items()},
-    )
-
-
-def _in_hand(held: CopiesInHand) -> Iterable[Metric]:
-    oldest = {(each.vhost,): each.since / 1e6 for each in reversed(held.items)}
-    counts = {(vhost,): count for vhost, count in held.counts.items()}
-    text = "Messages that consumers hold, as the broker plugin tells, in running traces."
-    yield _labelled(Gauge, "itc_in_hand_messages", text, "vhost", counts)
-    name, text = "itc_in_hand_oldest_timestamp_seconds", "When the one held for longest came."
-    yield _labelled(Gauge, name, text, "vhost", oldest)
-
-
-def _at(status: TraceStatus, where: Where) -> float | None:
-    if callable(where):
-        return where(status)
-    found: Any = status
-    for name in where.split("."):
-        found = None if found is None else getattr(found, name)
-    return found  # type: ignore[no-any-return]
-
-
-def _by_rule(
-    name: str, text: str, label: str, counts: Sequence[str], statuses: Sequence[TraceStatus]
-) -> Metric:
-    samples = {
-        (status.vhost, rule, each): getattr(count, each)
-        for status in statuses
-        for rule, count in status.links.items()
-        for each in counts
-    }
-    return _labelled(Count, name, text, f"vhost rule {label}", samples)
-
-
-def _spans(parts: Parts) -> Iterable[Metric]:
-    """Of OpenTelemetry's spans; nothing but zeros where they are not taken."""
+    in_hand = await held_in(statuses, parts)
+    asserted = await parts.store.assertions.list(vhosts)
+    deliveries = await parts.store.violations.deliveries()
+    # Of OpenTelemetry's spans; nothing but zeros where they are not taken.
     taken, repeated, refused = 0, 0, Counter[Refusal]()
     if parts.spans is not None:
         taken, repeated, refused = parts.spans.taken, parts.spans.repeated, parts.spans.refused
-    state = SpanState() if parts.resolved is None else parts.resolved.state
-    came = {("taken",): taken, ("repeated",): repeated}
-    yield _labelled(
-        Count,
-        "itc_spans",
-        "Spans that came, and what became of them.",
-        "outcome",
-        came | {(why.value,): refused[why] for why in Refusal},
-    )
-    yield _labelled(
-        Count,
-        "itc_traceparents",
-        "Publishes whose spans came, and what they tell of the message that was handled.",
-        "outcome",
-        {(each.value,): state.outcomes[each] for each in ResolutionOutcome},
-    )
-    yield _labelled(
-        Count,
-        "itc_span_links",
-        "Links that spans told of: known to clocks already, or too late for them.",
-        "outcome",
-        {("known",): state.known, ("late",): state.links - state.known},
-    )
-
-
-async def _assertions(parts: Parts, vhosts: frozenset[str] | None) -> Iterable[Metric]:
-    held = await parts.store.assertions.list(vhosts)
-    deliveries = await parts.store.violations.deliveries()
-    return (
-        _labelled(
-            Count,
-            "itc_assertion_events",
-            "Events that an assertion was judged by, and whether it holds for them.",
-            "vhost assertion outcome",
-            {(e.vhost, e.name, each): getattr(e, each) for e in held for each in _OUTCOMES},
-        ),
-        _labelled(
-            Gauge,
-            "itc_assertion_waiting",
-            "Events that wait to be judged by an assertion.",
-            "vhost assertion",
-            {(each.vhost, each.name): each.waiting for each in held},
-        ),
-        _labelled(
-            Gauge,
-            "itc_webhook_violations",
-            "Violations that are kept, and whether the webhook has taken them.",
-            "delivery",
-            {(each.value,): deliveries.get(each, 0) for each in WebhookState},
-        ),
-    )
+    spans = SpanState() if parts.resolved is None else parts.resolved.state
+    connections, readers = parts.connections(), parts.subscribers
+    came: dict[tuple[str, ...], float] = {("taken",): taken, ("repeated",): repeated}
+    alone: dict[str, float] = {
+        "itc_store_bytes": await parts.store.size(),
+        "itc_exports": exports.files,
+        "itc_exports_bytes": exports.bytes,
+        "itc_answers_large_bytes": parts.budget.held,
+        "itc_searches_waiting": parts.searches.waiting,
+        "itc_live_subscribers": readers.count,
+        "itc_live_dropped_total": readers.dropped,
+        "itc_connections_announced": connections.on,
+        "itc_connection_announcements_total": connections.announced,
+    }
+    return {
+        **{name: {(): number} for name, number in alone.items()},
+        "itc_in_hand_messages": {(vhost,): count for vhost, count in in_hand.counts.items()},
+        "itc_in_hand_oldest_timestamp_seconds": {
+            (each.vhost,): each.since / 1e6 for each in reversed(in_hand.items)
+        },
+        "itc_spans_total": {**came, **{(why.value,): refused[why] for why in Refusal}},
+        "itc_traceparents_total": {(e.value,): spans.outcomes[e] for e in ResolutionOutcome},
+        "itc_span_links_total": {("known",): spans.known, ("late",): spans.links - spans.known},
+        "itc_assertion_events_total": {
+            (a.vhost, a.name, each): getattr(a, each) for a in asserted for each in _HELD
+        },
+        "itc_assertion_waiting": {(a.vhost, a.name): a.waiting for a in asserted},
+        "itc_webhook_violations": {(e.value,): deliveries.get(e, 0) for e in WebhookState},
+        "itc_jobs": {(e.value,): jobs[e] for e in JobState},
+        "itc_build_info": {(program_version(),): 1.0},
+    }
