@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: two folders inside ``app``, and what is in C.
+"""What pyproject.toml cannot say: two folders inside ``app``, and what is compiled.
 
 The dashboard and the migrations stand at the top of the checkout, where their tools look for them,
 and are no Python packages; an installed service finds them inside its own package.
@@ -12,13 +12,24 @@ from setuptools.command.build_py import build_py
 
 INSIDE = {"web": "app/web", "alembic": "app/store/migrations"}
 BLAKE2 = "vendor/blake2"
-INCLUDED = {
-    "itc._core": ["itc/_trees.h"],
-    "app.tracker._names": [
+COMPILED = {
+    "itc/_core.c": ["itc/_trees.h"],
+    "app/broker/_wire.pyx": [],
+    "app/tracker/_memories.pyx": [],
+    "app/tracker/_names.c": [
         f"{BLAKE2}/blake2b-ref.c",
         f"{BLAKE2}/blake2.h",
         f"{BLAKE2}/blake2-impl.h",
     ],
+}
+# Functions like Python's own, and no checks of what the types already say.
+CYTHON = {
+    "always_allow_keywords": False,
+    "auto_pickle": False,
+    "binding": False,
+    "initializedcheck": False,
+    "language_level": 3,
+    "wraparound": False,
 }
 
 
@@ -43,16 +54,12 @@ setup(
     cmdclass={"build_py": BuildWithFolders},
     ext_modules=[
         Extension(
-            module,
-            [f"{module.replace('.', '/')}.c"],
-            depends=INCLUDED.get(module, []),
+            source.partition(".")[0].replace("/", "."),
+            [source],
+            depends=included,
             include_dirs=["vendor"],
         )
-        for module in (
-            "itc._core",
-            "app.broker._wire",
-            "app.tracker._memories",
-            "app.tracker._names",
-        )
+        for source, included in COMPILED.items()
     ],
+    options={"build_ext": {"cython_c_in_temp": True, "cython_directives": CYTHON}},
 )

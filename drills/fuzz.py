@@ -1,7 +1,7 @@
 """Whatever bytes a trace message consists of, the service keeps running.
 
     python -m drills.fuzz [INPUTS]               200,000 by default
-    python -m drills.fuzz --sanitize [INPUTS]    with the C parts built with sanitizers
+    python -m drills.fuzz --sanitize [INPUTS]    with what is compiled built with sanitizers
 
 An input is a content header as it comes off the wire, with a routing key and a body. hypothesis
 makes trace messages, valid ones and odd ones, and each is damaged in many ways: bytes changed,
@@ -265,7 +265,7 @@ def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m drills.fuzz")
     parser.add_argument("inputs", nargs="?", type=int, default=INPUTS)
-    parser.add_argument("--sanitize", action="store_true", help="with what is in C sanitized")
+    parser.add_argument("--sanitize", action="store_true", help="with what is compiled sanitized")
     return parser.parse_args()
 
 

@@ -1,10 +1,10 @@
-"""Runs the damaged messages of `drills.fuzz` through sanitized builds of the C readers.
+"""Runs the damaged messages of `drills.fuzz` through sanitized builds of what is compiled.
 
     python -m drills.fuzz --sanitize [INPUTS]
 
-Builds the C modules with AddressSanitizer and UndefinedBehaviorSanitizer in a temporary folder, and
-tries the inputs with them in a separate process. There Python allocates each object from the
-system, so that a read beyond its end is noticed. The installed modules stay as they are.
+Builds the compiled modules with AddressSanitizer and UndefinedBehaviorSanitizer in a temporary
+folder, and tries the inputs with them in a separate process. There Python allocates each object
+from the system, so that a read beyond its end is noticed. The installed modules stay as they are.
 """
 
 from __future__ import annotations
@@ -20,20 +20,12 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[1]
-MODULES = (
-    "itc._core",
-    "app.broker._wire",
-    "app.tracker._names",
-    "app.tracker._memories",
-)
 FLAGS = (
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover=all",
     "-fno-omit-frame-pointer",
     "-g",
     "-O1",
-    "-shared",
-    "-fPIC",
 )
 
 
@@ -54,8 +46,7 @@ def sanitized(inputs: int) -> subprocess.CompletedProcess[str]:
     if library is None:
         raise SystemExit("this needs gcc with its sanitizers, and Python's headers")
     with tempfile.TemporaryDirectory() as folder:
-        for module in MODULES:
-            _build(module, Path(folder))
+        _build(Path(folder))
         environment = {
             **os.environ,
             "LD_PRELOAD": str(library),
@@ -70,24 +61,24 @@ def sanitized(inputs: int) -> subprocess.CompletedProcess[str]:
         )
 
 
-def _build(module: str, folder: Path) -> None:
-    source = CHECKOUT / f"{module.replace('.', '/')}.c"
-    include = [f"-I{sysconfig.get_paths()['include']}", f"-I{CHECKOUT / 'vendor'}"]
-    built = _built(module, folder)
-    subprocess.run(["gcc", *FLAGS, *include, str(source), "-o", built], check=True)
-
-
-def _built(module: str, folder: Path) -> str:
-    return str(folder / f"{module}{sysconfig.get_config_var('EXT_SUFFIX')}")
+def _build(folder: Path) -> None:
+    places = "--build-lib", folder, "--build-temp", folder / "made"
+    subprocess.run(
+        [sys.executable, "setup.py", "-q", "build_ext", *places],
+        env={**os.environ, "CC": "gcc", "CFLAGS": " ".join(FLAGS)},
+        cwd=CHECKOUT,
+        check=True,
+    )
 
 
 def _load(folder: Path) -> None:
     """Put the sanitized modules in place of the installed ones, before those are loaded."""
-    for module in MODULES:
-        place = _built(module, folder)
-        spec = spec_from_file_location(module, place, loader=ExtensionFileLoader(module, place))
+    for place in sorted(folder.rglob("*.so")):
+        module = str(place.relative_to(folder)).partition(".")[0].replace("/", ".")
+        loader = ExtensionFileLoader(module, str(place))
+        spec = spec_from_file_location(module, place, loader=loader)
         if spec is None or spec.loader is None:
-            raise ImportError(place)
+            raise ImportError(str(place))
         sys.modules[module] = loaded = module_from_spec(spec)
         spec.loader.exec_module(loaded)
 

@@ -1,4 +1,4 @@
-"""`_wire.c`: finds deliveries among the frames, and reads the headers of regular trace messages."""
+"""The types of `_wire.pyx`."""
 
 from app.broker.deliveries import Arrival
 from app.broker.firehose import Said

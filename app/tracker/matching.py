@@ -327,10 +327,7 @@ class Matcher:
         if is_from_stream(deliver):
             if any((deliver.queue, each) in self._handovers for each in halves(mark)):
                 return False
-            if any(
-                self._copies.first((deliver.queue, each)) is not None
-                for each in of_stream(deliver, mark)
-            ):
+            if any((deliver.queue, each) in self._copies for each in of_stream(deliver, mark)):
                 return False
         elif (deliver.queue, mark) in (self._handovers if deliver.redelivered else self._copies):
             return False
@@ -339,7 +336,7 @@ class Matcher:
                 return False
             if origin.delivered_before and self._takes.deliveries(origin.queue):
                 return True
-            if any(self._copies.first(place) is not None for place in origin.places):
+            if any(place in self._copies for place in origin.places):
                 return False
         return True
 
@@ -448,7 +445,8 @@ class Matcher:
         this one, and nothing final is known.
         """
         key = (copy.queue, copy.fingerprint[:BYTES])
-        if self._copies.first(key) == copy.number:
+        oldest = self._copies.first(key)
+        if oldest is not None and oldest.number == copy.number:
             if reason not in NOT_FINAL and any(
                 (each.candidates or 0) > 1
                 and each.delivery is not None
@@ -562,8 +560,7 @@ class Matcher:
         copies, queue = self._copies, self._queues.get(key[0])
         is_in_order = "priority" not in deliver.properties
         for _ in range(LOOK_BACK):
-            number = copies.first(key) if copies.count(key) > 1 else None
-            copy = None if number is None else copies.get(number)
+            copy = copies.first(key) if copies.count(key) > 1 else None
             if copy is None:
                 return
             is_gone = 0 < copy.expires < now - LONG_EXPIRED
@@ -806,7 +803,7 @@ class Matcher:
         copies = {
             copy.number: copy
             for key in keys
-            for copy in (*self._copies.newest(key, MOST_CANDIDATES), self._oldest(key))
+            for copy in (*self._copies.newest(key, MOST_CANDIDATES), self._copies.first(key))
             if copy is not None
         }
         unclear = self._unclear.pop(keys[0], None)
@@ -846,10 +843,6 @@ class Matcher:
         else:
             those, _ = _holders(copies, _CANDIDATE, is_one=False)
         return DeliveryOrigin(match, None, guess.cause, those, candidates)
-
-    def _oldest(self, key: Key) -> PendingCopy | None:
-        number = self._copies.first(key)
-        return None if number is None else self._copies.get(number)
 
     def _leave_out(self) -> None:
         """Forget what waits in queues that were taken once, and are no more."""

@@ -281,7 +281,8 @@ def test_a_stage_copies_from_one_that_there_is() -> None:
 def test_the_image_s_steps_build_the_program(image: Path) -> None:
     assert (image / ".venv" / "bin" / "rabbitmq-itc").exists()
     assert [*image.glob("itc/_core*.so")], "the clock's core was not built"
-    assert [*image.glob("app/broker/_wire*.so")], "the reading of trace messages was not built"
+    for module in ("app/broker/_wire", "app/tracker/_memories", "app/tracker/_names"):
+        assert [*image.glob(f"{module}*.so")], f"{module} was not built"
     assert not (image / "tests").exists()
 
 

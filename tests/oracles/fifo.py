@@ -1,4 +1,4 @@
-"""What the compiled queue of the tracker's memories does (`app/tracker/_memories.c`), in Python."""
+"""What the queue of the tracker's memories does (`app/tracker/_memories.pyx`), in Python."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ class KeyedFifo(Generic[Key, Value]):
 
     def take(self, key: Key) -> Value | None:
         """Remove and return the oldest value of a key."""
-        number = self.first(key)
+        number = self._first(key)
         return None if number is None else self._take(number)
 
-    def first(self, key: Key) -> int | None:
-        """Return the number of the oldest value of a key."""
-        held = self._numbers.get(key)
-        return held[0] if isinstance(held, deque) else held
+    def first(self, key: Key) -> Value | None:
+        """Return the oldest value of a key."""
+        number = self._first(key)
+        return None if number is None else self._values[number][1]
 
     def count(self, key: Key) -> int:
         """Return how many values a key has."""
@@ -111,6 +111,10 @@ class KeyedFifo(Generic[Key, Value]):
     def values(self) -> list[Value]:
         """Return all values, oldest first."""
         return [value for _, value in self._values.values()]
+
+    def _first(self, key: Key) -> int | None:
+        held = self._numbers.get(key)
+        return held[0] if isinstance(held, deque) else held
 
     def _take(self, number: int) -> Value:
         keys, value = self._values.pop(number)

@@ -8,7 +8,7 @@ from drills.sanitize import runtime, sanitized
 
 
 @pytest.mark.skipif(runtime() is None, reason="needs gcc with its sanitizers")
-def test_sanitizers_find_nothing_in_what_is_in_c() -> None:
+def test_sanitizers_find_nothing_in_what_is_compiled() -> None:
     ended = sanitized(2_000)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "none broke anything" in ended.stdout
