@@ -44,6 +44,7 @@ from drills.settlements import (
     WORK,
     Consumer,
     Life,
+    is_empty,
 )
 from model.words import Disposition, EventType
 from tools.plugin import NAME, build
@@ -322,14 +323,6 @@ def _count(channel: BlockingChannel) -> int:
     return int(declared.method.message_count)
 
 
-def _is_empty(broker: RabbitNode, vhost: str, queue: str, most: int = 0) -> bool:
-    for _ in range(2):
-        time.sleep(1.2)  # figures are a second old
-        if broker.api("GET", "queues", vhost, queue).get("messages", most + 1) > most:
-            return False
-    return True
-
-
 class Load:
     """Messages and those who settle them, and what is killed meanwhile."""
 
@@ -361,7 +354,7 @@ class Load:
         return [life for each in self._consumers for life in each.lives]
 
     def _is_done(self) -> bool:
-        return _is_empty(self._broker, self._vhost, WORK)
+        return is_empty(self._broker, self._vhost, WORK)
 
     def kill_service(self) -> None:
         """Kill the service, and start it again; what is traced meanwhile waits for it."""
@@ -395,7 +388,7 @@ async def drill(
             await service.listening()
             await asyncio.to_thread(
                 wait_until,
-                lambda: _is_empty(broker, vhost, TRACE_QUEUE, most=1),  # the service's sentinel
+                lambda: is_empty(broker, vhost, TRACE_QUEUE, most=1),  # the service's sentinel
                 CAUGHT_UP_SECONDS,
                 "all that was traced is stored",
             )

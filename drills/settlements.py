@@ -502,11 +502,11 @@ def drill(broker: Broker, vhost: str, messages: int, work: str, trace: str, seed
                 wait_until(lambda: _is_short(channel), 600, "the queue is short")
             channel.basic_publish("", WORK, str(number).encode())
         connection.close()
-        wait_until(lambda: _is_empty(broker, vhost), 3600, "all messages settled")
+        wait_until(lambda: is_empty(broker, vhost), 3600, "all messages settled")
         stop.set()
         for thread in threads:
             thread.join()
-        wait_until(lambda: _is_empty(broker, vhost), 60, "all messages settled")
+        wait_until(lambda: is_empty(broker, vhost), 60, "all messages settled")
         verdict = judge(reader.finish(), [life for each in consumers for life in each.lives])
     for body in (str(number).encode() for number in range(messages)):
         settled, hasty = verdict.settled[body], verdict.hasty[body]
@@ -524,16 +524,15 @@ def _is_short(channel: BlockingChannel) -> bool:
     return bool(declared.method.message_count < SHORT)
 
 
-def _is_empty(broker: Broker, vhost: str) -> bool:
-    """Whether nothing is in the queue or in hand, for longer than its figures are old.
+def is_empty(broker: Broker, vhost: str, queue: str = WORK, most: int = 0) -> bool:
+    """Whether at most ``most`` are in a queue or in hand, for longer than its figures are old.
 
     They are a second old, and those of a quorum queue up to five.
     """
-    looks = 6 if broker.api("GET", "queues", vhost, WORK)["type"] == "quorum" else 2
+    looks = 6 if broker.api("GET", "queues", vhost, queue).get("type") == "quorum" else 2
     for _ in range(looks):
         time.sleep(1.2)
-        queue = broker.api("GET", "queues", vhost, WORK)
-        if queue.get("messages") != 0:
+        if broker.api("GET", "queues", vhost, queue).get("messages", most + 1) > most:
             return False
     return True
 
