@@ -13,6 +13,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import TypeVar
 
 import msgspec
 from aiormq.abc import AbstractChannel as Channel
@@ -93,7 +94,7 @@ class TraceStream(DivertedStream):
         self._bytes = 0
         self._largest = 0
         self._is_exclusive = not reading.quorum
-        self._keys = reading.keys
+        self._prefetch, self._keys = reading.prefetch, reading.keys
         self._consumers = 0
         self._next_at = 0
         self._received = (0.0, 0)  # when, and the last tag, on a cluster
@@ -105,8 +106,17 @@ class TraceStream(DivertedStream):
         self.traces_replies = connection.broker_version >= REPLIES_TRACED
         self.sentinel: str | None = None  # the one that is held
         self.is_sentinel_gone = False
-        self.remark: str | None = None
-        self.waits = self.is_over = False
+        self.is_over = False
+
+    @property
+    def remark(self) -> str | None:
+        """A sentence on what holds it up; None if nothing does."""
+        return None
+
+    @property
+    def waits(self) -> bool:
+        """Tell whether nothing more is returned before the last batch is acknowledged."""
+        return False
 
     def know_accounts(self, former: Iterable[str]) -> None:
         """Know what is our own under these accounts, too."""
@@ -191,16 +201,6 @@ class TraceStream(DivertedStream):
                 self._queue, passed_by, consumer_tag=self._tag, exclusive=self._is_exclusive
             )
 
-    async def begin_portion(self, count: int) -> None:
-        """Have the broker send this many messages, and no more until one is acknowledged."""
-        with self.asking():
-            await self._channel.basic_qos(prefetch_count=count)
-        await self.consume()
-
-    async def end_portion(self) -> None:
-        with self.asking():
-            await self._channel.basic_cancel(self._tag)
-
     @property
     def _tag(self) -> str:
         return f"{self._queue}.{self._consumers}"
@@ -270,6 +270,9 @@ class TraceStream(DivertedStream):
                 return
 
 
+AnyStream = TypeVar("AnyStream", bound=TraceStream)
+
+
 class Firehose:
     """Opens streams: one connection to the broker for each trace."""
 
@@ -300,21 +303,21 @@ class Firehose:
 
         :raises OutageError: when the broker cannot be reached, or refuses.
         """
-        async with self.open_idle(vhost, reading) as stream:
+        async with self.open_idle(vhost, reading, TraceStream) as stream:
             await stream.consume()
             yield stream
 
     @asynccontextmanager
     async def open_idle(
-        self, vhost: str, reading: Reading, *, guarded: bool = True
-    ) -> AsyncIterator[TraceStream]:
+        self, vhost: str, reading: Reading, kind: type[AnyStream], *, guarded: bool = True
+    ) -> AsyncIterator[AnyStream]:
         """Declare and bind the trace queue of a virtual host, and consume nothing yet.
 
         It has no other consumer; if it is ``guarded``, its sentinel is held. Raises `OutageError`.
         """
         async with self._connected(vhost) as connection:
             with outages(self._place(vhost)):
-                stream = await self._prepare(connection, vhost, reading, guarded=guarded)
+                stream = await self._prepare(connection, vhost, reading, kind, guarded=guarded)
             yield stream
 
     def marks(
@@ -337,8 +340,14 @@ class Firehose:
         return connected(self._url, self._place(vhost), self._properties)
 
     async def _prepare(
-        self, connection: TraceConnection, vhost: str, reading: Reading, *, guarded: bool
-    ) -> TraceStream:
+        self,
+        connection: TraceConnection,
+        vhost: str,
+        reading: Reading,
+        kind: type[AnyStream],
+        *,
+        guarded: bool,
+    ) -> AnyStream:
         place = self._place(vhost)
         queued = await self._count_queued(connection, place)
         channel = await connection.channel(publisher_confirms=False)
@@ -353,9 +362,7 @@ class Firehose:
             held, is_gone = await self._guard(connection, vhost, reading, queued)
         await channel.set_qos(prefetch_count=reading.prefetch)
         raw = await channel.get_underlay_channel()
-        stream = TraceStream(
-            raw, self.queue, connection, place, reading, queue_is_new=queued is None
-        )
+        stream = kind(raw, self.queue, connection, place, reading, queue_is_new=queued is None)
         await stream.bind(reading.excess)
         stream.divert(connection, channel)
         stream.sentinel, stream.is_sentinel_gone = held, is_gone

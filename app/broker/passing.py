@@ -26,10 +26,8 @@ import msgspec
 
 from app.broker.consumer import TraceStream
 from app.broker.deliveries import Arrival
-from app.broker.own import About
 from app.broker.undeliverable import Waiting, unseen
 from app.errors import OutageError, QueueLostError, UndeliverableError
-from app.tracker import Record, Settlement, Unreadable
 
 # How many messages are looked at in one request: at first, and at most.
 FIRST_LOOK, FURTHEST_LOOK = 100, 1_000
@@ -58,24 +56,26 @@ class QueueHead(msgspec.Struct):
     size: int
 
 
-class PassingStream:
-    """One virtual host's trace messages, past those that the broker cannot send."""
+class PassingStream(TraceStream):
+    """One virtual host's trace messages, past those that the broker cannot send.
 
-    def __init__(
+    It is opened without a consumer.
+    """
+
+    _guide: Guide
+    _head: Callable[[int, bool], Awaitable[QueueHead]]
+
+    def begin(
         self,
-        stream: TraceStream,
         guide: Guide,
-        prefetch: int,
+        sentinel: str | None,
         head: Callable[[int, bool], Awaitable[QueueHead]],
     ) -> None:
-        """Read from ``stream``, which was opened without a consumer.
+        """Begin at the queue's head, which may be the ``sentinel`` of this token.
 
-        ``head`` shows this many messages at the queue's head, and removes them or not.
+        ``head`` shows this many messages there, and removes them or not.
         """
-        self._stream = stream
-        self._guide = guide
-        self._prefetch = prefetch
-        self._head = head
+        self._guide, self._head, self.sentinel = guide, head, sentinel
         self._ahead: deque[Waiting] = deque()  # what was shown and comes after the rest
         self._good = 0  # messages before the next bad one that no consumer has asked for yet
         self._bad: deque[Waiting | None] = deque()  # the bad ones after them; None: never shown
@@ -85,34 +85,13 @@ class PassingStream:
         self._given: list[Waiting | None] = []  # bad ones returned, in order of their tags, from 1
         self._outstanding = 0  # the last tag returned and not acknowledged; 0: none
         self._postponed = 0  # a tag whose acknowledgement would bring more than the portion
-        self._acknowledged = asyncio.Event()
+        self._is_acknowledged = asyncio.Event()
         self._is_settled = False  # whether all that an earlier connection left is done
         self._looked_at_head = False
         self._unbroken = 0
-        self.is_over = False
-        self.taken = 0  # tags are not the channel's alone
-        self.queue_is_new = stream.queue_is_new
-        self.is_cluster = stream.is_cluster
-        self.was_bound = stream.was_bound
-        self.bookmarks = stream.bookmarks
-        self.mark_place = stream.mark_place
-        self.traces_replies = stream.traces_replies
-        self.sentinel: str | None = None
-        self.is_sentinel_gone = False
-        self.account = stream.account
-        self.know_accounts = stream.know_accounts
-        self.take_largest = stream.take_largest
-        self.bind = stream.bind
-        self.ask_channels = stream.ask_channels
-
-    @property
-    def about(self) -> Callable[[Record | Settlement | Unreadable], About]:
-        """As of the stream."""
-        return self._stream.about
 
     @property
     def remark(self) -> str:
-        """A sentence on what is going on, for whoever looks at the trace."""
         return (
             "trace messages that the broker cannot hand to a consumer, because of names of more "
             f"than 247 bytes, to be passed: {self._guide.passed} so far"
@@ -120,22 +99,17 @@ class PassingStream:
 
     @property
     def waits(self) -> bool:
-        """Tell whether nothing more is returned before the last batch is acknowledged."""
         is_before_bad = not self._is_consuming and not self._good and bool(self._bad)
         return bool(self._given) or (bool(self._outstanding) and is_before_bad)
 
-    @property
-    def buffered(self) -> int:
-        return self._stream.buffered
-
-    async def queued(self) -> int:
-        return await self._stream.queued() + self._portion
-
     async def ready_messages(self) -> int:
-        return await self._stream.ready_messages() + self._portion
+        return await super().ready_messages() + self._portion
+
+    def _note_taken(self, tag: int) -> None:
+        """Note nothing: tags are not the channel's alone."""
 
     async def batch(self, most: int, linger: float) -> list[Arrival]:
-        """As `TraceStream.batch`. Sets ``is_over`` once the usual way will do again."""
+        """As of any stream. Sets ``is_over`` once the usual way will do again."""
         if not self._is_consuming and not self._portion:
             if self._given:
                 await self._wait(linger)
@@ -155,30 +129,36 @@ class PassingStream:
             self._postponed = tag
             return
         else:
-            await self._stream.acknowledge(tag)
+            await super().acknowledge(tag)
             if self._bad:  # the broker's answer to any later request shows that it arrived
-                await self._stream.ready_messages()
+                await super().ready_messages()
         if tag >= self._outstanding:
             self._outstanding = 0
             self._is_settled = self._is_settled or not self._is_consuming
-            self._acknowledged.set()
+            self._is_acknowledged.set()
 
     async def _begin_portion(self, most: int) -> None:
         self._portion = self._portion_size = min(self._good, most)
         self._good -= self._portion
         self._is_consuming = True
-        await self._stream.begin_portion(self._portion)
+        await self._have_sent(self._portion)
+
+    async def _have_sent(self, count: int) -> None:
+        """Have the broker send this many messages, and no more until one is acknowledged."""
+        with self.asking():
+            await self._channel.basic_qos(prefetch_count=count)
+        await self.consume()
 
     async def _take_portion(self, most: int, linger: float) -> list[Arrival]:
         try:
-            messages = await self._stream.batch(min(most, self._portion), linger)
+            messages = await super().batch(min(most, self._portion), linger)
         except UndeliverableError:
             self._broke()
             raise
         self._portion -= len(messages)
         if messages:
             self._outstanding = messages[-1].tag
-            self._acknowledged.clear()
+            self._is_acknowledged.clear()
         else:  # there are no more: the number was a guess
             self._good, self._portion = 0, 0
         if not self._portion and self._is_consuming:
@@ -186,9 +166,10 @@ class PassingStream:
         return messages
 
     async def _end_portion(self) -> None:
-        await self._stream.end_portion()
+        with self.asking():
+            await self._channel.basic_cancel(self._tag)
         self._is_consuming = False
-        self._portion = self._stream.buffered  # what arrived while it ended
+        self._portion = self.buffered  # what arrived while it ended
         self._unbroken += self._portion_size
         if self._postponed:
             tag, self._postponed = self._postponed, 0
@@ -255,7 +236,7 @@ class PassingStream:
             if head is not None and not head.is_deliverable:
                 self._bad.append(head)
                 return False
-        if not await self._stream.ready_messages():
+        if not await super().ready_messages():
             return True
         self._good = guide.stride
         guide.stride = min(2 * guide.stride, self._prefetch)
@@ -288,12 +269,12 @@ class PassingStream:
 
     async def _arrive(self, count: int) -> bool:
         """Wait for this many messages, or all there are; returns whether it is this many."""
-        await self._stream.begin_portion(count)
+        await self._have_sent(count)
         arrived = 0
         while arrived < count:
-            messages = await self._stream.batch(count - arrived, SILENCE_SECONDS)
+            messages = await super().batch(count - arrived, SILENCE_SECONDS)
             arrived += len(messages)
-            if not messages and not await self._stream.ready_messages():
+            if not messages and not await super().ready_messages():
                 return True
         return False
 
@@ -308,7 +289,7 @@ class PassingStream:
         now = time.time_ns() // 1000
         self._given = [self._bad.popleft() for _ in range(min(TOGETHER, len(self._bad)))]
         self._outstanding = len(self._given)
-        self._acknowledged.clear()
+        self._is_acknowledged.clear()
         return [
             Arrival(
                 tag,
@@ -342,7 +323,7 @@ class PassingStream:
             return True
         try:
             async with asyncio.timeout(linger):
-                await self._acknowledged.wait()
+                await self._is_acknowledged.wait()
         except TimeoutError:
             return False
         return True

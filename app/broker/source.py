@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, Literal, NoReturn
 
 import msgspec
 
@@ -31,9 +31,6 @@ from app.broker.trace_queue import (
 from app.broker.undeliverable import waiting
 from app.errors import ForeignQueueError, NotFoundError, OutageError, QueueTakenError
 from app.tracker.taken import ALL, Selection, covers
-
-Stream: TypeAlias = TraceStream | PassingStream
-"""One virtual host's trace messages."""
 
 # How long the broker may take to show some messages, and to show those that it removes: one that
 # is nested deeply enough takes it seconds.
@@ -84,7 +81,7 @@ class TraceSource:
         before: Selection = ALL,
         *,
         passing: bool = False,
-    ) -> AsyncIterator[Stream]:
+    ) -> AsyncIterator[TraceStream]:
         """Consume the trace queue of a virtual host, created if it is missing.
 
         ``sentinel`` is the token of the one that is to be at its head, if one is known. It is bound
@@ -106,10 +103,9 @@ class TraceSource:
         guide = self._guides.setdefault(vhost, Guide())
         async with (
             self._named(vhost),
-            self._firehose.open_idle(vhost, reading, guarded=False) as stream,
+            self._firehose.open_idle(vhost, reading, PassingStream, guarded=False) as passed,
         ):
-            passed = PassingStream(stream, guide, prefetch, partial(self._head, vhost))
-            passed.sentinel = sentinel
+            passed.begin(guide, sentinel, partial(self._head, vhost))
             yield passed
         if passed.is_over:
             self._guides.pop(vhost, None)

@@ -25,8 +25,8 @@ from app.stored.capture import BrokerConnection
 from app.tracker import Tracker
 
 if TYPE_CHECKING:
+    from app.broker.consumer import TraceStream
     from app.broker.deliveries import Arrival
-    from app.broker.source import Stream
     from app.traces.introductions import Introductions
 
 # Announcements of connections that closed at about the same time may be stored in any order (µs).
@@ -53,7 +53,7 @@ class Acquaintance:
         vhost: str,
         tracker: Tracker,
         introductions: Introductions,
-        stream: Stream,
+        stream: TraceStream,
         *,
         recorded_at: int,
         clock: Callable[[], float] = time.time,

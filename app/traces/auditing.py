@@ -12,7 +12,7 @@ from app.traces.recorder import Recorder
 from model.times import Microseconds
 
 if TYPE_CHECKING:
-    from app.broker.source import Stream
+    from app.broker.consumer import TraceStream
 
 # One for each time between two rests: it is taken back by name.
 SUSPICION = (
@@ -24,7 +24,7 @@ SUSPICION = (
 class Auditor:
     """Looks at the counters."""
 
-    def __init__(self, pipeline: Pipeline, recorder: Recorder, stream: Stream) -> None:
+    def __init__(self, pipeline: Pipeline, recorder: Recorder, stream: TraceStream) -> None:
         self._pipeline = pipeline
         self._recorder = recorder
         self._stream = stream

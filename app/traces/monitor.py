@@ -26,8 +26,8 @@ from app.traces.recorder import Recorder
 from model.times import now
 
 if TYPE_CHECKING:
+    from app.broker.consumer import TraceStream
     from app.broker.marks import MarkPublisher
-    from app.broker.source import Stream
 
 LAG_SECONDS = 1.0
 # The broker took a mark this long ago, and since then the queue was empty and nothing came: it will
@@ -82,7 +82,7 @@ class Monitor:
     """
 
     def __init__(
-        self, pipeline: Pipeline, recorder: Recorder, stream: Stream, ending: Ending
+        self, pipeline: Pipeline, recorder: Recorder, stream: TraceStream, ending: Ending
     ) -> None:
         self._pipeline = pipeline
         self._recorder = recorder

@@ -36,7 +36,7 @@ from app.traces.supervisor import patiently
 from app.tracker.events import NEVER
 
 if TYPE_CHECKING:
-    from app.broker.source import Stream
+    from app.broker.consumer import TraceStream
 
 CANCEL_SECONDS = 0.5
 # How often it is looked at which rules of links people have set, and whether copies still wait.
@@ -67,7 +67,7 @@ class Run:
     """A trace that is restored and connected."""
 
     def __init__(
-        self, pipeline: Pipeline, recorder: Recorder, stream: Stream, ending: Ending
+        self, pipeline: Pipeline, recorder: Recorder, stream: TraceStream, ending: Ending
     ) -> None:
         self._pipeline = pipeline
         self._recorder = recorder

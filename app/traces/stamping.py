@@ -25,8 +25,8 @@ from app.tracker.suspicion import Suspect
 from model.times import now
 
 if TYPE_CHECKING:
+    from app.broker.consumer import TraceStream
     from app.broker.deliveries import Arrival
-    from app.broker.source import Stream
 
 # How long a portion keeps the event loop, and one message more. Heartbeats of the broker, health
 # checks and other virtual hosts wait for it.
@@ -60,7 +60,7 @@ class Stretch(msgspec.Struct):
 class Stamper:
     """Stamps what arrives in one stream, a portion at a time, and makes batches of that."""
 
-    def __init__(self, recorder: Recorder, stream: Stream) -> None:
+    def __init__(self, recorder: Recorder, stream: TraceStream) -> None:
         self._recorder = recorder
         self._stream = stream
         self.resume: Resume[Arrival] = Resume(recorder.window)

@@ -15,7 +15,7 @@ from app.tracker import Bounds, Channel, Policy, Record, Tracker, Unreadable
 from tests.unit.test_participants import channel, publish
 
 if TYPE_CHECKING:
-    from app.broker.source import Stream
+    from app.broker.consumer import TraceStream
     from app.traces.introductions import Introductions
 
 A_PORT, ANOTHER = (channel(f"127.0.0.1:{port}") for port in (5000, 5001))
@@ -53,7 +53,7 @@ class World:
             "/",
             self.tracker,
             cast("Introductions", self),
-            cast("Stream", self),
+            cast("TraceStream", self),
             recorded_at=self.now if recorded_at is None else recorded_at,
             clock=lambda: self.now / SECOND,
         )
