@@ -44,7 +44,7 @@ class Lookout(Background):
     Neither an outage nor a failure ends it. ``pause_seconds`` go by after one.
     """
 
-    look_seconds: ClassVar[float]
+    look_seconds: float = field(init=False)
     pause_seconds: float = field(init=False)
     _arrival: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-from app.background import Background
-from app.errors import BadRequestError, CheckpointError, ConflictError, OutageError
+from app.background import Lookout
+from app.errors import BadRequestError, CheckpointError, ConflictError
 from app.stored.capture import Batch, Trace
 from app.traces.elsewhere import Elsewhere
 from app.traces.here import TracesHere
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from app.store.store import Store
 
 
-class Upkeep(Background):
+class Upkeep(Lookout):
     """The work on traces while they do not run, or pause."""
 
     task_name = "retention of stopped traces"
@@ -28,10 +27,12 @@ class Upkeep(Background):
     def __init__(
         self, store: Store, here: TracesHere, elsewhere: Elsewhere, settings: PipelineSettings
     ) -> None:
+        super().__init__()
         self._store = store
         self._here = here
         self._elsewhere = elsewhere
         self._settings = settings
+        self.look_seconds = self.pause_seconds = settings.retention.check_seconds
 
     async def reset(self, vhost: str) -> str:
         """Replace a checkpoint that cannot be read; returns what is lost, in words.
@@ -98,17 +99,15 @@ class Upkeep(Background):
         async with self._here.paused(vhost) as (trace, epoch):
             return await self._retain(trace, retention, epoch)
 
-    async def run(self) -> None:
+    async def look(self) -> bool:
         """Carry out retention for traces that are not running; running ones do it themselves."""
-        retention = self._settings.retention
-        while True:
-            with contextlib.suppress(OutageError):
-                for vhost in [trace.vhost for trace in await self._store.traces.list()]:
-                    if self._here.alive(vhost) is None:
-                        with contextlib.suppress(CheckpointError):  # the trace's state says so
-                            async with self._here.paused(vhost) as (trace, epoch):
-                                await self._retain(trace, retention, epoch)
-            await asyncio.sleep(retention.check_seconds)
+        for vhost in [trace.vhost for trace in await self._store.traces.list()]:
+            if self._here.alive(vhost) is None:
+                # Another service has it, or its checkpoint cannot be read: its state says so.
+                with contextlib.suppress(ConflictError):
+                    async with self._here.paused(vhost) as (trace, epoch):
+                        await self._retain(trace, self._settings.retention, epoch)
+        return False
 
     async def _retain(
         self, trace: Trace, retention: RetentionRule, epoch: int | None = None

@@ -149,19 +149,22 @@ async def test_one_that_can_be_read_is_left_alone(store: Store, damaged: int) ->
         await registry(store).upkeep.reset("other")
 
 
-async def test_retention_goes_on_for_the_others(store: Store, damaged: int) -> None:
+@pytest.mark.parametrize("is_held", [False, True])
+async def test_retention_goes_on_for_the_others(store: Store, damaged: int, is_held: bool) -> None:
+    if is_held:  # by another service, which lives
+        await store.services.register("another", "there", 60.0, None)
+        await store.leases.claim(damaged, "another")
     traces = TraceRegistry(
         store,
         NoBroker(),  # type: ignore[arg-type]
         PipelineSettings(bounds=REORDERING, retention=RetentionRule(keep_events=1)),
         NOBODY,
     )
-    for trace in await store.traces.list():
-        if trace.vhost == "other":
-            await traces.upkeep._retain(trace, RetentionRule(keep_events=1))
-        else:
-            with pytest.raises(CheckpointError):
-                await traces.upkeep._retain(trace, RetentionRule(keep_events=1))
+    await traces.upkeep.look()
+    assert {each.vhost: each.events for each in await store.traces.list()} == {
+        "other": 1,
+        "shop": 2,
+    }
 
 
 async def _last_id(store: Store, vhost: str) -> int:
