@@ -6,6 +6,10 @@ A child ends when its stdin does, so none outlives the service.
 
 The service may have been started in a folder of another user. A child does not run there: Python
 would import a ``queue.py`` from it, and Spark would take an installation in the folder above it.
+
+Nor does it get all of our environment, only what it needs: that can be read as long as a process
+lives, and is inherited by whatever it starts. Ours holds passwords (``ITC_AMQP_URL``) and whatever
+else the operator exported. A child reads what it has to know from stdin.
 """
 
 from __future__ import annotations
@@ -13,20 +17,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
 
-from app.priority import ATTEMPTS, SECONDS_BETWEEN, weigh
+from app.priority import weigh
 
 T = TypeVar("T")
 
 _ERROR_BYTES = 1 << 16
 _FOLDER = "/"  # only root can put anything there
+NEEDED = re.compile(
+    r"""
+    PATH | HOME | USER | LOGNAME | SHELL | TMPDIR | TZ | LANG | LANGUAGE | LC_\w+
+    | LD_LIBRARY_PATH | MALLOC_\w+ | VIRTUAL_ENV | XDG_\w+ | PYTHON\w* | PURE_PYTHON
+    | JAVA_HOME | JAVA_OPTS | JAVA_TOOL_OPTIONS | JDK_JAVA_OPTIONS | _JAVA_OPTIONS
+    | (SPARK|PYSPARK|ARROW|HADOOP|YARN|GRPC)_\w+
+    | PG\w+ | KRB5\w+ | SSL_CERT_(FILE|DIR)     # how the database's drivers connect
+    | (no|http|https|all)_proxy | (NO|HTTP|HTTPS|ALL)_PROXY
+    """,
+    re.VERBOSE,
+)
+_OF_PATHS = re.compile(r"PYTHONPATH|\w*(HOME|DIR|FILE)")
 
 
 class Child(Generic[T]):
@@ -58,8 +76,9 @@ class Child(Generic[T]):
     ) -> Child[T]:
         """Start a command whose lines are read as ``says``, of up to ``line_bytes`` each.
 
-        If ``environment`` is None, it gets ours. ``hear`` gets the lines of its stderr as they
-        come, a long one perhaps in parts; if it is None they go where ours go.
+        ``environment`` is what it gets beside what it needs of ours. ``hear`` gets the
+        lines of its stderr as they come, a long one perhaps in parts; if it is None they go where
+        ours go.
         """
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -67,7 +86,7 @@ class Child(Generic[T]):
             stdout=PIPE,
             stderr=None if hear is None else PIPE,
             limit=line_bytes,
-            env=environment,
+            env={**needed(os.environ), **(environment or {})},
             cwd=_FOLDER,
             start_new_session=True,
         )
@@ -78,10 +97,7 @@ class Child(Generic[T]):
             errors = asyncio.create_task(_listen(process.stderr, hear))
         child = cls(process, process.stdin, process.stdout, says, errors)
         try:
-            for _ in range(ATTEMPTS):
-                if weigh(child.pid):
-                    break
-                await asyncio.sleep(SECONDS_BETWEEN)
+            await asyncio.to_thread(weigh, child.pid)
         except BaseException:  # nobody else knows of it yet
             await child.kill()
             raise
@@ -113,16 +129,13 @@ class Child(Generic[T]):
         line = await self._stdout.readline()
         return self._decode(line) if line.endswith(b"\n") else None
 
-    def hang_up(self) -> None:
-        self._stdin.close()
-
     async def wait(self) -> int:
         return await self._process.wait()
 
     async def leave(self, seconds: float) -> None:
         """End it: by closing its stdin, and by a signal if it has not ended in time."""
         if self.exit_code is None:
-            self.hang_up()
+            self._stdin.close()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.wait(), seconds)
         await self.kill()
@@ -134,6 +147,22 @@ class Child(Generic[T]):
         await self.wait()
         if self._errors is not None:
             await self._errors
+
+
+def needed(environment: Mapping[str, str]) -> dict[str, str]:
+    """The part of an environment that a child process gets, for another folder than ours.
+
+    Its Python, and what Spark starts of it, imports nothing from the folder that it runs in.
+    """
+    passed = {name: value for name, value in environment.items() if NEEDED.fullmatch(name)}
+    for name in filter(_OF_PATHS.fullmatch, passed):
+        passed[name] = _absolute(passed[name])
+    return {**passed, "PYTHONSAFEPATH": "1"}
+
+
+def _absolute(paths: str) -> str:
+    """Paths as they are meant here; to Python an empty one is the folder that it runs in."""
+    return os.pathsep.join(str(Path(each).absolute()) for each in paths.split(os.pathsep) if each)
 
 
 async def orders_of_service(line_bytes: int) -> asyncio.StreamReader:

@@ -35,15 +35,17 @@ from app.stored.capture import ParticipantRules
 from app.stored.jobs import Report
 from app.traces.claims import LEASE_SECONDS, Claims
 from app.traces.opening import (
-    Capture,
+    capture_alone,
     open_traces,
     pipeline_settings,
     previews,
+    restamping,
     watch_connections,
     watch_spans,
 )
 from app.traces.pipeline import PipelineSettings
 from app.traces.restamping import Restamping
+from app.traces.running import Capture
 from app.tracker.links import BUILT_IN, Rule, Rules, merged
 from app.watch.opening import open_watches
 
@@ -238,7 +240,7 @@ async def open_capture(settings: Settings, service: str) -> AsyncIterator[Captur
     async with AsyncExitStack() as stack:
         store = await open_store(stack, settings)
         broker = BrokerParts(stack, settings, store.name, service)
-        yield Capture(store, broker, _pipeline(settings))
+        yield capture_alone(store, broker, _pipeline(settings))
 
 
 @asynccontextmanager
@@ -259,16 +261,7 @@ async def open_restamping(
         if links is not None:
             held = merged(pipeline.rules_of_all, await store.link_rules.own(trace_id))
             rules = msgspec.structs.replace(rules, links=held)
-        yield Restamping(
-            store.restamps,
-            trace_id,
-            rules,
-            report,
-            shared_places=settings.shared_places,
-            assumed=pipeline.bounds.assumed,
-            named=pipeline.bounds.named,
-            found_by=pipeline.found_by,
-        )
+        yield restamping(store, pipeline, trace_id, rules, report, found_by=pipeline.found_by)
 
 
 def web_folder() -> Path | None:

@@ -22,21 +22,21 @@ def let_others_go_first() -> None:
     if os.getpriority(os.PRIO_PROCESS, 0) == 0:
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
     if os.getsid(0) == os.getpid():
-        for _ in range(ATTEMPTS):
-            if weigh(os.getpid()):
-                break
-            time.sleep(SECONDS_BETWEEN)
+        weigh(os.getpid())
 
 
-def weigh(leader: int) -> bool:
-    """Give a session, by its first process, this process's niceness; False: try again.
+def weigh(leader: int) -> None:
+    """Give a session, by its first process, this process's niceness; it may take a second.
 
-    Linux weighs niceness within a session only, and sessions by their own.
+    Linux weighs niceness within a session only, and sessions by their own. Lets it be where it does
+    not, where nobody may, and of a process that has ended.
     """
-    try:
-        Path(f"/proc/{leader}/autogroup").write_text(str(os.getpriority(os.PRIO_PROCESS, 0)))
-    except BlockingIOError:
-        return False
-    except OSError:  # it does not, nobody may, or that process has ended
-        return True
-    return True
+    for _ in range(ATTEMPTS):
+        try:
+            Path(f"/proc/{leader}/autogroup").write_text(str(os.getpriority(os.PRIO_PROCESS, 0)))
+        except BlockingIOError:
+            time.sleep(SECONDS_BETWEEN)
+        except OSError:
+            return
+        else:
+            return

@@ -17,11 +17,9 @@ from app.garbage import tune_garbage_collection
 from app.main import open_capture
 from app.settings import Settings
 from app.stored.capture import Trace
-from app.traces.feed import Feed
 from app.traces.life import NOT_RUN
-from app.traces.opening import Capture
 from app.traces.processes import LINE_BYTES, SERVICE, Notice, TraceOrder
-from app.traces.running import RunningTrace
+from app.traces.running import Capture, RunningTrace
 from app.traces.status import Snapshot
 from app.tracker import RestorePoint
 
@@ -35,7 +33,6 @@ class Attendant:
 
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
-        self._feed = Feed()
         self._running: dict[int, RunningTrace] = {}
         self._ahead: dict[int, asyncio.Task[RestorePoint | None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -53,7 +50,7 @@ class Attendant:
             self._ahead[order.trace.id] = asyncio.create_task(self._read(order.trace))
         elif order.do == "run":
             ahead = self._taken(order.trace)
-            self._running[order.trace.id] = self._capture.run(order.trace, self._feed, ahead)
+            self._running[order.trace.id] = self._capture.run(order.trace, ahead)
         elif running := self._running.get(order.trace.id):
             if order.do == "drain":
                 running.drain()
@@ -87,12 +84,12 @@ class Attendant:
 
     async def _tell(self) -> None:
         while True:
-            seen = self._feed.latest
+            seen = self._capture.feed.latest
             for running in self._running.values():
                 _say(running.trace, running)
             try:
                 async with asyncio.timeout(NOTICE_SECONDS):
-                    await self._feed.beyond(seen)
+                    await self._capture.feed.beyond(seen)
             except TimeoutError:
                 continue
 

@@ -193,19 +193,20 @@ class JobManager:
     async def watch(self, job_id: int) -> AsyncIterator[Job]:
         """A job as it is now, and again whenever that changes, until it has ended.
 
-        A slow reader gets the latest record and skips those between. Raises `NotFoundError`.
+        A slow reader gets the latest record and skips those between. One of another service is
+        seen as far as that has stored it. Raises `NotFoundError`.
         """
-        live = self._live.get(job_id)
-        if live is None:
-            async for job in self._watch_elsewhere(job_id):
-                yield job
-            return
+        live, shown = self._live.get(job_id), None
         while True:
-            shown = live.job
-            yield shown
-            if shown.state in ENDED:
+            job = live.job if live else await self.store.get(job_id)
+            if job != shown:
+                yield job
+                shown = job
+            if job.state in ENDED:
                 return
-            if live.job is shown:
+            if live is None:
+                await asyncio.sleep(LOOK_SECONDS)
+            elif live.job is job:
                 await live.changed()
 
     async def cancel(self, job_id: int) -> Job:
@@ -238,18 +239,6 @@ class JobManager:
                 "will, or the job fails when that service is found dead"
             )
         return job
-
-    async def _watch_elsewhere(self, job_id: int) -> AsyncIterator[Job]:
-        """A job of another service, as far as that one has stored it."""
-        shown = None
-        while True:
-            job = await self.store.get(job_id)
-            if job != shown:
-                shown = job
-                yield job
-            if job.state in ENDED:
-                return
-            await asyncio.sleep(LOOK_SECONDS)
 
     async def _work(self) -> None:
         if self.start_spark:

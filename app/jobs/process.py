@@ -20,7 +20,6 @@ from typing import NamedTuple
 import msgspec
 
 from app.children import Child
-from app.environment import needed
 from app.errors import (
     BadRequestError,
     ConflictError,
@@ -81,9 +80,6 @@ class _Worker(NamedTuple):
     child: Child[Answer]
     folder: str
 
-    async def remove_folder(self) -> None:
-        await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
-
 
 class SparkProcess:
     """Runs jobs in ``spark_jobs.worker``.
@@ -143,10 +139,13 @@ class SparkProcess:
 
     async def stop(self) -> None:
         """End the process: by closing its stdin, and by a signal if it has not ended in time."""
+        await self._end(LEAVE_SECONDS)
+
+    async def _end(self, seconds: float = 0.0) -> None:
         worker, self._worker = self._worker, None
         if worker is not None:
-            await worker.child.leave(LEAVE_SECONDS)
-            await worker.remove_folder()
+            await (worker.child.leave(seconds) if seconds else worker.child.kill())
+            await asyncio.to_thread(shutil.rmtree, worker.folder, ignore_errors=True)
 
     async def _ensure_started(self) -> None:
         if self.pid is not None:
@@ -158,7 +157,10 @@ class SparkProcess:
             self._command,
             Answer,
             line_bytes=LINE_BYTES,
-            environment={"SPARK_LOCAL_DIRS": folder, **needed(os.environ), "TMPDIR": folder},
+            environment={
+                "SPARK_LOCAL_DIRS": os.environ.get("SPARK_LOCAL_DIRS", folder),
+                "TMPDIR": folder,
+            },
             hear=self._hear,
         )
         self._worker = _Worker(child, folder)
@@ -202,7 +204,7 @@ class SparkProcess:
         except ItcError:  # it stopped, or was ending anyway
             return
         except TimeoutError:
-            await self._kill()
+            await self._end()
 
     async def _send(self, message: Json) -> None:
         try:
@@ -234,16 +236,10 @@ class SparkProcess:
 
     async def _give_up(self) -> None:
         """End the process, and log its last lines: they may say why."""
-        await self._kill()
+        await self._end()
         if self._last_words:
             log.warning("the last lines of the Spark process: %s", " | ".join(self._last_words))
             self._last_words.clear()
-
-    async def _kill(self) -> None:
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            await worker.child.kill()
-            await worker.remove_folder()
 
     def _hear(self, lines: list[str]) -> None:
         """Keep the last lines that Spark prints, for the log if it dies."""

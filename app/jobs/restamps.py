@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +19,6 @@ from typing import TypeAlias
 import msgspec
 
 from app.children import Child
-from app.environment import needed
 from app.errors import ConflictError, NotFoundError, OutageError
 from app.jobs.folders import Archives
 from app.jobs.process import Answer, error_of
@@ -56,9 +54,7 @@ class RestampProcess:
         """
         del job_id, kind
         await asyncio.to_thread(check_not_archived, self.archives, work["vhost"])
-        child = await Child.start(
-            self.command, Answer, line_bytes=LINE_BYTES, environment=needed(os.environ)
-        )
+        child = await Child.start(self.command, Answer, line_bytes=LINE_BYTES)
         try:
             return await self._attend(child, work, report)
         finally:

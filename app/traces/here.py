@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.background import end
 from app.errors import ConflictError, NotFoundError, NotTracedError, OutageError
@@ -22,7 +22,8 @@ from app.traces.supervisor import patiently
 if TYPE_CHECKING:
     from app.broker.source import TraceSource
     from app.store.store import Store
-    from app.traces.processes import Ahead, Running
+    from app.traces.processes import Ahead, Running, TraceProcesses
+    from app.traces.running import Capture
 
 log = logging.getLogger(__name__)
 
@@ -41,18 +42,17 @@ class TracesHere:
         store: Store,
         source: TraceSource,
         elsewhere: Elsewhere,
-        start: Callable[[Trace, Feed, Ahead | None], Running],
-        read: Callable[[Trace], Awaitable[Ahead]],
+        capture: Capture | TraceProcesses,
+        feed: Feed,
     ) -> None:
-        """Have traces run by ``start``, here or in a process, with what ``read`` gives ahead."""
+        """Have ``capture`` run traces; ``feed`` hears of their events."""
         self._store = store
         self._source = source
         self._elsewhere = elsewhere
         self._service = elsewhere.service
-        self._start = start
-        self._read = read
+        self._capture = capture
         self.ahead: dict[int, Ahead] = {}  # of traces that others are to leave
-        self.feed = Feed()  # of new events of all virtual hosts
+        self.feed = feed
         self._running: dict[str, Running] = {}
         self._changing: dict[str, asyncio.Lock] = {}
         self._tidying: dict[str, asyncio.Task[None]] = {}
@@ -155,7 +155,8 @@ class TracesHere:
             raise ConflictError(f"another service runs the trace of {trace.vhost!r}: ask that one")
 
     def _run(self, trace: Trace) -> None:
-        self._running[trace.vhost] = self._start(trace, self.feed, self.ahead.pop(trace.id, None))
+        ahead: Any = self.ahead.pop(trace.id, None)  # as the same capture read it
+        self._running[trace.vhost] = self._capture.run(trace, ahead)
 
     async def run_again(self, vhost: str) -> None:
         """Run a trace by what is stored of it, whose run has ended for a change."""
@@ -171,7 +172,7 @@ class TracesHere:
         """Read ahead what can be, of a trace whose service is about to leave it to this one."""
         trace = await self.known(vhost)
         if trace.id not in self.ahead:
-            self.ahead[trace.id] = await self._read(trace)
+            self.ahead[trace.id] = await self._capture.read(trace)
 
     def forget(self, trace_id: int) -> None:
         """Let go of what was read ahead of a trace that stays where it is."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from app.stored.capture import ParticipantRules, Trace
+from app.stored.jobs import Report
 from app.traces.connectionwatch import ConnectionWatch
 from app.traces.feed import Feed
 from app.traces.introductions import Introductions
@@ -18,9 +19,9 @@ from app.traces.processes import SERVICE, TraceProcesses
 from app.traces.registry import TraceRegistry
 from app.traces.restamping import Restamping
 from app.traces.retention import RetentionRule
-from app.traces.running import RunningTrace
+from app.traces.running import Capture
 from app.traces.spanwatch import SpanWatch
-from app.tracker import Bounds, RestorePoint
+from app.tracker import Bounds
 from app.tracker.links import Origin, Rule, TraceRule
 
 if TYPE_CHECKING:
@@ -58,32 +59,38 @@ def previews(
 
     def preview(trace: Trace, rules: Sequence[Rule]) -> Restamping:
         links = tuple(TraceRule(rule, Origin.own) for rule in rules)
-        return Restamping(
-            store.restamps,
-            trace.id,
-            ParticipantRules(trace.policy, trace.quiet, links),
-            lambda _: None,
-            shared_places=pipeline.shared_places,
-            assumed=pipeline.bounds.assumed,
-            named=pipeline.bounds.named,
-        )
+        by = ParticipantRules(trace.policy, trace.quiet, links)
+        return restamping(store, pipeline, trace.id, by, lambda _: None)
 
     return preview
 
 
-class Capture:
-    """What a process that only runs traces does: read a trace ahead of its run, and run it."""
+def restamping(
+    store: Store,
+    pipeline: PipelineSettings,
+    trace_id: int,
+    rules: ParticipantRules,
+    report: Report,
+    *,
+    found_by: Mapping[str, bool] | None = None,
+) -> Restamping:
+    """Restamps a trace by these rules, and else by the settings of all."""
+    return Restamping(
+        store.restamps,
+        trace_id,
+        rules,
+        report,
+        shared_places=pipeline.shared_places,
+        assumed=pipeline.bounds.assumed,
+        named=pipeline.bounds.named,
+        found_by=found_by,
+    )
 
-    def __init__(self, store: Store, broker: BrokerParts, pipeline: PipelineSettings) -> None:
-        self._introductions, self._turn = _introductions(store, broker), asyncio.Lock()
-        self._store, self._source, self._pipeline = store, broker.source, pipeline
 
-    async def read(self, trace: Trace) -> RestorePoint:
-        return await self._pipeline.restored(self._store, trace)
-
-    def run(self, trace: Trace, feed: Feed, ahead: RestorePoint | None) -> RunningTrace:
-        own = self._pipeline, self._introductions, self._turn, ahead
-        return RunningTrace(trace, self._store, self._source, feed, *own)
+def capture_alone(store: Store, broker: BrokerParts, pipeline: PipelineSettings) -> Capture:
+    """The runs of traces in a process that does nothing else, beside others like it."""
+    introductions, turn = _introductions(store, broker), asyncio.Lock()
+    return Capture(store, broker.source, pipeline, introductions, Feed(), turn)
 
 
 def _introductions(store: Store, broker: BrokerParts) -> Introductions:

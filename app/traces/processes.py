@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import sys
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
@@ -22,7 +21,6 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from app.children import Child
-from app.environment import needed
 from app.errors import OutageError
 from app.stored.capture import Trace
 from app.traces.feed import Feed
@@ -193,9 +191,7 @@ class TraceProcess:
 
     async def _keep_running(self) -> None:
         while True:
-            child = await Child.start(
-                self._command, Notice, line_bytes=LINE_BYTES, environment=needed(os.environ)
-            )
+            child = await Child.start(self._command, Notice, line_bytes=LINE_BYTES)
             try:
                 await self._attend(child)
             finally:
@@ -266,8 +262,10 @@ class TraceProcesses:
             for _ in range(self._count)
         ]
 
-    def run(self, trace: Trace) -> RemoteTrace:
-        """Have a trace run in one of them."""
+    def run(self, trace: Trace, ahead: RemoteTrace | None = None) -> RemoteTrace:
+        """Have a trace run in one of them: in the one that has read it ``ahead``."""
+        if ahead is not None:
+            return ahead.run(trace)
         return min(self._processes, key=len).take(trace, "run")
 
     async def read(self, trace: Trace) -> RemoteTrace:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec.structs import replace
 
 from app.errors import BadRequestError, ItcError, NotFoundError, OutageError
 from app.stored.capture import Trace
@@ -17,11 +17,10 @@ from app.traces.audit import Ledger
 from app.traces.elsewhere import Elsewhere, Others
 from app.traces.feed import Feed
 from app.traces.here import DRAIN_SECONDS, TracesHere
-from app.traces.life import NOT_RUN, Standing, TraceState
+from app.traces.life import NOT_RUN, TraceState
 from app.traces.pipeline import PipelineSettings, unreadable_checkpoint
-from app.traces.processes import RemoteTrace
-from app.traces.running import RunningTrace
-from app.traces.status import Snapshot, TraceStatus, audit_remarks
+from app.traces.running import Capture
+from app.traces.status import Snapshot, TraceStatus, audit_status
 from app.traces.upkeep import Upkeep
 from app.tracker import Counters, Policy, Quiet, Totals, Tracker, UnreadableCheckpointError
 from app.tracker.links import merged
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from app.broker.source import TraceSource
     from app.store.store import Store
     from app.traces.introductions import Introductions
-    from app.traces.processes import Ahead, Running, TraceProcesses
+    from app.traces.processes import TraceProcesses
 
 # How long another service may take to start a trace, and to stop one.
 START_SECONDS = 10.0
@@ -64,22 +63,12 @@ class TraceRegistry:
         self._settings = settings
         self._service = service
         self._elsewhere = Elsewhere(store.services, service)
-
-        def start(trace: Trace, feed: Feed, ahead: Ahead | None) -> Running:
-            if isinstance(ahead, RemoteTrace):
-                return ahead.run(trace)
-            if processes is not None:
-                return processes.run(trace)
-            return RunningTrace(trace, store, source, feed, settings, introductions, ahead=ahead)
-
-        async def read(trace: Trace) -> Ahead:
-            return await (processes.read(trace) if processes else settings.restored(store, trace))
-
-        self.here = TracesHere(store, source, self._elsewhere, start, read)
-        self.feed = self.here.feed
-        self.upkeep = Upkeep(store, self.here, self._elsewhere, settings)
+        self.feed = Feed()  # of new events of all virtual hosts
         if processes is not None:
             processes.start(self.feed)
+        capture = processes or Capture(store, source, settings, introductions, self.feed)
+        self.here = TracesHere(store, source, self._elsewhere, capture, self.feed)
+        self.upkeep = Upkeep(store, self.here, self._elsewhere, settings)
 
     async def resume(self) -> None:
         await self.here.resume()
@@ -230,7 +219,8 @@ class TraceRegistry:
                 totals = Tracker.stored_totals(trace.checkpoint)
             except UnreadableCheckpointError:
                 totals = Totals(Counters(), trace.participants, trace.pending_copies)
-                standing = _failed(trace, standing)
+                why = unreadable_checkpoint(trace.vhost)  # whoever found that out
+                standing = replace(standing, state=TraceState.failed, last_error=why)
         ledger = now.ledger or Ledger.load(trace.ledger)
         return TraceStatus(
             vhost=trace.vhost,
@@ -261,7 +251,7 @@ class TraceRegistry:
             remarks=(
                 *now.remarks,
                 *await self._left_out(trace),
-                *audit_remarks(ledger, trace.taken),
+                *(audit_status(ledger, trace.taken).remarks() if ledger else ()),
             ),
             ledger=ledger,
         )
@@ -313,11 +303,4 @@ def _unknown(vhost: str, unknown: Sequence[str]) -> BadRequestError:
     return BadRequestError(
         f"the virtual host {vhost!r} has no {listed}. In patterns * is one whole word and "
         "# any number of words, parted by dots. With later (--later) they may come later"
-    )
-
-
-def _failed(trace: Trace, standing: Standing) -> Standing:
-    """The standing of a trace whose checkpoint cannot be read, whoever found that out."""
-    return msgspec.structs.replace(
-        standing, state=TraceState.failed, last_error=unreadable_checkpoint(trace.vhost)
     )

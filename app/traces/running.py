@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app.errors import (
@@ -103,40 +105,49 @@ class Attempt:
         await gaps.losing(reason)
 
 
+@dataclass(eq=False)
+class Capture:
+    """Runs traces in this process, with what they share; ``feed`` hears of their events.
+
+    Those that share a ``turn`` stamp or store one after the other. Use that if other processes use
+    the same store: they wait while one trace's transaction is open, and it would stay open longer
+    if other traces stamped meanwhile.
+    """
+
+    store: Store
+    source: TraceSource
+    settings: PipelineSettings
+    introductions: Introductions
+    feed: Feed
+    turn: AbstractAsyncContextManager[None] = field(default_factory=contextlib.nullcontext)
+
+    async def read(self, trace: Trace) -> RestorePoint:
+        """Read a trace ahead of its run; raises `OutageError`."""
+        return await self.settings.restored(self.store, trace)
+
+    def run(self, trace: Trace, ahead: RestorePoint | None = None) -> RunningTrace:
+        return RunningTrace(trace, self, ahead)
+
+
 class RunningTrace:
     """One virtual host's trace while the service runs it."""
 
-    def __init__(
-        self,
-        trace: Trace,
-        store: Store,
-        source: TraceSource,
-        feed: Feed,
-        settings: PipelineSettings,
-        introductions: Introductions,
-        turn: asyncio.Lock | None = None,
-        ahead: RestorePoint | None = None,
-    ) -> None:
-        """Start at once, with what was read ``ahead``.
-
-        Traces that share a ``turn`` stamp or store one after the other. Use that if other processes
-        use the same store: they wait while one trace's transaction is open, and it would stay open
-        longer if other traces stamped meanwhile.
-        """
+    def __init__(self, trace: Trace, capture: Capture, ahead: RestorePoint | None) -> None:
+        """Start at once, with what was read ``ahead``."""
         self.trace = trace
         self._life = Life()
         supervisor = Supervisor(trace.vhost, self._run, self._life, clock=time.monotonic)
         self.pipeline = Pipeline(
             trace=trace,
-            store=store,
-            source=source,
-            feed=feed,
+            store=capture.store,
+            source=capture.source,
+            feed=capture.feed,
             supervisor=supervisor,
-            settings=settings,
-            gaps=GapWatch(store.gaps, trace.id, trace.vhost),
+            settings=capture.settings,
+            gaps=GapWatch(capture.store.gaps, trace.id, trace.vhost),
             marks=Marks(),
-            turn=turn or contextlib.nullcontext(),
-            introductions=introductions,
+            turn=capture.turn,
+            introductions=capture.introductions,
         )
         self._ending = Ending()
         self._attempt = Attempt(self.pipeline, self._ending)

@@ -175,11 +175,6 @@ def audit_status(ledger: Ledger, taken: Selection = ALL) -> AuditStatus:
     )
 
 
-def audit_remarks(ledger: Ledger | None, taken: Selection) -> list[str]:
-    """Remarks on a trace's audit for an operator, a sentence each."""
-    return audit_status(ledger, taken).remarks() if ledger else []
-
-
 class TraceStatus(msgspec.Struct, frozen=True):
     """The capture of one virtual host."""
 

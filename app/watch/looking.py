@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -21,7 +20,6 @@ import msgspec
 
 from app.background import Lookout
 from app.children import Child
-from app.environment import needed
 from app.stored.proposals import RuleProposal, TraceCoverage, proposals_in
 
 if TYPE_CHECKING:
@@ -79,9 +77,8 @@ class Looking(Lookout):
 
     async def _found(self, seen: TraceCoverage) -> Sequence[RuleProposal] | None:
         """What a look found; None where capture lags."""
-        environment = needed(os.environ) | FRUGAL
         child = await Child.start(
-            self.command, LookAnswer, line_bytes=LINE_BYTES, environment=environment
+            self.command, LookAnswer, line_bytes=LINE_BYTES, environment=FRUGAL
         )
         try:
             child.write(

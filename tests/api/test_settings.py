@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from app.children import needed
 from app.cli.local import settings_tables
-from app.environment import needed
 from app.errors import SettingsError
 from app.secret_url import SecretUrl
 from app.settings import Settings, load_settings, unknown_variables

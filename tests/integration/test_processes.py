@@ -8,6 +8,7 @@ import signal
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -22,7 +23,7 @@ from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
 from app.traces.processes import RemoteTrace, TraceProcesses
 from app.traces.registry import TraceRegistry
-from app.traces.running import RunningTrace
+from app.traces.running import Capture
 from app.tracker import Record, StampedEvent, Tracker
 from tests.integration.conftest import Service, until
 from tests.integration.test_capture import send_and_receive
@@ -107,19 +108,11 @@ async def test_in_a_process_of_traces_nothing_is_stamped_while_one_of_them_store
     monkeypatch.setattr(store.batches, "append", slow_append)
     monkeypatch.setattr(Tracker, "steps", seen_steps)
     settings = PipelineSettings(batch_events=20, batch_seconds=0.02)
-    turn = asyncio.Lock() if shared else None
-    service.registry = TraceRegistry(
-        store,
-        service.source,
-        settings,
-        NOBODY,
-        SimpleNamespace(  # type: ignore[arg-type]
-            start=lambda feed: None,
-            run=lambda trace: RunningTrace(
-                trace, store, service.source, Feed(), settings, NOBODY, turn
-            ),
-        ),
-    )
+    capture = Capture(store, service.source, settings, NOBODY, Feed())
+    if shared:
+        capture.turn = asyncio.Lock()
+    processes: Any = SimpleNamespace(start=lambda feed: None, run=capture.run)
+    service.registry = TraceRegistry(store, service.source, settings, NOBODY, processes)
     with rabbit.fresh_vhost() as other:
         await service.running(vhost)
         await service.running(other)

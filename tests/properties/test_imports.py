@@ -24,7 +24,6 @@ MAY_IMPORT = {
     # What the service and Spark's jobs share; they import nothing of each other.
     "model": ("itc",),
     "spark_jobs": ("itc", "model"),
-    "app.environment": (),
     "app.errors": (),
     "app.round_robin": (),
     "app.background": ("app.errors",),
@@ -49,7 +48,6 @@ MAY_IMPORT = {
     # Archives are read by the code that wrote them, loaded when one is asked for.
     "app.jobs": (
         "app.children",
-        "app.environment",
         "app.errors",
         "app.round_robin",
         "app.secret_url",
@@ -61,7 +59,6 @@ MAY_IMPORT = {
     "app.traces": (
         "app.background",
         "app.children",
-        "app.environment",
         "app.errors",
         "app.stored",
         "app.tracker",
@@ -72,7 +69,6 @@ MAY_IMPORT = {
     "app.watch": (
         "app.background",
         "app.children",
-        "app.environment",
         "app.errors",
         "app.secret_url",
         "app.stored",

@@ -28,7 +28,7 @@ class Reading:
             raise answer
         return answer
 
-    def run(self, trace: Trace, feed: object, ahead: object) -> Any:
+    def run(self, trace: Trace, ahead: object) -> Any:
         self.ran.append(ahead)
 
 
