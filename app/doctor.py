@@ -171,7 +171,7 @@ async def _broker(management: ManagementApi) -> Finding:
     found = f"RabbitMQ {version}, {len(nodes)} node(s)"
     if down:
         return f"{found}, down: {', '.join(down)}", "start the node(s)"
-    if unreachable := sorted({node.name for node in nodes} - await management.reachable_nodes()):
+    if unreachable := sorted({node.name for node in nodes} - (await management.endpoints()).keys()):
         advice = "tracing is switched by each node's own: enable rabbitmq_management there"
         return f"{found}, without a management API: {', '.join(unreachable)}", advice
     return found, WELL
@@ -400,7 +400,7 @@ async def _wrong_queue(
         queue = await management.queue(trace.vhost, name)
     except NotFoundError:
         return None
-    there = bound(await management.trace_bindings(trace.vhost), name)
+    there = bound(await management.bindings(trace.vhost), name)
     found = state(queue, bounds, wanted=keys(name, trace.taken), bound=there)
     if found.fault:
         return f"the queue {name} is not ours: {found.fault}", "a running service makes it anew"

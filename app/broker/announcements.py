@@ -28,7 +28,7 @@ from app.broker.management import Binding, ManagementApi
 from app.broker.outages import BrokerAddress, outage, shown
 from app.broker.trace_queue import announcements_queue
 from app.broker.wire import UnreadableTableError, decode_headers
-from app.errors import OutageError
+from app.errors import NotFoundError, OutageError
 from app.stored.capture import ClosedConnection, NewConnection
 
 EVENT_EXCHANGE = "amq.rabbitmq.event"
@@ -122,8 +122,12 @@ class Announcements:
         self.event_exchange, self.present = management.event_exchange, management.connections
 
     async def is_bound(self, vhost: str) -> bool:
-        bindings = [Binding(self.queue, "queue", key) for key in KEYS]
-        return await self._management.binds(vhost, EVENT_EXCHANGE, bindings)
+        """Tell whether the event exchange hands us announcements; not if there is none."""
+        try:
+            present = await self._management.bindings(vhost, EVENT_EXCHANGE)
+        except NotFoundError:
+            return False
+        return all(Binding(self.queue, "queue", key) in present for key in KEYS)
 
     @asynccontextmanager
     async def open(self, vhost: str) -> AsyncIterator[AnnouncementStream]:

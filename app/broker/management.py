@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -124,10 +124,6 @@ class _Whoami(msgspec.Struct):
     tags: list[str] | str  # before 3.9 one string with commas
 
 
-class _VirtualHost(msgspec.Struct):
-    name: str
-
-
 class _Permission(msgspec.Struct):
     vhost: str
     read: str
@@ -143,7 +139,7 @@ class Binding(msgspec.Struct, frozen=True):
 
 class _Resource(msgspec.Struct):
     name: str
-    vhost: str
+    vhost: str = ""  # of a virtual host itself
 
 
 class _Page(msgspec.Struct):
@@ -187,7 +183,6 @@ class ManagementApi:
     ) -> None:
         self._base_url = base_url.rstrip("/")
         self._user = user
-        self._own = httpx.BasicAuth(user, password)
         # trust_env: neither a proxy for the outside world nor a .netrc applies here. Whom to trust
         # over TLS does (SSL_CERT_FILE, SSL_CERT_DIR).
         is_tls = base_url.startswith("https:") and transport is None
@@ -195,6 +190,7 @@ class ManagementApi:
             verify=httpx.create_ssl_context() if is_tls else False,
             timeout=timeout_seconds,
             transport=transport,
+            auth=(user, password),
             trust_env=False,
             follow_redirects=False,
         )
@@ -213,7 +209,7 @@ class ManagementApi:
         return _user(await self._as_user(authorization, "/api/whoami", _Whoami))
 
     async def visible_vhosts(self, authorization: bytes) -> frozenset[str]:
-        vhosts = await self._as_user(authorization, "/api/vhosts?columns=name", list[_VirtualHost])
+        vhosts = await self._as_user(authorization, "/api/vhosts?columns=name", list[_Resource])
         return frozenset(vhost.name for vhost in vhosts)
 
     # As the service
@@ -222,7 +218,7 @@ class ManagementApi:
         return _user(await self._get("/api/whoami", _Whoami))
 
     async def vhosts(self) -> frozenset[str]:
-        found = await self._get("/api/vhosts?columns=name", list[_VirtualHost])
+        found = await self._get("/api/vhosts?columns=name", list[_Resource])
         return frozenset(vhost.name for vhost in found)
 
     async def version(self) -> str:
@@ -244,10 +240,6 @@ class ManagementApi:
             if scheme is not None and each.node not in found:
                 found[each.node] = (scheme, each.node.partition("@")[2], each.port)
         return found
-
-    async def reachable_nodes(self) -> set[str]:
-        """The running nodes with a management API of their own, which can switch their tracing."""
-        return set(await self._endpoints())
 
     async def queue(self, vhost: str, name: str) -> QueueInfo:
         return await self._get(_path("queues", vhost, name), QueueInfo)
@@ -288,16 +280,13 @@ class ManagementApi:
         with contextlib.suppress(NotFoundError):
             await self._request("DELETE", _path("policies", vhost, name))
 
-    async def trace_bindings(self, vhost: str) -> list[Binding]:
-        """The bindings of the virtual host's trace exchange, to our queue and others'."""
-        return await self._bindings(vhost, "amq.rabbitmq.trace")
+    async def bindings(self, vhost: str, exchange: str = "amq.rabbitmq.trace") -> list[Binding]:
+        """The bindings of an exchange, by default the trace exchange's, to our queue and others'.
 
-    async def _bindings(self, vhost: str, exchange: str) -> list[Binding]:
+        Raises `NotFoundError`.
+        """
         path = _path("exchanges", vhost, exchange, "bindings", "source")
         return await self._get(path, list[Binding])
-
-    async def trace_queues(self, vhost: str) -> frozenset[str]:
-        return frozenset(binding.destination for binding in await self.trace_bindings(vhost))
 
     async def names(
         self, vhost: str, kind: Literal["exchanges", "queues"]
@@ -323,14 +312,6 @@ class ManagementApi:
         path = f"/api/exchanges?columns=name,vhost&page=1&page_size=100&name={name}"
         page = await self._get(path, _Page)
         return next((found.vhost for found in page.items if found.name == name), None)
-
-    async def binds(self, vhost: str, exchange: str, bindings: Iterable[Binding]) -> bool:
-        """Tell whether an exchange has all these bindings; not if there is no such exchange."""
-        try:
-            present = await self._bindings(vhost, exchange)
-        except NotFoundError:
-            return False
-        return all(binding in present for binding in bindings)
 
     async def connections(self) -> list[NewConnection]:
         """The connections to the broker, of all virtual hosts and nodes.
@@ -364,7 +345,7 @@ class ManagementApi:
         """
         path = _path("vhosts", vhost)
         states = {}
-        for node, base_url in (await self._endpoints()).items():
+        for node, base_url in (await self.endpoints()).items():
             answer = await self._get(path, dict[str, Any], base_url)
             states[node] = _tracing(answer, base_url)
         return states
@@ -378,7 +359,7 @@ class ManagementApi:
         """
         path = _path("vhosts", vhost)
         changed = []
-        for node, base_url in (await self._endpoints()).items():
+        for node, base_url in (await self.endpoints()).items():
             present = await self._get(path, dict[str, Any], base_url)
             if _tracing(present, base_url) == on:
                 continue
@@ -386,8 +367,11 @@ class ManagementApi:
             changed.append(node)
         return changed
 
-    async def _endpoints(self) -> dict[str, str]:
-        """Return the address of each running node's management API, the configured one first."""
+    async def endpoints(self) -> dict[str, str]:
+        """The addresses of running nodes' management APIs, by which each switches its tracing.
+
+        The configured one comes first.
+        """
         overview = await self._get("/api/overview", _Overview)
         endpoints = {overview.node: self._base_url}
         scheme = urlsplit(self._base_url).scheme
@@ -399,7 +383,7 @@ class ManagementApi:
 
     async def _as_user(self, authorization: bytes, path: str, kind: type[T]) -> T:
         headers = {b"authorization": authorization}
-        response = await self._send("GET", path, headers=headers)
+        response = await self._send("GET", path, headers=headers, auth=None)
         if response.status_code == httpx.codes.UNAUTHORIZED:
             if _reason(response) == "Not management user":
                 raise NotAuthorisedError("this user has no tag that lets it use the management API")
@@ -414,7 +398,7 @@ class ManagementApi:
     async def _request(
         self, method: str, path: str, base_url: str | None = None, **more: Any
     ) -> httpx.Response:
-        response = await self._send(method, path, base_url, auth=self._own, **more)
+        response = await self._send(method, path, base_url, **more)
         if response.status_code == httpx.codes.UNAUTHORIZED:
             raise RefusedError(
                 f"the broker's management API refuses the service's own account {self._user!r} "

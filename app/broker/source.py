@@ -127,8 +127,12 @@ class TraceSource:
     async def switch_off(self, vhost: str) -> None:
         """Switch tracing off, unless somebody else's queue is bound to the trace exchange."""
         async with self._switching:
-            if await self._management.trace_queues(vhost) <= {self._firehose.queue}:
+            if await self._tracing_into(vhost) <= {self._firehose.queue}:
                 await self._management.set_tracing(vhost, False)
+
+    async def _tracing_into(self, vhost: str) -> set[str]:
+        """The queues and exchanges that trace messages go to, ours and others'."""
+        return {each.destination for each in await self._management.bindings(vhost)}
 
     async def unknown(self, vhost: str, taken: Selection) -> list[str]:
         """Of what is to be taken, what covers no exchange or queue that there is now, in words.
@@ -179,7 +183,7 @@ class TraceSource:
         None where the broker keeps no statistics, or has none yet. Raises `OutageError`.
         """
         try:
-            queues = sorted(await self._management.trace_queues(vhost))
+            queues = sorted(await self._tracing_into(vhost))
             before = await self._handed_over(vhost, queues)
             stats = (await self._management.vhost_counts(vhost)).message_stats
             after = await self._handed_over(vhost, queues)
@@ -295,7 +299,7 @@ class TraceSource:
             return None
 
     async def _bound(self, vhost: str) -> frozenset[str]:
-        found = await self._management.trace_bindings(vhost)
+        found = await self._management.bindings(vhost)
         return bound(found, self._firehose.queue)
 
     def _keys(self, taken: Selection) -> tuple[str, ...]:

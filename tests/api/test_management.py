@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from app.api.signin.permissions import pattern_of
-from app.broker.management import ManagementApi
+from app.broker.management import Binding, ManagementApi
 from app.errors import NotAuthenticatedError, NotAuthorisedError, NotFoundError, OutageError
 from tests.api.fakes import basic
 from tools.servers import Broker
@@ -126,7 +126,7 @@ async def test_the_cluster_and_its_queues_are_seen(
     assert [node.running for node in await api.nodes()] == [True]
     assert (await api.version())[0].isdigit()
     assert (await api.queue(vhost, "orders/new")).name == "orders/new"
-    assert await api.trace_queues(vhost) == frozenset()
+    assert await api.bindings(vhost) == []
     rabbit.api(
         "POST",
         "bindings",
@@ -137,7 +137,7 @@ async def test_the_cluster_and_its_queues_are_seen(
         "orders/new",
         json={"routing_key": "#"},
     )
-    assert await api.trace_queues(vhost) == {"orders/new"}
+    assert await api.bindings(vhost) == [Binding("orders/new", "queue", "#")]
     assert (await api.own_user()).name == rabbit.user
     assert (await api.permissions(vhost)).read == ".*"
 
@@ -253,7 +253,7 @@ async def test_a_node_without_an_api_of_its_own_is_not_reachable() -> None:
         {"node": "rabbit@three", "protocol": "amqp", "port": 5672},
     ]
     api = answering({"/api/overview": {"node": "rabbit@one", "listeners": listeners}})
-    assert await api.reachable_nodes() == {"rabbit@one", "rabbit@two"}
+    assert (await api.endpoints()).keys() == {"rabbit@one", "rabbit@two"}
     await api.close()
 
 
