@@ -16,7 +16,7 @@ COMPILED = {
     "itc/_core.c": ["itc/_trees.h"],
     "app/broker/_wire.pyx": [],
     "app/tracker/_memories.pyx": [],
-    "app/tracker/_names.c": [
+    "app/tracker/_names.pyx": [
         f"{BLAKE2}/blake2b-ref.c",
         f"{BLAKE2}/blake2.h",
         f"{BLAKE2}/blake2-impl.h",

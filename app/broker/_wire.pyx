@@ -312,7 +312,7 @@ cdef int take_delivery(Bytes *data, uint64_t channel, Delivery *delivery) except
     return 0
 
 
-def read_deliveries(bytes data not None, Py_ssize_t at, long channel, kind, /):
+def read_deliveries(bytes data not None, Py_ssize_t at, Py_ssize_t channel, kind, /):
     """The simple, complete deliveries of a channel from there on, and where they end.
 
     That is where the first frame of anything else begins.

@@ -73,6 +73,9 @@ cdef class KeyedFifo:
     def __cinit__(self):
         self._renew(0)
 
+    def __init__(self):
+        pass  # or any arguments were accepted
+
     def __len__(self):
         return self._count
 

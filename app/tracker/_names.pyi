@@ -1,4 +1,4 @@
-"""`_names.c`: what headers and properties say."""
+"""The types of `_names.pyx`."""
 
 from typing import Any
 
@@ -22,13 +22,8 @@ class Reader:
         most_keys: int,
         /,
     ) -> Reader: ...
-    def read(self, record: Record, rules: Rules, /) -> Names | Fields:
-        """The names; their fields where rules have to decide. ``rules`` look into the rest."""
+    def read(self, record: Record, rules: Rules, /) -> Names | Fields: ...
 
 def mark(
     head: bytes, body: bytes, properties: dict[str, Any], telling: frozenset[str], /
-) -> bytes | None:
-    """The digest of both; None where the properties are to be looked at in Python.
-
-    As where one of their names is telling, or one of the headers'.
-    """
+) -> bytes | None: ...

@@ -126,6 +126,7 @@ def test_what_is_under_several_keys_is_taken_by_any_of_them(queue):
 @pytest.mark.parametrize(
     "wrong",
     [
+        lambda queue: memories.KeyedFifo(1),
         lambda queue: queue.add(1, b"a"),
         lambda queue: queue.add("1", b"a", 1),
         lambda queue: queue.add(1.5, b"a", 1),

@@ -296,7 +296,7 @@ class Rulers:
     spoken = values_of
 
 
-@pytest.mark.parametrize("answer", [None, 1, "a", [1], ["a"], [b"a", 1], ValueError])
+@pytest.mark.parametrize("answer", [None, 1, "a", [1], ["a"], [None], [b"a", 1], ValueError])
 def test_an_answer_that_is_none_is_an_error_and_no_crash(answer):
     rules = Rulers(answer)
     said = Publish(CHANNEL, "", ("k",), (), {"a": 1, "headers": {"b": "1"}}, b"")

@@ -22,7 +22,7 @@ COPIED = (
     *(f"tools/{name}" for name in ("install", "as_root.sh", "services.sh")),
     *(f"tools/{name}" for name in ("progress.sh", "prerequisites.sh")),
     *("pyproject.toml", "requirements.lock", "requirements-dev.lock", "setup.py"),
-    *("itc/_core.c", "app/broker/_wire.c"),
+    *("itc/_core.c", "app/broker/_wire.pyx"),
 )
 
 # A Python that makes environments with a Python like itself. Its pip leaves something in the

@@ -2,7 +2,7 @@
 
 With the built-in rules a message of a usual framework gives some ten keys, and all of it is to take
 a few microseconds. So what is of one header's or property's text is read by a compiled reader
-(`_names.c`), which asks a `Probe` for everything else. A digest begins as a copy of one that has
+(`_names.pyx`), which asks a `Probe` for everything else. A digest begins as a copy of one that has
 taken in the space's name, which takes half the time of a new one.
 """
 

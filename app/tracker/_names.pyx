@@ -1,0 +1,376 @@
+# cython: boundscheck=False
+"""What a message's headers and properties say, by probes: the compiled part of
+app/tracker/links/probes.py.
+
+Digests are BLAKE2b, RFC 7693, of 16 bytes, by its authors' own code (`blake2/`).
+"""
+
+cimport cython
+from cpython.unicode cimport PyUnicode_AsUTF8, PyUnicode_AsUTF8AndSize
+from libc.stdio cimport snprintf
+from libc.string cimport memcmp, memcpy, strncmp
+
+cdef extern from "Python.h":
+    void PyObject_GC_UnTrack(object)
+
+cdef extern from "blake2/blake2b-ref.c":
+    ctypedef struct blake2b_state:
+        pass
+    int blake2b_init(blake2b_state *state, size_t digest)
+    int blake2b_update(blake2b_state *state, const void *data, size_t size)
+    int blake2b_final(blake2b_state *state, void *digest, size_t size)
+
+cdef enum:
+    DIGEST = 16  # bytes
+    MOST_KEYS = 64  # each is compared with all others of its use
+    BODY_END = 512  # `ends` in app/tracker/links/probes.py
+    # What keys are for, in the order of the fields of `Names`; causes have their rules' numbers.
+    IDS = 0
+    CAUSES = 1
+    USES = 5
+
+
+cdef bytes finished(blake2b_state *blake):
+    cdef unsigned char digest[DIGEST]
+    blake2b_final(blake, digest, DIGEST)
+    return digest[:DIGEST]
+
+
+cdef void update_framed(blake2b_state *blake, const char *data, size_t size) noexcept:
+    cdef unsigned char[4] length = [size >> 24 & 255, size >> 16 & 255, size >> 8 & 255, size & 255]
+    blake2b_update(blake, length, 4)
+    blake2b_update(blake, data, size)
+
+
+cdef tuple untracked(tuple members):
+    """A tuple that can be in no circle, for what it holds, and that the collector need not know."""
+    if members:
+        PyObject_GC_UnTrack(members)
+    return members
+
+
+cdef list list_of(result):
+    if not isinstance(result, list):
+        raise TypeError("keys and values come as lists")
+    return result
+
+
+cdef bint is_among(list keys, bytes key) except -1:
+    cdef bytes each
+    if keys is not None:
+        for each in keys:
+            if memcmp(<const char *>each, <const char *>key, DIGEST) == 0:
+                return True
+    return False
+
+
+@cython.final
+cdef class Use:
+    cdef int of
+    cdef object number
+
+    def __cinit__(self, int of, number, /):
+        if not 0 <= of < USES:
+            raise TypeError("there is no such use")
+        self.of, self.number = of, number
+
+
+@cython.final
+cdef class Place:
+    """A header, or a property."""
+
+    cdef bint is_header
+    cdef str name
+
+    def __cinit__(self, bool is_header not None, str name not None, /):
+        self.is_header, self.name = is_header, name
+
+
+@cython.final
+cdef class Condition:
+    """Whether a message says something at one of some places that begins so, or does not."""
+
+    cdef tuple places
+    cdef bint holds
+    cdef str begins
+
+    def __cinit__(self, tuple places not None, bool holds not None, str begins not None, /):
+        self.places = tuple([Place(*each) for each in places])
+        self.holds, self.begins = holds, begins
+
+    cdef bint is_met(self, dict headers, dict properties) except -1:
+        cdef Place place
+        for place in self.places:
+            value = (headers if place.is_header else properties).get(place.name)
+            if value and (
+                not self.begins or type(value) is str and (<str>value).startswith(self.begins)
+            ):
+                return self.holds
+        return not self.holds
+
+
+@cython.final
+cdef class Probe:
+    """`Compiled` in app/tracker/links/probes.py."""
+
+    cdef bytes prefix
+    cdef tuple conditions, uses
+    cdef bint of_same_body
+    cdef object call
+
+    def __cinit__(
+        self,
+        bytes prefix,
+        tuple conditions not None,
+        bool of_same_body not None,
+        call,
+        tuple uses not None,
+        /,
+    ):
+        self.prefix, self.of_same_body, self.call = prefix, of_same_body, call
+        self.conditions = tuple([Condition(*each) for each in conditions])
+        self.uses = tuple([Use(*each) for each in uses])
+
+    cdef bytes key(self, const char *text, size_t size, bytes body):
+        """The key of a text, and of the body's ends where they count."""
+        cdef blake2b_state blake
+        cdef char ends[2 * BODY_END + 32]
+        cdef const char *data = body
+        cdef size_t end = min(len(body), BODY_END), begin
+        blake2b_init(&blake, DIGEST)
+        blake2b_update(&blake, <const char *>self.prefix, len(self.prefix))
+        if not self.of_same_body:
+            blake2b_update(&blake, text, size)
+        else:
+            update_framed(&blake, text, size)
+            begin = snprintf(ends, 32, b"%zu:", <size_t>len(body))
+            memcpy(ends + begin, data, end)
+            memcpy(ends + begin + end, data + len(body) - end, end)
+            update_framed(&blake, ends, begin + 2 * end)
+        return finished(&blake)
+
+
+cdef dict table_of(dict given):
+    """A table from names to tuples of probes."""
+    return {
+        name: tuple([Probe(*each) for each in <tuple?>probes]) for name, probes in given.items()
+    }
+
+
+@cython.final
+@cython.freelist(1)
+@cython.no_gc  # it is gone when `Reader.read` is done
+cdef class Reading:
+    """What a message says, as far as it was read."""
+
+    cdef Reader reader
+    cdef object record, rules, message  # the last for probes that are read in Python
+    cdef dict headers, properties
+    cdef bytes body
+    cdef list fields  # lists of keys; None before the first
+
+    cdef int note_table(self, dict by_name, dict table) except -1:
+        """Note what a table says, in its order."""
+        for name, value in table.items():
+            probes = by_name.get(name)
+            if probes is not None and value is not None:
+                self.note_value(<tuple>probes, value)
+        return 0
+
+    cdef int note_value(self, tuple probes, value) except -1:
+        """Note the keys that the probes of one header or property make of its value."""
+        cdef Probe probe
+        cdef list texts = None
+        cdef const char *text = NULL  # where the value is odd
+        cdef Py_ssize_t size = 0
+        cdef bint says_nothing = False
+        if type(value) is str and len(<str>value) <= self.reader.short:
+            try:
+                text = PyUnicode_AsUTF8AndSize(value, &size)
+                says_nothing = value in self.reader.nothing
+            except UnicodeEncodeError:  # half a character
+                pass
+        for probe in probes:
+            if probe.prefix is None:
+                self.note_other(probe)
+                continue
+            if text == NULL and texts is None:
+                texts = list_of(self.rules.values_of(value))
+            if says_nothing or not self.meets(probe.conditions):
+                continue
+            if texts is not None:
+                self.note_texts(probe, texts)
+            elif probe.call is None:
+                self.note_key(probe, probe.key(text, size, self.body))
+            else:
+                self.note_taken(probe, value)
+        return 0
+
+    cdef bint meets(self, tuple conditions) except -1:
+        cdef Condition condition
+        for condition in conditions:
+            if not condition.is_met(self.headers, self.properties):
+                return False
+        return True
+
+    cdef int note_texts(self, Probe probe, list texts) except -1:
+        """Note the keys that a probe makes of texts, which are bytes."""
+        cdef bytes text
+        for text in texts:
+            if probe.call is None:
+                self.note_key(probe, probe.key(text, len(text), self.body))
+            else:
+                self.note_taken(probe, text.decode("utf-8", "replace"))
+        return 0
+
+    cdef int note_taken(self, Probe probe, text) except -1:
+        """Note what a probe takes out of a text; None or nothing says nothing."""
+        cdef Py_ssize_t size
+        taken = probe.call(text)
+        if taken is not None:
+            data = PyUnicode_AsUTF8AndSize(taken, &size)
+            if size > 0:
+                self.note_key(probe, probe.key(data, size, self.body))
+        return 0
+
+    cdef int note_other(self, Probe probe) except -1:
+        """Note the keys of a probe that Python reads."""
+        if self.message is None:
+            self.message = self.rules.look_into(self.record)
+        for key in list_of(probe.call(self.message)):
+            if type(key) is not bytes or len(<bytes>key) != DIGEST:
+                raise TypeError("a key is a digest")
+            self.note_key(probe, key)
+        return 0
+
+    cdef int note_key(self, Probe probe, bytes key) except -1:
+        """Note a key for each of a probe's uses: causes as often as they are named, others once.
+
+        Of too many keys, one more than there may be is enough to see it.
+        """
+        cdef Use use
+        cdef list field
+        if self.fields is None and probe.uses:
+            self.fields = [None] * USES
+        for use in probe.uses:
+            field = <list>self.fields[use.of]
+            noted = untracked((use.number, key)) if use.of == CAUSES else key
+            if field is None:
+                self.fields[use.of] = [noted]
+            elif use.of == CAUSES or (
+                len(field) <= self.reader.most(use.of) and not is_among(field, key)
+            ):
+                field.append(noted)
+        return 0
+
+    cdef bint is_open(self) except -1:
+        """Whether rules have to decide: of too many keys, or of causes that may not be meant."""
+        cdef list field
+        cdef int use
+        for use in range(USES):
+            field = <list>self.fields[use]
+            if field is None:
+                continue
+            if use != CAUSES:
+                if len(field) > self.reader.most(use):
+                    return True
+            elif len(field) > 1 or is_among(<list>self.fields[IDS], (<tuple>field[0])[1]):
+                return True
+        return False
+
+    cdef found(self):
+        """The names, or a tuple of their fields where rules have to decide."""
+        if self.fields is None:
+            return self.reader.no_names
+        ids, causes, conversations, found_by, called = [
+            () if each is None else untracked(tuple(<list>each)) for each in self.fields
+        ]
+        if self.is_open():
+            return ids, causes, conversations, found_by, called
+        return self.reader.names(ids, causes, conversations, found_by, called)
+
+
+@cython.final
+cdef class Reader:
+    """What messages' headers and properties say, by probes."""
+
+    cdef dict by_header, by_property
+    cdef frozenset nothing  # texts that say nothing
+    cdef Py_ssize_t short, most_ids, most_keys
+    cdef object names, no_names  # the class of what is read, and what says nothing
+
+    def __cinit__(
+        self,
+        dict by_header not None,
+        dict by_property not None,
+        frozenset nothing not None,
+        Py_ssize_t short,
+        names,
+        no_names,
+        Py_ssize_t most_ids,
+        Py_ssize_t most_keys,
+        /,
+    ):
+        if not (0 <= most_ids <= MOST_KEYS and 0 <= most_keys <= MOST_KEYS):
+            raise ValueError("there is no room for that many keys")
+        self.by_header, self.by_property = table_of(by_header), table_of(by_property)
+        self.nothing, self.short = nothing, short
+        self.names, self.no_names = names, no_names
+        self.most_ids, self.most_keys = most_ids, most_keys
+
+    cdef Py_ssize_t most(self, int use) noexcept:
+        return self.most_ids if use == IDS else self.most_keys
+
+    def read(self, record, rules, /):
+        """The names; their fields where rules have to decide. ``rules`` look into the rest."""
+        cdef Reading reading = Reading()
+        properties, body = record.properties, record.body
+        if type(properties) is not dict or type(body) is not bytes:
+            raise TypeError("properties are a dict, and a body is bytes")
+        headers = (<dict>properties).get("headers")
+        reading.reader, reading.record, reading.rules = self, record, rules
+        reading.properties, reading.body = properties, body
+        reading.headers = headers if type(headers) is dict else {}
+        reading.note_table(self.by_header, reading.headers)
+        reading.note_table(self.by_property, reading.properties)
+        return reading.found()
+
+
+cdef bint is_steady(dict table, frozenset telling, bint is_properties) except -1:
+    """Whether neither the broker nor a stream changes anything in a table, as its look tells.
+
+    No name is telling, and nothing consists of several but the headers among the properties.
+    """
+    for name, value in table.items():
+        if name in telling or isinstance(value, list):
+            return False
+        if isinstance(value, dict):  # an empty one is as none
+            if not (is_properties and value and is_steady(value, telling, False)):
+                return False
+        elif is_properties and isinstance(value, str):
+            if strncmp(PyUnicode_AsUTF8(value), "urn:uuid:", 9) == 0:  # streams write it small
+                return False
+    return True
+
+
+def mark(
+    bytes head not None,
+    bytes body not None,
+    dict properties not None,
+    frozenset telling not None,
+    /,
+):
+    """The digest of both; None where the properties are to be looked at in Python.
+
+    As where one of their names is telling, or one of the headers'.
+    """
+    cdef blake2b_state blake
+    try:
+        if not is_steady(properties, telling, True):
+            return None
+    except (TypeError, UnicodeEncodeError):  # a table of another kind, half a character
+        return None
+    blake2b_init(&blake, DIGEST)
+    blake2b_update(&blake, <const char *>head, len(head))
+    blake2b_update(&blake, <const char *>body, len(body))
+    return finished(&blake)
