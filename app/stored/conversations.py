@@ -78,20 +78,9 @@ class ListedConversation(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, vhost: str, one: Conversation) -> ListedConversation:
-        return cls(
-            conversation=one,
-            root=one.root,
-            vhost=vhost,
-            type=one.type,
-            began_at=one.began_at,
-            seconds=one.seconds,
-            outcome=one.outcome,
-            counts=one.counts,
-            keys=one.keys,
-            participants=[*dict.fromkeys(each.name for each in one.participants)],
-            sentence=one.sentence,
-            truncated=one.truncated,
-        )
+        alike = {name: getattr(one, name) for name in cls.__struct_fields__ if hasattr(one, name)}
+        names = [*dict.fromkeys(each.name for each in one.participants)]
+        return cls(**alike | {"conversation": one, "vhost": vhost, "participants": names})
 
 
 class ConversationPage(msgspec.Struct, frozen=True):

@@ -196,12 +196,9 @@ def groups_of(newest_first: Sequence[Failure]) -> list[FailureGroup]:
 
 
 def _alone(one: Failure) -> FailureGroup:
+    alike = {name: getattr(one, name) for name in ("vhost", "kind", "queue", "reason", "type")}
     return FailureGroup(
-        vhost=one.vhost,
-        kind=one.kind,
-        queue=one.queue,
-        reason=one.reason,
-        type=one.type,
+        **alike,
         exception=exception_type(one.exception),
         count=1,
         first_at=one.at,

@@ -63,9 +63,9 @@ async def retain(
 
     Raises as `retain_some`.
     """
-    removed = some = await retain_some(store, trace_id, tracker, rule, epoch)
+    removed = some = await _prune(store, trace_id, tracker, rule, epoch)
     while some.events == AT_MOST:
-        some = await retain_some(store, trace_id, tracker, rule, epoch)
+        some = await _prune(store, trace_id, tracker, rule, epoch)
         removed += some
     while await store.reclaim():
         pass
@@ -84,6 +84,15 @@ async def retain_some(
     Everything that the tracker holds must be stored. Raises `LeaseLostError` once the trace was
     taken by another since ``epoch``.
     """
+    removed = await _prune(store, trace_id, tracker, rule, epoch)
+    if removed.events:
+        await store.reclaim()
+    return removed
+
+
+async def _prune(
+    store: Retention, trace_id: int, tracker: Tracker, rule: RetentionRule, epoch: int | None
+) -> PruneCount:
     plan = await _plan(store, trace_id, rule, at_most=AT_MOST)
     if plan is None:
         return PruneCount()

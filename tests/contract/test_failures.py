@@ -483,7 +483,6 @@ async def test_what_takes_too_long_ends_with_what_it_has(
 async def _plan(store: Store, connection: AsyncConnection) -> list[str]:
     """The database's plan for a look-up."""
     query = failures._query(await failures._scope(connection, FailureFilter()), None)
-    assert query is not None
     said = query.compile(connection.sync_engine, compile_kwargs={"render_postcompile": True})
     values = tuple(said.params[name] for name in said.positiontup or ())
     explain = "EXPLAIN QUERY PLAN " if store.is_alone else "EXPLAIN "

@@ -3,6 +3,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -295,6 +296,7 @@ async def test_the_sqlite_file_gives_space_back(
         plan = await store.retention.plan(trace_id, keep_events=100)
         assert plan is not None
         await _prune(store, history, plan)
+        await store.retention.reclaim()
         sizes.append(_file_bytes(database_url))
     full, pruned = sizes[::2], sizes[1::2]
     assert all(after < before * 0.8 for before, after in zip(full, pruned, strict=True))
@@ -309,9 +311,17 @@ async def test_it_gives_back_little_at_a_time_and_in_the_end_all(
     history = History(seed=13)
     for _ in range(10):
         await store.batches.append(trace_id, _heavy(history))
-    full = _file_bytes(database_url)
+    full, looks, look = _file_bytes(database_url), list[bool](), sqlite.Sqlite.reclaim
+
+    async def noted(*args: Any) -> bool:
+        looks.append(await look(*args))
+        return looks[-1]
+
+    monkeypatch.setattr(sqlite.Sqlite, "reclaim", noted)
     await retain(store.retention, trace_id, history.tracker, RetentionRule(keep_events=100))
     assert _file_bytes(database_url) < full * 0.8
+    assert len(looks) > 2
+    assert looks.index(False) == len(looks) - 1  # it never looks again once there is no more
 
 
 def _heavy(history: History) -> Batch:

@@ -32,13 +32,8 @@ class Aliases(Subject):
         """Name a participant. Raises `ConflictError` if there are too many aliases."""
         key = await _key(connection, trace_id, number)
         await _make_room(connection, trace_id, key)
-        insert = self.database.dialect.upsert(tables.aliases)
-        await connection.execute(
-            insert.on_conflict_do_update(
-                index_elements=[_given.trace_id, _given.key], set_={"alias": insert.excluded.alias}
-            ),
-            {"trace_id": trace_id, "key": key, "alias": alias},
-        )
+        given = [(trace_id, key, alias)]
+        await self.database.dialect.upsert_many(connection, tables.aliases, given, ("alias",))
         await connection.execute(
             update(tables.participants)
             .where(_who.trace_id == trace_id, _who.key == key)

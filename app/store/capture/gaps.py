@@ -49,7 +49,7 @@ class Gaps(Subject):
         """
         await lock_trace(connection, trace_id, epoch)
         begin = {"after_event_id": after_event_id, "since": since, "reason": reason}
-        return await _note(connection, trace_id, **begin, suspected=suspected)
+        return await note(connection, trace_id, **begin, suspected=suspected)
 
     @writes
     async def close(
@@ -68,18 +68,10 @@ class Gaps(Subject):
         `LeaseLostError` as `open`.
         """
         await _lock_trace_of(connection, gap_id, epoch)
-        closed = await connection.execute(
-            update(tables.gaps)
-            .where(_its.id == gap_id)
-            .values(
-                {"before_event_id": before_event_id, "until": until}
-                if extend
-                else {
-                    "before_event_id": func.coalesce(_its.before_event_id, before_event_id),
-                    "until": func.coalesce(_its.until, until),
-                }
-            )
-        )
+        end: dict[str, Any] = {"before_event_id": before_event_id, "until": until}
+        if not extend:
+            end = {name: func.coalesce(_its[name], value) for name, value in end.items()}
+        closed = await connection.execute(update(tables.gaps).where(_its.id == gap_id).values(end))
         if closed.rowcount == 0:
             raise NotFoundError(f"no gap has the number {gap_id}")
 
@@ -148,14 +140,7 @@ async def forget_before(connection: AsyncConnection, trace_id: int, event_id: in
     )
 
 
-async def declare(
-    connection: AsyncConnection, trace_id: int, *, after_event_id: int, since: int, reason: str
-) -> None:
-    """Note that from an event on not everything is asked for; it stays open until that is over."""
-    begin = {"after_event_id": after_event_id, "since": since, "reason": reason}
-    await _note(connection, trace_id, **begin, suspected=False, declared=True)
-
-
-async def _note(connection: AsyncConnection, trace_id: int, **values: Any) -> int:
+async def note(connection: AsyncConnection, trace_id: int, **values: Any) -> int:
+    """Note a gap that is open; returns its id."""
     made = insert(tables.gaps).values(trace_id=trace_id, **values).returning(_its.id)
     return int((await connection.execute(made)).scalar_one())

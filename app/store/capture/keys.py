@@ -24,15 +24,15 @@ _INDEXED = text(
     " (SELECT coalesce(min(number), 0) * :ids FROM blocks) FROM indexed_fields"
 ).bindparams(ids=BLOCK)
 
-# What deliveries that stay were found by through their publishes, which go. Of conversations they
-# have rows of their own; a publish that was read by earlier rules may have had others. Those from
-# streams, whose marks have two halves, may say something else, and have rows of their own, too.
-# SQLite keeps the order of a CROSS JOIN, and would take the index of a trace for the narrower one.
-# PostgreSQL begins with the few deliveries that stay.
+# Deliveries that stay, of publishes that go. Those from streams, whose marks have two halves, may
+# say something else than these, and have rows of their own.
 _STAY = (
     "events.id > :last AND length(events.fingerprint) = :half"
     " AND events.cause_id BETWEEN (SELECT min(id) FROM events WHERE trace_id = :trace) AND :last"
 )
+# What they were found by through these. Of conversations they have rows of their own; a publish
+# that was read by earlier rules may have had others. SQLite keeps the order of a CROSS JOIN, and
+# would take the index of a trace for the narrower one. PostgreSQL begins with the few that stay.
 _BEQUEATH = (
     f"{{insert}} FROM keys CROSS JOIN events WHERE {{in_span}} AND {_STAY}"
     " AND events.cause_id = keys.event_id AND events.trace_id + 0 = keys.trace_id"
@@ -113,10 +113,5 @@ async def declare(
         await connection.execute(of_these.values(by_publish=True))
     if new := sorted(wanted.keys() - known):
         first = (await connection.execute(select(tables.event_ids.c.next))).scalar_one()
-        await connection.execute(
-            dialect.upsert(tables.indexed_fields).on_conflict_do_nothing(),
-            [
-                {"field": field, "from_event_id": first, "by_publish": wanted[field]}
-                for field in new
-            ],
-        )
+        rows = [(field, first, wanted[field]) for field in new]
+        await dialect.upsert_many(connection, tables.indexed_fields, rows, ())

@@ -58,17 +58,10 @@ class RuleProposals(Subject):
         self, connection: AsyncConnection, seen: TraceCoverage, found: Sequence[RuleProposal]
     ) -> None:
         """Keep what was found in what was ``seen``, instead of what was found before."""
-        looked = {
-            "looked_at": now(),
-            "publishes": seen.publishes,
-            "programs": seen.programs,
-            "found": msgspec.json.encode(found).decode(),
-        }
-        upsert = self.database.dialect.upsert(tables.proposals)
-        await connection.execute(
-            upsert.on_conflict_do_update(index_elements=["trace_id"], set_=looked),
-            {"trace_id": seen.trace_id, **looked},
-        )
+        text = msgspec.json.encode(found).decode()
+        row = seen.trace_id, now(), seen.publishes, seen.programs, text
+        changing = tuple(tables.proposals.columns.keys()[1:])
+        await self.database.dialect.upsert_many(connection, tables.proposals, [row], changing)
 
 
 async def forget_in_hand(connection: AsyncConnection, trace_id: int) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from msgspec.structs import asdict
 from sqlalchemy import delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store.capture.rows import quarantine_values
 from app.store.database import tables
 from app.store.database.chunks import keep_newest
 from app.store.database.subject import Subject, reads
@@ -25,7 +25,8 @@ async def add(
     """Keep messages, the newest `most`: anybody may publish garbage."""
     if not unreadable:
         return
-    await connection.execute(insert(tables.quarantine), quarantine_values(trace_id, unreadable))
+    values = [{"trace_id": trace_id, **asdict(each)} for each in unreadable]
+    await connection.execute(insert(tables.quarantine), values)
     of_trace = _its.trace_id == trace_id
     await keep_newest(connection, tables.quarantine, most, of_trace)
 

@@ -80,33 +80,26 @@ class Retention(Subject):
             participants=[ParticipantState(*row) for row in await connection.execute(ended)],
         )
 
-    async def prune(
-        self, plan: PrunePlan, checkpoint: Checkpoint, epoch: int | None = None
-    ) -> None:
-        """Carry out a plan, with the checkpoint of a tracker that has forgotten these events.
-
-        Raises `ConflictError` if the trace has moved on since the plan was made, `LeaseLostError`
-        if it was taken by another since ``epoch``. After any error the tracker has forgotten what
-        is still stored: restore it.
-        """
-        await self._remove(plan, checkpoint, epoch)
-        await self.reclaim()
-
     async def reclaim(self) -> bool:
         """Give some of what is free back; whether there is more (`app.store.database.sqlite`)."""
         return await self.database.write(self.database.dialect.reclaim)
 
     @writes
-    async def _remove(
+    async def prune(
         self,
         connection: AsyncConnection,
         plan: PrunePlan,
         checkpoint: Checkpoint,
-        epoch: int | None,
+        epoch: int | None = None,
     ) -> None:
-        if any((checkpoint.participants, checkpoint.copies_added, checkpoint.copies_lost)) or (
-            checkpoint.channels
-        ):
+        """Carry out a plan, with the checkpoint of a tracker that has forgotten these events.
+
+        What that makes free is not given back yet. Raises `ConflictError` if the trace has moved on
+        since the plan was made, `LeaseLostError` if it was taken by another since ``epoch``. After
+        any error the tracker has forgotten what is still stored: restore it.
+        """
+        added = checkpoint.copies_added or checkpoint.copies_lost
+        if checkpoint.participants or checkpoint.channels or added:
             raise ConflictError(
                 "retention takes its turn between batches, not with events on the way"
             )

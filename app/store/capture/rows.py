@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -17,7 +17,6 @@ from app.store.database.engine import Dialect
 from app.stored.spans import context_of
 from app.tracker.events import ChannelState, Disposed, Edge, LostCopy, PendingCopy, StampedEvent
 from app.tracker.links.names import NO_NAMES, Key, Names
-from app.tracker.records import Unreadable
 from app.tracker.values import readable
 from model.words import IS_CONVERSATION, IS_FOUND_BY, EdgeKind, EventType, Way
 
@@ -27,6 +26,7 @@ _encode = msgspec.json.Encoder().encode
 _UNKNOWN: Disposed = (None, None, None)
 _REMEMBERED = 2_000  # lists of words
 _KEY = itemgetter(2)
+_last = attrgetter("last_event_id", "replies_to")
 _BOTH = IS_CONVERSATION | IS_FOUND_BY
 
 
@@ -99,19 +99,10 @@ def event_rows(
 
 
 def channel_rows(trace_id: int, channels: Iterable[ChannelState]) -> list[Row]:
+    place = attrgetter("node", "connection", "number", "user")
     return [
-        (
-            trace_id,
-            state.key,
-            state.participant,
-            state.channel.node,
-            state.channel.connection,
-            state.channel.number,
-            state.channel.user,
-            state.last_event_id,
-            state.replies_to,
-        )
-        for state in channels
+        (trace_id, each.key, each.participant, *place(each.channel), *_last(each))
+        for each in channels
     ]
 
 
@@ -198,8 +189,3 @@ def traceparent_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]
             waits_for = context if is_publish else None
             rows.append((trace_id, event.reference.id, context, is_publish, waits_for))
     return rows
-
-
-def quarantine_values(trace_id: int, unreadable: Iterable[Unreadable]) -> list[dict[str, Any]]:
-    """Values of quarantine rows; the database assigns their ids."""
-    return [{"trace_id": trace_id, **msgspec.structs.asdict(message)} for message in unreadable]

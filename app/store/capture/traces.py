@@ -100,13 +100,9 @@ class Traces(Subject):
         rules = {"policy": policy, "quiet": patterns, "bodies": bodies, "taken": wish}
         await connection.execute(update(tables.traces).where(its_own).values(rules))
         if wish is not None and _taken(before) != taken:
-            await gaps.declare(
-                connection,
-                trace_id,
-                after_event_id=last_event_id,
-                since=self.database.clock(),
-                reason=taken.sentence,
-            )
+            begin = {"after_event_id": last_event_id, "since": self.database.clock()}
+            said = {"reason": taken.sentence, "suspected": False, "declared": True}
+            await gaps.note(connection, trace_id, **begin, **said)
         query = select(*_COLUMNS).where(its_own)
         return _trace((await connection.execute(query)).one())
 

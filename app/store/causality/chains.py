@@ -5,10 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
-from sqlalchemy import Row, select
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.causality import links, ranges
@@ -16,7 +15,6 @@ from app.store.causality.links import Neighbours, late_between, steps_to
 from app.store.causality.walks import EVERY_ONE, nearest, neighbours_along
 from app.store.database import tables
 from app.store.database.chunks import chunks, rows_with
-from app.store.database.searched import is_conversation
 from app.store.database.subject import Subject, searches
 from app.store.reading.events import by_id, found_by_ids
 from app.stored.causality import ChainPart, PathStep
@@ -171,9 +169,7 @@ class _ChainSearch:
     async def _shown(self, ids: Sequence[int], *, truncated: bool) -> ChainPart:
         found = await found_by_ids(self.connection, ids, self.large)
         shown = set(ids)
-        steps: list[PathStep] = []
-        for some in chunks(ids):
-            steps += await steps_to(self.connection, some, self.start.id)
+        steps = await steps_to(self.connection, ids, self.start.id)
         steps = sorted((step for step in steps if step.cause in shown), key=_order)
         return ChainPart(found.items, truncated, found.heavy, steps)
 
@@ -191,16 +187,16 @@ class _ChainSearch:
         places = {event_id: place for place, event_id in enumerate(ids)}
         parts: dict[tuple[int, bytes], int] = {}
         steps = []
-        for some in chunks(ids):
-            for each in await steps_to(connection, some, first):
-                if each.cause in places:
-                    effect = places[each.effect]
-                    steps.append((effect, places[each.cause], effect))
-            if self.via is Via.conversation:
-                for event_id, type_, participant, key in await _shared(connection, trace_id, some):
-                    part = parts.setdefault((participant, key), len(ids) + len(parts))
-                    event, is_delivery = places[event_id], type_ == EventType.received
-                    steps.append((event, *step_of_part(event, part, is_delivery)))
+        for each in await steps_to(connection, ids, first):
+            if each.cause in places:
+                effect = places[each.effect]
+                steps.append((effect, places[each.cause], effect))
+        if self.via is Via.conversation:
+            shared = await links.conversations_of(connection, trace_id, ids)
+            for event_id, type_, participant, key in shared:
+                part = parts.setdefault((participant, key), len(ids) + len(parts))
+                event, is_delivery = places[event_id], type_ == EventType.received
+                steps.append((event, *step_of_part(event, part, is_delivery)))
         for effect in ids:
             likely = (
                 places[each] for each in self.overlay.neighbours(effect, -1) if each in places
@@ -243,17 +239,3 @@ async def _following(side: Frontier, neighbours: Neighbours) -> set[int]:
         if len(found) + len(side.reached) > 2 * MOST_REACHED:
             break  # too far, whatever else there is
     return found
-
-
-async def _shared(
-    connection: AsyncConnection, trace_id: int, ids: Sequence[int]
-) -> Sequence[Row[Any, Any, Any, Any]]:
-    """Of events in conversations: id, type, participant, and the conversation's key."""
-    events, keys = tables.events.c, tables.keys.c
-    query = (
-        select(events.id, events.type, events.participant, keys.key)
-        .join_from(tables.keys, tables.events, events.id == keys.event_id)
-        .where(keys.trace_id == trace_id, keys.event_id.in_(ids), ~events.quiet)
-        .where(is_conversation(keys.roles))
-    )
-    return (await connection.execute(query)).all()

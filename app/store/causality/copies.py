@@ -9,10 +9,10 @@ from sqlalchemy import bindparam, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError
+from app.store.causality.links import conversations_of
 from app.store.causality.ranges import names_of
 from app.store.database import tables
 from app.store.database.chunks import rows_with
-from app.store.database.searched import is_conversation, keys
 from app.store.database.subject import Subject, reads
 from app.store.reading.events import AT_ONCE, by_id, by_ids, found_by_ids
 from app.stored.causality import CopiesInHand, Fate, HeldCopies, QueueFate
@@ -79,10 +79,9 @@ class Copies(Subject):
         linked = {*await connection.scalars(query.where(its.effect_id.between(first, last)))}
         rows = [tuple(row) for row in await connection.execute(_HANDS, asked)]
         found = [each for each in alone_in_hand(rows) if each.publish not in linked]
-        of_key = keys.c.event_id
-        shares = select(of_key).where(keys.c.trace_id == trace_id, is_conversation(keys.c.roles))
         publishes = [each.publish for each in found]
-        keyed = {row[0] for row in await rows_with(connection, shares, of_key, publishes)}
+        shared = await conversations_of(connection, trace_id, publishes)
+        keyed = {row.event_id for row in shared}
         return [each for each in found if each.publish not in keyed]
 
     @reads

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from sqlalchemy import BigInteger, bindparam, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -185,9 +185,25 @@ async def steps_to(
     first: int,
     left_out: int = int(EdgeKind.candidate),
 ) -> list[PathStep]:
-    asked = {"ids": ids, "first": first, "candidate": left_out}
-    rows = await connection.execute(_CAUSES, asked)
-    return [PathStep.along(cause, effect, rule, kind) for effect, cause, rule, kind in rows]
+    steps = []
+    for some in chunks(ids):
+        asked = {"ids": some, "first": first, "candidate": left_out}
+        for effect, cause, rule, kind in await connection.execute(_CAUSES, asked):
+            steps.append(PathStep.along(cause, effect, rule, kind))
+    return steps
+
+
+async def conversations_of(
+    connection: AsyncConnection, trace_id: int, ids: Collection[int]
+) -> list[Any]:
+    """Rows of events in conversations: the event's id, type and participant, and the ``key``."""
+    keys, events = tables.keys.c, tables.events.c
+    query = (
+        select(keys.event_id, events.type, events.participant, keys.key)
+        .join_from(tables.keys, tables.events, events.id == keys.event_id)
+        .where(keys.trace_id == trace_id, is_conversation(keys.roles), ~events.quiet)
+    )
+    return await rows_with(connection, query, keys.event_id, ids)
 
 
 class ConversationWalk:
@@ -222,7 +238,11 @@ class ConversationWalk:
         found: dict[int, list[int]] = {event_id: [] for event_id in ids}
         if self._evident is not None:
             found = await self._evident.neighbours(ids)
-        for event_id, participant, key in await self._sharing(ids):
+        sharing = await conversations_of(self._connection, self._trace_id, ids)
+        sharing.sort(key=lambda row: self._towards * int(row.event_id))
+        for event_id, event_type, participant, key in sharing:
+            if event_type != self._from:
+                continue
             begun = self._begun.get((participant, key))
             if begun is None or self._towards * event_id < self._towards * begun:
                 self._begun[participant, key] = event_id
@@ -231,19 +251,6 @@ class ConversationWalk:
             for part in self._more.pop(event_id, ()):
                 found[event_id] += await self._page(event_id, *part)
         return found
-
-    async def _sharing(self, ids: list[int]) -> list[tuple[int, int, bytes]]:
-        """(event, participant, conversation) of those that conversations lead on from."""
-        keys, events = tables.keys.c, tables.events.c
-        query = (
-            select(keys.event_id, events.participant, keys.key)
-            .join_from(tables.keys, tables.events, events.id == keys.event_id)
-            .where(keys.trace_id == self._trace_id, keys.event_id.in_(ids))
-            .where(is_conversation(keys.roles))
-            .where(events.type == int(self._from), ~events.quiet)
-            .order_by(self._towards * keys.event_id)
-        )
-        return [(row[0], row[1], row[2]) for row in await self._connection.execute(query)]
 
     async def _page(self, after: int, participant: int, key: bytes, until: int | None) -> list[int]:
         """The next of a participant's part of a conversation, before ``until``."""
@@ -286,9 +293,7 @@ async def path(connection: AsyncConnection, a: int, b: int) -> CausalPath:
     towards_b: dict[int, PathStep] = {}
     level, seen = [b], 1
     for _ in range(MOST_STEPS):
-        found: list[PathStep] = []
-        for ids in chunks(level):
-            found += await steps_to(connection, ids, a)
+        found = await steps_to(connection, level, a)
         found.sort(key=lambda step: (step.cause, step.effect, step.how, step.rule or ""))
         level = []
         for step in found:

@@ -201,12 +201,11 @@ async def _caused(
     most = MOST_CAUSED + len(ids)
     onwards = await neighbours_along(connection, starts[0].trace_id, most + 1, Via.links, 1)
 
-    async def from_all(asked: list[int]) -> dict[int, list[int]]:
-        found = await onwards([each for each in asked if each != _BEFORE_ALL])
-        found = {each: [one for one in those if one <= to] for each, those in found.items()}
-        return found | ({_BEFORE_ALL: ids} if _BEFORE_ALL in asked else {})
+    async def up_to(asked: list[int]) -> dict[int, list[int]]:
+        found = await onwards(asked)
+        return {each: [one for one in those if one <= to] for each, those in found.items()}
 
-    reached, cut = await nearest(_BEFORE_ALL, most, from_all, 1)
+    reached, cut = await nearest(_BEFORE_ALL, most, up_to, 1, leads=ids)
     own = {*ids}
     return [each for each in reached if each not in own], cut
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import TypeAlias
 
@@ -173,15 +173,17 @@ async def nearest(
     towards: Direction,
     beyond: int | None = None,
     meant: Meant | None = None,
+    leads: Collection[int] = (),
 ) -> tuple[list[int], bool]:
     """Ids reachable from ``start``, nearest first, and whether there are more than ``limit``.
 
-    Only those beyond an id, and that are ``meant``: which is asked of many at once.
+    Only those beyond an id, and that are ``meant``: which is asked of many at once. Where
+    ``leads`` are given, it is known that they are what the start leads to.
     """
-    known: dict[int, list[int]] = {}
+    known: dict[int, list[int]] = {start: [*leads]} if leads else {}
     # What known events lead to and is not known itself: the walk will come there, unless it ends
     # before. The nearest of it is asked for too, which takes fewer round trips.
-    heard: set[int] = set()
+    heard = {*leads}
     asked: set[int] = set()
     seen = {start}
     waiting: list[int] = []  # a heap of ids, negative where the walk goes down

@@ -10,7 +10,6 @@ from sqlalchemy import bindparam, text
 
 from app.store.causality import links
 from app.store.causality.copies import losses_of
-from app.store.causality.links import Neighbours
 from app.store.causality.walks import EVERY_ONE, nearest, neighbours_along
 from app.store.conversations.publishers import publishers_of
 from app.store.conversations.roots import ConversationOrigin, Roots
@@ -60,10 +59,15 @@ class Conversing(Roots):
         most = MOST_A_STEP if after is None else EVERY_ONE
         far = await neighbours_along(self.connection, self.trace_id, most, via, 1, self.overlay)
         members = set(origin.roots)
-        ids, truncated = await nearest(0, limit, _from_roots(far, origin.roots, members), 1, after)
-        return ConversationMembers(ids, frozenset(origin.roots), members), ids[
-            -1
-        ] if truncated else None
+
+        async def noted(asked: list[int]) -> dict[int, list[int]]:
+            found = await far(asked)
+            members.update(*found.values())
+            return found
+
+        ids, truncated = await nearest(0, limit, noted, 1, after, leads=origin.roots)
+        page = ConversationMembers(ids, frozenset(origin.roots), members)
+        return page, ids[-1] if truncated else None
 
     async def _whole(self, origin: ConversationOrigin, via: Via, limit: int) -> set[int] | None:
         """All that a conversation leads to, found by few queries; None if that is too much."""
@@ -258,16 +262,3 @@ class Conversing(Roots):
             delivery: max(one.ended_at for one in found) - min(one.started_at for one in found)
             for delivery, found in handled.items()
         }
-
-
-def _from_roots(far: Neighbours, roots: Sequence[int], members: set[int]) -> Neighbours:
-    """From 0 to the roots, from there on as ever; ``members`` are all that are found."""
-
-    async def neighbours(ids: list[int]) -> dict[int, list[int]]:
-        others = [each for each in ids if each]
-        found = await far(others) if others else {}
-        for of_one in found.values():
-            members.update(of_one)
-        return {**found, 0: [*roots]} if len(others) < len(ids) else found
-
-    return neighbours

@@ -171,22 +171,17 @@ async def _candidates(
     connection: AsyncConnection, scope: _FailureScope, before: int | None
 ) -> tuple[list[Candidate], bool]:
     """The newest candidates before an id, and whether there are no others."""
-    query = _query(scope, before)
-    if query is None:
+    if not scope.traces:
         return [], True
-    rows = [
-        Candidate(event_id, FailureKind(kind)) for event_id, kind in await connection.execute(query)
-    ]
+    found = await connection.execute(_query(scope, before))
+    rows = [Candidate(event_id, FailureKind(kind)) for event_id, kind in found]
     if len(rows) < TOGETHER:
         return rows, True
     # One event may be a candidate twice, and the second may have been cut off.
     return [row for row in rows if row.id != rows[-1].id] or rows, False
 
 
-def _query(scope: _FailureScope, before: int | None) -> Select[Any] | None:
-    """The newest candidates; None where there can be none."""
-    if not scope.traces:
-        return None
+def _query(scope: _FailureScope, before: int | None) -> Select[Any]:
     some = shares_of_traces([*scope.traces], MOST_LISTS // len(scope.kinds))
     lists = [_list(kind, numbers, scope, before) for kind in scope.kinds for numbers in some]
     merged = union_all(*(select(each.subquery()) for each in lists)).subquery()
@@ -451,22 +446,16 @@ def _failure(
     def who(number: int | None) -> Who | None:
         return None if number is None else names.get((event.trace_id, number))
 
-    return Failure(
-        event=draft.event,
-        message=None if message is None else message.id,
-        vhost=scope.traces[event.trace_id],
-        kind=draft.kind,
-        queue=draft.queue,
-        reason=draft.reason,
-        type=published.type_through(exchange, keys),
-        exception=draft.exception,
-        at=Microseconds(event.recorded_at),
-        by=who(draft.by),
-        handed_over=draft.handed_over,
-        candidate=draft.candidate,
-        times=draft.times,
-        to=draft.to,
-        publisher=None if message is None else who(message.participant),
-        exchange=exchange,
-        routing_key=keys[0] if keys else "",
-    )
+    known_already = draft._asdict()
+    del known_already["path"]
+    told = {
+        "message": None if message is None else message.id,
+        "vhost": scope.traces[event.trace_id],
+        "type": published.type_through(exchange, keys),
+        "at": Microseconds(event.recorded_at),
+        "by": who(draft.by),
+        "publisher": None if message is None else who(message.participant),
+        "exchange": exchange,
+        "routing_key": keys[0] if keys else "",
+    }
+    return Failure(**known_already | told)

@@ -54,7 +54,12 @@ def inserts(table: TableClause) -> str:
 
 
 def upserts(table: Table, changing: tuple[str, ...]) -> str:
-    """The statement's end: where a row with the same primary key is there, these columns change."""
+    """The statement's end: where a row with the same primary key is there, these columns change.
+
+    Without any, a row that is there stays.
+    """
+    if not changing:
+        return " ON CONFLICT DO NOTHING"
     keys = ", ".join(f'"{column.name}"' for column in table.primary_key.columns)
     values = ", ".join(f'"{name}" = excluded."{name}"' for name in changing)
     return f" ON CONFLICT ({keys}) DO UPDATE SET {values}"

@@ -218,17 +218,15 @@ class Postgres:
     async def limit_time(self, connection: AsyncConnection, seconds: float | None) -> None:
         """Interrupt each statement of this transaction after this time."""
         if seconds is not None:
-            limit = sa.literal(str(round(seconds * 1000)))
-            await connection.execute(sa.func.set_config("statement_timeout", limit, True).select())
+            await _set(connection, "statement_timeout", str(round(seconds * 1000)))
 
     async def follow_indexes(self, connection: AsyncConnection) -> None:
         """Find last rows along an index: without statistics the server would sort all of them."""
-        await connection.execute(sa.func.set_config("enable_sort", "off", True).select())
+        await _set(connection, "enable_sort", "off")
 
     async def limit_waiting(self, connection: AsyncConnection, seconds: float) -> None:
         """Have each statement of this transaction wait no longer for somebody's lock."""
-        limit = sa.literal(str(round(seconds * 1000)))
-        await connection.execute(sa.func.set_config("lock_timeout", limit, True).select())
+        await _set(connection, "lock_timeout", str(round(seconds * 1000)))
 
     async def break_off(self, connection: AsyncConnection, trace_id: int) -> None:
         """End the connection of whoever has a trace's row locked.
@@ -257,12 +255,7 @@ class Postgres:
         """Nothing, and no more: the server's own vacuum does it."""
         return False
 
-    def contains_text(self, column: sa.ColumnElement[str], part: str) -> sa.ColumnElement[bool]:
-        return sa.func.strpos(column, part) > 0
-
-    def contains_bytes(
-        self, column: sa.ColumnElement[bytes | None], part: bytes
-    ) -> sa.ColumnElement[bool]:
+    def contains(self, column: sa.ColumnElement[Any], part: str | bytes) -> sa.ColumnElement[bool]:
         return sa.func.position(sa.literal(part).op("IN")(column)) > 0
 
     def decompressed(
@@ -305,6 +298,11 @@ class Postgres:
 
     def is_timeout(self, error: BaseException) -> bool:
         return isinstance(error, errors.QueryCanceledError)
+
+
+async def _set(connection: AsyncConnection, name: str, value: str) -> None:
+    """Set one of the server's settings until this transaction ends."""
+    await connection.execute(sa.func.set_config(name, value, True).select())
 
 
 def _watch(connection: Any, _: object) -> None:

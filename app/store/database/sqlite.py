@@ -270,14 +270,8 @@ class Sqlite:
             await driver.executescript("; ".join(f"PRAGMA {step}" for step in steps))
         return bool(free - pages > 2 * spare)
 
-    def contains_text(self, column: sa.ColumnElement[str], part: str) -> sa.ColumnElement[bool]:
-        """Tell whether a text contains another, case-sensitively (LIKE would ignore case)."""
-        return sa.func.instr(column, part) > 0
-
-    def contains_bytes(
-        self, column: sa.ColumnElement[bytes | None], part: bytes
-    ) -> sa.ColumnElement[bool]:
-        """Tell whether bytes contain others."""
+    def contains(self, column: sa.ColumnElement[Any], part: str | bytes) -> sa.ColumnElement[bool]:
+        """Tell whether a text contains another, case-sensitively (LIKE ignores case), or bytes."""
         return sa.func.instr(column, part) > 0
 
     def decompressed(

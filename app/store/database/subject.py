@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store.database.engine import Database
+from app.store.database.engine import Database, Work
 from app.store.database.lanes import Lane
 
 
@@ -36,14 +36,27 @@ Inside: TypeAlias = Callable[Concatenate[S, AsyncConnection, P], Awaitable[T]]
 Method: TypeAlias = Callable[Concatenate[S, P], Coroutine[Any, Any, T]]
 
 
-def reads(work: Inside[S, P, T]) -> Method[S, P, T]:
-    """Run a method in a read-only transaction."""
+def _within(
+    run: Callable[[Database, Work[Any]], Awaitable[Any]],
+) -> Callable[[Inside[S, P, T]], Method[S, P, T]]:
+    def decorated(work: Inside[S, P, T]) -> Method[S, P, T]:
+        @functools.wraps(work)
+        async def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            found: T = await run(
+                self.database, lambda connection: work(self, connection, *args, **kwargs)
+            )
+            return found
 
-    @functools.wraps(work)
-    async def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.database.read(lambda connection: work(self, connection, *args, **kwargs))
+        return method
 
-    return method
+    return decorated
+
+
+# Each runs a method in a transaction: one that only reads, one that only reads and may take long
+# (`Database.search`), and one that is committed, or rolled back by an error.
+reads = _within(Database.read)
+searches = _within(lambda database, work: database.search(Lane.search, work))
+writes = _within(Database.write)
 
 
 def reading(
@@ -54,27 +67,5 @@ def reading(
     @functools.wraps(work)
     async def method(self: Subject, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.database.read(lambda connection: work(connection, *args, **kwargs))
-
-    return method
-
-
-def searches(work: Inside[S, P, T]) -> Method[S, P, T]:
-    """Run a method in a read-only transaction that may take long, as `Database.search`."""
-
-    @functools.wraps(work)
-    async def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.database.search(
-            Lane.search, lambda connection: work(self, connection, *args, **kwargs)
-        )
-
-    return method
-
-
-def writes(work: Inside[S, P, T]) -> Method[S, P, T]:
-    """Run a method in a transaction that is committed, or rolled back by an error."""
-
-    @functools.wraps(work)
-    async def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.database.write(lambda connection: work(self, connection, *args, **kwargs))
 
     return method

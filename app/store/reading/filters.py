@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 from sqlalchemy import (
@@ -25,7 +26,7 @@ from app.store.capture.keys import IndexStart
 from app.store.database import regex, tables
 from app.store.database.engine import Dialect
 from app.store.database.searched import run_in_sql, searched_keys
-from app.store.reading.events import MAX_ID
+from app.store.reading.times import within
 from app.stored.reading import CONVERSATION, HEADER, EventFilter
 from app.tracker.fingerprint import BYTES
 from app.tracker.links.bodies import MOST_BYTES
@@ -33,6 +34,7 @@ from app.tracker.links.rules import search_key
 
 _channels = tables.channels.c
 _events = tables.events.c
+_who = tables.participants.c
 
 GREATEST_NUMBER = 2**31 - 1
 
@@ -49,17 +51,58 @@ _MAY_BE_COMPRESSED = and_(
 _held = searched_keys.alias("held_keys")
 
 
+# Conditions on an event, by the field of the filter.
+_OF_EVENT: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {
+    "type": lambda value: _events.type == int(value),
+    "match": lambda value: _events.match == int(value),
+    # As a constant, for the index of what is in hand.
+    "settlement": lambda value: _events.settlement == literal_column(str(int(value))),
+    "redelivered": _events.redelivered.is_,
+    "participant": lambda value: _events.participant == within(value, GREATEST_NUMBER),
+    "since": lambda value: _events.recorded_at >= within(value),
+    "until": lambda value: _events.recorded_at < within(value),
+}
+# Names that are asked for, or regular expressions: of the event, its channel, its participant.
+_NAMES = {"exchange": _events.exchange, "queue": _events.queue}
+_OF_CHANNEL = {"connection": _channels.connection, "user": _channels.user}
+_OF_PARTICIPANT = {"participant_name": _who.name}
+
+
 def conditions(asked: EventFilter, dialect: Dialect) -> list[ColumnElement[bool]]:
     """The conditions on `events`, except virtual hosts and the bounds that follow from times.
 
     Raises `BadRequestError` for an invalid regular expression.
     """
+    values = {name: getattr(asked, name) for name in _OF_EVENT}
+    met = [_OF_EVENT[name](value) for name, value in values.items() if value is not None]
+    met += _named(asked, _NAMES)
+    of_channel = _named(asked, _OF_CHANNEL)
+    if asked.channel is not None:
+        of_channel.append(_channels.channel == within(asked.channel, GREATEST_NUMBER))
+    if of_channel:
+        its_own = and_(_channels.trace_id == _events.trace_id, _channels.number == _events.channel)
+        met.append(exists().where(its_own, *of_channel))
+    if of_participant := _named(asked, _OF_PARTICIPANT):
+        its_own = and_(_who.trace_id == _events.trace_id, _who.number == _events.participant)
+        met.append(exists().where(its_own, *of_participant))
+    if asked.routing_key is not None:
+        keys = dialect.elements(_events.routing_keys)
+        met.append(_any(keys, _is(keys.c.value, asked.routing_key, asked.use_regex)))
+    if asked.q:
+        read = dialect.decompressed(_events.payload, encoding_of(dialect))
+        found = true() if read is None else _spelt(read, asked.q, dialect)
+        met.append(or_(in_plain(asked.q, dialect), and_(_MAY_BE_COMPRESSED, found)))
+    return met
+
+
+def _named(
+    asked: EventFilter, columns: Mapping[str, ColumnElement[str]]
+) -> list[ColumnElement[bool]]:
+    names = {name: getattr(asked, name) for name in columns}
     return [
-        *_plain(asked),
-        *_channel(asked),
-        *_participant_name(asked),
-        *_routing_key(asked, dialect),
-        *_anywhere(asked, dialect),
+        _is(columns[name], value, asked.use_regex)
+        for name, value in names.items()
+        if value is not None
     ]
 
 
@@ -134,71 +177,13 @@ def _property(field: str, value: str, dialect: Dialect) -> ColumnElement[bool]:
     return dialect.property_text(_events.properties, *path) == value
 
 
-def _plain(asked: EventFilter) -> Iterator[ColumnElement[bool]]:
-    if asked.type is not None:
-        yield _events.type == int(asked.type)
-    if asked.match is not None:
-        yield _events.match == int(asked.match)
-    if asked.settlement is not None:  # as a constant, for the index of what is in hand
-        yield _events.settlement == literal_column(str(int(asked.settlement)))
-    if asked.redelivered is not None:
-        yield _events.redelivered.is_(asked.redelivered)
-    if asked.participant is not None:
-        yield _events.participant == within(asked.participant, GREATEST_NUMBER)
-    if asked.since is not None:
-        yield _events.recorded_at >= within(asked.since)
-    if asked.until is not None:
-        yield _events.recorded_at < within(asked.until)
-
-    if asked.exchange is not None:
-        yield _is(_events.exchange, asked.exchange, asked.use_regex)
-    if asked.queue is not None:
-        yield _is(_events.queue, asked.queue, asked.use_regex)
-
-
-def _channel(asked: EventFilter) -> Iterator[ColumnElement[bool]]:
-    met = []
-    if asked.connection is not None:
-        met.append(_is(_channels.connection, asked.connection, asked.use_regex))
-    if asked.user is not None:
-        met.append(_is(_channels.user, asked.user, asked.use_regex))
-    if asked.channel is not None:
-        met.append(_channels.channel == within(asked.channel, GREATEST_NUMBER))
-    if met:
-        its_own = and_(_channels.trace_id == _events.trace_id, _channels.number == _events.channel)
-        yield exists().where(its_own, *met)
-
-
-def _participant_name(asked: EventFilter) -> Iterator[ColumnElement[bool]]:
-    if asked.participant_name is not None:
-        its_own = and_(
-            tables.participants.c.trace_id == _events.trace_id,
-            tables.participants.c.number == _events.participant,
-        )
-        name = _is(tables.participants.c.name, asked.participant_name, asked.use_regex)
-        yield exists().where(its_own, name)
-
-
-def _routing_key(asked: EventFilter, dialect: Dialect) -> Iterator[ColumnElement[bool]]:
-    if asked.routing_key is not None:
-        keys = dialect.elements(_events.routing_keys)
-        yield _any(keys, _is(keys.c.value, asked.routing_key, asked.use_regex))
-
-
-def _anywhere(asked: EventFilter, dialect: Dialect) -> Iterator[ColumnElement[bool]]:
-    if asked.q:
-        read = dialect.decompressed(_events.payload, encoding_of(dialect))
-        found = true() if read is None else _spelt(read, asked.q, dialect)
-        yield or_(in_plain(asked.q, dialect), and_(_MAY_BE_COMPRESSED, found))
-
-
 def in_plain(part: str, dialect: Dialect) -> ColumnElement[bool]:
     """Tell whether a part of the text is in an event's names, or in a body as it is."""
     keys = dialect.elements(_events.routing_keys)
     return or_(
-        dialect.contains_text(_events.exchange, part),
-        dialect.contains_text(_events.queue, part),
-        _any(keys, dialect.contains_text(keys.c.value, part)),
+        dialect.contains(_events.exchange, part),
+        dialect.contains(_events.queue, part),
+        _any(keys, dialect.contains(keys.c.value, part)),
         *_in_body(part, dialect),
     )
 
@@ -216,7 +201,7 @@ def spellings(part: str) -> list[bytes]:
 
 
 def _spelt(body: ColumnElement[bytes | None], part: str, dialect: Dialect) -> ColumnElement[bool]:
-    return or_(*(dialect.contains_bytes(body, each) for each in spellings(part)))
+    return or_(*(dialect.contains(body, each) for each in spellings(part)))
 
 
 def _in_body(part: str, dialect: Dialect) -> Iterator[ColumnElement[bool]]:
@@ -227,7 +212,7 @@ def _in_body(part: str, dialect: Dialect) -> Iterator[ColumnElement[bool]]:
         spelt = part.encode(charset, "surrogatepass")
         nul = func.substr(payload, nul_at, 1, type_=LargeBinary) == literal(b"\0", LargeBinary)
         marked = func.substr(payload, 1, 2, type_=LargeBinary) == literal(mark, LargeBinary)
-        yield and_(or_(marked, nul), dialect.contains_bytes(payload, spelt))
+        yield and_(or_(marked, nul), dialect.contains(payload, spelt))
 
 
 def _is(column: ColumnElement[str], name: str, use_regex: bool) -> ColumnElement[bool]:
@@ -236,11 +221,3 @@ def _is(column: ColumnElement[str], name: str, use_regex: bool) -> ColumnElement
 
 def _any(table: TableValuedAlias, condition: ColumnElement[bool]) -> ColumnElement[bool]:
     return select(1).select_from(table).where(condition).correlate(tables.events).exists()
-
-
-def within(number: int, greatest: int = MAX_ID) -> int:
-    """The nearest number that a column can hold, beyond every number that is stored.
-
-    A driver refuses what its type cannot hold, and a caller may ask for anything.
-    """
-    return max(-1, min(number, greatest))

@@ -15,8 +15,7 @@ from sqlalchemy import BigInteger, Select, func, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database.tables import blocks, events, traces
-from app.store.reading.filters import within
-from app.store.reading.times import ids_between
+from app.store.reading.times import ids_between, within
 from app.stored.reading import NO_EVENTS, Bucket, EventFilter, Histogram
 from model.blocks import BLOCK, block_of
 from model.times import Duration, Microseconds
@@ -92,11 +91,7 @@ async def histogram(
 
 async def _ids(connection: AsyncConnection, asked: EventFilter, kept: _Kept) -> tuple[int, int]:
     """The least id that can be meant, and the one after the greatest."""
-    first, end = await ids_between(
-        connection,
-        None if asked.since is None else within(asked.since),
-        None if asked.until is None else within(asked.until),
-    )
+    first, end = await ids_between(connection, asked.since, asked.until)
     beyond = kept.last + 1
     return max(kept.first, first or 0), beyond if end is None else min(beyond, end)
 

@@ -8,8 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store.capture import gaps
 from app.store.database import tables
 from app.store.database.subject import Subject, reads
-from app.store.reading.filters import within
-from app.store.reading.times import ids_between
+from app.store.reading.times import ids_between, within
 from app.stored.reading import TracePeriod
 from model.times import Microseconds
 from spark_jobs.statements import Question, spanned_sql

@@ -45,9 +45,8 @@ from app.store.reading.filters import (
     is_as_published,
     lookups,
     spellings,
-    within,
 )
-from app.store.reading.times import ids_between
+from app.store.reading.times import ids_between, within
 from app.stored.reading import DEEP, EventFilter, EventList, EventPage, Histogram, Sort, is_quick
 from app.tracker.links.bodies import decompressed
 from model.event import EVERYTHING, Event, Large
@@ -320,11 +319,7 @@ async def _scope(
     narrowed = conditions(asked, dialect)
     indexed = await keys.indexed(connection) if asked.named else {}
     by_index, by_event = lookups(asked, dialect, indexed)
-    first, end = await ids_between(
-        connection,
-        None if asked.since is None else within(asked.since),
-        None if asked.until is None else within(asked.until),
-    )
+    first, end = await ids_between(connection, asked.since, asked.until)
     scope = _Scope(
         [row[0] for row in found],
         sum(row[1] for row in found),

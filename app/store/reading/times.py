@@ -14,6 +14,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database.tables import blocks, events
+from app.store.reading.events import MAX_ID
 from model.blocks import BLOCK, ids_of
 
 
@@ -22,17 +23,26 @@ async def ids_between(
 ) -> tuple[int | None, int | None]:
     """(least id, id after the greatest) of what may have been recorded in a span of time.
 
-    From ``since`` up to but not including ``until``, in µs; None for no bound. (0, 0): nothing.
+    From ``since`` up to but not including ``until``, in µs, any numbers; None for no bound. (0, 0):
+    nothing.
     """
     if since is None and until is None:
         return None, None
     query = select(func.min(blocks.c.number), func.max(blocks.c.number))
     if since is not None:
-        query = query.where(blocks.c.latest >= since)
+        query = query.where(blocks.c.latest >= within(since))
     if until is not None:
-        query = query.where(blocks.c.earliest < until)
+        query = query.where(blocks.c.earliest < within(until))
     first, last = (await connection.execute(query)).one()
     return (0, 0) if first is None else ids_of(first, last)
+
+
+def within(number: int, greatest: int = MAX_ID) -> int:
+    """The nearest number that a column can hold, beyond every number that is stored.
+
+    A driver refuses what its type cannot hold, and a caller may ask for anything.
+    """
+    return max(-1, min(number, greatest))
 
 
 async def forget_pruned(connection: AsyncConnection) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -39,7 +40,7 @@ from app.stored.spans import HandlingTime, ResolutionOutcome, ResolutionRound, S
 from app.tracker.links import SPANS_RULE
 from itc import Relation, compare
 from model.event import Event
-from model.words import EdgeKind
+from model.words import EdgeKind, Way
 
 # How many spans are removed in one transaction, how many of one message are shown.
 PRUNED = 5_000
@@ -50,7 +51,7 @@ CHUNK = 200
 _spans, _links = tables.spans.c, tables.span_links.c
 _contexts, _late = tables.traceparents.c, tables.late_edges.c
 
-_OF_SPAN = [name for name in Span.__struct_fields__ if name != "links"]
+_of_span = attrgetter(*(name for name in Span.__struct_fields__ if name != "links"))
 _CONTEXT = "SELECT context FROM traceparents WHERE trace_id = :trace AND event_id = :message"
 
 
@@ -60,32 +61,18 @@ class Spans(Subject):
     @writes
     async def add(self, connection: AsyncConnection, spans: Sequence[Span]) -> int:
         """Store spans; returns how many of them are new. What is known by its ids stays."""
-        rows = {
-            span.context: {name: getattr(span, name) for name in _OF_SPAN}
-            | {"kind": int(span.kind), "delivery_id": None, "is_new": True}
-            for span in reversed(spans)
-        }
-        known = await self._known(connection, rows)
-        new = [row for context, row in sorted(rows.items()) if context not in known]
-        if not new:
-            return 0
-        ignoring = self.database.dialect.upsert
-        await connection.execute(ignoring(tables.spans).on_conflict_do_nothing(), new)
-        wanted = {row["context"] for row in new}
+        rows = {span.context: (*_of_span(span), None, True) for span in reversed(spans)}
+        new = rows.keys() - await self._known(connection, rows)
         links = {
             (span.context, link.context): link.is_remote
             for span in reversed(spans)
-            if span.context in wanted
+            if span.context in new
             for link in span.links
         }
-        if links:
-            await connection.execute(
-                ignoring(tables.span_links).on_conflict_do_nothing(),
-                [
-                    {"context": context, "linked": linked, "is_remote": is_remote}
-                    for (context, linked), is_remote in sorted(links.items())
-                ],
-            )
+        add = self.database.dialect.upsert_many
+        await add(connection, tables.spans, [rows[context] for context in sorted(new)], ())
+        of_links = [(*each, is_remote) for each, is_remote in sorted(links.items())]
+        await add(connection, tables.span_links, of_links, ())
         return len(new)
 
     @reads
@@ -200,30 +187,11 @@ class Spans(Subject):
         outcomes = [each.outcome for each in found if each.outcome is not None]
         pairs = [(each.row.event_id, cause) for each in found for cause in each.causes]
         late = await _unknown_to_clocks(connection, pairs)
-        upsert = self.database.dialect.upsert
-        if pairs:
-            await count_spanned(connection, trace_id, {effect for effect, _ in pairs})
-            await connection.execute(
-                upsert(tables.edges).on_conflict_do_nothing(),
-                [
-                    {
-                        "trace_id": trace_id,
-                        "effect_id": effect,
-                        "cause_id": cause,
-                        "rule": SPANS_RULE,
-                        "kind": int(EdgeKind.parent),
-                    }
-                    for effect, cause in pairs
-                ],
-            )
-        if late:
-            await connection.execute(
-                upsert(tables.late_edges).on_conflict_do_nothing(),
-                [
-                    {"trace_id": trace_id, "effect_id": effect, "cause_id": cause}
-                    for effect, cause in late
-                ],
-            )
+        await count_spanned(connection, trace_id, {effect for effect, _ in pairs})
+        add = self.database.dialect.upsert_many
+        rule = SPANS_RULE, int(EdgeKind.parent), int(Way.known)
+        await add(connection, tables.edges, [(trace_id, *pair, *rule) for pair in pairs], ())
+        await add(connection, tables.late_edges, [(trace_id, *pair) for pair in late], ())
         await _note_waiting(connection, trace_id, found)
         handled = [each.handled for each in found if each.handled is not None]
         if handled:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from sqlalchemy import ColumnElement, Select, and_, case, exists, func, not_, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -170,14 +171,5 @@ def _query() -> Select[Any]:
 
 
 async def _read(connection: AsyncConnection, query: Select[Any]) -> list[Violation]:
-    return [
-        Violation(
-            **{
-                **row,
-                "kind": ViolationKind(row["kind"]),
-                "delivery": WebhookState(row["delivery"]),
-                "complete": bool(row["complete"]),
-            }
-        )
-        for row in (await connection.execute(query)).mappings()
-    ]
+    found = await connection.execute(query)
+    return [msgspec.convert(row, Violation, from_attributes=True, strict=False) for row in found]
