@@ -12,7 +12,7 @@ from app.store.causality import links
 from app.store.causality.copies import losses_of
 from app.store.causality.walks import EVERY_ONE, nearest, neighbours_along
 from app.store.conversations.publishers import publishers_of
-from app.store.conversations.roots import ConversationOrigin, Roots
+from app.store.conversations.roots import Roots
 from app.store.database.chunks import chunks
 from app.store.reading.events import AT_ONCE, by_ids, found_by_ids
 from app.store.spans.imported import handled_by
@@ -49,31 +49,31 @@ class Conversing(Roots):
     """Conversations within a trace."""
 
     async def reached(
-        self, origin: ConversationOrigin, via: Via, limit: int, after: int | None
+        self, roots: Sequence[int], via: Via, limit: int, after: int | None
     ) -> tuple[ConversationMembers, int | None]:
         """The nearest events that a conversation leads to, and where the page goes on."""
         if after is None and via is not Via.any and not self.overlay:
-            whole = await self._whole(origin, via, limit)
+            whole = await self._whole(roots, via, limit)
             if whole is not None:
-                return ConversationMembers(sorted(whole), frozenset(origin.roots), whole), None
+                return ConversationMembers(sorted(whole), frozenset(roots), whole), None
         most = MOST_A_STEP if after is None else EVERY_ONE
         far = await neighbours_along(self.connection, self.trace_id, most, via, 1, self.overlay)
-        members = set(origin.roots)
+        members = set(roots)
 
         async def noted(asked: list[int]) -> dict[int, list[int]]:
             found = await far(asked)
             members.update(*found.values())
             return found
 
-        ids, truncated = await nearest(0, limit, noted, 1, after, leads=origin.roots)
-        page = ConversationMembers(ids, frozenset(origin.roots), members)
+        ids, truncated = await nearest(0, limit, noted, 1, after, leads=roots)
+        page = ConversationMembers(ids, frozenset(roots), members)
         return page, ids[-1] if truncated else None
 
-    async def _whole(self, origin: ConversationOrigin, via: Via, limit: int) -> set[int] | None:
+    async def _whole(self, roots: Sequence[int], via: Via, limit: int) -> set[int] | None:
         """All that a conversation leads to, found by few queries; None if that is too much."""
         by_keys = links.ConversationWalk(self.connection, self.trace_id, None, 1)
         reached: set[int] = set()
-        fresh = set(origin.roots)
+        fresh = set(roots)
         while fresh:
             found: set[int] = set()
             for some in chunks(sorted(fresh)):
@@ -92,19 +92,19 @@ class Conversing(Roots):
         return reached
 
     async def told(
-        self, origin: ConversationOrigin, page: ConversationMembers, via: Via, *, truncated: bool
+        self, page: ConversationMembers, via: Via, *, truncated: bool
     ) -> tuple[Conversation, list[int]]:
         """A page of a conversation, and the roots of what else led there."""
-        wanted = page.ids if origin.root in page.ids else [origin.root, *page.ids]
-        events = await self._read(wanted)
-        root = events[origin.root]
-        if origin.root not in page.ids:
-            del events[origin.root]
+        began = min(page.roots)
+        events = await self._read([*{began, *page.ids}])
+        root = events[began]
+        if began not in page.ids:
+            del events[began]
         apart = page.roots if via is Via.any else page.roots | await self._strays(events, page)
         events = await self._with_deliveries(events, apart)
         named = await self._named(events)
         # What names no cause begins the walk; by keys, the delivery that led to it is known.
-        begins = frozenset([origin.root]) if via is Via.conversation else page.roots
+        begins = frozenset([began]) if via is Via.conversation else page.roots
         causes = await self._causes(events, page, via, named, begins)
         foreign = sorted(
             {
@@ -133,11 +133,11 @@ class Conversing(Roots):
 
     async def told_alone(self, root: int, via: Via) -> Conversation | None:
         """A root's conversation; None if it begins elsewhere."""
-        origin = await self.origin_of(root, None, via)
-        if origin.root != root:
+        roots = await self.roots_of(root, None, via)
+        if roots[0] != root:
             return None
-        page, following = await self.reached(origin, via, MOST_EACH, None)
-        return (await self.told(origin, page, via, truncated=following is not None))[0]
+        page, following = await self.reached(roots, via, MOST_EACH, None)
+        return (await self.told(page, via, truncated=following is not None))[0]
 
     async def told_together(self, roots: Sequence[int]) -> list[Conversation]:
         evident = links.Evident(self.connection, self.trace_id, self.first, MOST_A_STEP, 1)

@@ -103,11 +103,8 @@ _FORWARDS = text(
 ).bindparams(bindparam("ids", expanding=True), forward=int(EdgeKind.forward))
 
 
-class Candidate(NamedTuple):
-    """An event that may tell of a failure of some kind."""
-
-    id: int
-    kind: FailureKind
+# An event that may tell of a failure of some kind.
+Candidate: TypeAlias = tuple[int, FailureKind]
 
 
 class _FailureScope(NamedTuple):
@@ -148,7 +145,7 @@ class Failures(Subject):
             counted += filter(asked.lets_through, told)
             if is_end:
                 return found(counted, limit, None)
-            at = candidates[-1].id
+            at, _ = candidates[-1]
             if len(counted) >= most or time.monotonic() > until:
                 return found(counted, limit, at)
 
@@ -174,11 +171,11 @@ async def _candidates(
     if not scope.traces:
         return [], True
     found = await connection.execute(_query(scope, before))
-    rows = [Candidate(event_id, FailureKind(kind)) for event_id, kind in found]
+    rows = [(event_id, FailureKind(kind)) for event_id, kind in found]
     if len(rows) < TOGETHER:
         return rows, True
     # One event may be a candidate twice, and the second may have been cut off.
-    return [row for row in rows if row.id != rows[-1].id] or rows, False
+    return [row for row in rows if row[0] != rows[-1][0]] or rows, False
 
 
 def _query(scope: _FailureScope, before: int | None) -> Select[Any]:
@@ -233,9 +230,9 @@ async def _told(
     connection: AsyncConnection, scope: _FailureScope, candidates: Sequence[Candidate]
 ) -> list[Failure]:
     ids: defaultdict[FailureKind, list[int]] = defaultdict(list)
-    for each in candidates:
-        ids[each.kind].append(each.id)
-    known = await messages.read(connection, {each.id for each in candidates})
+    for event_id, kind in candidates:
+        ids[kind].append(event_id)
+    known = await messages.read(connection, {event_id for event_id, _ in candidates})
     forwards = await _forwards(connection, ids[FailureKind.error_queue])
     causes = {known[each].cause for of_kind in ids.values() for each in of_kind if each in known}
     causes.update(cause.message for cause in forwards.values())

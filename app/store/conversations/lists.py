@@ -75,18 +75,18 @@ class Conversations(Subject):
         """
         start = await by_id(connection, event_id, NOTHING_LARGE)
         trace = await Conversing.of(connection, self.database.dialect, start.trace_id, overlay)
-        origin = await trace.origin_of(event_id, start.cause, via)
-        page, following = await trace.reached(origin, via, limit, after)
-        conversation, others = await trace.told(origin, page, via, truncated=following is not None)
+        began = await trace.roots_of(event_id, start.cause, via)
+        page, following = await trace.reached(began, via, limit, after)
+        conversation, others = await trace.told(page, via, truncated=following is not None)
         return FoundConversation(
             event=event_id,
-            root=origin.root,
+            root=began[0],
             trace_id=start.trace_id,
             vhost=start.vhost,
             via=via.value,
             conversation=conversation,
             other_roots=others,
-            last=max([origin.root, *page.ids]),
+            last=max([began[0], *page.ids]),
             next=following,
         )
 
@@ -237,7 +237,7 @@ async def _roots_of(
         roots = await Roots.of(connection, dialect, trace_id)
         ends = set((await roots.ends_of(some)).values())
         if via is Via.conversation:
-            ends = {(await roots.origin_of(each, None, via)).root for each in sorted(ends)}
+            ends = {(await roots.roots_of(each, None, via))[0] for each in sorted(ends)}
         found |= ends
     return sorted(found, reverse=True)
 

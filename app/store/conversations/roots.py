@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Self
 
 from sqlalchemy import or_, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -38,13 +38,6 @@ _WAY_BACK = text(
 ).bindparams(candidate=int(EdgeKind.candidate), most=MOST_STEPS)
 
 
-class ConversationOrigin(NamedTuple):
-    """The beginning of a conversation: its root, and all events that nothing led to."""
-
-    root: int
-    roots: list[int]
-
-
 @dataclass(eq=False)
 class Roots:
     """Ways back within a trace, whose events are stored from ``first`` on.
@@ -70,20 +63,23 @@ class Roots:
         first = await oldest(connection, trace_id)
         return cls(connection, dialect, trace_id, first, overlay)
 
-    async def origin_of(self, event_id: int, message: int | None, via: Via) -> ConversationOrigin:
-        """Find where an event's conversation began; ``message`` is its publish, if it has one."""
+    async def roots_of(self, event_id: int, message: int | None, via: Via) -> list[int]:
+        """All events of a conversation that nothing led to, first that with which it began.
+
+        It is an event's, and ``message`` is its publish, if it has one.
+        """
         start = event_id if message is None or message < self.first else message
         if via is Via.any:
-            return ConversationOrigin(start, [start])
+            return [start]
         if self.overlay:
-            return await self._origin_by_keys(_way(await self._ways_back([start]), start))
+            return await self._roots_by_keys(_way(await self._ways_back([start]), start))
         asked = {"id": start, "first": self.first}
         way = [*(await self.connection.execute(_WAY_BACK, asked)).scalars()]
         if via is Via.links:
-            return ConversationOrigin(way[-1], [way[-1]])
-        return await self._origin_by_keys(way)
+            return way[-1:]
+        return await self._roots_by_keys(way)
 
-    async def _origin_by_keys(self, way: Sequence[int]) -> ConversationOrigin:
+    async def _roots_by_keys(self, way: Sequence[int]) -> list[int]:
         """Find where everything began that shares a key with a way from an event to its root."""
         roots, known, shared = {way[-1]}, set(way), set[bytes]()
         looked_at: Collection[int] = way
@@ -98,7 +94,7 @@ class Roots:
             roots |= {each for each, cause in ways.items() if cause is None and each not in known}
             looked_at = [each for each in ways if each not in known]
             known.update(ways)
-        return ConversationOrigin(min(roots), sorted(roots))
+        return sorted(roots)
 
     async def keys_of(self, ids: Collection[int]) -> dict[int, set[bytes]]:
         keys, found = tables.keys.c, defaultdict[int, set[bytes]](set)

@@ -85,6 +85,7 @@ _OF_CONNECTION = (
 # Free pages that stay in the file for the next events; only those beyond are given back, because
 # giving back and growing again costs more than keeping.
 SPARE_PAGES = 1_000
+_FREE = "freelist_count"
 # How many pages are given back at once, while nobody else can write; the rest next time.
 MOST_PAGES = 4_000
 
@@ -245,21 +246,15 @@ class Sqlite:
 
     async def size(self, connection: AsyncConnection) -> int:
         """Bytes that tables and indexes take; free pages do not count."""
-        pages, free, bytes_each = [
-            (await connection.exec_driver_sql(f"PRAGMA {name}")).scalar_one()
-            for name in ("page_count", "freelist_count", "page_size")
-        ]
-        return int((pages - free) * bytes_each)
+        pages, free, bytes_each = await _told(connection, "page_count", _FREE, "page_size")
+        return (pages - free) * bytes_each
 
     async def reclaim(self, connection: AsyncConnection) -> bool:
         """Give pages that deletions have freed back to the file system, except for a reserve.
 
         :returns: whether there are more than may be given back at once.
         """
-        free, total = [
-            (await connection.exec_driver_sql(f"PRAGMA {name}")).scalar_one()
-            for name in ("freelist_count", "page_count")
-        ]
+        free, total = await _told(connection, _FREE, "page_count")
         spare = max(SPARE_PAGES, total // 10)
         pages = min(free - spare, MOST_PAGES)
         if free > 2 * spare:
@@ -344,6 +339,11 @@ def _set(connection: DBAPIConnection, _: ConnectionPoolEntry, pragmas: Iterable[
     for pragma in pragmas:
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+
+
+async def _told(connection: AsyncConnection, *pragmas: str) -> list[int]:
+    """The file's numbers."""
+    return [(await connection.exec_driver_sql(f"PRAGMA {each}")).scalar_one() for each in pragmas]
 
 
 def _waiting(seconds: float) -> str:

@@ -8,7 +8,7 @@ to draw. Blocks do not say whose their events are, so that is only done where al
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from sqlalchemy import BigInteger, Select, func, literal_column, select
@@ -31,16 +31,10 @@ SHORTEST = 1_000  # µs; the least width of a bucket
 Meant: TypeAlias = Callable[[int | None], Awaitable[Sequence[Select[Any]]]]
 
 
-class _Kept(NamedTuple):
+async def _kept(
+    connection: AsyncConnection, numbers: Sequence[int]
+) -> tuple[int, int, int, int] | None:
     """The least and the greatest id of some traces, and between which times these were recorded."""
-
-    first: int
-    last: int
-    first_at: int
-    last_at: int
-
-
-async def _kept(connection: AsyncConnection, numbers: Sequence[int]) -> _Kept | None:
     of_trace = events.c.trace_id == traces.c.id
     ends = select(
         select(func.min(events.c.id)).where(of_trace).scalar_subquery(), traces.c.last_event_id
@@ -51,7 +45,7 @@ async def _kept(connection: AsyncConnection, numbers: Sequence[int]) -> _Kept | 
     ids = [event_id for row in found for event_id in row]
     query = select(events.c.recorded_at).where(events.c.id.in_(ids))
     times = list((await connection.execute(query)).scalars())
-    return _Kept(min(ids), max(ids), min(times), max(times))
+    return min(ids), max(ids), min(times), max(times)
 
 
 async def histogram(
@@ -70,12 +64,16 @@ async def histogram(
     kept = await _kept(connection, numbers)
     if kept is None:
         return NO_EVENTS
-    since = kept.first_at if asked.since is None else within(asked.since)
-    until = kept.last_at + 1 if asked.until is None else within(asked.until)
+    least, greatest, first_at, last_at = kept
+    since = first_at if asked.since is None else within(asked.since)
+    until = last_at + 1 if asked.until is None else within(asked.until)
     until = max(until, since + 1)
     width = max(SHORTEST, -(-(until - since) // most))
     number = -(-(until - since) // width)
-    first, end = await _ids(connection, asked, kept)
+    # The least id that can be meant, and the one after the greatest.
+    first, end = await ids_between(connection, asked.since, asked.until)
+    beyond = greatest + 1
+    first, end = max(least, first or 0), beyond if end is None else min(beyond, end)
     begins = None if are_few else await _first_counted(connection, numbers, first, end)
     start, counted_since = begins or (None, None)
     counted = await _counted(connection, await meant(start), since, width, number)
@@ -87,13 +85,6 @@ async def histogram(
     begun = _place(found, counted_since) + 1
     uncounted = (Bucket(each.at) for each in counted[:begun])
     return msgspec.structs.replace(found, buckets=[*uncounted, *counted[begun:]])
-
-
-async def _ids(connection: AsyncConnection, asked: EventFilter, kept: _Kept) -> tuple[int, int]:
-    """The least id that can be meant, and the one after the greatest."""
-    first, end = await ids_between(connection, asked.since, asked.until)
-    beyond = kept.last + 1
-    return max(kept.first, first or 0), beyond if end is None else min(beyond, end)
 
 
 async def _first_counted(
