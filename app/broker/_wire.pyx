@@ -29,6 +29,8 @@ cdef enum:
     BODY = 3
     FRAME_END = 0xCE
     BODY_SIZE_AT = 4  # in a header's payload, after class and weight
+    REMEMBERED = 4096  # names, of up to
+    SHORT = 64  # bytes
 
 
 cdef struct Bytes:  # what is left to read, up to the end of the innermost table or array
@@ -68,10 +70,6 @@ cdef inline str text_of(Bytes *part):
     return part.at[:part.end - part.at].decode("utf-8")
 
 
-cdef enum:
-    REMEMBERED = 4096
-    SHORT = 64
-
 # Names that came last, each at the place that its bytes say: those of headers and connections come
 # again with every message, and what is one object is hashed once.
 cdef list remembered = [None] * REMEMBERED
@@ -91,12 +89,6 @@ cdef str name_of(Bytes *part):
         if PyUnicode_IS_ASCII(name):
             remembered[mixed] = name
     return name
-
-
-cdef finite(double value):
-    if not isfinite(value):
-        raise ValueError
-    return value
 
 
 cdef read_value(Bytes *data, int depth):
@@ -127,25 +119,24 @@ cdef read_value(Bytes *data, int depth):
         return <int64_t>number(take(data, 8), 8)
     elif kind == c"T":
         return number(take(data, 8), 8)
-    elif kind == c"f":
-        return finite(PyFloat_Unpack4(<const char *>take(data, 4), 0))
-    elif kind == c"d":
-        return finite(PyFloat_Unpack8(<const char *>take(data, 8), 0))
+    elif kind == c"f" or kind == c"d":
+        if kind == c"f":
+            real = PyFloat_Unpack4(<const char *>take(data, 4), 0)
+        else:
+            real = PyFloat_Unpack8(<const char *>take(data, 8), 0)
+        if isfinite(real):
+            return real
     elif kind == c"V":
         return None
     raise ValueError  # decimals and byte arrays are rare, the rest is not AMQP
 
 
-cdef int take_nested(Bytes *data, int depth, Bytes *part) except -1:
-    if depth > DEEPEST:
-        raise ValueError
-    return take_counted(data, 4, part)
-
-
 cdef dict read_table(Bytes *data, int depth):
     cdef dict table = {}
     cdef Bytes part, name
-    take_nested(data, depth, &part)
+    if depth > DEEPEST:
+        raise ValueError
+    take_counted(data, 4, &part)
     while part.at < part.end:
         take_counted(&part, 1, &name)
         key = name_of(&name)
@@ -156,7 +147,9 @@ cdef dict read_table(Bytes *data, int depth):
 cdef list read_array(Bytes *data, int depth):
     cdef list array = []
     cdef Bytes part
-    take_nested(data, depth, &part)
+    if depth > DEEPEST:
+        raise ValueError
+    take_counted(data, 4, &part)
     while part.at < part.end:
         array.append(read_value(&part, depth + 1))
     return array

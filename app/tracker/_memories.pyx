@@ -11,7 +11,7 @@ and the collector runs only where lists are made, which comes before anything is
 cimport cython
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.long cimport PyLong_AsLongLong
-from libc.limits cimport INT_MAX
+from libc.limits cimport INT_MAX, LLONG_MIN
 
 cdef enum:
     FEWEST = 256  # places of an empty queue's row
@@ -170,12 +170,7 @@ cdef class KeyedFifo:
 
     def values(self):
         """Return all values, oldest first."""
-        cdef list found = []
-        cdef int at
-        for at in range(self._begin, self._end):
-            if self._places[at].first == at:
-                found.append(self._values[at])
-        return found
+        return self.since(LLONG_MIN)
 
     cdef int _cell(self, key, Py_hash_t its_hash) except -1:
         """The cell with the place of a key's oldest, or one where it can be put."""

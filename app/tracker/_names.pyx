@@ -57,10 +57,9 @@ cdef list list_of(result):
 
 cdef bint is_among(list keys, bytes key) except -1:
     cdef bytes each
-    if keys is not None:
-        for each in keys:
-            if memcmp(<const char *>each, <const char *>key, DIGEST) == 0:
-                return True
+    for each in keys:
+        if memcmp(<const char *>each, <const char *>key, DIGEST) == 0:
+            return True
     return False
 
 
@@ -168,6 +167,7 @@ cdef class Reading:
     cdef dict headers, properties
     cdef bytes body
     cdef list fields  # lists of keys; None before the first
+    cdef bint is_open  # there are too many keys, or causes that may not be meant
 
     cdef int note_table(self, dict by_name, dict table) except -1:
         """Note what a table says, in its order."""
@@ -180,8 +180,9 @@ cdef class Reading:
     cdef int note_value(self, tuple probes, value) except -1:
         """Note the keys that the probes of one header or property make of its value."""
         cdef Probe probe
-        cdef list texts = None
-        cdef const char *text = NULL  # where the value is odd
+        cdef list texts = None  # of a value that is odd: bytes
+        cdef bytes each
+        cdef const char *text = NULL
         cdef Py_ssize_t size = 0
         cdef bint says_nothing = False
         if type(value) is str and len(<str>value) <= self.reader.short:
@@ -198,12 +199,11 @@ cdef class Reading:
                 texts = list_of(self.rules.values_of(value))
             if says_nothing or not self.meets(probe.conditions):
                 continue
-            if texts is not None:
-                self.note_texts(probe, texts)
-            elif probe.call is None:
-                self.note_key(probe, probe.key(text, size, self.body))
-            else:
-                self.note_taken(probe, value)
+            if texts is None:
+                self.note_text(probe, text, size, value)
+                continue
+            for each in texts:
+                self.note_text(probe, each, len(each), None)
         return 0
 
     cdef bint meets(self, tuple conditions) except -1:
@@ -213,25 +213,21 @@ cdef class Reading:
                 return False
         return True
 
-    cdef int note_texts(self, Probe probe, list texts) except -1:
-        """Note the keys that a probe makes of texts, which are bytes."""
-        cdef bytes text
-        for text in texts:
-            if probe.call is None:
-                self.note_key(probe, probe.key(text, len(text), self.body))
-            else:
-                self.note_taken(probe, text.decode("utf-8", "replace"))
-        return 0
+    cdef int note_text(self, Probe probe, const char *text, Py_ssize_t size, whole) except -1:
+        """Note a text's key, or that of what a probe takes out of it: None or nothing says nothing.
 
-    cdef int note_taken(self, Probe probe, text) except -1:
-        """Note what a probe takes out of a text; None or nothing says nothing."""
-        cdef Py_ssize_t size
-        taken = probe.call(text)
-        if taken is not None:
-            data = PyUnicode_AsUTF8AndSize(taken, &size)
-            if size > 0:
-                self.note_key(probe, probe.key(data, size, self.body))
-        return 0
+        ``whole`` is the text, if that is at hand.
+        """
+        if probe.call is not None:
+            if whole is None:
+                whole = text[:size].decode("utf-8", "replace")
+            taken = probe.call(whole)
+            if taken is None:
+                return 0
+            text = PyUnicode_AsUTF8AndSize(taken, &size)
+            if size == 0:
+                return 0
+        return self.note_key(probe, probe.key(text, size, self.body))
 
     cdef int note_other(self, Probe probe) except -1:
         """Note the keys of a probe that Python reads."""
@@ -250,33 +246,21 @@ cdef class Reading:
         """
         cdef Use use
         cdef list field
+        cdef Py_ssize_t most
         if self.fields is None and probe.uses:
             self.fields = [None] * USES
         for use in probe.uses:
             field = <list>self.fields[use.of]
-            noted = untracked((use.number, key)) if use.of == CAUSES else key
             if field is None:
-                self.fields[use.of] = [noted]
-            elif use.of == CAUSES or (
-                len(field) <= self.reader.most(use.of) and not is_among(field, key)
-            ):
-                field.append(noted)
+                field = self.fields[use.of] = []
+            most = self.reader.most_ids if use.of == IDS else self.reader.most_keys
+            if use.of == CAUSES:
+                self.is_open |= len(field) > 0
+                field.append(untracked((use.number, key)))
+            elif len(field) <= most and not is_among(field, key):
+                self.is_open |= len(field) == most
+                field.append(key)
         return 0
-
-    cdef bint is_open(self) except -1:
-        """Whether rules have to decide: of too many keys, or of causes that may not be meant."""
-        cdef list field
-        cdef int use
-        for use in range(USES):
-            field = <list>self.fields[use]
-            if field is None:
-                continue
-            if use != CAUSES:
-                if len(field) > self.reader.most(use):
-                    return True
-            elif len(field) > 1 or is_among(<list>self.fields[IDS], (<tuple>field[0])[1]):
-                return True
-        return False
 
     cdef found(self):
         """The names, or a tuple of their fields where rules have to decide."""
@@ -285,7 +269,7 @@ cdef class Reading:
         ids, causes, conversations, found_by, called = [
             () if each is None else untracked(tuple(<list>each)) for each in self.fields
         ]
-        if self.is_open():
+        if self.is_open or causes and (<tuple>(<tuple>causes)[0])[1] in <tuple>ids:
             return ids, causes, conversations, found_by, called
         return self.reader.names(ids, causes, conversations, found_by, called)
 
@@ -317,9 +301,6 @@ cdef class Reader:
         self.nothing, self.short = nothing, short
         self.names, self.no_names = names, no_names
         self.most_ids, self.most_keys = most_ids, most_keys
-
-    cdef Py_ssize_t most(self, int use) noexcept:
-        return self.most_ids if use == IDS else self.most_keys
 
     def read(self, record, rules, /):
         """The names; their fields where rules have to decide. ``rules`` look into the rest."""
