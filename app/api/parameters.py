@@ -5,25 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from enum import Enum
 from inspect import isclass
-from typing import Annotated, Any
+from typing import Annotated, TypeAlias, TypeVar
 
 from fastapi import Request
 from fastapi._compat import ModelField
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from pydantic import AfterValidator, BaseModel, Field, GetPydanticSchema
+from pydantic import AfterValidator, BaseModel, Field, GetCoreSchemaHandler
 from pydantic_core import core_schema
 
 from app.errors import BadRequestError
-from app.stored.assertions import ViolationKind
-from app.stored.failures import FailureKind
-from app.stored.jobs import JobState
-from app.stored.reading import Sort
-from app.tracker import Policy
-from model.answers import Verdict
-from model.conversations import Outcome
-from model.words import Disposition, EventType, LinkKind, Match, Until, Via
 
 
 def unescape(segment: str) -> str:
@@ -31,29 +23,18 @@ def unescape(segment: str) -> str:
     return segment.replace("%2F", "/").replace("%25", "%")
 
 
-def word_of(kind: type[Enum]) -> GetPydanticSchema:
-    """A member by its name, which is described as a `Literal` of the names is."""
+class MemberName:
+    """Reads a member by its name, and is described as a `Literal` of the names is."""
 
-    def schema(*_: Any) -> core_schema.CoreSchema:
+    def __get_pydantic_core_schema__(
+        self, kind: type[Enum], handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
         names = core_schema.literal_schema(list(kind.__members__))
         return core_schema.no_info_after_validator_function(lambda name: kind[name], names)
 
-    return GetPydanticSchema(schema)
 
-
-EventTypeWord = Annotated[EventType, word_of(EventType)]
-FailureWord = Annotated[FailureKind, word_of(FailureKind)]
-LinkKindWord = Annotated[LinkKind, word_of(LinkKind)]
-MatchWord = Annotated[Match, word_of(Match)]
-OutcomeWord = Annotated[Outcome, word_of(Outcome)]
-PolicyWord = Annotated[Policy, word_of(Policy)]
-SettlementWord = Annotated[Disposition, word_of(Disposition)]
-SortWord = Annotated[Sort, word_of(Sort)]
-StateWord = Annotated[JobState, word_of(JobState)]
-UntilWord = Annotated[Until, word_of(Until)]
-VerdictWord = Annotated[Verdict, word_of(Verdict)]
-ViaWord = Annotated[Via, word_of(Via)]
-ViolationWord = Annotated[ViolationKind, word_of(ViolationKind)]
+Member = TypeVar("Member", bound=Enum)
+Word: TypeAlias = Annotated[Member, MemberName()]
 # NUL: no name on the broker contains it, and PostgreSQL cannot store it.
 WITHOUT_NUL = r"^[^\x00]*$"
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import enum
-from typing import Annotated
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from app.api.parameters import word_of
+from app.api.parameters import Word
 
 
 class Colour(enum.IntEnum):
@@ -21,12 +20,12 @@ class Shape(enum.StrEnum):
     square = "square"
 
 
-WORD: TypeAdapter[Colour] = TypeAdapter(Annotated[Colour, word_of(Colour)])
+WORD: TypeAdapter[Colour] = TypeAdapter(Word[Colour])
 
 
 def test_each_name_of_an_enum_is_a_word_for_its_member() -> None:
     assert [WORD.validate_python(name) for name in Colour.__members__] == [*Colour]
-    assert TypeAdapter(Annotated[Shape, word_of(Shape)]).validate_python("square") is Shape.square
+    assert TypeAdapter(Word[Shape]).validate_python("square") is Shape.square
     assert WORD.json_schema() == {"enum": ["red", "green"], "type": "string"}
 
 

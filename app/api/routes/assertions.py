@@ -10,14 +10,19 @@ from pydantic import Field
 
 from app.api.described import answering, json_answer
 from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example, json_body_of, put, putting
-from app.api.parameters import KnownFields, Name, Text, ViolationWord
+from app.api.parameters import KnownFields, Name, Text, Word
 from app.api.routes.queries import Moment, filter_of
 from app.api.routes.traces import Vhost, trace_id_of
 from app.api.services import Parts
 from app.api.signin.auth import Reader, Writer
 from app.assertion_files import read
 from app.errors import BadRequestError
-from app.stored.assertions import HeldAssertion, ViolationFilter, ViolationPage
+from app.stored.assertions import (
+    HeldAssertion,
+    ViolationFilter,
+    ViolationKind,
+    ViolationPage,
+)
 from model.assertions import Assertion, InvalidAssertionError, from_json, to_json
 
 router = APIRouter(tags=["assertions"])
@@ -36,7 +41,7 @@ class ViolationsQuery(KnownFields):
 
     vhost: Text | None = Field(None, description="Of this virtual host.")
     assertion: Text | None = Field(None, description="Of the assertion of this name.")
-    kind: ViolationWord | None = Field(None, description="Of this kind.")
+    kind: Word[ViolationKind] | None = Field(None, description="Of this kind.")
     since: Moment | None = Field(None, description="Found at this time or later.")
     until: Moment | None = Field(None, description="Found before this time.")
     limit: Annotated[int, Field(ge=1, le=1_000)] = Field(100, description="Most in `items`.")

@@ -18,14 +18,16 @@ from pydantic import (
 from pydantic.config import JsonDict
 
 from app.api.openapi import json_body_of
-from app.api.parameters import KnownFields, LinkKindWord, PolicyWord, unescape
+from app.api.parameters import KnownFields, Word, unescape
 from app.errors import BadRequestError
 from app.stored.reading import LONGEST_ALIAS, check_alias
+from app.tracker import Policy
 from app.tracker.links.rule import MOST_CONDITIONS, MOST_PARTS
 from app.tracker.links.takes import TAKES
 from app.tracker.quiet import MOST
 from app.tracker.taken import LONGEST
 from app.tracker.taken import MOST as MOST_TAKEN
+from model.words import LinkKind
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -85,7 +87,7 @@ def check_words(body: PathWords | None, request: Request) -> None:
 class TraceRequest(PathWords):
     """A wish to start a trace."""
 
-    participant: PolicyWord | None = Field(
+    participant: Word[Policy] | None = Field(
         default=None, description="Who counts as a participant; `client` for a new trace."
     )
     quiet: Annotated[list[QuietPattern], Field(max_length=MOST)] | None = Field(
@@ -122,7 +124,9 @@ class TraceRequest(PathWords):
 class RestampRequest(KnownFields):
     """The rules; one that is left out stays as it is."""
 
-    participant: PolicyWord | None = Field(default=None, description="Who counts as a participant.")
+    participant: Word[Policy] | None = Field(
+        default=None, description="Who counts as a participant."
+    )
     quiet: Annotated[list[QuietPattern], Field(max_length=MOST)] | None = Field(
         default=None,
         description="Traffic that joins no clocks, as `exchange:NAME` and `queue:NAME` with `*` "
@@ -187,7 +191,7 @@ class LinkRule(KnownFields):
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
 
     name: RuleName = Field(default_factory=str)  # no default to be shown: it is left out
-    kind: LinkKindWord
+    kind: Word[LinkKind]
     child: Places
     parent: Places = Field(default_factory=list)
     where: Conditions = Field(default_factory=list)

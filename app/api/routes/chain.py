@@ -13,7 +13,7 @@ from app.api.described import answering
 from app.api.events import CLOCK_ALONE, ChainEnds, Related, TouchedEvents, of_one_trace
 from app.api.likely import SAID, LikelyAnswer, LikelyQuery, ground_of
 from app.api.openapi import LOCATION, READING_ONE, WRITING, answers, example
-from app.api.parameters import Name, UntilWord, VerdictWord, WalkLimit
+from app.api.parameters import Name, WalkLimit, Word
 from app.api.routes.downloads import Download, called, downloading
 from app.api.routes.events import (
     LAST,
@@ -32,7 +32,7 @@ from app.api.signin.auth import Reader, User, Writer
 from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.jobs.folders import ManifestedFile
 from app.stored.causality import ChainPart, Touched
-from model.answers import touched_sentence
+from model.answers import Verdict, touched_sentence
 from model.described import shown
 from model.event import NOTHING_LARGE
 from model.evidence import Signed, TouchedSummary
@@ -98,7 +98,7 @@ class TouchedQuery(Form):
         description="The ids of 1 to 100 events of one virtual host, comma separated.",
         openapi_examples=example(1),
     )
-    verdict: VerdictWord | None = Field(
+    verdict: Word[Verdict] | None = Field(
         None,
         description="List these events: those that were caused, may have been, cannot have been, "
         "or of which it is unknown.",
@@ -106,7 +106,7 @@ class TouchedQuery(Form):
     limit: WalkLimit = Field(100, description="Most events in the list; at most 1000.")
     after: AfterNext = None
     to: EventNumber = Field(LAST, description="Only of what came up to this event.")
-    until: UntilWord = Field(
+    until: Word[Until] = Field(
         Until.now,
         description="Only of what was recorded in the `minute` after the last of them, or before a "
         "`gap` begins.",

@@ -10,14 +10,14 @@ from pydantic import Field
 from app.api.described import answering, json_answer
 from app.api.likely import SAID, LikelyAnswer, LikelyQuery, ground_of
 from app.api.openapi import READING_ONE
-from app.api.parameters import FailureWord, KnownFields, OutcomeWord, Text
+from app.api.parameters import KnownFields, Text, Word
 from app.api.routes.events import LAST, EventId, spanned, visible_event
 from app.api.routes.queries import HEADERS, Moment, Number, WithHeaders, filter_of
 from app.api.routes.traces import trace_id_of
 from app.api.services import Parts
 from app.api.signin.auth import Reader, User
 from app.stored.conversations import ConversationFilter, ConversationPage, FoundConversation
-from app.stored.failures import FailureFilter, FailurePage
+from app.stored.failures import FailureFilter, FailureKind, FailurePage
 from app.stored.reading import EventFilter
 from model.conversations import Conversation, Outcome
 from model.described import shown
@@ -64,7 +64,7 @@ class ConversationsQuery(WithHeaders):
     until: Moment | None = Field(None, description="Begun, or recorded, before this time.")
     min_seconds: Seconds | None = Field(None, description="Of this duration or longer.")
     max_seconds: Seconds | None = Field(None, description="Of this duration or shorter.")
-    outcome: OutcomeWord | None = Field(None, description="What became of them.")
+    outcome: Word[Outcome] | None = Field(None, description="What became of them.")
     participant: Number | None = Field(None, description="With this participant of their trace.")
     participant_name: Text | None = Field(None, description="With a participant of this name.")
     type: Text | None = Field(None, description="With a message of this type.")
@@ -143,7 +143,7 @@ class FailuresQuery(KnownFields):
     vhost: Text | None = Field(None, description="Of this virtual host.")
     since: Moment | None = Field(None, description="Recorded at this time or later.")
     until: Moment | None = Field(None, description="Recorded before this time.")
-    kind: FailureWord | None = Field(None, description="Of this kind.")
+    kind: Word[FailureKind] | None = Field(None, description="Of this kind.")
     queue: Text | None = Field(None, description="Failed in this queue.")
     reason: Text | None = Field(None, description="Died for this reason.")
     type: Text | None = Field(None, description="Of messages of this type.")

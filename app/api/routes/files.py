@@ -12,7 +12,7 @@ from fastapi import APIRouter, Path, Query, Response
 from app.api.described import answer_of, answering, json_answer
 from app.api.events import CLOCK_ALONE, related
 from app.api.openapi import LOCATION, READING, WITH_BODY, WRITING, answers, example
-from app.api.parameters import Name, ViaWord
+from app.api.parameters import Name, Word
 from app.api.routes.bodies import PathWords, body_of, check_words, json_body
 from app.api.routes.chain import BETWEEN
 from app.api.routes.downloads import Download, called, downloading
@@ -77,7 +77,7 @@ File = Annotated[
     ),
 ]
 
-AlongWay = Annotated[ViaWord, Query(description=BETWEEN)]
+AlongWay = Annotated[Word[Via], Query(description=BETWEEN)]
 
 
 @router.put(

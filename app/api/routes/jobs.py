@@ -11,13 +11,13 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from app.api.described import answering, encode_json, json_answer
 from app.api.openapi import READING, READING_ONE, WRITING, example
-from app.api.parameters import StateWord, Wait
+from app.api.parameters import Wait, Word
 from app.api.rights import reason_to_drop, while_allowed
 from app.api.services import Parts
 from app.api.signin.auth import Reader, User, Writer
 from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, frame, heartbeat
 from app.errors import NotFoundError
-from app.stored.jobs import Job
+from app.stored.jobs import Job, JobState
 from model.described import shown
 
 router = APIRouter(tags=["jobs"], prefix="/itc_db/jobs")
@@ -31,7 +31,7 @@ JobId = Annotated[
 async def list_jobs(
     user: Reader,
     parts: Parts,
-    state: Annotated[StateWord | None, Query(description="Only those in this state.")] = None,
+    state: Annotated[Word[JobState] | None, Query(description="Only those in this state.")] = None,
     limit: Annotated[int, Query(ge=1, le=1_000, description="Most in one answer.")] = 100,
 ) -> Response:
     """Jobs of virtual hosts that the user sees, newest first."""

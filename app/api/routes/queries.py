@@ -24,25 +24,14 @@ from pydantic_core import core_schema
 from app.api.events import large_of
 from app.api.likely import SAID, LikelyQuery
 from app.api.openapi import example
-from app.api.parameters import (
-    LONGEST_TEXT,
-    EventTypeWord,
-    KnownFields,
-    MatchWord,
-    PageSize,
-    SettlementWord,
-    SortWord,
-    Text,
-    Wait,
-    WalkLimit,
-)
+from app.api.parameters import LONGEST_TEXT, KnownFields, PageSize, Text, Wait, WalkLimit, Word
 from app.api.signin.auth import User
 from app.api.tail import TailQuery
 from app.errors import BadRequestError
-from app.stored.reading import HEADER, EventFilter
+from app.stored.reading import HEADER, EventFilter, Sort
 from model.event import SHOWN, Large
 from model.times import HOUR, Microseconds, microseconds_of, now
-from model.words import WalkWord
+from model.words import Disposition, EventType, Match, WalkWord
 
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LOST_PLUS = re.compile(r"(?<=[0-9]) ([0-9]{2}:?[0-9]{2})$")
@@ -168,7 +157,7 @@ class Filter(WithHeaders):
     """A choice of events."""
 
     vhost: Text | None = Field(None, description="Of this virtual host.")
-    type: EventTypeWord | None = Field(None, description="Published or received.")
+    type: Word[EventType] | None = Field(None, description="Published or received.")
     exchange: Text | None = Field(None, description="Through this exchange.")
     queue: Text | None = Field(None, description="Received from this queue.")
     connection: Text | None = Field(None, description="On this connection.")
@@ -177,8 +166,8 @@ class Filter(WithHeaders):
     routing_key: Text | None = Field(None, description="With this routing key.")
     participant: Number | None = Field(None, description="Of this participant of its trace.")
     participant_name: Text | None = Field(None, description="Of the participants of this name.")
-    match: MatchWord | None = Field(None, description="Matched in this way.")
-    settlement: SettlementWord | None = Field(
+    match: Word[Match] | None = Field(None, description="Matched in this way.")
+    settlement: Word[Disposition] | None = Field(
         None, description="Settled so, or `in_hand`: held by its consumer now."
     )
     redelivered: bool | None = Field(
@@ -283,7 +272,7 @@ class ListQuery(Followed):
     page_size: PageSize | None = Field(
         None, description="Events on a page, at most 500; 100 by default."
     )
-    sort: SortWord | None = Field(
+    sort: Word[Sort] | None = Field(
         None, description="Ascending by this; by default the newest first."
     )
     sort_reverse: bool = Field(False, description="Falling instead.")
