@@ -1,4 +1,4 @@
-"""Work that goes on beside the requests, for as long as the service runs."""
+"""Work that goes on beside the requests, for as long as the service runs, and waiting."""
 
 from __future__ import annotations
 
@@ -19,6 +19,14 @@ async def end(*tasks: asyncio.Task[Any] | None) -> None:
     for each in running:
         each.cancel()
     await asyncio.gather(*running, return_exceptions=True)
+
+
+async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event; whether it came in time."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    return event.is_set()
 
 
 class Background:
@@ -67,6 +75,4 @@ class Lookout(Background):
             except Exception:
                 log.exception("%s failed; trying again", self.task_name)
                 await asyncio.sleep(self.pause_seconds)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(0 if goes_on else self.look_seconds):
-                    await self._arrival.wait()
+            await is_set_within(self._arrival, 0 if goes_on else self.look_seconds)

@@ -24,6 +24,7 @@ from aiormq.abc import AbstractConnection
 from aiormq.connection import TCPTransportFactory, TLSTransportFactory, TransportFactory
 from yarl import URL
 
+from app.background import is_set_within
 from app.broker.deliveries import HEARTBEAT_FRAME, Arrival, DeliverySplitter
 from app.broker.outages import CONNECTION_ERRORS, BrokerAddress, outages
 
@@ -77,7 +78,8 @@ class DivertingReader:
 
     async def _read_on(self) -> bool:
         """Take in what has arrived; False at the end."""
-        if not await self._gate_opens():
+        # Not for so long that the connection seems dead.
+        if not (self._gate.is_set() or await is_set_within(self._gate, SIGN_OF_LIFE_SECONDS)):
             self._passed += HEARTBEAT_FRAME
             return True
         data = await self._reader.read(READ_BYTES)
@@ -89,17 +91,6 @@ class DivertingReader:
             self._passed += passed
             self._passed_at = now
         return bool(data)
-
-    async def _gate_opens(self) -> bool:
-        """Wait until the gate is open, but not for so long that the connection seems dead."""
-        if self._gate.is_set():
-            return True
-        try:
-            async with asyncio.timeout(SIGN_OF_LIFE_SECONDS):
-                await self._gate.wait()
-        except TimeoutError:
-            return False
-        return True
 
     def _is_overdue(self, now: float) -> bool:
         return self._splitter.is_diverting and now - self._passed_at > SIGN_OF_LIFE_SECONDS

@@ -19,6 +19,7 @@ import msgspec
 from aiormq.abc import AbstractChannel as Channel
 from yarl import URL
 
+from app.background import is_set_within
 from app.broker import sentinel
 from app.broker.connection import CONNECT_SECONDS, TraceConnection
 from app.broker.deliveries import Arrival
@@ -260,13 +261,11 @@ class TraceStream(DivertedStream):
 
     async def _fill(self, most: int, linger: float) -> None:
         """Wait for ``most`` messages, for ``linger`` seconds, or until the connection is lost."""
-        deadline = asyncio.get_running_loop().time() + linger
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + linger
         while len(self._waiting) < most and self._lost is None:
             self._arrived.clear()
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await self._arrived.wait()
-            except TimeoutError:
+            if not await is_set_within(self._arrived, deadline - clock()):
                 return
 
 

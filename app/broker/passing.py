@@ -24,6 +24,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from app.background import is_set_within
 from app.broker.consumer import TraceStream
 from app.broker.deliveries import Arrival
 from app.broker.undeliverable import Waiting, unseen
@@ -319,11 +320,4 @@ class PassingStream(TraceStream):
 
     async def _wait(self, linger: float) -> bool:
         """Wait until all is acknowledged; False if it is not within the linger time."""
-        if not self._outstanding:
-            return True
-        try:
-            async with asyncio.timeout(linger):
-                await self._is_acknowledged.wait()
-        except TimeoutError:
-            return False
-        return True
+        return not self._outstanding or await is_set_within(self._is_acknowledged, linger)

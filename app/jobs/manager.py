@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from app.background import is_set_within
 from app.errors import ConflictError, ItcError, NotFoundError, OutageError, TooManyRequestsError
 from app.jobs.process import SparkProcess
 from app.jobs.restamps import RestampProcess
@@ -260,10 +261,7 @@ class JobManager:
         """The next job; stops Spark if none comes for a long time."""
         while (live := self._queue.take()) is None:
             self._arrived.clear()
-            try:
-                async with asyncio.timeout(self.idle_seconds):
-                    await self._arrived.wait()
-            except TimeoutError:
+            if not await is_set_within(self._arrived, self.idle_seconds):
                 await self.spark.stop()
                 await self._arrived.wait()
         return live

@@ -34,7 +34,13 @@ MAY_IMPORT = {
     "app.settings": ("app.errors", "app.secret_url"),
     "app.version": (),
     "app.tracker": ("itc", "model"),
-    "app.broker": ("app.errors", "app.stored.capture", "app.tracker", "model.texts"),
+    "app.broker": (
+        "app.background",
+        "app.errors",
+        "app.stored.capture",
+        "app.tracker",
+        "model.texts",
+    ),
     "app.stored": ("app.tracker", "itc", "model"),
     # What Spark asks as well, it asks in Spark's words.
     "app.store": (
@@ -47,6 +53,7 @@ MAY_IMPORT = {
     ),
     # Archives are read by the code that wrote them, loaded when one is asked for.
     "app.jobs": (
+        "app.background",
         "app.children",
         "app.errors",
         "app.round_robin",
