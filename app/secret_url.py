@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
-from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
@@ -20,7 +20,7 @@ class SecretUrl:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._parts = urlsplit(url)
+        self.parts = urlsplit(url)
 
     @classmethod
     def __get_pydantic_core_schema__(
@@ -47,26 +47,22 @@ class SecretUrl:
         return self._url
 
     @property
-    def parts(self) -> SplitResult:
-        return self._parts
-
-    @property
     def user(self) -> str | None:
-        return None if self._parts.username is None else unquote(self._parts.username)
+        return None if self.parts.username is None else unquote(self.parts.username)
 
     @property
     def password(self) -> str | None:
-        return None if self._parts.password is None else unquote(self._parts.password)
+        return None if self.parts.password is None else unquote(self.parts.password)
 
     @property
     def without_credentials(self) -> str:
-        return urlunsplit(self._parts._replace(netloc=self._parts.netloc.rpartition("@")[2]))
+        return urlunsplit(self.parts._replace(netloc=self.parts.netloc.rpartition("@")[2]))
 
     def __str__(self) -> str:
-        if self._parts.password is None:
+        if self.parts.password is None:
             return _TOKEN.sub(r"\1***", self._url)
-        host = self._parts.netloc.rpartition("@")[2]
-        shown = self._parts._replace(netloc=f"{self._parts.username}:***@{host}")
+        host = self.parts.netloc.rpartition("@")[2]
+        shown = self.parts._replace(netloc=f"{self.parts.username}:***@{host}")
         return _TOKEN.sub(r"\1***", urlunsplit(shown))
 
     def __repr__(self) -> str:

@@ -57,6 +57,15 @@ def files_in(folder: Path) -> list[Path]:
         return []
 
 
+def newest_first(paths: Iterable[Path]) -> list[tuple[Path, os.stat_result]]:
+    """The files of these that are there, the newest first."""
+    found = []
+    for path in paths:
+        with contextlib.suppress(OSError):  # removed just now
+            found.append((path, path.stat()))
+    return sorted(found, key=lambda each: each[1].st_mtime_ns, reverse=True)
+
+
 class ManifestedFile(msgspec.Struct, frozen=True):
     """A file, or the manifest of one."""
 
@@ -140,12 +149,8 @@ class ManifestedFiles(Generic[Subject]):
 
     def newest_first(self, folders: str) -> list[tuple[Path, os.stat_result]]:
         """The files that are there with their manifests, in folders that a pattern fits."""
-        found = []
-        for manifest in self.folder.glob(f"{folders}/*{MANIFEST}"):
-            file = manifest.with_name(manifest.name.removesuffix(MANIFEST))
-            with contextlib.suppress(OSError):  # removed just now
-                found.append((file, file.stat()))
-        return sorted(found, key=lambda each: each[1].st_mtime_ns, reverse=True)
+        manifests = self.folder.glob(f"{folders}/*{MANIFEST}")
+        return newest_first(each.with_name(each.name.removesuffix(MANIFEST)) for each in manifests)
 
     def delete(self, subject: Subject, file: str) -> None:
         """Remove a file and its manifest, and their folder if nothing else is in it."""

@@ -220,7 +220,14 @@ class JobManager:
             job = await self.job(job_id)
             if job.state in ENDED:
                 raise ConflictError(f"job {job_id} has ended already: it is {job.state.value}")
-            return await self._cancel_elsewhere(job_id)
+            await self.store.give_up(job_id)
+            job = await self.wait(job_id, CANCEL_SECONDS)
+            if job.state not in ENDED:
+                raise OutageError(
+                    f"the service that has job {job_id} was asked to cancel it, and has not yet: "
+                    "it will, or the job fails when that service is found dead"
+                )
+            return job
         await self._give_up(live)
         await live.end()
         return live.job
@@ -230,16 +237,6 @@ class JobManager:
             await self._end(live, JobState.cancelled)
         elif live.task is not None:
             live.task.cancel()
-
-    async def _cancel_elsewhere(self, job_id: int) -> Job:
-        await self.store.give_up(job_id)
-        job = await self.wait(job_id, CANCEL_SECONDS)
-        if job.state not in ENDED:
-            raise OutageError(
-                f"the service that has job {job_id} was asked to cancel it, and has not yet: it "
-                "will, or the job fails when that service is found dead"
-            )
-        return job
 
     async def _work(self) -> None:
         if self.start_spark:

@@ -16,7 +16,7 @@ from typing import ClassVar
 import msgspec
 
 from app.errors import BadRequestError, NotFoundError
-from app.jobs.folders import folder_of, times_of
+from app.jobs.folders import folder_of, newest_first, times_of
 from app.stored.jobs import JobRequest, Json
 
 NAMED = ("header.", "body.")
@@ -63,12 +63,9 @@ class Documents:
     def path(self, vhost: str, name: str) -> Path:
         return self.folder / folder_of(vhost) / name
 
-    def newest_first(self, pattern: str, vhost: str | None = None) -> Iterator[Path]:
-        found = []
-        for path in self.folder.glob(f"{'*' if vhost is None else folder_of(vhost)}/{pattern}"):
-            with contextlib.suppress(FileNotFoundError):  # removed just now
-                found.append((path.stat().st_mtime_ns, path))
-        return (path for _, path in sorted(found, reverse=True))
+    def newest_first(self, pattern: str, vhost: str | None = None) -> list[Path]:
+        folder = "*" if vhost is None else folder_of(vhost)
+        return [path for path, _ in newest_first(self.folder.glob(f"{folder}/{pattern}"))]
 
     def read(self, paths: Iterable[Path]) -> Iterator[Json]:
         """The content of documents; those that were removed just now are left out."""
@@ -77,7 +74,7 @@ class Documents:
                 yield msgspec.json.decode(path.read_bytes())
 
     def forget_old(self, vhost: str) -> None:
-        for path in [*self.newest_first(self.listed, vhost)][KEPT:]:
+        for path in self.newest_first(self.listed, vhost)[KEPT:]:
             for each in (path, *map(path.with_suffix, self.beside)):
                 each.unlink(missing_ok=True)
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -35,7 +35,7 @@ class _Account(Ability, frozen=True):
     traces: Mapping[int, Snapshot] = {}
 
 
-_ability, _account = msgspec.json.Decoder(Ability), msgspec.json.Decoder(_Account)
+Said = TypeVar("Said", bound=Ability)
 
 
 class Elsewhere:
@@ -97,7 +97,7 @@ class Others:
 
     def _of(self, holder: str) -> Mapping[int, Snapshot]:
         if holder not in self._snapshots:
-            self._snapshots[holder] = _decoded(self._known[holder].snapshots)
+            self._snapshots[holder] = _decoded(self._known[holder], _Account).traces
         return self._snapshots[holder]
 
 
@@ -110,15 +110,12 @@ def encoded(
 
 def ability(service: Service) -> Ability:
     """The ability of a service, as it said last."""
-    try:
-        return _ability.decode(service.snapshots) if service.snapshots else Ability()
-    except msgspec.MsgspecError:  # of another version
-        return Ability()
+    return _decoded(service, Ability)
 
 
-def _decoded(stored: bytes | None) -> Mapping[int, Snapshot]:
+def _decoded(service: Service, account: type[Said]) -> Said:
     try:
-        return _account.decode(stored).traces if stored else {}
+        return msgspec.json.decode(service.snapshots or b"{}", type=account)
     except msgspec.MsgspecError as error:  # of another version, while they are being replaced
         log.debug("what another service says of its traces cannot be read: %s", error)
-        return {}
+        return account()
