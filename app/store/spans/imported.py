@@ -9,7 +9,7 @@ little: whoever stores events meanwhile hardly waits.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -388,24 +388,13 @@ async def _still_there(connection: AsyncConnection, trace_id: int, found: list[L
     return kept
 
 
-async def _note_waiting(connection: AsyncConnection, trace_id: int, found: Iterable[Lead]) -> None:
-    same: list[Lead] = []
-    other: list[Lead] = []
-    for each in found:
-        (same if each.waits_for == each.row.waits_for else other).append(each)
-    its = sa.update(tables.traceparents).where(_contexts.trace_id == trace_id)
-    if same:
+async def _note_waiting(connection: AsyncConnection, trace_id: int, found: list[Lead]) -> None:
+    if found:
         await connection.execute(
-            its.where(_contexts.event_id.in_([each.row.event_id for each in same])).values(
-                is_new=False
-            )
-        )
-    if other:
-        await connection.execute(
-            its.where(_contexts.event_id == sa.bindparam("of")).values(
-                is_new=False, waits_for=sa.bindparam("span")
-            ),
-            [{"of": each.row.event_id, "span": each.waits_for} for each in other],
+            sa.update(tables.traceparents)
+            .where(_contexts.trace_id == trace_id, _contexts.event_id == sa.bindparam("of"))
+            .values(is_new=False, waits_for=sa.bindparam("span")),
+            [{"of": each.row.event_id, "span": each.waits_for} for each in found],
         )
 
 
