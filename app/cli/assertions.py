@@ -62,10 +62,7 @@ def assert_(
             junit.write_bytes(junit_of(found, Path(file).name))
         except OSError as error:
             raise CommandError(Exit.failure, f"{junit}: {error.strerror}") from None
-    if json:
-        as_json(found)
-    else:
-        _show(client, found, via)
+    as_json(found) if json else _show(client, found, via)
     raise typer.Exit(_EXITS[found["verdict"]])
 
 

@@ -53,10 +53,7 @@ def size(
         time.sleep(min(left, LOOK_SECONDS))
         looks.append(_look(client, vhost))
     found = reckoned(vhost, looks)
-    if json:
-        as_json(found)
-    else:
-        _show(found)
+    as_json(found) if json else _show(found)
 
 
 def reckoned(vhost: str, looks: list[ServiceSample]) -> dict[str, Any]:
