@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
 from app.errors import TooManyRequestsError
 from app.round_robin import RoundRobin
@@ -96,16 +96,12 @@ class Searches:
     def waiting(self) -> int:
         return self._slots.waiting
 
-    @asynccontextmanager
-    async def turn(
+    def turn(
         self, owner: str, *, quick: bool = False, follow: bool = False
-    ) -> AsyncIterator[None]:
+    ) -> AbstractAsyncContextManager[None]:
         """Wait for a user's turn; nobody waits for what is ``quick``."""
-        if quick:
-            yield
-            return
-        async with (self._following if follow else self._slots).slot(owner):
-            yield
+        slots = self._following if follow else self._slots
+        return nullcontext() if quick else slots.slot(owner)
 
     def for_walk(
         self, owner: str, limit: int, via: str, *, is_far: bool = False

@@ -55,12 +55,12 @@ class TailBatch(msgspec.Struct, frozen=True):
     cut: bool = False
 
 
+@dataclass(eq=False)
 class _Reading:
     """A batch that is being read or has been, and how many wait for it."""
 
-    def __init__(self, task: asyncio.Task[TailBatch]) -> None:
-        self.task = task
-        self.waiting = 0
+    task: asyncio.Task[TailBatch]
+    waiting: int = 0
 
     @property
     def failed(self) -> bool:
