@@ -57,7 +57,7 @@ cdef bint are_equal(one, other) except -1:
 
 
 @cython.final
-@cython.no_gc_clear  # the collector empties the lists
+@cython.no_gc_clear  # the collector empties the lists, whose bounds are checked
 cdef class KeyedFifo:
     """A queue of numbered values that can be taken by key or by age. No value is None."""
 
