@@ -215,7 +215,7 @@ async def test_the_real_worker_runs_is_cancelled_killed_and_replaced(
             await process.run(4, "chain", {**work(long_chain, target), "to": 99_999}, Reports())
 
         inner = process._running
-        inner.hang_up()  # what the worker sees when the service is killed
+        inner._stdin.close()  # what the worker sees when the service is killed
         async with asyncio.timeout(120):
             assert await inner.wait() == 0
     finally:
