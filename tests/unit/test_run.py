@@ -145,6 +145,9 @@ class Store:
         self.too_many -= plan.events
         self.order.append(f"{plan.events} removed")
 
+    async def reclaim(self) -> bool:
+        return False  # nothing is free
+
     @property
     def sizes(self) -> list[int]:
         """How many events each batch had that had any."""
