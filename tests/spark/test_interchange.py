@@ -18,7 +18,8 @@ from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from pyspark.sql import SparkSession
 
-from app.api.otlp.messages import ReadingBudget, read_json
+from app.api.otlp import as_json as reading_json
+from app.api.otlp.fields import ReadingBudget
 from app.stored.spans import Span as StoredSpan
 from model.exports import manifest_of
 from model.jobs import Problem, Progress
@@ -214,7 +215,7 @@ def test_a_file_of_spans_has_all_of_them_and_a_second_one_is_the_same(
             assert (each["traceId"], each["parentSpanId"]) in ids
         assert all((link["traceId"], link["spanId"]) in ids for link in each.get("links", ()))
     lines = path.read_bytes().splitlines()
-    taken = [one for line in lines for one in read_json(line, ReadingBudget(10_000))]
+    taken = [one for line in lines for one in reading_json.read(line, ReadingBudget(10_000))]
     assert len(taken) == len(spans)
     assert all(isinstance(each, StoredSpan) for each in taken)
 

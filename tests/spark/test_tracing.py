@@ -14,7 +14,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.semconv._incubating.attributes import messaging_attributes
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from app.api.otlp.messages import ReadingBudget, read_json, read_protobuf
+from app.api.otlp import as_json as reading_json
+from app.api.otlp import as_protobuf as reading_protobuf
+from app.api.otlp.fields import ReadingBudget
 from app.stored.spans import Span as StoredSpan
 from model.words import Disposition, EdgeKind
 from spark_jobs.interchange.otlp import as_json, as_protobuf, refused_in
@@ -252,8 +254,8 @@ _IDS = ("traceId", "spanId", "parentSpanId")
 
 def test_what_is_written_can_be_read_where_spans_are_taken() -> None:
     made = spans(order(properties=headers(traceparent=PARENT)))
-    binary = [*read_protobuf(as_protobuf(made, "/", "1"), ReadingBudget(100))]
-    assert binary == [*read_json(as_json(made, "/", "1"), ReadingBudget(100))]
+    binary = [*reading_protobuf.read(as_protobuf(made, "/", "1"), ReadingBudget(100))]
+    assert binary == [*reading_json.read(as_json(made, "/", "1"), ReadingBudget(100))]
     assert len(binary) == len(made)
     assert all(isinstance(each, StoredSpan) for each in binary)
 

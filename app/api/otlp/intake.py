@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from app.api.otlp.messages import Bad, ReadingBudget, TooManyError, read_json, read_protobuf
+from app.api.otlp import as_json, as_protobuf
+from app.api.otlp.fields import Bad, ReadingBudget, TooManyError
 from app.api.problems import SlowDownError
 from app.errors import BadRequestError, TooLargeError, WrongTypeError
 from app.stored.spans import Refusal, Span
@@ -87,7 +88,7 @@ def spans_of(body: bytes, form: str, work: ReadingBudget) -> Request:
 
     Raises `BadRequestError` for what cannot be read, and `TooLargeError`.
     """
-    read = read_protobuf if form == PROTOBUF else read_json
+    read = as_protobuf.read if form == PROTOBUF else as_json.read
     refused: Counter[Refusal] = Counter()
     spans = []
     work.size = len(body)

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
 
 from app.api.openapi import WITH_BODY, answers
+from app.api.otlp import as_json, as_protobuf
 from app.api.otlp.intake import JSON, PROTOBUF, Intake, is_protobuf
-from app.api.otlp.messages import answer_in_json, answer_in_protobuf, status_in_protobuf
 from app.api.problems import status_of
 from app.api.services import Parts
 from app.api.signin.auth import signed_in
@@ -57,7 +57,7 @@ async def take_spans(parts: Parts, request: Request) -> Response:
         if not is_protobuf(content_type):
             raise
         status, reason, headers = status_of(request, error)
-        return Response(status_in_protobuf(reason), status, headers, media_type=PROTOBUF)
+        return Response(as_protobuf.status(reason), status, headers, media_type=PROTOBUF)
 
 
 async def _taken(intake: Intake, request: Request, content_type: str) -> Response:
@@ -68,5 +68,5 @@ async def _taken(intake: Intake, request: Request, content_type: str) -> Respons
     said = ", ".join(f"{count} {why.value}" for why, count in sorted(reasons.items()))
     message = f"refused: {said}" if refused else ""
     if is_protobuf(content_type):
-        return Response(answer_in_protobuf(refused, message), media_type=PROTOBUF)
-    return Response(answer_in_json(refused, message), media_type=JSON)
+        return Response(as_protobuf.answer(refused, message), media_type=PROTOBUF)
+    return Response(as_json.answer(refused, message), media_type=JSON)

@@ -1,0 +1,145 @@
+"""Spans out of OTLP's JSON: ids in hexadecimal, numbers also as text, unknown fields ignored.
+
+What is not kept is passed over by the decoder.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from app.api.otlp.fields import LONGEST_SERVICE, SERVICE_NAME, Bad, ReadingBudget, link, span
+from app.stored.spans import MOST_LINKS, Refusal, Span
+from model.texts import storable
+
+_Number: TypeAlias = "int | str | None"
+_KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
+_LONGEST_NUMBER = 20  # digits of 2**64
+
+
+class _Fields(msgspec.Struct, rename="camel"):
+    """A message; fields of other names are ignored."""
+
+
+class _Link(_Fields):
+    trace_id: str | None = None
+    span_id: str | None = None
+    flags: _Number = None
+
+
+class _Span(_Fields):
+    trace_id: str | None = None
+    span_id: str | None = None
+    parent_span_id: str | None = None
+    flags: _Number = None
+    kind: _Number = None
+    start_time_unix_nano: _Number = None
+    end_time_unix_nano: _Number = None
+    links: list[_Link] | None = None
+
+
+class _OtlpScope(_Fields):
+    spans: list[_Span] | None = None
+
+
+class _Value(_Fields):
+    string_value: str | None = None
+
+
+class _Attribute(_Fields):
+    key: str | None = None
+    value: _Value | None = None
+
+
+class _OtlpResource(_Fields):
+    attributes: list[_Attribute] | None = None
+
+
+class _OfResource(_Fields):
+    resource: _OtlpResource | None = None
+    scope_spans: list[_OtlpScope] | None = None
+
+
+class _Request(_Fields):
+    resource_spans: list[_OfResource] | None = None
+
+
+_decode = msgspec.json.Decoder(_Request).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def read(body: bytes, work: ReadingBudget) -> Iterator[Span | Refusal]:
+    # An object takes many times the memory of `{}`. Each span has this field, and links do.
+    work.grant(body.count(b'"spanId"'))
+    work.parts(body.count(b"{"), "objects")
+    try:
+        request = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Bad(str(error)[:200]) from None
+    for of_resource in request.resource_spans or ():
+        service = _service(of_resource.resource)
+        for scope in of_resource.scope_spans or ():
+            for each in scope.spans or ():
+                work.span()
+                yield _span(each, service)
+
+
+def answer(refused: int, message: str) -> bytes:
+    if not refused:
+        return b"{}"
+    return _encode({"partialSuccess": {"rejectedSpans": str(refused), "errorMessage": message}})
+
+
+def _span(given: _Span, service: str | None) -> Span | Refusal:
+    links = given.links or []
+    if len(links) > MOST_LINKS:
+        return Refusal.too_many_links
+    try:
+        return span(
+            _bytes(given.trace_id),
+            _bytes(given.span_id),
+            _bytes(given.parent_span_id),
+            _number(given.flags),
+            _kind(given.kind),
+            (_number(given.start_time_unix_nano), _number(given.end_time_unix_nano)),
+            service,
+            [link(_bytes(one.trace_id), _bytes(one.span_id), _number(one.flags)) for one in links],
+        )
+    except ValueError:
+        return Refusal.invalid
+
+
+def _service(resource: _OtlpResource | None) -> str | None:
+    for attribute in (resource and resource.attributes) or ():
+        if attribute.key == SERVICE_NAME and attribute.value is not None:
+            name = attribute.value.string_value or ""
+            return storable(name)[:LONGEST_SERVICE] or None
+    return None
+
+
+def _bytes(text: str | None) -> bytes:
+    try:
+        return binascii.unhexlify(text or "")
+    except binascii.Error as error:
+        raise ValueError(str(error)) from None
+
+
+def _kind(given: _Number) -> int:
+    if isinstance(given, str) and given.removeprefix("SPAN_KIND_") in _KINDS:
+        return _KINDS.index(given.removeprefix("SPAN_KIND_"))
+    return _number(given)
+
+
+def _number(given: _Number) -> int:
+    if given is None:
+        return 0
+    if isinstance(given, str):
+        if not given.isascii() or not given.isdecimal() or len(given) > _LONGEST_NUMBER:
+            raise ValueError("no number")
+        given = int(given)
+    if not 0 <= given < 2**64:
+        raise ValueError("no number of 64 bits")
+    return given

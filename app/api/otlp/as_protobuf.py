@@ -1,0 +1,168 @@
+"""Spans out of protobuf's wire format, without building what is not kept.
+
+Numbers of fields are those of opentelemetry/proto/collector/trace/v1 and trace/v1. Unknown fields
+are skipped, as the format has it; of a field that may be there once the last one counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from app.api.otlp.fields import LONGEST_SERVICE, SERVICE_NAME, Bad, ReadingBudget, link, span
+from app.stored.spans import MOST_LINKS, Refusal, Span, SpanLink
+from model.texts import storable
+
+# A field's value: a number, or where bytes begin and end.
+_Value: TypeAlias = "int | tuple[int, int]"
+
+_VARINT, _FIXED64, _BYTES, _START_GROUP, _END_GROUP, _FIXED32 = range(6)
+_LONGEST_VARINT = 10
+
+
+def read(body: bytes, work: ReadingBudget) -> Iterator[Span | Refusal]:
+    return _Message(body, work).spans()
+
+
+def answer(refused: int, message: str) -> bytes:
+    if not refused:
+        return b""
+    return _field(1, b"\x08" + _varint(refused) + _field(2, message.encode()))
+
+
+def status(message: str) -> bytes:
+    return _field(2, message.encode())
+
+
+def _field(number: int, value: bytes) -> bytes:
+    return bytes([number << 3 | _BYTES]) + _varint(len(value)) + value
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+class _Message:
+    """A request's bytes, and how much of them may still be looked at."""
+
+    def __init__(self, body: bytes, work: ReadingBudget) -> None:
+        self._body = body
+        self._work = work
+
+    def spans(self) -> Iterator[Span | Refusal]:
+        for resource in self._parts(1, 0, len(self._body)):
+            yield from self._of_resource(*resource)
+
+    def _of_resource(self, begin: int, end: int) -> Iterator[Span | Refusal]:
+        service = None
+        scopes = []  # a resource may stand behind its spans
+        for number, value in self._fields(begin, end):
+            if isinstance(value, int):
+                continue
+            if number == 1:
+                service = self._service(*value)
+            elif number == 2:
+                scopes.append(value)
+        for scope in scopes:
+            for span_part in self._parts(2, *scope):
+                self._work.span()
+                self._work.grant(1)
+                yield self._span(*span_part, service)
+
+    def _span(self, begin: int, end: int, service: str | None) -> Span | Refusal:
+        ids = {1: b"", 2: b"", 4: b""}
+        numbers = {6: 0, 7: 0, 8: 0, 16: 0}
+        links: list[SpanLink | None] = []
+        for number, value in self._fields(begin, end):
+            if isinstance(value, int):
+                if number in numbers:
+                    numbers[number] = value
+            elif number in ids:
+                ids[number] = self._some(value, 17)
+            elif number == 13 and len(links) <= MOST_LINKS:
+                links.append(self._link(*value))
+        times = numbers[7], numbers[8]
+        return span(ids[1], ids[2], ids[4], numbers[16], numbers[6], times, service, links)
+
+    def _link(self, begin: int, end: int) -> SpanLink | None:
+        trace_id = span_id = b""
+        flags = 0
+        for number, value in self._fields(begin, end):
+            if isinstance(value, int):
+                flags = value if number == 6 else flags
+            elif number == 1:
+                trace_id = self._some(value, 17)
+            elif number == 2:
+                span_id = self._some(value, 17)
+        return link(trace_id, span_id, flags)
+
+    def _service(self, begin: int, end: int) -> str | None:
+        for attribute in self._parts(1, begin, end):
+            key, text = b"", None
+            for of_attribute, part in self._fields(*attribute):
+                if isinstance(part, int):
+                    continue
+                if of_attribute == 1:
+                    key = self._some(part, len(SERVICE_NAME) + 1)
+                elif of_attribute == 2:
+                    text = part
+            if key == SERVICE_NAME.encode() and text is not None:
+                return self._text(*text)
+        return None
+
+    def _text(self, begin: int, end: int) -> str | None:
+        for part in self._parts(1, begin, end):
+            return storable(self._some(part, 4 * LONGEST_SERVICE))[:LONGEST_SERVICE] or None
+        return None
+
+    def _some(self, part: tuple[int, int], most: int) -> bytes:
+        """The first of a field's bytes: whatever is longer is none of what is looked for."""
+        return self._body[part[0] : min(part[1], part[0] + most)]
+
+    def _parts(self, wanted: int, at: int, end: int) -> Iterator[tuple[int, int]]:
+        """Where the bytes of each field of this number are."""
+        for number, value in self._fields(at, end):
+            if number == wanted and not isinstance(value, int):
+                yield value
+
+    def _fields(self, at: int, end: int) -> Iterator[tuple[int, _Value]]:
+        body = self._body
+        while at < end:
+            self._work.parts(1, "fields")
+            tag, at = _number(body, at, end)
+            number, kind = tag >> 3, tag & 7
+            if not number:
+                raise Bad(f"a field without a number before byte {at}")
+            if kind == _VARINT:
+                value, at = _number(body, at, end)
+                yield number, value
+            elif kind == _BYTES:
+                size, at = _number(body, at, end)
+                begin, at = at, at + size
+                if at > end:
+                    raise Bad(f"a field ends beyond its message, after byte {begin}")
+                yield number, (begin, at)
+            elif kind in (_FIXED64, _FIXED32):
+                begin, at = at, at + (8 if kind == _FIXED64 else 4)
+                if at > end:
+                    raise Bad(f"a field ends beyond its message, after byte {begin}")
+                yield number, int.from_bytes(body[begin:at], "little")
+            else:  # groups are long gone from the format, and none of these messages has had any
+                raise Bad(f"a field of an unknown kind before byte {at}")
+
+
+def _number(body: bytes, at: int, end: int) -> tuple[int, int]:
+    """A number of variable length, and where it ends."""
+    value = shift = 0
+    for place in range(at, min(end, at + _LONGEST_VARINT)):
+        byte = body[place]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFF_FFFF_FFFF_FFFF, place + 1
+        shift += 7
+    raise Bad(f"a number that does not end, from byte {at}")

@@ -1,0 +1,112 @@
+"""Parts that both forms of a span have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from app.stored.spans import MOST_LINKS, Refusal, Span, SpanKind, SpanLink
+
+SERVICE_NAME = "service.name"
+LONGEST_SERVICE = 256  # characters
+
+# Of `flags`: whether it is known that a parent, or a link, is another process's; and whether it is.
+_KNOWN, _IS_REMOTE = 0x100, 0x200
+
+_KINDS = {int(kind): kind for kind in SpanKind}
+
+
+class Bad(Exception):
+    """A body that cannot be read; the text says where it goes wrong."""
+
+
+class TooManyError(Exception):
+    """More of what the text names than a request may have."""
+
+
+class ReadingBudget:
+    """The work on a request: spans, and the parts that they consist of, as allowed and as done.
+
+    A part is a field of protobuf or an object of JSON. Each takes time whatever it says, so a
+    request has them for the spans that it brings, and is counted by both.
+    """
+
+    _PARTS, _PARTS_OF_SPAN = 10_000, 64
+    _BYTES_OF_SPAN = 4_096
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._spans = 0
+        self._granted = self._left = self._PARTS
+        self.size = 0  # bytes of the unpacked body
+
+    def span(self) -> None:
+        self._spans += 1
+        if self._spans > self.most:
+            raise TooManyError("spans")
+
+    def grant(self, spans: int) -> None:
+        """Allow the parts of so many spans, which the request seems to bring."""
+        parts = self._PARTS_OF_SPAN * min(spans, self.most)
+        self._granted += parts
+        self._left += parts
+
+    def parts(self, count: int, what: str) -> None:
+        """Count parts before they are read; raises `TooManyError`, which says what they are."""
+        if count > self._left:
+            raise TooManyError(what)
+        self._left -= count
+
+    @property
+    def cost(self) -> float:
+        """The number of ordinary spans that would have taken as long."""
+        parts = (self._granted - self._left) / self._PARTS_OF_SPAN
+        return max(1, self._spans, parts, self.size / self._BYTES_OF_SPAN)
+
+
+def remote(flags: int) -> bool | None:
+    """Tell whether a parent or a link is another process's, None where the flags do not say."""
+    return bool(flags & _IS_REMOTE) if flags & _KNOWN else None
+
+
+def link(trace_id: bytes, span_id: bytes, flags: int) -> SpanLink | None:
+    if not _is_id(trace_id, 16) or not _is_id(span_id, 8):
+        return None
+    return SpanLink(trace_id + span_id, remote(flags))
+
+
+def span(
+    trace_id: bytes,
+    span_id: bytes,
+    parent_id: bytes,
+    flags: int,
+    kind: int,
+    times: tuple[int, int],
+    service: str | None,
+    links: Iterable[SpanLink | None],
+) -> Span | Refusal:
+    """A span, or why it is refused; ``times`` are its start and its end in ns."""
+    begin, end = times
+    if not _is_id(trace_id, 16) or not _is_id(span_id, 8) or len(parent_id) not in (0, 8):
+        return Refusal.invalid
+    if not 0 < begin <= end:
+        return Refusal.invalid
+    links = [*links]
+    if len(links) > MOST_LINKS:
+        return Refusal.too_many_links
+    parent = trace_id + parent_id if any(parent_id) else None
+    context = trace_id + span_id
+    return Span(
+        context,
+        None if parent == context else parent,
+        remote(flags),
+        _KINDS.get(kind, SpanKind.unspecified),
+        begin // 1_000,
+        end // 1_000,
+        service,
+        # Each once. A link without ids says nothing, and a span's link to itself neither.
+        tuple({one.context: one for one in links if one and one.context != context}.values()),
+    )
+
+
+def _is_id(value: bytes, size: int) -> bool:
+    return len(value) == size and any(value)
