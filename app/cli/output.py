@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from app.cli.exits import CommandError, Exit
+
 out = Console(highlight=False)
 _pipe = Console(highlight=False, width=10_000)  # nothing is cut when there is no window
 err = Console(stderr=True, highlight=False)
@@ -66,7 +68,11 @@ def _column(said: str, cells: Columns) -> tuple[str, Cell]:
 
     def cell(item: Any) -> object:
         for name in path.split("."):
-            item = None if item is None else item[name]
+            try:
+                item = None if item is None else item[name]
+            except KeyError:
+                said = f"the service does not say {path!r}: it may be older than this command"
+                raise CommandError(Exit.failure, said) from None
         if item is None or item == "":
             return otherwise
         if isinstance(item, list):

@@ -23,7 +23,7 @@ from app.cli import app, reports
 from app.cli.conversations import _delivery_line as delivery_line
 from app.cli.events import _COLUMNS
 from app.cli.events import _by as said_of_step
-from app.cli.exits import Exit
+from app.cli.exits import CommandError, Exit
 from app.cli.output import columns, printable
 from app.cli.traces import remark as remark_on
 from app.errors import OutageError
@@ -838,7 +838,7 @@ def test_a_participants_remark_hides_nothing(note: str | None, assumed: bool, re
     )
 
 
-def test_a_column_that_no_item_has_is_a_bug() -> None:
+def test_a_column_that_no_item_has_is_said() -> None:
     [path] = columns("BY: by.name or ?").values()
     assert [path({"by": by}) for by in (None, {"name": None}, {"name": "shop"})] == [
         "?",
@@ -846,7 +846,7 @@ def test_a_column_that_no_item_has_is_a_bug() -> None:
         "shop",
     ]
     for item in ({}, {"by": {"nmae": "shop"}}):
-        with pytest.raises(KeyError):
+        with pytest.raises(CommandError, match=r"does not say 'by\.name'"):
             path(item)
 
 

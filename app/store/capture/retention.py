@@ -9,6 +9,7 @@ delivery. So the tracker's owner prunes, between two batches:
     while plan := await retention.plan(trace_id, keep_events=…, at_most=…):
         tracker.forget_before(plan.before_id)
         await retention.prune(plan, tracker.checkpoint())
+        await retention.reclaim()
 
 Each round is one transaction of bounded size, and leaves a store that a tracker can be restored
 from. A plan without a bound that is not carried out is the dry run.
