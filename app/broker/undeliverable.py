@@ -7,9 +7,9 @@ send it.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
@@ -96,13 +96,21 @@ def _objects(shown: bytes) -> Iterator[dict[bytes, bytes]]:
 def _waiting(members: dict[bytes, bytes]) -> Waiting:
     try:
         is_base64 = members.get(b"payload_encoding") == b'"base64"'
-        body: Any = msgspec.json.decode(members[b"payload"], type=bytes if is_base64 else str)
+        body = msgspec.json.decode(members[b"payload"], type=str)
         return Waiting(
             routing_key=msgspec.json.decode(members[b"routing_key"], type=str),
             redelivered=members.get(b"redelivered") == b"true",
             headers=members.get(b"properties", b"")[: 2 * QUARANTINED_HEADERS],
-            body=body if is_base64 else body.encode(),
+            body=_decoded(body) if is_base64 else body.encode(),
             body_bytes=msgspec.json.decode(members.get(b"payload_bytes", b"0"), type=int),
         )
     except (KeyError, msgspec.MsgspecError) as error:
         raise ValueError("that is no message as the management API shows one") from error
+
+
+def _decoded(body: str) -> bytes:
+    """The bytes of base64, none if it is damaged: the message has left the queue by now."""
+    try:
+        return base64.b64decode(body)
+    except ValueError:
+        return b""
