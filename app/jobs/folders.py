@@ -57,13 +57,18 @@ def files_in(folder: Path) -> list[Path]:
         return []
 
 
-def newest_first(paths: Iterable[Path]) -> list[tuple[Path, os.stat_result]]:
-    """The files of these that are there, the newest first."""
+def newest_first(
+    paths: Iterable[Path], passed_over: type[OSError] = FileNotFoundError
+) -> list[tuple[Path, os.stat_result]]:
+    """The files of these that are there, the newest first, those of one time by their paths.
+
+    One whose status cannot be read with such an error is left out.
+    """
     found = []
     for path in paths:
-        with contextlib.suppress(OSError):  # removed just now
+        with contextlib.suppress(passed_over):  # removed just now
             found.append((path, path.stat()))
-    return sorted(found, key=lambda each: each[1].st_mtime_ns, reverse=True)
+    return sorted(found, key=lambda each: (each[1].st_mtime_ns, each[0]), reverse=True)
 
 
 class ManifestedFile(msgspec.Struct, frozen=True):
@@ -150,7 +155,8 @@ class ManifestedFiles(Generic[Subject]):
     def newest_first(self, folders: str) -> list[tuple[Path, os.stat_result]]:
         """The files that are there with their manifests, in folders that a pattern fits."""
         manifests = self.folder.glob(f"{folders}/*{MANIFEST}")
-        return newest_first(each.with_name(each.name.removesuffix(MANIFEST)) for each in manifests)
+        files = (each.with_name(each.name.removesuffix(MANIFEST)) for each in manifests)
+        return newest_first(files, passed_over=OSError)
 
     def delete(self, subject: Subject, file: str) -> None:
         """Remove a file and its manifest, and their folder if nothing else is in it."""
