@@ -97,7 +97,8 @@ class Child(Generic[T]):
             errors = asyncio.create_task(_listen(process.stderr, hear))
         child = cls(process, process.stdin, process.stdout, says, errors)
         try:
-            await asyncio.to_thread(weigh, child.pid)
+            for seconds in weigh(child.pid):
+                await asyncio.sleep(seconds)
         except BaseException:  # nobody else knows of it yet
             await child.kill()
             raise

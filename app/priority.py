@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 NICENESS = 10
@@ -22,20 +23,22 @@ def let_others_go_first() -> None:
     if os.getpriority(os.PRIO_PROCESS, 0) == 0:
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
     if os.getsid(0) == os.getpid():
-        weigh(os.getpid())
+        for seconds in weigh(os.getpid()):
+            time.sleep(seconds)
 
 
-def weigh(leader: int) -> None:
-    """Give a session, by its first process, this process's niceness; it may take a second.
+def weigh(leader: int) -> Iterator[float]:
+    """Give a session, by its first process, this process's niceness.
 
-    Linux weighs niceness within a session only, and sessions by their own. Lets it be where it does
-    not, where nobody may, and of a process that has ended.
+    Yields the seconds to wait before each further attempt. Linux weighs niceness within a session
+    only, and sessions by their own. Lets it be where it does not, where nobody may, and of a
+    process that has ended.
     """
     for _ in range(ATTEMPTS):
         try:
             Path(f"/proc/{leader}/autogroup").write_text(str(os.getpriority(os.PRIO_PROCESS, 0)))
         except BlockingIOError:
-            time.sleep(SECONDS_BETWEEN)
+            yield SECONDS_BETWEEN
         except OSError:
             return
         else:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from typing import Any, TypeAlias
 
@@ -54,6 +56,19 @@ async def test_it_is_told_lines_and_its_answers_are_read_as_their_type(start: St
     child.write(Said("two"))
     child.write(msgspec.Raw(b'{"word": "three"}'))
     assert [await child.read() for _ in range(3)] == [Said("one"), Said("two"), Said("three")]
+
+
+async def test_its_start_waits_for_no_thread(start: Start) -> None:
+    is_over = threading.Event()
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    busy = loop.run_in_executor(None, is_over.wait)
+    try:
+        async with asyncio.timeout(10):
+            await start(ECHO)
+    finally:
+        is_over.set()
+        await busy
 
 
 async def test_it_ends_when_its_stdin_does(start: Start) -> None:
