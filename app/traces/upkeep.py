@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
+import logging
 from typing import TYPE_CHECKING
 
 from app.background import Lookout
-from app.errors import BadRequestError, CheckpointError, ConflictError
+from app.errors import (
+    BadRequestError,
+    CheckpointError,
+    ConflictError,
+    LeaseLostError,
+    NotFoundError,
+    OutageError,
+)
 from app.stored.capture import Batch, Trace
 from app.traces.elsewhere import Elsewhere
 from app.traces.here import TracesHere
@@ -17,6 +24,8 @@ from app.tracker.rebuild import rebuilt
 
 if TYPE_CHECKING:
     from app.store.store import Store
+
+log = logging.getLogger(__name__)
 
 
 class Upkeep(Lookout):
@@ -100,13 +109,22 @@ class Upkeep(Lookout):
             return await self._retain(trace, retention, epoch)
 
     async def look(self) -> bool:
-        """Carry out retention for traces that are not running; running ones do it themselves."""
+        """Carry out retention for traces that are not running; running ones do it themselves.
+
+        What fails for one of them keeps none of the others from its turn.
+        """
         for vhost in [trace.vhost for trace in await self._store.traces.list()]:
             if self._here.alive(vhost) is None:
-                # Another service has it, or its checkpoint cannot be read: its state says so.
-                with contextlib.suppress(ConflictError):
+                try:
                     async with self._here.paused(vhost) as (trace, epoch):
                         await self._retain(trace, self._settings.retention, epoch)
+                except (ConflictError, LeaseLostError, NotFoundError):
+                    # Another service has it, or its checkpoint cannot be read: its state says so.
+                    pass
+                except OutageError:  # of the store, so of all
+                    raise
+                except Exception:
+                    log.exception("the retention of the stopped trace of %r failed", vhost)
         return False
 
     async def _retain(

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from sqlalchemy import update
 
-from app.errors import CheckpointError, ConflictError
+from app.errors import CheckpointError, ConflictError, LeaseLostError, NotFoundError
 from app.store import Store
 from app.store.database import tables
-from app.stored.capture import Batch
+from app.stored.capture import Batch, Trace
 from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
@@ -165,6 +165,26 @@ async def test_retention_goes_on_for_the_others(store: Store, damaged: int, is_h
         "other": 1,
         "shop": 2,
     }
+
+
+@pytest.mark.parametrize("why", [NotFoundError("gone"), LeaseLostError("taken"), ValueError("odd")])
+async def test_one_whose_retention_fails_keeps_no_other_from_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch, why: Exception
+) -> None:
+    for vhost in ("first", "other"):
+        await tracked(store, vhost, [publish("ann", b"1"), deliver("bob", b"1")])
+    settings = PipelineSettings(bounds=REORDERING, retention=RetentionRule(keep_events=1))
+    traces = TraceRegistry(store, NoBroker(), settings, NOBODY)  # type: ignore[arg-type]
+    known = traces.here.known
+
+    async def fails_for_first(vhost: str) -> Trace:
+        if vhost == "first":
+            raise why
+        return await known(vhost)
+
+    monkeypatch.setattr(traces.here, "known", fails_for_first)
+    await traces.upkeep.look()
+    assert [each.events for each in await store.traces.list()] == [2, 1]
 
 
 async def _last_id(store: Store, vhost: str) -> int:
