@@ -61,14 +61,18 @@ async def retain(
 ) -> PruneCount:
     """Remove all that the rule does not keep, for which nothing may be on its way into the store.
 
+    Some of the space is given back after each part: where a later one fails, not all of it is left.
     Raises as `retain_some`.
     """
-    removed = some = await _prune(store, trace_id, tracker, rule, epoch)
-    while some.events == AT_MOST:
+    removed, is_last, is_free = PruneCount(), False, True
+    while not is_last:
         some = await _prune(store, trace_id, tracker, rule, epoch)
         removed += some
-    while await store.reclaim():
-        pass
+        is_last = some.events < AT_MOST
+        if some.events:
+            is_free = await store.reclaim()
+    while is_free:
+        is_free = await store.reclaim()
     return removed
 
 

@@ -11,9 +11,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
 from app.store import Store
+from app.store.capture.retention import Retention
 from app.store.database import sqlite
 from app.stored.capture import Batch, PrunePlan
 from app.stored.reading import EventFilter
+from app.traces import retention
 from app.traces.retention import RetentionRule, retain
 from app.tracker import Policy
 from app.tracker.records import Unreadable
@@ -304,24 +306,53 @@ async def test_the_sqlite_file_gives_space_back(
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(("at_most", "parts"), [(8_000, 1), (500, 4), (475, 4)])
 async def test_it_gives_back_little_at_a_time_and_in_the_end_all(
-    database_url: str, store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
+    database_url: str,
+    store: Store,
+    trace_id: int,
+    monkeypatch: pytest.MonkeyPatch,
+    at_most: int,
+    parts: int,
 ) -> None:
     monkeypatch.setattr(sqlite, "MOST_PAGES", 50)
+    monkeypatch.setattr(retention, "AT_MOST", at_most)
     history = History(seed=13)
     for _ in range(10):
         await store.batches.append(trace_id, _heavy(history))
-    full, looks, look = _file_bytes(database_url), list[bool](), sqlite.Sqlite.reclaim
+    full, looks, prune = _file_bytes(database_url), list[list[bool]](), Retention.prune
+    look = sqlite.Sqlite.reclaim
+
+    async def pruned(*args: Any) -> None:
+        await prune(*args)
+        looks.append([])
 
     async def noted(*args: Any) -> bool:
-        looks.append(await look(*args))
-        return looks[-1]
+        looks[-1].append(await look(*args))
+        return looks[-1][-1]
 
+    monkeypatch.setattr(Retention, "prune", pruned)
     monkeypatch.setattr(sqlite.Sqlite, "reclaim", noted)
     await retain(store.retention, trace_id, history.tracker, RetentionRule(keep_events=100))
     assert _file_bytes(database_url) < full * 0.8
-    assert len(looks) > 2
-    assert looks.index(False) == len(looks) - 1  # it never looks again once there is no more
+    assert [len(of_part) for of_part in looks[:-1]] == [1] * (parts - 1)
+    assert len(looks[-1]) > 2
+    # After the last part it never looks again once there is no more.
+    assert looks[-1].index(False) == len(looks[-1]) - 1
+
+
+async def test_what_is_left_free_is_given_back_where_nothing_has_to_go(
+    store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = await _stored(store, trace_id, seed=15, records=20)
+    answers = [True, False]
+
+    async def reclaim(_: Retention) -> bool:
+        return answers.pop(0)
+
+    monkeypatch.setattr(Retention, "reclaim", reclaim)
+    await retain(store.retention, trace_id, history.tracker, RetentionRule(keep_events=100))
+    assert answers == []
 
 
 def _heavy(history: History) -> Batch:
