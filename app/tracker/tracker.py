@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Annotated
 
 import msgspec
@@ -376,6 +376,7 @@ class Tracker:
     def _restore(self, restored: RestorePoint, state: TrackerState) -> None:
         self.counters = state.totals.counters
         self._matcher.copies_dropped = self.counters.copies_dropped
+        _check_numbers(restored.copies, state.next_copy)
         self._matcher.restore(
             state.next_copy,
             restored.copies,
@@ -572,6 +573,15 @@ def _pool(state: TrackerState) -> IdPool:
         return IdPool.load(state.pool)
     except MalformedError as error:
         raise UnreadableCheckpointError(str(error)) from error
+
+
+def _check_numbers(copies: Iterable[PendingCopy], next_copy: int) -> None:
+    """Refuse copies whose numbers do not grow, up to the next that there will be."""
+    for number, later in pairwise(chain((copy.number for copy in copies), (next_copy,))):
+        if later <= number:
+            raise UnreadableCheckpointError(
+                f"the numbers of copies do not grow: {later} comes after {number}"
+            )
 
 
 def _without_causes(names: Names) -> Names:

@@ -18,9 +18,11 @@ from app.tracker import (
     RestorePoint,
     StampedEvent,
     Tracker,
+    UnreadableCheckpointError,
 )
 from app.tracker.events import Handover, NamedEvent
 from app.tracker.fingerprint import BYTES
+from app.tracker.tracker import encode_state, read_state
 from itc import Relation, compare
 from model.words import EdgeKind, Match
 from tests.unit.broker_model import Broker, Message, channel
@@ -228,6 +230,25 @@ def test_a_step_of_the_systems_clock_forgets_no_copy(step: int) -> None:
     ]
     assert {event.match for event in received} == {Match.routed}
     assert again.totals().counters.copies_dropped == 0
+
+
+@pytest.mark.parametrize(("numbers", "next_copy"), [((1, 2), 2), ((2, 1), 3), ((1, 1), 3)])
+def test_copies_whose_numbers_do_not_grow_are_no_checkpoint(
+    numbers: tuple[int, ...], next_copy: int
+) -> None:
+    store, tracker = Store(), Tracker(Policy.channel, Bounds())
+    events = [e for n in (1, 2) for e in tracker.apply(publish("ann", "red", body=b"%d" % n), n)]
+    store.append(events, tracker.checkpoint())
+    state = read_state(store.restored.state)
+    assert state.next_copy == 3
+    state.next_copy = next_copy
+    copies = [
+        msgspec.structs.replace(copy, number=number)
+        for copy, number in zip(store.restored.copies, numbers, strict=True)
+    ]
+    changed = msgspec.structs.replace(store.restored, state=encode_state(state), copies=copies)
+    with pytest.raises(UnreadableCheckpointError, match="the numbers of copies do not grow"):
+        Tracker(Policy.channel, Bounds(), changed)
 
 
 def test_copies_grow_old_over_restarts_and_whatever_the_clock_does() -> None:
