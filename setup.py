@@ -5,10 +5,18 @@ and are no Python packages; an installed service finds them inside its own packa
 """
 
 import shutil
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
+
+if find_spec("Cython") is None:  # setuptools would only find its options odd
+    sys.exit(
+        "Cython is missing, which compiles parts of this package: install what [build-system] in "
+        "pyproject.toml requires, or leave --no-build-isolation out"
+    )
 
 INSIDE = {"web": "app/web", "alembic": "app/store/migrations"}
 BLAKE2 = "vendor/blake2"
@@ -61,5 +69,8 @@ setup(
         )
         for source, included in COMPILED.items()
     ],
-    options={"build_ext": {"cython_c_in_temp": True, "cython_directives": CYTHON}},
+    # All anew each time: Cython looks at its sources' times only, not whether directives changed.
+    options={
+        "build_ext": {"cython_c_in_temp": True, "cython_directives": CYTHON, "force": True},
+    },
 )

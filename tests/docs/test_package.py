@@ -119,16 +119,42 @@ def test_the_image_is_made_of_what_the_package_is_made_of() -> None:
     assert {*SOURCES, *FILES} - {"MANIFEST.in"} <= kept  # that one is only for source archives
 
 
-def test_without_a_compiler_no_package_is_built(tmp_path: Path) -> None:
-    """What is compiled has no second form: an installation would fail at its first message."""
-    folders = "--build-temp", tmp_path / "made", "--build-lib", tmp_path / "built"
-    done = subprocess.run(
-        [sys.executable, "setup.py", "-q", "build_ext", *folders],
+def _build(program: str, folder: Path, compiler: str) -> subprocess.CompletedProcess[str]:
+    """Run a program, as setup.py is one, to build the extensions in a folder."""
+    folders = "--build-temp", folder / "made", "--build-lib", folder / "built"
+    return subprocess.run(
+        [sys.executable, "-c", program, "-q", "build_ext", *folders],
         cwd=CHECKOUT,
-        env=os.environ | {"CC": "false"},
+        env=os.environ | {"CC": compiler},
         capture_output=True,
         text=True,
         timeout=60,
     )
+
+
+def test_without_a_compiler_no_package_is_built(tmp_path: Path) -> None:
+    """What is compiled has no second form: an installation would fail at its first message."""
+    done = _build((CHECKOUT / "setup.py").read_text(), tmp_path, "false")
     assert done.returncode != 0
     assert "Command '['false'" in done.stderr
+
+
+def test_without_cython_it_is_said_what_to_install(tmp_path: Path) -> None:
+    hidden = "import sys; sys.modules['Cython'] = None\n"
+    done = _build(hidden + (CHECKOUT / "setup.py").read_text(), tmp_path, "true")
+    assert done.returncode == 1
+    assert done.stderr.startswith("Cython is missing, which compiles parts of this package: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_changed_directive_makes_the_sources_anew(tmp_path: Path) -> None:
+    program = (CHECKOUT / "setup.py").read_text()
+    made = []
+    for said in ("False", "True"):
+        changed = program.replace('"binding": False', f'"binding": {said}')
+        done = _build(changed, tmp_path, "true")
+        assert done.returncode == 0, done.stderr
+        made.append({file: file.read_text() for file in tmp_path.glob("made/app/**/*.c")})
+    before, after = made
+    assert len(before) == 3
+    assert [file for file in before if before[file] == after[file]] == []
