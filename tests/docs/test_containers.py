@@ -231,6 +231,10 @@ def _lend_packages(folder: Path) -> None:
     (packages / "lent.pth").write_text("\n".join(lent) + "\n")
     for old in packages.glob("setuptools*"):  # the lock has a newer one than Python brings
         shutil.rmtree(old)
+    for part in [
+        part for place in lent for part in Path(place).glob("[Cc]ython*") if part.is_dir()
+    ]:
+        shutil.copytree(part, packages / part.name)  # as its own: it is taken away again
 
 
 def _interpreter() -> Path:
@@ -284,6 +288,7 @@ def test_the_image_s_steps_build_the_program(image: Path) -> None:
     for module in ("app/broker/_wire", "app/tracker/_memories", "app/tracker/_names"):
         assert [*image.glob(f"{module}*.so")], f"{module} was not built"
     assert not (image / "tests").exists()
+    assert not [*image.glob(".venv/lib/python*/site-packages/[Cc]ython*")]
 
 
 def test_the_broker_s_image_has_the_plugin_and_its_compose_file_enables_it(tmp_path: Path) -> None:
