@@ -205,6 +205,18 @@ cdef class KeyedFifo:
             at = self._places[at].next_by_key
         return at
 
+    cdef void _enter_key(self, int at) noexcept:
+        """Put a place into its key's cell."""
+        cdef int *cell = &self._by_key[<size_t>self._places[at].hash & self._mask]
+        self._places[at].next_by_key = cell[0]
+        cell[0] = at
+
+    cdef void _enter_number(self, int at) noexcept:
+        """Put a place into its number's cell."""
+        cdef int *cell = &self._by_number[<size_t>self._places[at].number & self._mask]
+        self._places[at].next_by_number = cell[0]
+        cell[0] = at
+
     cdef long long _admitted(self, number, Py_ssize_t keys) except? -1:
         """The number of a new entry, for which there is room then."""
         cdef long long its_number = PyLong_AsLongLong(number)
@@ -233,10 +245,8 @@ cdef class KeyedFifo:
 
     cdef int _append(self, int first, value) except -1:
         """Make an entry the newest, by its first place."""
-        cdef int *cell = &self._by_number[<size_t>self._places[first].number & self._mask]
         self._values[first] = value
-        self._places[first].next_by_number = cell[0]
-        cell[0] = first
+        self._enter_number(first)
         self._places[first].older = self._newest
         if self._newest == NOWHERE:
             self._oldest = first
@@ -250,12 +260,10 @@ cdef class KeyedFifo:
         """Put a place with those of an equal key. Returns how many there are now."""
         cdef Place *place = &self._places[at]
         cdef int oldest = self._oldest_of(self._keys[at], place.hash)
-        cdef int *cell
         place.alike = 0
         if oldest == NOWHERE:
-            cell = &self._by_key[<size_t>place.hash & self._mask]
-            place.next_by_key = cell[0]
-            oldest = cell[0] = place.older_alike = place.newer_alike = at
+            self._enter_key(at)
+            oldest = place.older_alike = place.newer_alike = at
         else:
             place.newer_alike = oldest
             place.older_alike = self._places[oldest].older_alike
@@ -329,7 +337,6 @@ cdef class KeyedFifo:
         cdef int at, entry, end = 0
         cdef Place *places
         cdef Place *place
-        cdef int *cell
         room = max(room, FEWEST)
         if room > INT_MAX // 2:
             raise MemoryError
@@ -372,11 +379,7 @@ cdef class KeyedFifo:
             self._free = at
         for at in range(end):
             if places[at].alike:
-                cell = &self._by_key[<size_t>places[at].hash & self._mask]
-                places[at].next_by_key = cell[0]
-                cell[0] = at
+                self._enter_key(at)
             if places[at].first == at:
-                cell = &self._by_number[<size_t>places[at].number & self._mask]
-                places[at].next_by_number = cell[0]
-                cell[0] = at
+                self._enter_number(at)
         return 0

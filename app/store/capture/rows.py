@@ -26,6 +26,7 @@ _encode = msgspec.json.Encoder().encode
 _UNKNOWN: Disposed = (None, None, None)
 _REMEMBERED = 2_000  # lists of words
 _KEY = itemgetter(2)
+_place = attrgetter("node", "connection", "number", "user")
 _last = attrgetter("last_event_id", "replies_to")
 _BOTH = IS_CONVERSATION | IS_FOUND_BY
 
@@ -99,9 +100,8 @@ def event_rows(
 
 
 def channel_rows(trace_id: int, channels: Iterable[ChannelState]) -> list[Row]:
-    place = attrgetter("node", "connection", "number", "user")
     return [
-        (trace_id, each.key, each.participant, *place(each.channel), *_last(each))
+        (trace_id, each.key, each.participant, *_place(each.channel), *_last(each))
         for each in channels
     ]
 
