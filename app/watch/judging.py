@@ -12,9 +12,9 @@ import asyncio
 import time
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from app.errors import BadRequestError, NotFoundError
 from app.stored.assertions import (
@@ -40,12 +40,7 @@ from model.gaps import Gap
 from model.words import Via
 
 if TYPE_CHECKING:
-    from app.store.capture.doubts import Doubts
-    from app.store.capture.gaps import Gaps
-    from app.store.causality.copies import Copies
-    from app.store.conversations.lists import Conversations
-    from app.store.reading.queries import Events
-    from app.store.watch.watching import Watching
+    from app.store import Store
 
 # So many of the moments at which all was known to be stored are remembered of a trace.
 MOST_PROOFS = 2_000
@@ -118,24 +113,11 @@ class _Case(NamedTuple):
         )
 
 
-class _Future(NamedTuple):
-    """The publishes that an event led to, in order; whether that is all; and as of `Reach`."""
-
-    publishes: Sequence[int]
-    is_whole: bool
-    has_equals: bool
-
-
 @dataclass(eq=False)
 class Judges:
     """Judges what is due, by what is stored."""
 
-    reach: Watching
-    conversations: Conversations
-    events: Events
-    gaps: Gaps
-    doubts: Doubts
-    copies: Copies
+    store: Store
     timer: Callable[[], float] = time.monotonic
 
     async def judge(
@@ -145,44 +127,36 @@ class Judges:
 
         Of the first of them alone where each takes long: of one at least.
         """
-        gaps = await self.gaps.between(trace_id, 0, proofs.newest.event_id + 1)
+        gaps = await self.store.gaps.between(trace_id, 0, proofs.newest.event_id + 1)
         cases = [_Case(subject.kind, wait, proofs.of(wait.due), gaps) for wait in waits]
-        what = subject.what
+        what, ids = subject.what, [wait.id for wait in waits]
         if isinstance(what, LeadsTo | Acknowledged):
-            oldest = min((each.id for each in waits), default=0)
-            cases = await self._with_doubtful(trace_id, cases, oldest)
+            cases = await self._with_doubtful(trace_id, cases, min(ids))
         match what:
             case LeadsTo():
-                reached = await self._reached(trace_id, cases, 1)
+                reached = await self.store.watching.reached(trace_id, ids, 1)
                 return [_led(what, case, reached.get(case.wait.id)) for case in cases]
             case After():
-                reached = await self._reached(trace_id, cases, -1)
+                reached = await self.store.watching.reached(trace_id, ids, -1)
                 return [_preceded(what, case, reached.get(case.wait.id)) for case in cases]
             case AtMost():
                 return await self._counted(trace_id, what, cases)
-            case NeverConcurrent():
-                return await self._one_by_one(
-                    cases, lambda one: self._compared(trace_id, what, one)
-                )
-            case Acknowledged():
-                return await self._one_by_one(cases, lambda one: self._settled(trace_id, one))
-
-    async def _one_by_one(
-        self, cases: Sequence[_Case], judged: Callable[[_Case], Awaitable[EventOutcome]]
-    ) -> list[EventOutcome]:
         until = self.timer() + MOST_SECONDS
         outcomes: list[EventOutcome] = []
         for case in cases:
             if outcomes and self.timer() >= until:
                 break
-            outcomes.append(await judged(case))
+            if isinstance(what, NeverConcurrent):
+                outcomes.append(await self._compared(trace_id, what, case))
+            else:
+                outcomes.append(await self._settled(trace_id, case))
         return outcomes
 
     async def _settled(self, trace_id: int, case: _Case) -> EventOutcome:
         """Judge whether a message was acknowledged from each of its queues in time."""
         event_id, since = case.wait.id, case.wait.recorded_at
         try:
-            fate = await self.copies.fate_of(event_id, NOTHING_LARGE)
+            fate = await self.store.copies.fate_of(event_id, NOTHING_LARGE)
         except NotFoundError:  # removed meanwhile
             return UNKNOWN
         copies = {
@@ -198,27 +172,22 @@ class Judges:
             return HELD
         if verdict is AssertionVerdict.unknown or fate.truncated or not case.is_whole(event_id):
             return UNKNOWN
-        reach = (await self._reached(trace_id, [case], 1)).get(event_id)
+        reach = (await self.store.watching.reached(trace_id, [event_id], 1)).get(event_id)
         if reach is None or reach.has_equals:
             return UNKNOWN
         within = (case.wait.due - since) / 1e6
         said = f"event {event_id}, {reach.event.type}, was not acknowledged within {within:g} s"
         return violated(case.new(reach.event, f"{said}: {why}"))
 
-    async def _reached(
-        self, trace_id: int, cases: Sequence[_Case], towards: Literal[1, -1]
-    ) -> Mapping[int, Reach]:
-        return await self.reach.reached(trace_id, [case.wait.id for case in cases], towards)
-
     async def _with_doubtful(self, trace_id: int, cases: list[_Case], first: int) -> list[_Case]:
         """Cases with what may be missing from an event on because it led to doubtful deliveries."""
-        last = max((case.proof.event_id for case in cases), default=first)
-        found = (await self.doubts.doubtful(trace_id, first, max(first, last))).gaps()
-        return [case._replace(gaps=[*case.gaps, *found]) for case in cases] if found else cases
+        last = max(first, *(case.proof.event_id for case in cases))
+        found = (await self.store.doubts.doubtful(trace_id, first, last)).gaps()
+        return [case._replace(gaps=[*case.gaps, *found]) for case in cases]
 
     async def _counted(self, trace_id: int, what: AtMost, cases: list[_Case]) -> list[EventOutcome]:
         """Tell whether what led to each event had led to no more than it may by then."""
-        pasts = await self._reached(trace_id, cases, -1)
+        pasts = await self.store.watching.reached(trace_id, [case.wait.id for case in cases], -1)
         causes = {
             each.id
             for past in pasts.values()
@@ -226,15 +195,13 @@ class Judges:
             if each.is_publish and what.no.fits(each.type)
         }
         futures = {
-            cause: _Future(
-                [each.id for each in found.events if each.is_publish],
-                found.is_whole,
-                found.has_equals,
-            )
-            for cause, found in (await self.reach.reached(trace_id, sorted(causes), 1)).items()
+            cause: (future, [each.id for each in future.events if each.is_publish])
+            for cause, future in (
+                await self.store.watching.reached(trace_id, sorted(causes), 1)
+            ).items()
         }
         outcomes = []
-        oldest = min((*causes, *(case.wait.id for case in cases)), default=0)
+        oldest = min(*causes, *(case.wait.id for case in cases))
         for case in await self._with_doubtful(trace_id, cases, oldest):
             outcomes.append(_calm(what, case, pasts.get(case.wait.id), futures))
             await asyncio.sleep(0)  # a past may be long
@@ -244,7 +211,7 @@ class Judges:
         """Judge whether a publish is in an order with its rivals of the conversation before it."""
         event_id = case.wait.id
         try:
-            found = await self.conversations.of_event(
+            found = await self.store.conversations.of_event(
                 event_id, Via.links, limit=MOST_MESSAGES, after=None
             )
         except (NotFoundError, BadRequestError):  # removed meanwhile, or it takes too long
@@ -262,22 +229,20 @@ class Judges:
             for each, name in types.items()
             if each < event_id and _are_rivals(what, types[event_id], name)
         ]
-        events = await self.events.some([event_id, *rivals], _CLOCK_ALONE)
+        events = await self.store.events.some([event_id, *rivals], _CLOCK_ALONE)
         stamps = {each.id: each.stamp for each in events}
         own = stamps.pop(event_id, None)
-        if own is None or found.next is not None:
+        if own is None or found.next is not None or not case.is_whole(found.root):
             return UNKNOWN
         apart = [
             each for each, stamp in stamps.items() if compare(stamp, own) is Relation.concurrent
         ]
-        if not case.is_whole(found.root):
-            return UNKNOWN
         if not apart:
             return HELD
         # A participant that is finer than its program takes what is in order for concurrent.
-        if (await self.doubts.between(trace_id, apart[0], event_id)).doubts:
+        if (await self.store.doubts.between(trace_id, apart[0], event_id)).doubts:
             return UNKNOWN
-        doubtful = await self.doubts.doubtful(trace_id, apart[0], event_id)
+        doubtful = await self.store.doubts.doubtful(trace_id, apart[0], event_id)
         certain = [each for each in apart if not doubtful.behind(each, event_id, own.packed)]
         if not certain:
             return UNKNOWN
@@ -331,17 +296,21 @@ def _is_open(past: Reach) -> bool:
 
 
 def _calm(
-    what: AtMost, case: _Case, past: Reach | None, futures: Mapping[int, _Future]
+    what: AtMost,
+    case: _Case,
+    past: Reach | None,
+    futures: Mapping[int, tuple[Reach, Sequence[int]]],
 ) -> EventOutcome:
+    """Judge by what led to an event, and by all that this led to, with its publishes' ids."""
     if past is None or not past.is_whole:
         return UNKNOWN
     most, outcome = what.causes_more_than, NOTHING
     found: list[NewViolation] = []
     for cause in past.events:
-        future = futures.get(cause.id)
-        if future is None:  # of another type
+        if cause.id not in futures:  # of another type
             continue
-        before = bisect_left(future.publishes, case.wait.id)
+        future, publishes = futures[cause.id]
+        before = bisect_left(publishes, case.wait.id)
         is_whole = future.is_whole and not future.has_equals and case.is_whole(cause.id)
         # The first that is too many says so; where others were not counted, any may be the first.
         if before == most or (before > most and not future.is_whole):

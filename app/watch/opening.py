@@ -26,12 +26,11 @@ def open_watches(
     The webhook is told if there is one; proposals are looked for unless that is off.
     """
     webhook = _webhook(settings, store)
-    subjects = (store.watching, store.conversations, store.events, store.gaps, store.doubts)
     watcher = Watcher(
         store.assertions,
         store.watching,
         traces,
-        Judges(*subjects, store.copies).judge,
+        Judges(store).judge,
         delivery=WebhookState.none if webhook is None else WebhookState.due,
         found=None if webhook is None else webhook.arrived,
     )

@@ -85,8 +85,7 @@ async def read(store: Store, trace_id: int) -> list[WatchedEvent]:
 
 
 def judges_of(store: Store) -> Judges:
-    subjects = (store.watching, store.conversations, store.events, store.gaps, store.doubts)
-    return Judges(*subjects, store.copies, timer=lambda: 0.0)  # all at once
+    return Judges(store, timer=lambda: 0.0)  # all at once
 
 
 async def judged(store: Store, trace_id: int, subject: AssertionScope) -> dict[int, EventOutcome]:

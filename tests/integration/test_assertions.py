@@ -69,9 +69,7 @@ async def shop(rabbit: Broker, vhost: str) -> AsyncIterator[Shop]:
 
 def watcher_of(service: Service) -> Watcher:
     store = service.store
-    subjects = (store.watching, store.conversations, store.events, store.gaps, store.doubts)
-    judges = Judges(*subjects, store.copies)
-    return Watcher(store.assertions, store.watching, service.registry.here, judges.judge)
+    return Watcher(store.assertions, store.watching, service.registry.here, Judges(store).judge)
 
 
 @asynccontextmanager

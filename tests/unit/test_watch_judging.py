@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any, Literal
 
 from app.stored.assertions import AssertionScope, Reach, WatchedEvent
@@ -38,7 +38,8 @@ class Row:
 
 async def lines_run(count: int, waits: int) -> int:
     """How many lines of judging it takes to judge the newest of a row so many times together."""
-    row: Any = Row(count)
+    row = Row(count)
+    store: Any = SimpleNamespace(watching=row, gaps=row, doubts=row)
     proofs = Proofs()
     proofs.add(SettledPoint(count, count))
     newest = [Wait(count - 1, count - 1, count - 1)] * waits
@@ -55,7 +56,7 @@ async def lines_run(count: int, waits: int) -> int:
     sys.settrace(traced)
     try:
         subject = AssertionScope(AtMost(TypePattern("*"), 5))
-        found = await Judges(row, row, row, row, row, row).judge(1, subject, newest, proofs)
+        found = await Judges(store).judge(1, subject, newest, proofs)
     finally:
         sys.settrace(before)
     assert len(found) == waits
