@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -75,6 +75,26 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     publisher: Annotated[Who | None, "Who published the message."]
     exchange: Annotated[str, "Where it was published to."]
     routing_key: str
+
+
+class FailureDraft(NamedTuple):
+    """A failure before names and types are put to it; ``path`` is where it was published to.
+
+    ``path`` is None where that is what the publish says, or the event.
+    """
+
+    event: int
+    message: int | None
+    kind: FailureKind
+    queue: str | None = None
+    reason: str | None = None
+    exception: str | None = None
+    by: int | None = None
+    handed_over: int | None = None
+    candidate: int | None = None
+    times: int = 1
+    to: str | None = None
+    path: tuple[str, tuple[str, ...]] | None = None
 
 
 class FailureFilter(VhostFilter, frozen=True, kw_only=True):

@@ -214,13 +214,9 @@ class _ChainSearch:
         sides = Frontier(last, first), Frontier(first, last)
         follow = {}
         for side in sides:
-            evident = links.Evident(
-                connection, trace_id, first, MOST_REACHED + 1, side.towards, overlay=self.overlay
+            follow[side] = await neighbours_along(
+                connection, trace_id, MOST_REACHED + 1, self.via, side.towards, self.overlay
             )
-            follow[side] = evident.neighbours
-            if self.via is Via.conversation:
-                conversations = links.ConversationWalk(connection, trace_id, evident, side.towards)
-                follow[side] = conversations.neighbours
         for side in in_turns(sides, MOST_REACHED):
             side.move(await _following(side, follow[side]))
         return side

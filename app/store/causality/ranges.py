@@ -94,6 +94,15 @@ async def names_of(
     return {row.number: Who(*row) for row in rows}
 
 
+async def services_of(
+    connection: AsyncConnection, trace_id: int, numbers: Collection[int]
+) -> dict[int, str]:
+    """The service of each participant: its client's name, else its user."""
+    its = tables.participants.c
+    query = select(its.number, func.coalesce(its.client, its.user)).where(its.trace_id == trace_id)
+    return {row[0]: row[1] for row in await rows_with(connection, query, its.number, numbers)}
+
+
 async def oldest(connection: AsyncConnection, trace_id: int) -> Any:
     """The id of a trace's oldest event, None for none: retention removes a prefix of ids."""
     its = tables.events.c

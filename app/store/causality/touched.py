@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError
@@ -214,16 +214,13 @@ async def _services(
     connection: AsyncConnection, trace_id: int, future: _EffectsAfter, caused: Iterable[Any]
 ) -> list[TouchedService]:
     """Those who did something since, what was touched first, by the first event of each."""
-    its, who = tables.events.c, tables.participants.c
+    its = tables.events.c
     led: dict[int, int] = {}
     for row in caused:
         led[row.participant] = min(row.id, led.get(row.participant, row.id))
-    query = select(who.number, func.coalesce(who.client, who.user).label("name"))
-    rows = await rows_with(
-        connection, query.where(who.trace_id == trace_id), who.number, sorted(future.acting)
-    )
+    names = await ranges.services_of(connection, trace_id, future.acting)
     found: defaultdict[str, list[tuple[int, int | None]]] = defaultdict(list)
-    for number, name in rows:
+    for number, name in names.items():
         verdict = Verdict.caused if number in led else future.verdict_of(number)
         mark = future.firsts.get(number)
         found[name].append((_RANK[verdict], led.get(number, mark and mark.id)))

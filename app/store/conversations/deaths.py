@@ -10,6 +10,7 @@ from sqlalchemy import bindparam, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.reading.messages import MOST_PROPERTIES, MessageFacts, table_of
+from app.stored.failures import FailureDraft, FailureKind
 from model.deaths import HANDED_OVER_BEFORE, Death, ReportedDeaths, deaths_of, is_put_off
 from model.times import CLOCKS_DIFFER
 from model.words import ACTS, Disposition, EdgeKind, EventType
@@ -49,25 +50,11 @@ _REJECTED = text(
 _DONE = {"rejected": Disposition.rejected, "delivery_limit": Disposition.returned}
 
 
-class DeathRecord(NamedTuple):
-    """A death that a dead letter is the first to tell of.
-
-    ``to`` is the queue where the message went; ``by`` the participant who was handed it last, by
-    the event ``handed_over``, None where that is not certain.
-    """
-
-    letter: int
-    death: Death
-    first: Death
-    to: str | None
-    by: int | None = None
-    handed_over: int | None = None
-
-
 class _StoryPart(NamedTuple):
-    """A delivery, and the deaths that it tells of."""
+    """A delivery of a message, and the deaths that it tells of."""
 
     id: int
+    message: int | None
     queue: str
     deaths: list[Death]
 
@@ -80,13 +67,17 @@ async def died(
     connection: AsyncConnection,
     letters: Sequence[MessageFacts],
     publishes: Mapping[int, MessageFacts],
-) -> list[DeathRecord]:
-    """The deaths that some dead letters are the first to tell of, without planned delays."""
+) -> list[FailureDraft]:
+    """The deaths that some dead letters are the first to tell of, without planned delays.
+
+    Each with the queue where the message went from there, and with who was handed it last before,
+    by which event, where that is certain.
+    """
     newest: dict[int, int] = {}
-    found: list[DeathRecord] = []
+    found: list[FailureDraft] = []
     for letter in letters:
         if letter.cause is None:  # which of equal messages it is, nobody knows
-            alone = _StoryPart(letter.id, letter.queue or "", deaths_of(letter.properties))
+            alone = _StoryPart(letter.id, None, letter.queue or "", deaths_of(letter.properties))
             found += [*_news(ReportedDeaths(), alone, ())][:1]
         else:
             newest[letter.cause] = max(letter.id, newest.get(letter.cause, 0))
@@ -98,7 +89,7 @@ async def died(
         for each in story:
             if each.deaths:
                 news = _news(told, each, handed_from)
-                found += [one for one in news if one.letter in asked]
+                found += [one for one in news if one.event in asked]
             handed_from.add(each.queue)
     rejecters = await _rejecters(connection, asked)
     return [_with_rejecter(each, rejecters) for each in found]
@@ -110,18 +101,27 @@ async def _stories(connection: AsyncConnection, ids: list[int]) -> Mapping[int, 
         return stories
     for event_id, cause, queue, properties in await connection.execute(_STORY, {"ids": ids}):
         told = [] if properties is None else deaths_of(table_of(properties))
-        stories[cause].append(_StoryPart(event_id, queue, told))
+        stories[cause].append(_StoryPart(event_id, cause, queue, told))
     return stories
 
 
 def _news(
     told: ReportedDeaths, letter: _StoryPart, handed_from: Collection[str]
-) -> Iterator[DeathRecord]:
+) -> Iterator[FailureDraft]:
     deaths = letter.deaths
     for place, death in told.news(deaths):
         if not is_put_off(death, handed_from):
             to = deaths[place - 1].queue if place else letter.queue
-            yield DeathRecord(letter.id, death, deaths[-1], to)
+            yield FailureDraft(
+                letter.id,
+                letter.message,
+                FailureKind.died,
+                death.queue,
+                death.reason,
+                times=death.count,
+                to=to,
+                path=(deaths[-1].exchange or "", deaths[-1].routing_keys),
+            )
 
 
 async def _rejecters(connection: AsyncConnection, letters: Collection[int]) -> _Rejecters:
@@ -132,14 +132,14 @@ async def _rejecters(connection: AsyncConnection, letters: Collection[int]) -> _
     return found
 
 
-def _with_rejecter(died: DeathRecord, rejecters: _Rejecters) -> DeathRecord:
+def _with_rejecter(died: FailureDraft, rejecters: _Rejecters) -> FailureDraft:
     """The death with who was handed the message last; if that can only be one, nobody else."""
-    may_be = rejecters.get((died.letter, died.death.queue), ())
-    if died.death.reason not in HANDED_OVER_BEFORE or not may_be:
+    may_be = rejecters.get((died.event, died.queue or ""), ())
+    if died.reason not in HANDED_OVER_BEFORE or not may_be:
         return died
     certain = [each for each in may_be if each.kind == EdgeKind.rejected]
     if not certain and not may_be[0].doubtful:  # of equal messages the others may be known not to
-        done = [e for e in may_be if e.settlement in (None, _DONE[died.death.reason])]
+        done = [e for e in may_be if e.settlement in (None, _DONE[died.reason])]
         certain = [each for each in done if len(done) == 1 and each.settlement is not None]
     if certain:
         return died._replace(by=certain[-1].participant, handed_over=certain[-1].cause_id)

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, literal_column, select,
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.causality.ranges import names_of
-from app.store.conversations import deaths
+from app.store.conversations.deaths import died
 from app.store.database import tables
 from app.store.database.searched import searched_keys
 from app.store.database.subject import Subject, reads, searches
@@ -25,7 +25,14 @@ from app.store.reading.events import MAX_ID
 from app.store.reading.messages import MessageFacts
 from app.store.reading.queries import in_traces, shares_of_traces
 from app.store.reading.times import ids_between
-from app.stored.failures import Failure, FailureFilter, FailureKind, FailurePage, found
+from app.stored.failures import (
+    Failure,
+    FailureDraft,
+    FailureFilter,
+    FailureKind,
+    FailurePage,
+    found,
+)
 from app.tracker.links.probes import FAILED
 from model.deaths import NOT_FINAL
 from model.error_queues import Forward, forward_of
@@ -206,26 +213,6 @@ def _list(
     return query.order_by(*order).limit(TOGETHER)
 
 
-class _Draft(NamedTuple):
-    """A failure before names and types are put to it; ``path`` is where it was published to.
-
-    ``path`` is None where that is what the publish says, or the event.
-    """
-
-    event: int
-    message: int | None
-    kind: FailureKind
-    queue: str | None = None
-    reason: str | None = None
-    exception: str | None = None
-    by: int | None = None
-    handed_over: int | None = None
-    candidate: int | None = None
-    times: int = 1
-    to: str | None = None
-    path: tuple[str, tuple[str, ...]] | None = None
-
-
 async def _told(
     connection: AsyncConnection, scope: _FailureScope, candidates: Sequence[Candidate]
 ) -> list[Failure]:
@@ -239,7 +226,7 @@ async def _told(
     wanted = {each for each in causes if each is not None and each not in known}
     known |= await messages.read(connection, wanted)
     drafts = [
-        *await _died(connection, ids[FailureKind.died], known),
+        *await died(connection, [known[e] for e in ids[FailureKind.died] if e in known], known),
         *await _came_back(connection, ids[FailureKind.came_back], known),
         *_unroutable(ids[FailureKind.unroutable], known),
         *await _in_error_queues(connection, ids[FailureKind.error_queue], forwards, known),
@@ -251,37 +238,16 @@ async def _told(
     return [_failure(draft, scope, known, names) for draft in drafts]
 
 
-async def _died(
-    connection: AsyncConnection, ids: list[int], known: Mapping[int, MessageFacts]
-) -> list[_Draft]:
-    letters = [known[each] for each in ids if each in known]
-    return [
-        _Draft(
-            event=one.letter,
-            message=known[one.letter].cause,
-            kind=FailureKind.died,
-            queue=one.death.queue,
-            reason=one.death.reason,
-            by=one.by,
-            handed_over=one.handed_over,
-            times=one.death.count,
-            to=one.to,
-            path=(one.first.exchange or "", one.first.routing_keys),
-        )
-        for one in await deaths.died(connection, letters, known)
-    ]
-
-
 async def _came_back(
     connection: AsyncConnection, ids: list[int], known: dict[int, MessageFacts]
-) -> list[_Draft]:
+) -> list[FailureDraft]:
     if not ids:
         return []
     rows = (await connection.execute(_CAME_BACK, {"ids": ids})).all()
     newest = {row.newest for row in rows}
     known |= await messages.read(connection, newest - known.keys())
     return [
-        _Draft(
+        FailureDraft(
             event=row.id,
             message=known[row.id].cause,
             kind=FailureKind.came_back,
@@ -294,10 +260,10 @@ async def _came_back(
     ]
 
 
-def _unroutable(ids: list[int], known: Mapping[int, MessageFacts]) -> list[_Draft]:
+def _unroutable(ids: list[int], known: Mapping[int, MessageFacts]) -> list[FailureDraft]:
     publishes = [known[each] for each in ids if each in known]
     return [
-        _Draft(event=each.id, message=each.id, kind=FailureKind.unroutable)
+        FailureDraft(event=each.id, message=each.id, kind=FailureKind.unroutable)
         for each in publishes
         if each.exchange or not any(key.startswith(_DIRECT_REPLY) for key in each.routing_keys)
     ]
@@ -308,7 +274,7 @@ async def _noted(
     kind: FailureKind,
     ids: list[int],
     known: Mapping[int, MessageFacts],
-) -> list[_Draft]:
+) -> list[FailureDraft]:
     """The failures that rows of their own tell of: overdue events, and copies that are gone."""
     columns, drafts = _NOTED[kind], []
     query = select(*columns).where(columns[0].in_(ids), text(_CONDITIONS[kind]))
@@ -317,7 +283,7 @@ async def _noted(
         event = known.get(event_id)
         if event is not None:
             message = event_id if event.cause is None else event.cause
-            drafts.append(_Draft(event_id, message, kind, queue or event.queue, reason))
+            drafts.append(FailureDraft(event_id, message, kind, queue or event.queue, reason))
     return drafts
 
 
@@ -350,7 +316,7 @@ async def _in_error_queues(
     ids: list[int],
     forwards: Mapping[int, _Original],
     known: Mapping[int, MessageFacts],
-) -> list[_Draft]:
+) -> list[FailureDraft]:
     """The publishes that say themselves that a message failed, and which one if that is known."""
     drafts = []
     for event in (known[each] for each in ids if each in known):
@@ -362,7 +328,7 @@ async def _in_error_queues(
         if event.id not in forwards:
             candidate = await _handed_before(connection, event, forward.body)
         drafts.append(
-            _Draft(
+            FailureDraft(
                 event=event.id,
                 message=failed.message,
                 kind=FailureKind.error_queue,
@@ -414,7 +380,7 @@ _Names: TypeAlias = Mapping[tuple[int, int], Who]
 
 
 async def _names(
-    connection: AsyncConnection, drafts: Sequence[_Draft], known: Mapping[int, MessageFacts]
+    connection: AsyncConnection, drafts: Sequence[FailureDraft], known: Mapping[int, MessageFacts]
 ) -> _Names:
     numbers: defaultdict[int, set[int]] = defaultdict(set)
     for draft in drafts:
@@ -432,7 +398,7 @@ async def _names(
 
 
 def _failure(
-    draft: _Draft, scope: _FailureScope, known: Mapping[int, MessageFacts], names: _Names
+    draft: FailureDraft, scope: _FailureScope, known: Mapping[int, MessageFacts], names: _Names
 ) -> Failure:
     event, message = known[draft.event], known.get(draft.message or 0)
     published = event if message is None else message

@@ -233,7 +233,7 @@ async def _roots_of(
     connection: AsyncConnection, dialect: Dialect, ids: Sequence[int], via: Via
 ) -> list[int]:
     found: set[int] = set()
-    for trace_id, some in (await _by_trace(connection, ids)).items():
+    for (trace_id, _), some in (await _by_trace(connection, ids)).items():
         roots = await Roots.of(connection, dialect, trace_id)
         ends = set((await roots.ends_of(some)).values())
         if via is Via.conversation:
@@ -247,28 +247,24 @@ async def _evaluated(
 ) -> list[ListedConversation]:
     """The conversations of roots, in any order; without what began elsewhere after all."""
     found = []
-    by_trace = await _by_trace(connection, roots)
-    names = await _vhosts(connection, by_trace)
-    for trace_id, some in by_trace.items():
+    for (trace_id, vhost), some in (await _by_trace(connection, roots)).items():
         trace = await Conversing.of(connection, dialect, trace_id)
         if via is Via.links:
             evaluated = await trace.told_together(some)
         else:
             evaluated = [each for root in some if (each := await trace.told_alone(root, via))]
-        found += [ListedConversation.of(names[trace_id], each) for each in evaluated]
+        found += [ListedConversation.of(vhost, each) for each in evaluated]
     return found
 
 
-async def _by_trace(connection: AsyncConnection, ids: Sequence[int]) -> dict[int, list[int]]:
-    found: defaultdict[int, list[int]] = defaultdict(list)
-    events = tables.events.c
-    query = select(events.trace_id, events.id).order_by(events.id)
-    for trace_id, event_id in await rows_with(connection, query, events.id, ids):
-        found[trace_id].append(event_id)
+async def _by_trace(
+    connection: AsyncConnection, ids: Sequence[int]
+) -> dict[tuple[int, str], list[int]]:
+    """Events in order, by their trace and its virtual host."""
+    found: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
+    events, traces = tables.events.c, tables.traces.c
+    query = select(traces.id, traces.vhost, events.id).order_by(events.id)
+    query = query.join_from(tables.events, tables.traces, traces.id == events.trace_id)
+    for trace_id, vhost, event_id in await rows_with(connection, query, events.id, ids):
+        found[trace_id, vhost].append(event_id)
     return found
-
-
-async def _vhosts(connection: AsyncConnection, numbers: Iterable[int]) -> dict[int, str]:
-    traces = tables.traces.c
-    query = select(traces.id, traces.vhost).where(traces.id.in_(sorted(numbers)))
-    return {row.id: row.vhost for row in await connection.execute(query)}

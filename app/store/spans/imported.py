@@ -271,13 +271,10 @@ async def handled_by(
     """
     messages: dict[bytes, int] = {}
     copied: set[bytes] = set()
-    for some in chunks([*deliveries]):
-        query = sa.select(_contexts.context, _contexts.event_id).where(
-            _contexts.trace_id == trace_id, _contexts.event_id.in_(some)
-        )
-        for context, event in await connection.execute(query):
-            if messages.setdefault(context, event) != event:
-                copied.add(context)
+    query = sa.select(_contexts.context, _contexts.event_id).where(_contexts.trace_id == trace_id)
+    for context, event in await rows_with(connection, query, _contexts.event_id, deliveries):
+        if messages.setdefault(context, event) != event:
+            copied.add(context)
     for context in copied:  # nothing says which of several messages was handled
         del messages[context]
     handled: dict[int, list[HandlingTime]] = {}

@@ -25,6 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.store.capture.leases import lock_trace
 from app.store.database import tables
+from app.store.database.chunks import keep_newest
 from app.store.database.subject import Subject, reads, writes
 from app.stored.assertions import (
     MOST_A_MINUTE,
@@ -280,13 +281,8 @@ async def _keep_within_bound(connection: AsyncConnection, trace_id: int) -> None
     kept = _share(counts.values())
     for name, count in counts.items():
         if count > kept:
-            oldest = (
-                select(_found.id)
-                .where(_found.trace_id == trace_id, _found.assertion == name)
-                .order_by(_found.id)
-                .limit(count - kept)
-            )
-            await connection.execute(delete(tables.violations).where(_found.id.in_(oldest)))
+            its = _found.trace_id == trace_id, _found.assertion == name
+            await keep_newest(connection, tables.violations, kept, *its)
 
 
 def _share(counts: Collection[int]) -> int:

@@ -18,6 +18,7 @@ import msgspec
 from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.store.causality.ranges import services_of
 from app.store.database import tables
 from app.store.database.chunks import rows_with
 from app.store.database.subject import Subject, reads, writes
@@ -41,7 +42,7 @@ MOST_ROWS = 3_000
 """Rows that are looked through for what became slow."""
 
 _its, _place, _traces = tables.durations.c, tables.duration_places.c, tables.traces.c
-_events, _who = tables.events.c, tables.participants.c
+_events = tables.events.c
 _ROWS = select(_its.trace_id, _its.at, _its.kind, _its.name, _its.cells)
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Cells).decode
@@ -119,12 +120,8 @@ class Durations(Subject):
         handed_over, settled, led = await self.database.dialect.rows_of(
             connection, _OF_DELIVERIES, asked
         )
-        services = select(_who.number, func.coalesce(_who.client, _who.user))
-        services = services.where(_who.trace_id == trace_id)
         numbers = {row[1] for row in (*handed_over, *settled, *led)}
-        names = {
-            row[0]: row[1] for row in await rows_with(connection, services, _who.number, numbers)
-        }
+        names = await services_of(connection, trace_id, numbers)
         counts = DurationCounts()
         for queue, number, at, published in handed_over:
             waited = None if published is None or published > at else at - published
