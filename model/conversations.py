@@ -210,6 +210,7 @@ class Copy:
     remark: Annotated[str | None, "What became of it where no delivery is known to be of it."] = (
         None
     )
+    loss: Annotated[Loss | None, INNER] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -508,7 +509,8 @@ class _Told:
         dead = [each for each in deliveries if each.match is Match.dead_lettered]
         state: CopyWord = "dead_lettered" if dead else "handed_over" if deliveries else "waiting"
         remark = None if deliveries else _remark(head)
-        if not deliveries and (loss := self.losses.get(head.id, {}).get(queue)) is not None:
+        loss = None if deliveries else self.losses.get(head.id, {}).get(queue)
+        if loss is not None:
             state, remark = loss.state, loss.remark(head.exchange)
         return Copy(
             queue,
@@ -516,6 +518,7 @@ class _Told:
             tuple(dict.fromkeys(each.queue for each in dead if each.queue)),
             tuple(map(self._delivery, deliveries)),
             remark,
+            loss,
         )
 
     def _delivery(self, it: ConversationEvent) -> Delivery:

@@ -12,11 +12,12 @@ import msgspec
 
 from app.api.signin.permissions import ReadRights
 from app.errors import BadRequestError
-from app.stored.causality import LINKS, CausalPath, CopyState, Named, PathStep
+from app.stored.causality import LINKS, CausalPath, Named, PathStep
 from app.stored.reading import VectorEntry
 from app.stored.spans import HandlingTime
 from itc import Relation, encode, packed_texts
 from model.answers import Answer, said_of
+from model.conversations import CopyWord
 from model.event import NOTHING_LARGE, SHOWN, WITHOUT_CONTENT, Event, Large, ShownField
 from model.sound import Certainty
 from model.words import WalkWord
@@ -103,7 +104,7 @@ class CopyFate(msgspec.Struct, frozen=True):
 
     queue: str
     state: Annotated[
-        CopyState, "`handed_over` also where it or an equal message was, which `remark` says."
+        CopyWord, "`handed_over` also where it or an equal message was, which `remark` says."
     ]
     deliveries: Events
     dead_letters: Events

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, NamedTuple, Self
@@ -10,14 +9,13 @@ from typing import Annotated, NamedTuple, Self
 import msgspec
 
 from model.answers import Verdict
-from model.conversations import spoken
-from model.deaths import Loss
+from model.conversations import Copy, Delivery, Message, spoken
 from model.described import INNER
 from model.event import Event
 from model.sound import listed
 from model.times import Duration, Microseconds
 from model.who import Who
-from model.words import Disposition, EdgeKind, EventType, How, how_of
+from model.words import Disposition, EdgeKind, EventType, How, Match, how_of
 
 LINKS = "What it names as its causes, and what led to it by what the broker did."
 _RULE = "By which it is named; `null` for what the broker did, which `kind` says."
@@ -102,57 +100,6 @@ class ChainPart(msgspec.Struct, frozen=True):
         return self.items[-1].id if self.truncated and self.items else None
 
 
-class CopyState(enum.StrEnum):
-    """The fate of one queue's copy."""
-
-    handed_over = "handed_over"
-    waiting = "waiting"
-    dead_lettered = "dead_lettered"
-    gone = "gone"
-
-
-class QueueFate(msgspec.Struct):
-    """One queue's copy: handed over from it, and handed over after it died there."""
-
-    queue: str
-    deliveries: list[Event]
-    dead_letters: list[Event]
-    loss: Loss | None = None
-    exchange: str = ""
-
-    @property
-    def state(self) -> CopyState:
-        """The last known state of it."""
-        if self.dead_letters:
-            return CopyState.dead_lettered
-        if self.deliveries:
-            return CopyState.handed_over
-        return CopyState(self.loss.state) if self.loss else CopyState.waiting
-
-    @property
-    def is_vague(self) -> bool:
-        """Tell whether it or an equal one was handed over, and which is not known."""
-        return self.state is CopyState.handed_over and not self.deliveries
-
-    @property
-    def remark(self) -> str | None:
-        """What became of it where no delivery is known to be of it."""
-        if self.loss is None or self.deliveries or self.dead_letters:
-            return None
-        return self.loss.remark(self.exchange)
-
-    @property
-    def newest(self) -> Event | None:
-        """The last delivery from the queue, or if there is none, from elsewhere after it died."""
-        every = (*self.deliveries, *self.dead_letters)
-        return max([each for each in every if each.queue == self.queue] or every, default=None)
-
-    @property
-    def dead_lettered_to(self) -> list[str]:
-        """The queues it was handed over from after it died here."""
-        return list(dict.fromkeys(event.queue for event in self.dead_letters if event.queue))
-
-
 _SETTLED = (
     (Disposition.auto, "taken without acknowledgement from"),
     (Disposition.rejected, "rejected from"),
@@ -162,38 +109,49 @@ _SETTLED = (
 
 
 class Fate(msgspec.Struct, frozen=True):
-    """A publish, the number of queues it was routed to, and each one's copy.
+    """A publish as a message with its copies, and the events of their deliveries.
 
     It is as of ``at``, None where that is when its trace ran last. ``truncated``: it was handed
     over more often than is looked at. ``heavy`` is that of `app.stored.reading.EventList`.
     """
 
     publish: Event
-    routed_queues: int
-    queues: list[QueueFate]
+    message: Message
+    deliveries: Mapping[int, Event]
     at: Microseconds | None
     heavy: dict[int, int] = {}
     truncated: bool = False
 
+    def events_of(self, copy: Copy, *, dead: bool) -> list[Event]:
+        """A copy's deliveries: from its queue, or after it had died there."""
+        its = (each for each in copy.deliveries if (each.match is Match.dead_lettered) is dead)
+        return [self.deliveries[each.event] for each in its]
+
+    @property
+    def routed_queues(self) -> int:
+        """The number of queues that it was routed to."""
+        return len(self.publish.routed_queues or ())
+
     @property
     def sentence(self) -> str:
         """All of this in a sentence."""
-        if not self.queues:
+        copies = self.message.copies
+        if not copies:
             return "routed to no queue: nobody was given it"
         noun = "queue" if self.routed_queues == 1 else "queues"
         said = [f"handed over for {self.handed_over} of {self.routed_queues} {noun}"]
-        if vague := sum(each.is_vague for each in self.queues):
+        if vague := sum(_is_vague(each) for each in copies):
             said.append(f"for {vague} more it or an equal message was")
         said += self._settled()
-        said += [f"its copy in {each.queue} {each.remark}" for each in self.queues if each.remark]
+        said += [f"its copy in {each.queue} {each.remark}" for each in copies if each.loss]
         return "; ".join(said)
 
     def _settled(self) -> Iterator[str]:
         """Say what consumers made of the copies; nothing where it is known of none."""
         queues: defaultdict[Disposition | None, list[str]] = defaultdict(list)
         held = []
-        for each in self.queues:
-            if (last := each.newest) is not None:
+        for each in self.message.copies:
+            if (last := _newest(each)) is not None:
                 queues[last.settlement].append(each.queue)
                 if last.settlement is Disposition.in_hand:
                     held.append(self._held(last, each.queue))
@@ -205,23 +163,32 @@ class Fate(msgspec.Struct, frozen=True):
             yield listed(held)
         yield from (f"{say} {listed(queues[how])}" for how, say in _SETTLED if how in queues)
 
-    def _held(self, last: Event, queue: str) -> str:
+    def _held(self, last: Delivery, queue: str) -> str:
         if self.at is None:
-            return f"{last.participant_name} held {queue}'s when this was last traced"
-        since = spoken(max(0, self.at - last.recorded_at))
-        return f"{last.participant_name} has held {queue}'s for {since}"
+            return f"{last.it.name} held {queue}'s when this was last traced"
+        return f"{last.it.name} has held {queue}'s for {spoken(max(0, self.at - last.at))}"
 
     @property
     def is_held(self) -> bool:
         """Tell whether somebody has a copy in hand."""
-        newest = (each.newest for each in self.queues)
+        newest = map(_newest, self.message.copies)
         return any(each and each.settlement is Disposition.in_hand for each in newest)
 
     @property
     def handed_over(self) -> int:
         """The number of the queues' copies handed over for certain, directly or as dead letters."""
-        states = CopyState.handed_over, CopyState.dead_lettered
-        return sum(fate.state in states and not fate.is_vague for fate in self.queues)
+        return sum(bool(copy.deliveries) for copy in self.message.copies)
+
+
+def _is_vague(copy: Copy) -> bool:
+    """Tell whether a copy or an equal one was handed over, and which is not known."""
+    return copy.state == "handed_over" and not copy.deliveries
+
+
+def _newest(copy: Copy) -> Delivery | None:
+    """The last delivery from the queue, or if there is none, from elsewhere after it died."""
+    own = [each for each in copy.deliveries if each.queue == copy.queue]
+    return next(reversed(own or copy.deliveries), None)
 
 
 class HeldCopies(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,7 +34,7 @@ from model.assertions import (
     LeadsTo,
     NeverConcurrent,
 )
-from model.assertions.judging import CopySettlement, acknowledged
+from model.assertions.judging import settled
 from model.event import NOTHING_LARGE, Large
 from model.gaps import Gap
 from model.words import Via
@@ -149,25 +149,17 @@ class Judges:
             if isinstance(what, NeverConcurrent):
                 outcomes.append(await self._compared(trace_id, what, case))
             else:
-                outcomes.append(await self._settled(trace_id, case))
+                outcomes.append(await self._settled(trace_id, what, case))
         return outcomes
 
-    async def _settled(self, trace_id: int, case: _Case) -> EventOutcome:
+    async def _settled(self, trace_id: int, what: Acknowledged, case: _Case) -> EventOutcome:
         """Judge whether a message was acknowledged from each of its queues in time."""
-        event_id, since = case.wait.id, case.wait.recorded_at
+        event_id = case.wait.id
         try:
             fate = await self.store.copies.fate_of(event_id, NOTHING_LARGE)
         except NotFoundError:  # removed meanwhile
             return UNKNOWN
-        copies = {
-            each.queue: [
-                CopySettlement(one.queue, one.settlement, one.settled_at, one.participant_name)
-                for one in sorted((*each.deliveries, *each.dead_letters))
-            ]
-            for each in fate.queues
-        }
-        routed = fate.publish.routed_queues or ()
-        verdict, why = acknowledged(copies, routed, since, case.wait.due)
+        verdict, said = settled(what, fate.message, case.wait.due + 1)
         if verdict is AssertionVerdict.holds:
             return HELD
         if verdict is AssertionVerdict.unknown or fate.truncated or not case.is_whole(event_id):
@@ -175,9 +167,7 @@ class Judges:
         reach = (await self.store.watching.reached(trace_id, [event_id], 1)).get(event_id)
         if reach is None or reach.has_equals:
             return UNKNOWN
-        within = (case.wait.due - since) / 1e6
-        said = f"event {event_id}, {reach.event.type}, was not acknowledged within {within:g} s"
-        return violated(case.new(reach.event, f"{said}: {why}"))
+        return violated(case.new(reach.event, f"event {event_id}, {reach.event.type}, {said}"))
 
     async def _with_doubtful(self, trace_id: int, cases: list[_Case], first: int) -> list[_Case]:
         """Cases with what may be missing from an event on because it led to doubtful deliveries."""

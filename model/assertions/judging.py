@@ -281,21 +281,31 @@ def _judge_acknowledged(what: Acknowledged, ways: Causation, through: int) -> It
     for message in ways.of(what.every):
         if message.unseen:
             continue
-        of, at = message.it.message_type, message.it.at
-        copies = {
-            copy.queue: [
-                CopySettlement(each.queue, each.it.settlement, each.it.settled_at, each.it.name)
-                for each in copy.deliveries
-            ]
-            for copy in message.copies
-        }
-        verdict, why = acknowledged(copies, message.it.routed_queues, at, at + what.within)
-        said = f"{of} was acknowledged within {spoken(what.within)}"
-        if verdict is not AssertionVerdict.holds:
-            said = f"{of} was not acknowledged within {spoken(what.within)}: {why}"
-        if verdict is AssertionVerdict.violated and through <= at + what.within:
-            verdict, said = AssertionVerdict.unknown, f"{of} is not acknowledged yet: {why}"
-        yield Finding(verdict, message.it.id, said, by_absence=verdict is AssertionVerdict.violated)
+        verdict, said = settled(what, message, through)
+        by_absence = verdict is AssertionVerdict.violated
+        said = f"{message.it.message_type} {said}"
+        yield Finding(verdict, message.it.id, said, by_absence=by_absence)
+
+
+def settled(what: Acknowledged, message: Message, through: int) -> tuple[AssertionVerdict, str]:
+    """Judge whether a message was acknowledged in time, and say so behind its type.
+
+    ``through``: all that was recorded before then (µs) is known.
+    """
+    at = message.it.at
+    copies = {
+        copy.queue: [
+            CopySettlement(each.queue, each.it.settlement, each.it.settled_at, each.it.name)
+            for each in copy.deliveries
+        ]
+        for copy in message.copies
+    }
+    verdict, why = acknowledged(copies, message.it.routed_queues, at, at + what.within)
+    if verdict is AssertionVerdict.holds:
+        return verdict, f"was acknowledged within {spoken(what.within)}"
+    if verdict is AssertionVerdict.violated and through <= at + what.within:
+        return AssertionVerdict.unknown, f"is not acknowledged yet: {why}"
+    return verdict, f"was not acknowledged within {spoken(what.within)}: {why}"
 
 
 class CopySettlement(NamedTuple):

@@ -11,7 +11,6 @@ import pytest
 from app.errors import BadRequestError, NotFoundError
 from app.store import Store
 from app.store.causality import walks
-from app.stored.causality import CopyState
 from app.stored.reading import EventFilter
 from app.tracker.events import StampedEvent
 from app.tracker.records import Deliver, Publish
@@ -261,13 +260,16 @@ class TestDeliveries:
     async def test_each_queue_has_its_own(self, store: Store, events: list[StampedEvent]) -> None:
         fate = await store.copies.fate_of(1)
         assert fate.publish.id == 1
-        assert [(q.queue, q.state, [e.id for e in q.deliveries]) for q in fate.queues] == [
-            ("a", CopyState.handed_over, [3, 4]),
-            ("b", CopyState.dead_lettered, [2]),
-            ("c", CopyState.waiting, []),
+        copies = fate.message.copies
+        own = [[each.id for each in fate.events_of(copy, dead=False)] for copy in copies]
+        dead = [[each.id for each in fate.events_of(copy, dead=True)] for copy in copies]
+        assert [(copy.queue, copy.state) for copy in copies] == [
+            ("a", "handed_over"),
+            ("b", "dead_lettered"),
+            ("c", "waiting"),
         ]
-        assert [queue.dead_lettered_to for queue in fate.queues] == [[], ["dead"], []]
-        assert [[e.id for e in queue.dead_letters] for queue in fate.queues] == [[], [5], []]
+        assert [copy.dead_lettered_to for copy in copies] == [(), ("dead",), ()]
+        assert (own, dead) == ([[3, 4], [2], []], [[], [5], []])
         assert (fate.routed_queues, fate.handed_over) == (3, 2)
 
     async def test_a_received_event_has_none(

@@ -345,7 +345,7 @@ async def test_copies_have_the_states_that_their_fates_have(store: Store, trace_
         fate = await store.copies.fate_of(_id(event))
         [message] = found.conversation.messages
         assert _states(message) == {
-            each.queue: (each.state.value, [*each.dead_lettered_to]) for each in fate.queues
+            each.queue: (each.state, [*each.dead_lettered_to]) for each in fate.message.copies
         }
         dead = sum(
             each.it.match is Match.dead_lettered

@@ -7,7 +7,6 @@ from msgspec import structs
 
 from app.store import Store
 from app.stored.capture import Batch
-from app.stored.causality import CopyState
 from app.stored.failures import FailureFilter, FailureKind
 from app.tracker import Policy, Record, Tracker
 from app.tracker.events import StampedEvent
@@ -73,8 +72,8 @@ async def test_a_lost_copy_does_not_wait_any_more(
     [sent] = await trace.happens(structs.replace(message(1), exchange="shop"))
     await trace.loses(reason)
     fate = await trace.store.copies.fate_of(sent)
-    [queue] = fate.queues
-    assert (queue.state, queue.remark, fate.handed_over) == (CopyState.gone, remark, 0)
+    [queue] = fate.message.copies
+    assert (queue.state, queue.remark, fate.handed_over) == ("gone", remark, 0)
     assert fate.sentence == f"handed over for 0 of 1 queue; its copy in orders {remark}"
     found = (await trace.store.conversations.of_event(sent, Via.links)).conversation
     [told] = found.messages
@@ -89,15 +88,15 @@ async def test_a_lost_copy_does_not_wait_any_more(
 async def test_what_the_default_exchange_is_given_may_have_had_no_queue(trace: Trace) -> None:
     [sent] = await trace.happens(structs.replace(message(1), exchange=""))
     await trace.loses("queue_deleted")
-    [queue] = (await trace.store.copies.fate_of(sent)).queues
+    [queue] = (await trace.store.copies.fate_of(sent)).message.copies
     assert queue.remark == f"was deleted with its queue {WHEN}, or there never was one"
 
 
 async def test_a_copy_that_may_wait_elsewhere_is_no_failure(trace: Trace) -> None:
     [sent] = await trace.happens(message(1))
     await trace.loses("left")
-    [queue] = (await trace.store.copies.fate_of(sent)).queues
-    assert queue.state is CopyState.waiting
+    [queue] = (await trace.store.copies.fate_of(sent)).message.copies
+    assert queue.state == "waiting"
     assert queue.remark is not None
     assert queue.remark.startswith(f"left its queue {WHEN}")
     found = (await trace.store.conversations.of_event(sent, Via.links)).conversation
@@ -111,9 +110,9 @@ async def test_a_copy_does_not_wait_that_was_handed_over_or_else_an_equal_one_wa
     order = message(1)
     first, second, _ = await trace.happens(order, order, handed(BILLING, order))
     fates = [await trace.store.copies.fate_of(each) for each in (first, second)]
-    [[taken], [waits]] = [fate.queues for fate in fates]
-    assert (taken.state, waits.state) == (CopyState.handed_over, CopyState.waiting)
-    assert (fates[0].handed_over, waits.remark) == (0, None)
+    [[taken], [waits]] = [fate.message.copies for fate in fates]
+    assert (taken.state, waits.state) == ("handed_over", "waiting")
+    assert (fates[0].handed_over, waits.loss) == (0, None)
     said = "handed over for 0 of 1 queue; for 1 more it or an equal message was; its copy in orders"
     assert fates[0].sentence == f"{said} {taken.remark}"
     assert taken.remark is not None
@@ -143,9 +142,9 @@ async def test_a_copy_is_not_gone_if_what_was_handed_over_may_be_it(
         trace.tracker = await trace.restored()
     await trace.loses(reason)
     fates = [await trace.store.copies.fate_of(each) for each in (first, second, third)]
-    states = [queue.state for fate in fates for queue in fate.queues]
-    assert states == [CopyState.handed_over, CopyState.handed_over, CopyState.gone]
-    remarks = [queue.remark or "" for fate in fates for queue in fate.queues]
+    states = [queue.state for fate in fates for queue in fate.message.copies]
+    assert states == ["handed_over", "handed_over", "gone"]
+    remarks = [queue.remark for fate in fates for queue in fate.message.copies]
     assert remarks[1] == f"was handed over {WHEN}, or an equal message was"
     [failure] = (await trace.store.failures.find(FailureFilter())).items
     assert failure.event == third, "published after what was handed over"
@@ -159,8 +158,8 @@ async def test_a_dead_letter_says_more_than_that_its_copy_was_lost(
     [sent] = await trace.happens(order)
     await trace.loses(reason)
     await trace.happens(letter(ADMIN, order, death("orders", "maxlen")))
-    [queue] = (await trace.store.copies.fate_of(sent)).queues
-    assert (queue.state, queue.remark) == (CopyState.dead_lettered, None)
+    [queue] = (await trace.store.copies.fate_of(sent)).message.copies
+    assert (queue.state, queue.remark) == ("dead_lettered", None)
     kinds = [each.kind for each in (await trace.store.failures.find(FailureFilter())).items]
     assert kinds == [FailureKind.died]
 

@@ -401,7 +401,7 @@ async def test_whether_it_is_acknowledged_in_time_is_judged_alike_live_and_in_a_
     for (*_, verdict, why), finding, outcome in zip(FATES, findings, outcomes, strict=True):
         assert finding.sentence.endswith(why)
         assert len(outcome.violations) == (verdict == "violated")
-        assert all(each.sentence.endswith(f"within 10 s: {why}") for each in outcome.violations)
+        assert all(each.sentence.endswith(f"within 10.0 s: {why}") for each in outcome.violations)
     await store.gaps.open(trace_id, after_event_id=1, since=1, reason="lost")
     unsure = await judged(store, trace_id, subject)
     assert [e.verdict == "holds" for e in unsure.values()] == [each == "holds" for each in expected]

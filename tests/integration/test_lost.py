@@ -9,10 +9,10 @@ import pytest
 
 from app.errors import OutageError
 from app.store import Store
-from app.stored.causality import CopyState, QueueFate
 from app.stored.failures import FailureFilter, FailureKind
 from app.traces import queuewatch, run
 from app.traces.pipeline import PipelineSettings
+from model.conversations import Copy
 from model.event import Event
 from model.words import Via
 from tests.integration.conftest import Service, until
@@ -38,13 +38,13 @@ async def clients(service: Service, rabbit: Broker, vhost: str) -> AsyncIterator
         yield Clients(rabbit, vhost, stack)
 
 
-async def fate(store: Store, publish: Event) -> QueueFate:
-    [queue] = (await store.copies.fate_of(publish.id)).queues
+async def fate(store: Store, publish: Event) -> Copy:
+    [queue] = (await store.copies.fate_of(publish.id)).message.copies
     return queue
 
 
-async def gone(store: Store, publish: Event) -> QueueFate:
-    async def is_gone() -> QueueFate | None:
+async def gone(store: Store, publish: Event) -> Copy:
+    async def is_gone() -> Copy | None:
         found = await fate(store, publish)
         return found if found.loss is not None else None
 
@@ -61,10 +61,10 @@ async def test_a_message_is_deleted_with_its_queue(
     kept, sent = await service.stored(vhost, 2)
     await queue.delete(if_empty=False)
     found = await gone(service.store, sent)
-    assert found.state is CopyState.gone
+    assert found.state == "gone"
     assert found.remark is not None
     assert found.remark.startswith("was deleted with its queue by 20")
-    assert (await fate(service.store, kept)).state is CopyState.waiting
+    assert (await fate(service.store, kept)).state == "waiting"
     [failure] = (await service.store.failures.find(FailureFilter())).items
     assert (failure.kind, failure.queue, failure.event) == (FailureKind.gone, "q", sent.id)
     told = (await service.store.conversations.of_event(sent.id, Via.links)).conversation
@@ -109,11 +109,11 @@ async def test_what_expired_into_another_queue_only_left_its_own(
     await clients.queue("dead")
     await clients.send(**SAME)
     [sent] = await service.stored(vhost, 1)
-    assert (await gone(service.store, sent)).state is CopyState.waiting
+    assert (await gone(service.store, sent)).state == "waiting"
     await (await clients.take("dead")).ack()
     dead = (await service.stored(vhost, 2))[-1]
     assert dead.cause == sent.id
-    assert (await fate(service.store, sent)).state is CopyState.dead_lettered
+    assert (await fate(service.store, sent)).state == "dead_lettered"
     assert (await service.store.failures.find(FailureFilter())).items == []
 
 
@@ -161,5 +161,5 @@ async def test_without_the_management_api_a_copy_goes_on_waiting(
         return len(asked) > 2
 
     await until(often, "the queue was asked for")
-    assert (await fate(service.store, sent)).state is CopyState.waiting
+    assert (await fate(service.store, sent)).state == "waiting"
     assert (await service.registry.status(vhost)).state == "running"

@@ -177,7 +177,9 @@ async def test_who_hangs_with_a_message_is_named_by_all_that_tell_of_it(
         fate = await store.copies.fate_of(late.event)
         held = await store.copies.in_hand({where}, at=now())
         [one] = held.items
-        [oldest] = [each.deliveries[0].id for each in fate.queues if each.queue == "hangs"]
+        [oldest] = [
+            each.deliveries[0].event for each in fate.message.copies if each.queue == "hangs"
+        ]
         assert (held.count, one.queue, one.oldest) == (1, "hangs", oldest)
         assert late.sentence is not None
         assert late.sentence.endswith(f"{one.holder.name} has it in hand from hangs")

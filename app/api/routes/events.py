@@ -230,12 +230,12 @@ async def get_deliveries(
         CopyFate(
             one.queue,
             one.state,
-            heavy.views(one.deliveries),
-            heavy.views(one.dead_letters),
-            one.dead_lettered_to,
-            one.remark,
+            heavy.views(fate.events_of(one, dead=False)),
+            heavy.views(fate.events_of(one, dead=True)),
+            [*one.dead_lettered_to],
+            one.remark if one.loss else None,
         )
-        for one in fate.queues
+        for one in fate.message.copies
     ]
     view = Deliveries(fate.publish.id, fate.routed_queues, fate.handed_over, fate.sentence, queues)
     return events_answer(shown(view), heavy, parts)

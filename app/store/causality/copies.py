@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from sqlalchemy import bindparam, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -14,15 +14,16 @@ from app.store.causality.ranges import names_of
 from app.store.database import tables
 from app.store.database.chunks import rows_with
 from app.store.database.subject import Subject, reads
-from app.store.reading.events import AT_ONCE, by_id, by_ids, found_by_ids
-from app.stored.causality import CopiesInHand, Fate, HeldCopies, QueueFate
-from app.stored.reading import shares
-from model.deaths import Loss, deaths_of
+from app.store.reading.events import by_id, found_by_ids, some_at_a_time
+from app.stored.causality import CopiesInHand, Fate, HeldCopies
+from model.conversations import conversation_of
+from model.deaths import Loss
 from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
+from model.happened import happened
 from model.in_hand import COLUMNS, AloneInHand, alone_in_hand
 from model.times import Duration, now
 from model.who import Who
-from model.words import LINKED, EventType, Match
+from model.words import LINKED, EventType
 
 # How many of a publish's events are looked at, from the first: a message that is requeued for ever
 # has no end of them.
@@ -32,6 +33,8 @@ MOST = 1_000
 MOST_HELD, MOST_HOLDERS = 10_000, 500
 # How many settlements say what is usual, of how many events; and what is never late (µs).
 LEAST_SETTLED, MOST_NEWEST, LEAST_LATE = 20, 5_000, 1_000_000
+
+_PROPERTIES: Large = frozenset({"properties"})
 
 _HANDS = text(
     f"SELECT {COLUMNS} FROM events"  # noqa: S608 - a constant
@@ -103,21 +106,15 @@ class Copies(Subject):
         )
         ids = [row[0] for row in await connection.execute(query)]
         # A dead letter's headers say where it came from.
-        found = await found_by_ids(connection, ids, large | {"properties"})
-        died = {event.id: _died_in(event) for event in found.items}
-        for some in shares([*found.heavy], found.heavy, AT_ONCE):
-            for event in await by_ids(connection, some, frozenset({"properties"})):
-                died[event.id] = _died_in(event)
-        fates = {queue: QueueFate(queue, [], []) for queue in publish.routed_queues}
-        for event in found.items:
-            _note(fates, event, died[event.id])
+        found = await found_by_ids(connection, ids, large | _PROPERTIES)
+        told = [happened(each) for each in found.items if each.id not in found.heavy]
+        async for event in some_at_a_time(connection, [*found.heavy], _PROPERTIES):
+            told.append(happened(event))
+        root = happened(publish)
         losses = await losses_of(connection, publish.trace_id, [event_id])
-        for queue, loss in losses.get(event_id, {}).items():
-            if queue in fates:
-                fates[queue].loss, fates[queue].exchange = loss, publish.exchange
-        queues = list(fates.values())
-        count, is_cut = len(publish.routed_queues), len(ids) == MOST
-        return Fate(publish, count, queues, now(), found.heavy, is_cut)
+        [message] = conversation_of(root, [root, *told], {}, losses=losses).messages
+        deliveries = {each.id: each for each in found.items}
+        return Fate(publish, message, deliveries, now(), found.heavy, len(ids) == MOST)
 
     @reads
     async def in_hand(
@@ -185,19 +182,3 @@ async def _held(
         )
         for row in rows
     ]
-
-
-def _note(fates: dict[str, QueueFate], event: Event, died_in: Sequence[str]) -> None:
-    if event.match is Match.dead_lettered:
-        for queue in died_in:
-            if queue in fates:
-                fates[queue].dead_letters.append(event)
-                return
-    if event.queue is not None:
-        # A queue that the publish was not routed to: a dead letter whose headers hide its path.
-        fates.setdefault(event.queue, QueueFate(event.queue, [], [])).deliveries.append(event)
-
-
-def _died_in(event: Event) -> list[str]:
-    """The queues that a dead letter died in, in order."""
-    return [death.queue for death in reversed(deaths_of(event.properties))]

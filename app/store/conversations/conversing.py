@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import bindparam, text
@@ -14,12 +14,10 @@ from app.store.causality.walks import EVERY_ONE, nearest, neighbours_along
 from app.store.conversations.publishers import publishers_of
 from app.store.conversations.roots import Roots
 from app.store.database.chunks import chunks
-from app.store.reading.events import AT_ONCE, by_ids, found_by_ids
+from app.store.reading.events import some_at_a_time
 from app.store.spans.imported import handled_by
 from app.stored.conversations import MOST_OTHER_ROOTS
-from app.stored.reading import shares
 from model.conversations import Conversation, conversation_of
-from model.event import Event, Large
 from model.happened import Cause, ConversationEvent, causes_of, happened
 from model.message_types import is_in_body, type_of
 from model.words import EventType, Via
@@ -176,25 +174,15 @@ class Conversing(Roots):
     async def _read(self, ids: Sequence[int]) -> dict[int, ConversationEvent]:
         read: dict[int, ConversationEvent] = {}
         in_body: list[int] = []
-        async for event in self._events(ids, frozenset({"properties"})):
+        async for event in some_at_a_time(self.connection, ids, frozenset({"properties"})):
             read[event.id] = happened(event)
             if is_in_body(event.properties):
                 in_body.append(event.id)
-        async for event in self._events(in_body, frozenset({"properties", "payload"})):
+        typed = frozenset[str]({"properties", "payload"})
+        async for event in some_at_a_time(self.connection, in_body, typed):
             said = type_of(event.properties, event.exchange, event.routing_keys, event.payload)
             read[event.id] = read[event.id]._replace(message_type=said)
         return dict(sorted(read.items()))
-
-    async def _events(self, ids: Sequence[int], large: Large) -> AsyncIterator[Event]:
-        """Events in any order, no more of them in memory at once than there may be."""
-        for some in chunks(ids):
-            found = await found_by_ids(self.connection, some, large)
-            for event in found.items:
-                if event.id not in found.heavy:
-                    yield event
-            for share in shares([*found.heavy], found.heavy, AT_ONCE):
-                for event in await by_ids(self.connection, share, large):
-                    yield event
 
     async def _strays(
         self, events: Mapping[int, ConversationEvent], page: ConversationMembers

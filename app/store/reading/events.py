@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -11,8 +11,9 @@ from sqlalchemy import ColumnElement, Null, Select, and_, bindparam, case, func,
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
+from app.store.database.chunks import chunks
 from app.store.database.tables import channels, events, metadata, participants, traces
-from app.stored.reading import EventList
+from app.stored.reading import EventList, shares
 from model.event import EVERYTHING, FIELDS, Event, Field, Kind, Large
 
 # The greatest possible id; no database stores a greater one.
@@ -92,6 +93,20 @@ async def found_by_ids(
     # In the list's order too: that is in which they are wanted.
     heavy = {event_id: heavy[event_id] for event_id in ids if event_id in heavy} if heavy else heavy
     return EventList([rows[event_id] for event_id in ids if event_id in rows], heavy)
+
+
+async def some_at_a_time(
+    connection: AsyncConnection, ids: Sequence[int], large: Large
+) -> AsyncIterator[Event]:
+    """The events with these ids, in any order; no more in memory at once than there may be."""
+    for some in chunks(ids):
+        found = await found_by_ids(connection, some, large)
+        for event in found.items:
+            if event.id not in found.heavy:
+                yield event
+        for share in shares([*found.heavy], found.heavy, AT_ONCE):
+            for event in await by_ids(connection, share, large):
+                yield event
 
 
 @functools.cache
