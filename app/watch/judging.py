@@ -191,7 +191,7 @@ class Judges:
             ).items()
         }
         outcomes = []
-        oldest = min(*causes, *(case.wait.id for case in cases))
+        oldest = min([*causes, *(case.wait.id for case in cases)])
         for case in await self._with_doubtful(trace_id, cases, oldest):
             outcomes.append(_calm(what, case, pasts.get(case.wait.id), futures))
             await asyncio.sleep(0)  # a past may be long

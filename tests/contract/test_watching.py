@@ -306,3 +306,12 @@ async def test_a_message_with_more_deliveries_than_are_followed_is_not_called_ca
     outcomes = await judged(store, trace.id, subject_to(CALM))
     assert outcomes
     assert not any(each == HELD for each in outcomes.values())
+
+
+async def test_a_single_message_that_nothing_caused_is_neither_calm_nor_a_storm(
+    store: Store,
+) -> None:
+    trace = await store.traces.create("/", Policy.channel)
+    await tell(store, trace.id, tracker_by(Policy.channel), said("x", message("x", "x")))
+    [outcome] = (await judged(store, trace.id, subject_to(CALM))).values()
+    assert outcome == EventOutcome()
