@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import msgspec
@@ -18,8 +17,7 @@ from app.cli.output import complain, listed, printable, say, table
 from app.errors import SettingsError
 from app.priority import let_others_go_first
 from app.private import keep_private, tighten
-from app.secret_url import SecretUrl
-from app.settings import PREFIX, Heading, Settings, load_settings, unknown_variables
+from app.settings import Settings, load_settings, unknown_variables
 
 # What is logged below warnings, too: libraries log every frame and statement, with its content.
 _OURS = ("app", "uvicorn.access")
@@ -84,16 +82,8 @@ def migrate() -> None:
         say(f"{configuration.database}: {before.found or 'empty'} → {before.needed}")
 
 
-def settings(
-    markdown: Annotated[
-        bool,
-        typer.Option("--markdown", help="Every variable with its default and meaning, by subject."),
-    ] = False,
-) -> None:
+def settings() -> None:
     """The settings in force, passwords hidden."""
-    if markdown:
-        sys.stdout.write(settings_tables())
-        return
     configuration = load_settings()
     table(
         ("VARIABLE", "VALUE"),
@@ -113,35 +103,6 @@ def _shown(value: object) -> str:
     if value is None or value == ():
         return ""
     return ",".join(value) if isinstance(value, tuple) else str(value)
-
-
-def settings_tables() -> str:
-    """The settings as Markdown: a table for each subject, in the order of their fields."""
-    return "\n".join(_markdown())[1:] + "\n"
-
-
-def _markdown() -> Iterator[str]:
-    for name, field in Settings.model_fields.items():
-        for mark in field.metadata:
-            if isinstance(mark, Heading):
-                yield from ("", f"## {mark.text}", "", "| variable | default | meaning |")
-                yield "|---|---|---|"
-        variable = PREFIX + name.upper()
-        meaning = " ".join((field.description or "").split())
-        yield f"| `{variable}` | {_shown_default(name)} | {meaning} |"
-
-
-def _shown_default(name: str) -> str:
-    if name == "data_dir":
-        return "`~/.local/share/rabbitmq-itc`"
-    value = Settings.model_fields[name].default
-    if value is None or value == ():
-        return "unset"
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    if isinstance(value, tuple):
-        return f"`{','.join(value)}`"
-    return f"`{value.reveal() if isinstance(value, SecretUrl) else value}`"
 
 
 def doctor(json: Json = False) -> None:

@@ -10,10 +10,10 @@ import pytest
 from pydantic import ValidationError
 
 from app.children import needed
-from app.cli.local import settings_tables
 from app.errors import SettingsError
 from app.secret_url import SecretUrl
 from app.settings import Settings, load_settings, unknown_variables
+from tools.settings_tables import settings_tables
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "settings.md"
 STRANGER = 12345  # a user
@@ -28,7 +28,7 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_the_document_has_the_tables() -> None:
     assert settings_tables() in DOCUMENT.read_text(), (
-        "docs/settings.md is not what `rabbitmq-itc settings --markdown` prints"
+        "docs/settings.md is not what `python -m tools.settings_tables` prints"
     )
 
 
