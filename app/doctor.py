@@ -39,7 +39,7 @@ from app.errors import (
 from app.settings import Settings
 from app.store import Store, schema_state
 from app.store.database.engine import parse_url
-from app.stored.capture import Service, Trace
+from app.stored.capture import Trace
 from app.stored.proposals import RuleProposal
 from app.traces.audit import Ledger
 from app.traces.status import audit_status
@@ -255,14 +255,6 @@ def _without_tables(settings: Settings, found: str) -> Finding:
     return found, "run rabbitmq-itc migrate"
 
 
-async def _services(living: Sequence[Service]) -> Finding:
-    found = f"{len(living)} on this database: {', '.join(each.name for each in living)}"
-    if len({each.exports for each in living}) > 1:
-        advice = "an export is only found where it was made: have all share ITC_EXPORT_DIR"
-        return f"{found}, with several folders of exports", advice
-    return found, WELL
-
-
 async def _stored(settings: Settings, management: ManagementApi) -> list[Check]:
     """The checks that need the store; none where it is yet to be made."""
     url = settings.database.reveal()
@@ -270,9 +262,6 @@ async def _stored(settings: Settings, management: ManagementApi) -> list[Check]:
         return []
     store, checks = await Store.open(url), list[Check]()
     try:
-        services = [each for each in await store.services.all() if each.is_alive]
-        if len(services) > 1:
-            checks.append(Check("services", partial(_services, services), Grade.better))
         for trace in await store.traces.list():
             if not trace.wanted:
                 continue

@@ -26,7 +26,6 @@ from app.api.tail import Tail
 from app.broker.management import ManagementApi
 from app.broker.opening import BrokerParts
 from app.errors import ItcError, SettingsError
-from app.jobs.exports import folder_id
 from app.jobs.opening import open_folders, open_jobs
 from app.settings import Settings
 from app.store.opening import open_store
@@ -137,7 +136,7 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
         connections = watch_connections(stack, store, broker)
         spans = watch_spans(stack, settings, store)
         traces = open_traces(stack, settings, store, broker, pipeline, service)
-        folders = open_folders(settings, lambda: claims.apart)
+        folders = open_folders(settings)
         jobs = open_jobs(
             settings,
             store.jobs,
@@ -151,7 +150,6 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
             service,
             settings.service,
             seconds=ALWAYS if store.is_alone else LEASE_SECONDS,
-            exports=await asyncio.to_thread(folder_id, settings.exports),
             tend=jobs.tend,
             reach=broker.management.own_user,
             hold_seconds=settings.hold_seconds,

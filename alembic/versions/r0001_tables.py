@@ -220,7 +220,6 @@ def _tables() -> None:
         sa.Column("seen_at", sa.BigInteger(), nullable=False),
         sa.Column("until", sa.BigInteger(), nullable=False),
         sa.Column("idle_since", sa.BigInteger(), nullable=False),
-        sa.Column("exports", sa.Text(), nullable=True),
         sa.Column("snapshots", sa.LargeBinary(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_services")),
     )

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -42,7 +41,6 @@ from model.interchange import COLLECTOR, PERIOD_FORMATS, PeriodForm
 from model.times import IsoTime, Microseconds
 from model.words import Along, Via
 
-MARKER = ".folder"  # says which folder it is, to services that may share it
 FOLDER = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 
 
@@ -63,18 +61,6 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
         return _chain_location(self.from_id, self.to_id, self.file)
 
 
-def folder_id(folder: Path) -> str | None:
-    """A mark that no other folder has, on whichever machine; None if it cannot be written."""
-    marker = folder / MARKER
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileExistsError), marker.open("x") as made:
-            made.write(secrets.token_hex(8))
-        return marker.read_text() or None
-    except OSError:
-        return None
-
-
 def _chain_location(from_id: int, to_id: int, file: str) -> str:
     return f"/itc_db/undefined/{from_id}/{to_id}/{file}"
 
@@ -84,15 +70,9 @@ class Exports(ManifestedFiles[tuple[int, int]]):
 
     formats = tuple(FORMATS.values())
 
-    def __init__(
-        self, folder: Path, archives: Path, quota: Quota, apart: Callable[[], Sequence[str]] = tuple
-    ) -> None:
-        """Exports in ``folder``; chains are looked for in the folder ``archives`` too.
-
-        ``apart`` are the names of services whose exports are in another folder.
-        """
+    def __init__(self, folder: Path, archives: Path, quota: Quota) -> None:
+        """Exports in ``folder``; chains are looked for in the folder ``archives`` too."""
         super().__init__(folder, quota)
-        self._apart = apart
         self._archives = archives
 
     @classmethod
@@ -154,10 +134,7 @@ class Exports(ManifestedFiles[tuple[int, int]]):
         return "{}-{}".format(*subject)
 
     def _none(self, subject: tuple[int, int], file: str) -> str:
-        none = "there is no export {} of a chain from {} to {}".format(file, *subject)
-        if others := ", ".join(self._apart()):
-            none += f" here; {others} has a folder of its own for exports: ask there"
-        return none
+        return "there is no export {} of a chain from {} to {}".format(file, *subject)
 
 
 TOUCHED = "touched"

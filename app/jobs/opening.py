@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -33,13 +33,11 @@ class Folders(NamedTuple):
     archives: Archives
 
 
-def open_folders(
-    settings: Settings, apart: Callable[[], Sequence[str]] = tuple, *, quota: Quota | None = None
-) -> Folders:
+def open_folders(settings: Settings, *, quota: Quota | None = None) -> Folders:
     quota = quota or Quota(settings.exports_max_bytes)
     data = settings.data_dir.absolute()
     return Folders(
-        Exports(settings.exports, settings.archives, quota, apart),
+        Exports(settings.exports, settings.archives, quota),
         TouchedFiles(settings.exports, quota, settings.signing_key_file),
         PeriodFiles(settings.exports, quota, settings.collector),
         Topologies(data / "topologies"),

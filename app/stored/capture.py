@@ -72,8 +72,8 @@ class Batch(msgspec.Struct, frozen=True):
 class Service(msgspec.Struct, frozen=True):
     """A service as the others see it; times in µs, by the database's clock.
 
-    ``idle_since`` is when it last took a trace, or started; ``exports`` which folder its exports
-    are in; ``snapshots`` how its traces were when it was last heard of, opaque to the store.
+    ``idle_since`` is when it last took a trace, or started; ``snapshots`` how its traces were when
+    it was last heard of, opaque to the store.
     """
 
     id: str
@@ -81,7 +81,6 @@ class Service(msgspec.Struct, frozen=True):
     started_at: int
     idle_since: int
     is_alive: bool
-    exports: str | None = None
     snapshots: bytes | None = None
 
 

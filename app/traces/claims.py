@@ -47,7 +47,6 @@ class Claims:
 
     service, name: its id, and what people call it.
     seconds: how long after it was last heard of it still holds what it holds.
-    exports: which folder its exports are in.
     tend: what else is to be done at each look, for jobs.
     reach: asks the broker for something; raises `OutageError` if it does not answer.
     hold_seconds: how long a trace is kept whose broker does not answer here.
@@ -61,7 +60,6 @@ class Claims:
         name: str,
         *,
         seconds: float = LEASE_SECONDS,
-        exports: str | None = None,
         tend: Callable[[], Awaitable[None]] | None = None,
         reach: Callable[[], Awaitable[Any]] | None = None,
         hold_seconds: float = 10.0,
@@ -71,7 +69,6 @@ class Claims:
         self._service = service
         self._name = name
         self._seconds = seconds
-        self._exports = exports
         self._tend = tend
         self._reach = reach
         self._reaches = True
@@ -85,14 +82,12 @@ class Claims:
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._preparing: dict[str, asyncio.Task[None]] = {}
         self._others = False
-        # The names of living services that keep their exports in another folder.
-        self.apart: Sequence[str] = ()
         self._tasks: list[asyncio.Task[None]] = []
         self._renewing: asyncio.Task[None] | None = None
 
     async def register(self) -> None:
         """Tell the others of this service. Raises `OutageError`."""
-        await self._store.register(self._service, self._name, self._seconds, self._exports)
+        await self._store.register(self._service, self._name, self._seconds)
 
     def start(self) -> None:
         """Begin to renew and to look."""
@@ -171,9 +166,6 @@ class Claims:
         services, traces = await self._store.all(), await self._store.held()
         living = {each.id: each for each in services if each.is_alive}
         self._others = len(living) > 1
-        self.apart = [
-            each.name for each in living.values() if each.exports not in (None, self._exports)
-        ]
         ours = {each.vhost for each in traces if each.holder == self._service}
         for vhost in set(self._traces.running()) - ours:
             self._do(vhost, self._traces.drop)

@@ -152,7 +152,7 @@ async def test_one_that_can_be_read_is_left_alone(store: Store, damaged: int) ->
 @pytest.mark.parametrize("is_held", [False, True])
 async def test_retention_goes_on_for_the_others(store: Store, damaged: int, is_held: bool) -> None:
     if is_held:  # by another service, which lives
-        await store.services.register("another", "there", 60.0, None)
+        await store.services.register("another", "there", 60.0)
         await store.leases.claim(damaged, "another")
     traces = TraceRegistry(
         store,

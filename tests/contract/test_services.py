@@ -26,7 +26,7 @@ of_several = pytest.mark.parametrize("database_url", ["postgresql"], indirect=Tr
 @pytest.fixture
 async def one(database_url: str) -> AsyncIterator[Store]:
     store = await Store.open(database_url, service="one")
-    await store.services.register("one", "first", LONG, "folder")
+    await store.services.register("one", "first", LONG)
     yield store
     await store.close()
 

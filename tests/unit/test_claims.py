@@ -237,11 +237,6 @@ async def test_a_trace_that_becomes_free_is_taken_while_it_is_still_read_ahead()
     assert here.done == [("prepare", "v1"), ("run", "v1")]
 
 
-async def test_services_with_another_folder_of_exports_are_named() -> None:
-    there = [service("me"), service("b", exports="other"), service("c", exports=None)]
-    assert (await looked(FakeTraces(), there)).apart == ["b:15680"]
-
-
 def test_how_a_trace_is_elsewhere_is_what_its_holder_said_last() -> None:
     shown = Snapshot(Standing(TraceState.running), last_event_id=7, lag=3)
     there = [service("me"), service("b", snapshots=encoded({1: shown})), service("c")]

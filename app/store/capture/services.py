@@ -45,12 +45,7 @@ class Services(Subject):
 
     @writes
     async def register(
-        self,
-        connection: AsyncConnection,
-        service: str,
-        name: str,
-        seconds: float,
-        exports: str | None = None,
+        self, connection: AsyncConnection, service: str, name: str, seconds: float
     ) -> None:
         """Note a service that has started, for some seconds, and which of the others are dead.
 
@@ -74,7 +69,6 @@ class Services(Subject):
             "seen_at": now,
             "until": now + _microseconds(seconds),
             "idle_since": now,
-            "exports": exports,
         }
         await connection.execute(delete(tables.services).where(_its.id == service))
         await connection.execute(insert(tables.services).values(row))
@@ -107,7 +101,7 @@ class Services(Subject):
     async def all(self, connection: AsyncConnection) -> list[Service]:
         """All services, those that started first before the others."""
         alive = lives(self.database)
-        columns = [*(_its[name] for name in _DESCRIBED), alive, _its.exports, _its.snapshots]
+        columns = [*(_its[name] for name in _DESCRIBED), alive, _its.snapshots]
         query = select(*columns).order_by(_its.started_at, _its.id)
         return [Service(*row) for row in await connection.execute(query)]
 

@@ -90,7 +90,6 @@ services = _table(
     Column("seen_at", BigInteger, nullable=False),
     Column("until", BigInteger, nullable=False),  # how long it holds what it holds
     Column("idle_since", BigInteger, nullable=False),  # when it last took a trace, or started
-    Column("exports", Text, nullable=True),  # which folder it writes exports to
     Column("snapshots", LargeBinary, nullable=True),  # how its traces are, JSON
 )
 
