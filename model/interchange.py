@@ -29,12 +29,6 @@ PERIOD_FORMATS: dict[str, Format] = {
 }
 
 
-def period_format_of(file: str) -> Format | None:
-    """The format that a file's name asks for; None if it asks for none of these."""
-    fitting = (each for each in PERIOD_FORMATS.values() if file.endswith(each.extension))
-    return next(fitting, None)
-
-
 @dataclass(frozen=True, kw_only=True)
 class PeriodSummary(Certainty):
     """The answer of a job that wrote or sent a period; a file's manifest has the same."""

@@ -51,8 +51,6 @@ PANELS = {
         reports.failures,
         events.events,
         events.deliveries,
-        traces.participants,
-        reports.topology,
     ),
     "Prove": (
         events.compare,
@@ -62,7 +60,6 @@ PANELS = {
         verify.touched,
         verify.verify,
         assertions.assert_,
-        reports.report,
     ),
     "Learn": (
         reports.expectations,
@@ -80,7 +77,6 @@ PANELS = {
         upkeep.jobs,
         files.export,
         files.period,
-        traces.alias,
         upkeep.restamp,
         upkeep.archive,
         upkeep.prune,

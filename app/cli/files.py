@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import secrets
 import sys
 from collections.abc import Callable
@@ -32,7 +31,6 @@ from app.cli.options import (
 )
 from app.cli.output import as_json, columns, complain, listed, printable, say
 from model.exports import DEFAULT, FORMATS, format_of
-from model.interchange import PERIOD_FORMATS, period_format_of
 from model.words import Via, number_of
 
 From = Annotated[int, typer.Argument(metavar="FROM", min=1, help="One event's id.")]
@@ -78,7 +76,10 @@ def chain(
     path = export_path(from_, to, file or f"chain{_extension(output)}")
     along = None if via is Via.any else via.value
     summary = finished(client, path, wait, json, via=along)
-    _show(summary, json, _say_summary, output)
+    if output == STDOUT:  # the file alone: whatever reads it expects nothing else
+        _say_summary(summary, complain)
+    else:
+        as_json(summary) if json else _say_summary(summary, say)
     if output is not None and summary["file"]:
         download(client, path, output)
     requirements.check_relation(summary)
@@ -157,29 +158,13 @@ def get(client: ServiceClient, from_: From, to: To, file: FileName, output: Outp
 
 def delete(client: ServiceClient, from_: From, to: To, file: FileName) -> None:
     """Remove an export."""
-    _delete(client, export_path(from_, to, file), file)
+    client.send("DELETE", export_path(from_, to, file))
+    say(f"{file}: removed")
 
 
 export = family(
     "export", "The files that chains were written to.", list=exports, get=get, delete=delete
 )
-
-
-def _delete(client: ServiceClient, path: str, file: str) -> None:
-    client.send("DELETE", path)
-    say(f"{file}: removed")
-
-
-def _show(
-    summary: dict[str, Any],
-    json: bool,
-    show: Callable[[dict[str, Any], Callable[[str], None]], None],
-    target: Path | None = None,
-) -> None:
-    if target == STDOUT:  # the file alone: whatever reads it expects nothing else
-        show(summary, complain)
-    else:
-        as_json(summary) if json else show(summary, say)
 
 
 def download(client: ServiceClient, path: str, target: Path) -> None:
@@ -216,24 +201,7 @@ def _of(events: int, participants: int) -> str:
     return f"{number_of(events, 'event')} of {number_of(participants, 'participant')}"
 
 
-class As(enum.StrEnum):
-    """The form to write."""
-
-    ocel = "ocel"
-    otlp = "otlp"
-    asyncapi = "asyncapi"
-
-
-Target = Annotated[
-    Path, typer.Argument(metavar="FILE", help="Where to save it; - for stdout, with --as.")
-]
-Form = Annotated[
-    As | None, typer.Option("--as", help="What to write, where the file's name does not say.")
-]
-
-
-def period_path(vhost: str, file: str) -> str:
-    return f"/itc_db/periods/{segment(vhost)}/{segment(file)}"
+Target = Annotated[Path, typer.Argument(metavar="FILE", help="Where to save it.")]
 
 
 def export_period(
@@ -242,7 +210,6 @@ def export_period(
     requirements: Requirements,
     vhost: Vhost,
     file: Target,
-    form: Form = None,
     via: Joined = "links",
     wait: Wait = True,
     json: Json = False,
@@ -251,9 +218,9 @@ def export_period(
 
     As FILE ends: .ocel.json, .otlp.json (spans), .asyncapi.json, .asyncapi.yaml.
     """
-    path = period_path(vhost, _name(file, form))
+    path = f"/itc_db/periods/{segment(vhost)}/{segment(file.name)}"
     summary = finished(client, path, wait, json, via=via, **asdict(period))
-    _show(summary, json, _say_period, file)
+    as_json(summary) if json else _say_period(summary)
     download(client, path, file)
     requirements.check(summary)
 
@@ -269,27 +236,11 @@ def send(
 ) -> None:
     """Send a period's spans to the collector that the service knows (ITC_OTLP_EXPORT_URL)."""
     summary = finished(client, "/itc_db/spans", wait, json, vhost=vhost, via=via, **asdict(period))
-    _show(summary, json, _say_period)
+    as_json(summary) if json else _say_period(summary)
     if summary["refused"]:
         reason = printable(f"{summary['refused']} spans were refused: {summary['refusal']}")
         raise CommandError(Exit.failure, reason)
     requirements.check(summary)
-
-
-def periods(client: ServiceClient, json: Json = False) -> None:
-    """Every file of a period that the service keeps."""
-    said = "VHOST, FILE, SINCE, UNTIL, VIA, EVENTS, BYTES"
-    listed(client.get("/itc_db/periods"), json, columns(said))
-
-
-def get_period(client: ServiceClient, vhost: Vhost, file: FileName, output: Output = None) -> None:
-    """Download such a file."""
-    download(client, period_path(vhost, file), output or Path(file))
-
-
-def delete_period(client: ServiceClient, vhost: Vhost, file: FileName) -> None:
-    """Remove such a file from the service."""
-    _delete(client, period_path(vhost, file), file)
 
 
 period = family(
@@ -297,31 +248,13 @@ period = family(
     "A period for other tools: an event log, spans, AsyncAPI.",
     export=export_period,
     send=send,
-    list=periods,
-    get=get_period,
-    delete=delete_period,
 )
-
-
-def _name(file: Path, form: As | None) -> str:
-    found = period_format_of(file.name)
-    if form is None and found is not None:
-        return file.name
-    if form is None:
-        known = ", ".join(each.extension for each in PERIOD_FORMATS.values())
-        reason = "say with --as what to write, or end the file's name in one of"
-        raise CommandError(Exit.usage, f"{file}: {reason} {known}")
-    if found is not None and found.name.startswith(form.value):
-        return file.name
-    stem = "period" if file == STDOUT else file.stem or "period"
-    is_yaml = form is As.asyncapi and file.suffix in (".yaml", ".yml")
-    return f"{stem}.{form.value}.{'yaml' if is_yaml else 'json'}"
 
 
 _COUNTS = ("conversations", "spans", "channels", "operations", "messages")
 
 
-def _say_period(summary: dict[str, Any], say: Callable[[str], None]) -> None:
+def _say_period(summary: dict[str, Any]) -> None:
     counts = [
         number_of(summary[name], name.removesuffix("s"))
         for name in _COUNTS

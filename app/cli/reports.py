@@ -1,4 +1,4 @@
-"""Reports of what was traced: ``failures``, ``report``, ``topology``; and what is learnt of it."""
+"""What failed: ``failures``; what is learnt: ``expectations``, ``compare-periods``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.client import ServiceClient
-from app.cli.commands import Command, family, named
-from app.cli.following import followed, submit
-from app.cli.following import report as made
+from app.cli.following import report
 from app.cli.options import Joined, Json, Listed, TimeRange, Vhost
 from app.cli.output import as_json, columns, gaps_of, listed, period_of, say, table
 from model.words import number_of
@@ -62,91 +60,11 @@ _FAILURES = columns(
     MESSAGE=lambda one: one["message"] or f"{one['candidate'] or ''}?",
     REASON=lambda one: one["exception"] or one["reason"],
 )
-Key = Annotated[
-    str | None,
-    typer.Option(
-        help="Compare only messages that share this: message_id, correlation_id, routing_key, "
-        "header.NAME or body.NAME."
-    ),
-]
-
-
-def _order(name: str, meaning: str, said: str) -> Command:
-    def report(
-        client: ServiceClient, period: TimeRange, vhost: Vhost, key: Key = None, json: Json = False
-    ) -> None:
-        found = made(client, f"/itc_db/reports/{name}", vhost=vhost, key=key, **asdict(period))
-        if not json:
-            counted = "" if found["counted_all"] else " at least"
-            what = f"{counted} {found['count']} {found['report']}"
-            say(f"{period_of(found)}:{what}, {gaps_of(found)}")
-        listed(found, json, columns(said))
-
-    return named(report, name, meaning)
-
-
-report = family(
-    "report",
-    "Where the order of messages matters.",
-    races=_order(
-        "races",
-        "Messages in one queue that nothing puts into an order; by default of the last hour.",
-        "QUEUE, KEY, A, B, PUBLISHED BY: a_by.name, AND BY: b_by.name, AT",
-    ),
-    inversions=_order(
-        "inversions",
-        "Messages that led to others in a queue and were handed over after them.",
-        "QUEUE, KEY, A, B, HANDED A, HANDED B, TO: participants, AT",
-    ),
-)
-
-
-_COUNTED = "/itc_db/topology"
-_EXCHANGE = "EXCHANGE: exchange or (default)"
-_SECONDS = "P50 S: seconds.p50 .3f, P95 S: seconds.p95 .3f, P99 S: seconds.p99 .3f"
-_FLOWS = columns(
-    f"PUBLISHER: publisher or ?, {_EXCHANGE}, QUEUE, RECEIVER, MESSAGES, REDELIVERED, "
-    f"DEAD LETTERS: dead_lettered, UNMATCHED, {_SECONDS}"
-)
-_DEATHS = columns(f"QUEUE: queue or ?, REASON: reason or ?, {_EXCHANGE}, TO, MESSAGES")
-_PROGRAMS = columns(f"RECEIVER, QUEUE, {_EXCHANGE}, MESSAGES, {_SECONDS}")
-
-
-def topology(
-    client: ServiceClient,
-    period: TimeRange,
-    vhost: Vhost,
-    count: Annotated[
-        bool, typer.Option("--count", help="Count now; by default the last hour.")
-    ] = False,
-    json: Json = False,
-) -> None:
-    """Who sends what where: what was counted last, or for that period."""
-    asked = asdict(period)
-    if count:
-        counted = followed(client, submit(client, _COUNTED, vhost=vhost, **asked))
-        asked = {name: counted[name] for name in asked}
-    found = client.get(_COUNTED, vhost=vhost, **asked)
-    as_json(found) if json else show_topology(found)
-
-
-def show_topology(found: dict[str, Any]) -> None:
-    say(f"{period_of(found)}, {gaps_of(found)}")
-    table(_FLOWS, found["deliveries"])
-    if found["deaths"]:
-        say("\nDead letters")
-        table(_DEATHS, found["deaths"])
-    if found["programs"]:
-        say("\nIn programs, from a delivery to the publishes that name it")
-        table(_PROGRAMS, found["programs"])
-
-
 _SHOWN = 20
 
 Wait = Annotated[
     float | None, typer.Option(help="Look for effects up to this many seconds after the period.")
 ]
-Cases = Annotated[int | None, typer.Option(help="Claim nothing of fewer cases.")]
 
 
 def expectations(
@@ -155,22 +73,14 @@ def expectations(
     vhost: Vhost,
     via: Joined = "links",
     wait: Wait = None,
-    share: Annotated[
-        float | None, typer.Option(help="Expect an effect that comes in this share of cases.")
-    ] = None,
-    cases: Cases = None,
-    rare: Annotated[
-        float | None, typer.Option(help="Call rare what has a smaller share than this.")
-    ] = None,
     yaml: Annotated[
         bool, typer.Option("--yaml", help="Print only what is proposed, as a file of assertions.")
     ] = False,
     json: Json = False,
 ) -> None:
     """Show what messages normally lead to, and what was otherwise; by default in the last hour."""
-    asked = {"vhost": vhost, "via": via, "wait": wait, "cases": cases, **asdict(period)}
-    asked |= {"share": share, "rare": rare}
-    found = made(client, "/itc_db/reports/expectations", **asked)
+    asked = {"vhost": vhost, "via": via, "wait": wait, **asdict(period)}
+    found = report(client, "/itc_db/reports/expectations", **asked)
     if json:
         as_json(found)
     elif yaml:
@@ -193,13 +103,12 @@ def compare_periods(
     ] = None,
     via: Joined = "links",
     wait: Wait = None,
-    cases: Cases = None,
     json: Json = False,
 ) -> None:
     """Show what appeared, vanished or changed since another period; by default the hour before."""
-    asked = {"vhost": vhost, "via": via, "wait": wait, "cases": cases, **asdict(period)}
+    asked = {"vhost": vhost, "via": via, "wait": wait, **asdict(period)}
     asked |= {"before_since": before_since, "before_until": before_until}
-    found = made(client, "/itc_db/reports/comparison", **asked)
+    found = report(client, "/itc_db/reports/comparison", **asked)
     as_json(found) if json else _show_comparison(found)
 
 

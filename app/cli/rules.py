@@ -35,15 +35,6 @@ def show_links(
     listed(found, json, _RULES)
 
 
-def set_links(client: ServiceClient, vhost: Vhost, file: Input) -> None:
-    """Have a virtual host have the rules of a file (YAML or JSON), and no others of its own."""
-    rules = _read(file)
-    if not isinstance(rules, list):
-        raise CommandError(Exit.usage, f"{file}: a list of rules is expected; links add takes one")
-    client.send("PUT", _LINKS, params={"vhost": vhost}, json=rules)
-    say(f"{printable(vhost)}: {number_of(len(rules), 'rule')} of its own")
-
-
 def add_link(client: ServiceClient, vhost: Vhost, file: Input) -> None:
     """Add one rule, in YAML or JSON, to a virtual host's own, or in its namesake's place."""
     rule = _read(file)
@@ -64,34 +55,16 @@ links = family(
     "links",
     "Look at and change the rules by which messages name their causes.",
     show=show_links,
-    set=set_links,
     add=add_link,
     remove=remove_link,
 )
 
 
-def hidden(
-    client: ServiceClient,
-    vhost: Vhost,
-    links: Annotated[
-        bool, typer.Option("--links", help="Each message by itself, newest first.")
-    ] = False,
-    limit: Annotated[
-        int, typer.Option("-n", "--limit", min=1, max=1_000, help="How many messages, for --links.")
-    ] = 100,
-    json: Json = False,
-) -> None:
+def hidden(client: ServiceClient, vhost: Vhost, json: Json = False) -> None:
     """Ways by which causes came to messages, and not through the broker: outboxes, HTTP calls."""
-    if links:
-        found = client.get("/itc_db/hidden", vhost=vhost, limit=limit)
-        listed(found, json, columns(f"EFFECT, CAUSE, {_WAY}, AT: recorded_at"), limit=limit)
-    else:
-        found = client.get("/itc_db/hidden/ways", vhost=vhost)
-        found["items"] = found.pop("ways")
-        listed(found, json, columns(f"{_WAY}, LINKS, LAST: last_at"))
-
-
-_WAY = "RULE, FROM: from.name, TO: to.name"
+    found = client.get("/itc_db/hidden", vhost=vhost)
+    found["items"] = found.pop("ways")
+    listed(found, json, columns("RULE, FROM: from.name, TO: to.name, LINKS, LAST: last_at"))
 
 
 def _read(file: str) -> Any:

@@ -1,4 +1,4 @@
-"""``trace start``, ``stop``, ``reset``, ``list``; who took part: ``participants``, ``alias``."""
+"""``trace start``, ``stop``, ``reset``, ``list``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.client import ServiceClient, segment, trace_path
+from app.cli.client import ServiceClient, trace_path
 from app.cli.commands import family
 from app.cli.exits import CommandError, Exit
-from app.cli.options import ActingRules, Json, Listed, Vhost
+from app.cli.options import ActingRules, Json, Vhost
 from app.cli.output import columns, listed, printable, say
 
 START_SECONDS = 20.0
@@ -151,40 +151,3 @@ _LISTED = columns(
     GAPS=lambda one: sum(not gap["declared"] for gap in one["gaps"]),
     REMARK=_remark,
 )
-
-
-def participants(
-    client: ServiceClient, vhost: Vhost, limit: Listed = 100, json: Json = False
-) -> None:
-    """Who took part in a virtual host's trace, those that were active last first."""
-    found = client.get("/itc_db/participants", vhost=vhost, limit=limit)
-    said = "NO.: participant, PARTICIPANT: name, PUBLISHED, RECEIVED, CONNECTIONS, REMARK"
-    listed(found, json, columns(said, REMARK=remark), limit=limit)
-
-
-def remark(who: dict[str, Any]) -> str:
-    assumed = "assumed: its client gives no name, or one of too many" if who["assumed"] else ""
-    missed, known = who["evidence"]["missed"], who["evidence"]["known"]
-    misses = f"misses {missed} of {known + missed} causes that its messages name" if missed else ""
-    return "; ".join(filter(None, (who["note"], assumed, misses)))
-
-
-def alias(
-    client: ServiceClient,
-    vhost: Vhost,
-    participant: Annotated[int, typer.Argument(min=1, help="Its number.")],
-    name: Annotated[str | None, typer.Argument(help="What to call it.")] = None,
-    remove: Annotated[
-        bool, typer.Option("--remove", help="Have it shown by its own name again.")
-    ] = False,
-) -> None:
-    """Give a participant a name that is shown instead of its own."""
-    if remove == (name is not None):
-        raise CommandError(Exit.usage, "give either a name or --remove")
-    path = f"/itc_db/participants/{segment(vhost)}/{participant}"
-    if name is None:
-        client.send("DELETE", path)
-        say(f"participant {participant} has its own name again")
-    else:
-        client.send("PUT", path, json={"alias": name})
-        say(f"participant {participant} is now called {printable(name.strip())}")

@@ -22,7 +22,6 @@ import msgspec
 from app.errors import BadRequestError, ConflictError, NotFoundError, QuotaError
 from app.stored.jobs import JobRequest, Json
 from model.exports import MANIFEST, Format, Manifest, Quota, manifest_of, usage_of
-from model.times import Microseconds
 
 if TYPE_CHECKING:
     from spark_jobs.archived import Archive
@@ -172,17 +171,6 @@ def remove_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-class ArchiveState(msgspec.Struct, frozen=True):
-    """The archived part of a virtual host: every event up to ``through``, recorded at ``until``."""
-
-    vhost: str
-    through: int
-    until: Microseconds
-    events: int
-    files: int
-    bytes: int
-
-
 class Archives:
     """The archives under one folder."""
 
@@ -200,17 +188,9 @@ class Archives:
         work = {**shown, "archives": str(self._folder)}
         return JobRequest("archive", vhost, owner, shown, work)
 
-    def get(self, vhost: str) -> ArchiveState:
-        """The archived part of a virtual host; raises `NotFoundError` if there is none."""
-        archive = self._archive(vhost)
-        return ArchiveState(
-            vhost=vhost,
-            through=archive.through,
-            until=Microseconds(archive.until),
-            events=sum(part.events for part in archive.parts),
-            files=len(archive.parts),
-            bytes=sum(part.bytes for part in archive.parts),
-        )
+    def through(self, vhost: str) -> int:
+        """The id up to which events are archived; raises `NotFoundError` where none are."""
+        return self._archive(vhost).through
 
     def prunable(self, vhost: str, newest: tuple[int, int] | None) -> int:
         """The id up to which a virtual host's events may be pruned, because they are archived.

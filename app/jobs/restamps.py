@@ -96,7 +96,7 @@ def restamp_request(
 def check_not_archived(archives: Archives, vhost: str) -> None:
     """Raise `ConflictError` if anything of a virtual host is archived. Blocks on the disk."""
     try:
-        archives.get(vhost)
+        archives.through(vhost)
     except NotFoundError:
         return
     raise ConflictError(

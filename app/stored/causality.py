@@ -15,7 +15,7 @@ from model.event import Event
 from model.sound import listed
 from model.times import Duration, Microseconds
 from model.who import Who
-from model.words import Disposition, EdgeKind, EventType, How, Match, how_of
+from model.words import Disposition, EdgeKind, How, Match, how_of
 
 LINKS = "What it names as its causes, and what led to it by what the broker did."
 _RULE = "By which it is named; `null` for what the broker did, which `kind` says."
@@ -223,29 +223,12 @@ class CopiesInHand(msgspec.Struct, frozen=True):
         return sum(self.counts.values())
 
 
-class HiddenLink(msgspec.Struct, frozen=True, kw_only=True):
-    """A publish that names a cause which reached no participant of its program."""
-
-    effect: Annotated[int, "The publish."]
-    cause: Annotated[int, "The event that it names."]
-    rule: str
-    kind: EdgeKind
-    recorded_at: Annotated[Microseconds, "When the effect was recorded."]
-    giver: Annotated[Who, "Whom the id probably came from."] = msgspec.field(name="from")
-    how: Annotated[
-        EventType,
-        "Whether they were handed the cause's message, last before the effect, or published it, "
-        "and nobody was handed it.",
-    ]
-    taker: Annotated[Who, "Who published the effect."] = msgspec.field(name="to")
-
-
 class HiddenWay(msgspec.Struct, frozen=True, kw_only=True):
     """The links of one rule from one participant to another."""
 
     rule: str
-    giver: Who = msgspec.field(name="from")
-    taker: Who = msgspec.field(name="to")
+    giver: Annotated[Who, "Whom the id probably came from."] = msgspec.field(name="from")
+    taker: Annotated[Who, "Who published the effects."] = msgspec.field(name="to")
     links: int
     first_at: Microseconds
     last_at: Microseconds

@@ -8,7 +8,6 @@ import sqlite3
 import httpx
 import pytest
 
-from app.jobs.folders import ArchiveState
 from model.archives import ArchiveSummary
 from model.jobs import OfJob
 from tests.api.conftest import World
@@ -36,19 +35,14 @@ async def forget(world: World, through: int) -> None:
 
 
 async def test_old_events_are_archived_once(client: httpx.AsyncClient) -> None:
-    missing = await client.get(URL, params={"vhost": "/"})
     made = await client.put(URL, params=OLD)
     again = await client.put(URL, params={"vhost": "/", "before": "2026-01-03"})
-    archive = (await client.get(URL, params={"vhost": "/"})).json()
     summary = made.json()
-    conforms(archive, ArchiveState)
     conforms(summary, (ArchiveSummary, OfJob))
 
-    assert (missing.status_code, made.status_code, again.status_code) == (404, 201, 200)
+    assert (made.status_code, again.status_code) == (201, 200)
     assert (summary["events"], summary["through"]) == (2, 2)
     assert again.json()["events"] == 0
-    assert (archive["through"], archive["events"], archive["bytes"]) == (2, 2, summary["bytes"])
-    assert archive["until"] == "2026-01-02T03:04:06.000000Z"
 
 
 async def test_archiving_is_a_job_that_need_not_be_waited_for(client: httpx.AsyncClient) -> None:

@@ -19,13 +19,12 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from app.cli import app, reports
+from app.cli import app
 from app.cli.conversations import _delivery_line as delivery_line
 from app.cli.events import _COLUMNS
 from app.cli.events import _by as said_of_step
 from app.cli.exits import CommandError, Exit
 from app.cli.output import columns, printable
-from app.cli.traces import remark as remark_on
 from app.errors import OutageError
 from app.traces.life import TraceState
 from app.traces.status import TraceStatus
@@ -239,10 +238,9 @@ async def test_causes_and_effects_are_listed(run: Command) -> None:
 @pytest.mark.parametrize(
     ("words", "certain"),
     [
-        *((words, None) for words in ("trace list", "events", "participants /", "links show /")),
-        *((words, None) for words in ("conversations /", "hidden /", "hidden / --links")),
-        *((words, None) for words in ("assertions show", "violations", "jobs list")),
-        *((words, None) for words in ("export list", "period list")),
+        *((words, None) for words in ("trace list", "events", "links show /", "conversations /")),
+        *((words, None) for words in ("hidden /", "assertions show", "violations", "jobs list")),
+        ("export list", None),
         *((f"{walk} {INVOICED}", True) for walk in ("causes", "effects")),
         ("failures /", True),
     ],
@@ -261,24 +259,19 @@ async def test_every_list_has_one_shape_for_machines(
     assert (answer["sound"] is None) is (certain is None)
 
 
-async def test_participants_are_listed_and_named(run: Command) -> None:
-    named = await run("alias", "/", 2, "Billing, Berlin")
-    listed = await run("participants", "/")
+async def test_events_are_of_a_participant_by_its_name_or_number(
+    run: Command, world: World
+) -> None:
+    trace = await world.store.traces.find("/")
+    assert trace is not None
+    await world.store.aliases.give(trace.id, 2, "Billing, Berlin")
     theirs = await run("events", "--participant", "Billing, Berlin")
     by_number = await run("events", "--participant", "2")
-    removed = await run("alias", "/", 2, "--remove")
-    as_json = await run("participants", "/", "-n", 3, "--json")
 
-    assert (named.code, named.out) == (0, "participant 2 is now called Billing, Berlin\n")
-    assert re.search(r"^2 +Billing, Berlin +1 +1 +1", listed.out, re.MULTILINE)
     assert [line.split()[0] for line in theirs.out.splitlines()] == ["EVENT", "2", "3"]
     assert theirs.out == by_number.out
     assert theirs.out.count("Billing, Berlin") == 2
-    assert "->" not in listed.out + theirs.out
-    assert removed.out == "participant 2 has its own name again\n"
-    assert [one["name"] for one in as_json.json["items"] if one["participant"] == 2] == [
-        "billing@10.0.0.2 #2"
-    ]
+    assert "->" not in theirs.out
 
 
 async def test_events_are_followed(world: World, tmp_path: Path) -> None:
@@ -319,14 +312,8 @@ async def test_events_are_followed(world: World, tmp_path: Path) -> None:
         (("jobs", "show", 99), Exit.not_found, "no job has the number 99"),
         (("trace", "start", "nowhere"), Exit.not_found, "no such virtual host"),
         (("prune", "/"), Exit.usage, "how many events to keep"),
-        (("alias", "/", 1), Exit.usage, "either a name or --remove"),
-        (("alias", "/", 1, "x", "--remove"), Exit.usage, "either a name or --remove"),
-        (("alias", "/", 1, "x" * 300), Exit.usage, "at most 100 characters"),
-        (("alias", "/", 99, "x"), Exit.not_found, "no participant has the number 99"),
-        (("participants", "nowhere"), Exit.not_found, "no such virtual host"),
         (("events", "nowhere"), Exit.not_found, "no such virtual host"),
         (("events", "nowhere", "--json"), Exit.not_found, "no such virtual host"),
-        (("topology", "nowhere"), Exit.not_found, "no such virtual host"),
         (("archive", "/"), Exit.usage, "with either --keep-days or --before"),
         (
             ("archive", "/", "--keep-days", 1, "--before", "2026-01-01"),
@@ -555,14 +542,10 @@ async def test_what_events_touched_is_said_listed_and_written(run: Command, tmp_
     assert several.code == Exit.usage
 
 
-async def test_a_period_is_written_saved_listed_and_removed(run: Command, tmp_path: Path) -> None:
+async def test_a_period_is_written_and_saved(run: Command, tmp_path: Path) -> None:
     written = await run("period", "export", "/", "day.ocel.json")
-    named = await run("period", "export", "/", "api.yaml", "--as", "asyncapi", "--json")
-    piped = await run("period", "export", "/", "-", "--as", "otlp")
+    told = await run("period", "export", "/", tmp_path / "api.asyncapi.yaml", "--json")
     vague = await run("period", "export", "/", "day.json")
-    listed = await run("period", "list")
-    got = await run("period", "get", "/", "day.ocel.json", "-o", "again.json")
-    removed = await run("period", "delete", "/", "day.ocel.json")
     sent = await run("period", "send", "/")
 
     assert (written.code, written.out.splitlines()) == (
@@ -570,17 +553,9 @@ async def test_a_period_is_written_saved_listed_and_removed(run: Command, tmp_pa
         ["3 events, 1 conversation, complete", "3 bytes in /itc_db/periods/%2F/day.ocel.json"],
     )
     assert (tmp_path / "day.ocel.json").read_text() == "{}\n"
-    assert (named.json["file"], named.json["format"]) == ("api.asyncapi.yaml", "asyncapi.yaml")
-    assert (tmp_path / "api.yaml").is_file()
-    assert (piped.code, piped.out) == (0, "{}\n")
-    assert (vague.code, "say with --as what to write" in vague.err) == (Exit.usage, True)
-    assert [line.split()[1] for line in listed.out.splitlines()[1:]] == [
-        "period.otlp.json",
-        "api.asyncapi.yaml",
-        "day.ocel.json",
-    ]
-    assert (got.code, (tmp_path / "again.json").read_text()) == (0, "{}\n")
-    assert removed.out == "day.ocel.json: removed\n"
+    assert (told.json["file"], told.json["format"]) == ("api.asyncapi.yaml", "asyncapi.yaml")
+    assert (tmp_path / "api.asyncapi.yaml").is_file()
+    assert (vague.code, "ends in one of .ocel.json, " in vague.err) == (Exit.usage, True)
     assert (sent.code, "ITC_OTLP_EXPORT_URL" in sent.err) == (Exit.failure, True)
 
 
@@ -770,40 +745,6 @@ async def test_stored_events_are_restamped(run: Command) -> None:
     assert reader.code == Exit.not_authorised
 
 
-async def test_who_sends_what_where_is_counted_and_shown(run: Command) -> None:
-    nothing = await run("topology", "/")
-    counted = await run("topology", "/", "--count")
-    shown = await run("topology", "/")
-    as_json = await run("topology", "/", "--json")
-    elsewhen = await run("topology", "/", "--since", "2026-01-02")
-
-    assert (nothing.code, elsewhen.code) == (Exit.not_found, Exit.not_found)
-    assert counted.out == shown.out
-    title, head, first, unmatched = shown.out.splitlines()
-    assert title.startswith("/ from ")
-    assert title.endswith(", complete")
-    assert head.split()[:4] == ["PUBLISHER", "EXCHANGE", "QUEUE", "RECEIVER"]
-    assert first.split()[:8] == ["shop", "orders", "billing", "billing", "1", "0", "0", "0"]
-    assert first.split()[8:] == ["1.000"] * 3
-    assert unmatched.split() == ["?", "orders", "billing", "billing", "1", "0", "0", "1"]
-    assert [flow["messages"] for flow in as_json.json["deliveries"]] == [1, 1]
-
-
-def test_what_died_and_how_long_programs_took_is_shown_too(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    flows = {"vhost": "/", "since": "a", "until": "b", "complete": True, "deliveries": []}
-    death = {"queue": None, "reason": "expired", "exchange": "", "to": "dead", "messages": 2}
-    waits = {"p50": 0.12, "p95": 0.3, "p99": 0.4}
-    program = {"receiver": "billing", "queue": "q", "exchange": "out", "messages": 7}
-    reports.show_topology(flows | {"deaths": [], "programs": []})
-    assert len(capsys.readouterr().out.splitlines()) == 2
-    reports.show_topology(flows | {"deaths": [death], "programs": [program | {"seconds": waits}]})
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["?", "expired", "(default)", "dead", "2"] in lines
-    assert ["billing", "q", "out", "7", "0.120", "0.300", "0.400"] in lines
-
-
 async def test_what_the_broker_was_told_does_not_reach_the_terminal(
     run: Command, world: World
 ) -> None:
@@ -819,23 +760,6 @@ def test_a_quiet_event_is_marked_behind_its_match() -> None:
     event = dict.fromkeys(SHOWN) | {"match": "routed", "quiet": True}
     assert "routed (quiet)" in [of(event) for of in _COLUMNS.values()]
     assert "routed" in [of(event | {"quiet": False}) for of in _COLUMNS.values()]
-
-
-@pytest.mark.parametrize(
-    ("note", "assumed", "remark"),
-    [
-        (None, False, ""),
-        ("gone", False, "gone"),
-        ("gone", True, "gone; assumed: its client gives no name, or one of too many"),
-    ],
-)
-def test_a_participants_remark_hides_nothing(note: str | None, assumed: bool, remark: str) -> None:
-    told = {"note": note, "assumed": assumed, "evidence": {"known": 3, "missed": 0}}
-    assert remark_on(told) == remark
-    missing = remark_on({**told, "evidence": {"known": 3, "missed": 2}})
-    assert missing == "; ".join(
-        filter(None, (remark, "misses 2 of 5 causes that its messages name"))
-    )
 
 
 def test_a_column_that_no_item_has_is_said() -> None:

@@ -38,7 +38,8 @@ async def metrics(world: World, client: httpx.AsyncClient) -> dict[str, Metric]:
     await client.put(TRACE)
     await client.put("/itc_db/undefined/1/3/x.jsonl")
     await client.get("/itc_db/events/99")
-    await client.put("/itc_db/assertions/%2F/calm", json={"no": "*", "causes_more_than": 9})
+    calm = {"name": "calm", "no": "*", "causes_more_than": 9}
+    await client.put("/itc_db/assertions/%2F", json={"assertions": [calm]})
     return await scraped(client)
 
 

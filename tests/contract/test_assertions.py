@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from app.errors import BadRequestError, ConflictError, NotFoundError
+from app.errors import BadRequestError, NotFoundError
 from app.store import Store
 from app.store.watch import assertions
 from app.stored.assertions import (
@@ -19,6 +19,7 @@ from app.stored.assertions import (
     WebhookState,
 )
 from model.times import MINUTE
+from tests.contract.asserting import hold
 from tests.contract.naming import NamingHistory
 
 EVERY = ViolationFilter()
@@ -56,9 +57,8 @@ async def violated(store: Store, asked: ViolationFilter = EVERY, **page: int) ->
 async def test_assertions_stand_in_the_order_in_which_they_were_set(
     store: Store, trace_id: int
 ) -> None:
-    puts = [await store.assertions.put(trace_id, name, "1", "ann") for name in "cab"]
-    assert puts == [True] * 3
-    assert await store.assertions.put(trace_id, "a", "2", "bob") is False
+    await store.assertions.set(trace_id, dict.fromkeys("cab", "1"), "ann")
+    await hold(store, trace_id, "a", "2", "bob")
     assert await names(store) == [("c", "1"), ("a", "2"), ("b", "1")]
     await store.assertions.set(trace_id, {"b": "1", "z": "1"}, "bob")
     assert await names(store) == [("b", "1"), ("z", "1")]
@@ -67,13 +67,13 @@ async def test_assertions_stand_in_the_order_in_which_they_were_set(
     with pytest.raises(NotFoundError):
         await store.assertions.remove(trace_id, "b")
     with pytest.raises(NotFoundError):
-        await store.assertions.put(99, "a", "1", "ann")
+        await store.assertions.set(99, {"a": "1"}, "ann")
 
 
 async def test_only_those_of_visible_virtual_hosts_are_listed(store: Store, trace_id: int) -> None:
     other = (await store.traces.create("other", "channel")).id
-    await store.assertions.put(trace_id, "a", "1", "ann")
-    await store.assertions.put(other, "a", "1", "ann")
+    await hold(store, trace_id, "a", "1", "ann")
+    await hold(store, other, "a", "1", "ann")
     seen = await store.assertions.list({"other"})
     assert [each.vhost for each in seen] == ["other"]
     assert [each.trace_id for each in await store.assertions.of_traces([trace_id])] == [trace_id]
@@ -84,15 +84,15 @@ async def test_one_is_judged_from_the_next_event_on_and_goes_on_when_it_is_set_a
     store: Store, trace_id: int
 ) -> None:
     ids = await store.batches.append(trace_id, NamingHistory(seed=1).batch(10))
-    await store.assertions.put(trace_id, "a", "1", "ann")
+    await hold(store, trace_id, "a", "1", "ann")
     (first,) = await store.assertions.list()
     assert (first.from_event_id, first.judged_id) == (ids[-1] + 1, ids[-1])
     assert await store.assertions.judged(trace_id, judged(ids[-1], 50, held=3))
-    await store.assertions.put(trace_id, "a", "1", "bob")
+    await hold(store, trace_id, "a", "1", "bob")
     await store.assertions.set(trace_id, {"b": "1", "a": "1"}, "bob")
     (again,) = [each for each in await store.assertions.list() if each.name == "a"]
     assert (again.judged_id, again.held, again.set_by) == (50, 3, "ann")
-    await store.assertions.put(trace_id, "a", "2", "bob")
+    await hold(store, trace_id, "a", "2", "bob")
     (anew,) = [each for each in await store.assertions.list() if each.name == "a"]
     assert (anew.judged_id, anew.held) == (ids[-1], 0)
 
@@ -103,16 +103,14 @@ async def test_there_is_a_bound(
     monkeypatch.setattr(assertions, "MOST_ASSERTIONS", 3)
     with pytest.raises(BadRequestError, match="at most 3"):
         await store.assertions.set(trace_id, dict.fromkeys("abcd", "1"), "ann")
-    puts = [store.assertions.put(trace_id, name, "1", "ann") for name in "abcdefg"]
-    ended = await asyncio.gather(*puts, return_exceptions=True)
-    assert sum(each is True for each in ended) == len(await names(store)) == 3
-    assert sum(isinstance(each, ConflictError) for each in ended) == 4
+    assert await names(store) == []
+    await store.assertions.set(trace_id, dict.fromkeys("abc", "1"), "ann")
 
 
 async def test_what_is_judged_twice_from_one_place_is_stored_once(
     store: Store, trace_id: int
 ) -> None:
-    await store.assertions.put(trace_id, "a", "1", "ann")
+    await hold(store, trace_id, "a", "1", "ann")
     looks = [store.assertions.judged(trace_id, judged(0, 20, 7, 9, held=5)) for _ in range(3)]
     assert sorted(await asyncio.gather(*looks)) == [False, False, True]
     (one,) = await store.assertions.list()
@@ -124,10 +122,10 @@ async def test_what_is_judged_twice_from_one_place_is_stored_once(
 
 
 async def test_an_event_violates_an_assertion_of_a_name_once(store: Store, trace_id: int) -> None:
-    await store.assertions.put(trace_id, "a", "1", "ann")
+    await hold(store, trace_id, "a", "1", "ann")
     await store.assertions.judged(trace_id, judged(0, 20, 7))
     await store.assertions.remove(trace_id, "a")
-    await store.assertions.put(trace_id, "a", "1", "ann")
+    await hold(store, trace_id, "a", "1", "ann")
     await store.assertions.judged(trace_id, judged(0, 20, 7, 8))
     assert await violated(store) == [8, 7]
 
@@ -135,7 +133,7 @@ async def test_an_event_violates_an_assertion_of_a_name_once(store: Store, trace
 async def test_an_event_that_several_show_to_violate_is_stored_once(
     store: Store, trace_id: int
 ) -> None:
-    await store.assertions.put(trace_id, "a", "1", "ann")
+    await hold(store, trace_id, "a", "1", "ann")
     assert await store.assertions.judged(trace_id, judged(0, 20, 7, 8, 7))
     assert await violated(store) == [8, 7]
     (one,) = await store.assertions.list()
@@ -147,7 +145,7 @@ async def test_violations_are_listed_newest_first_a_page_at_a_time(
 ) -> None:
     other = (await store.traces.create("other", "channel")).id
     for each in (trace_id, other):
-        await store.assertions.put(each, "a", "1", "ann")
+        await hold(store, each, "a", "1", "ann")
     await store.assertions.judged(trace_id, judged(0, 20, 7, 9))
     await store.assertions.judged(other, judged(0, 20, 8))
     page = await store.violations.list(EVERY, limit=2)
@@ -165,7 +163,7 @@ async def test_violations_are_listed_newest_first_a_page_at_a_time(
 async def test_one_is_not_complete_if_a_gap_turned_up_where_it_was_looked_for(
     store: Store, trace_id: int
 ) -> None:
-    await store.assertions.put(trace_id, "a", "1", "ann")
+    await hold(store, trace_id, "a", "1", "ann")
     await store.assertions.judged(trace_id, judged(0, 40, 10, 20, 30))
 
     async def complete() -> list[bool]:
@@ -182,7 +180,7 @@ async def test_the_newest_violations_are_kept(
     store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(assertions, "MOST_VIOLATIONS", 3)
-    await store.assertions.put(trace_id, "a", "1", "ann")
+    await hold(store, trace_id, "a", "1", "ann")
     await store.assertions.judged(trace_id, judged(0, 20, 7, 9))
     await store.assertions.judged(trace_id, judged(20, 30, 21, 22))
     assert await violated(store) == [22, 21, 9]
@@ -194,7 +192,7 @@ async def test_one_that_is_violated_often_removes_none_of_others(
 ) -> None:
     monkeypatch.setattr(assertions, "MOST_VIOLATIONS", 6)
     for name in "abc":
-        await store.assertions.put(trace_id, name, "1", "ann")
+        await hold(store, trace_id, name, "1", "ann")
     await store.assertions.judged(trace_id, of("a", 0, 1), WebhookState.due)
     await store.assertions.judged(trace_id, of("b", 0, 1, 2, 3), WebhookState.due)
     await store.assertions.judged(trace_id, of("c", 0, *range(1, 10)), WebhookState.due)
@@ -207,7 +205,7 @@ async def test_one_that_is_violated_often_removes_none_of_others(
 async def test_a_due_violation_is_claimed_by_one_and_again_when_that_one_is_late(
     store: Store, trace_id: int
 ) -> None:
-    await store.assertions.put(trace_id, "a", "1", "ann")
+    await hold(store, trace_id, "a", "1", "ann")
     await store.assertions.judged(trace_id, judged(0, 20, 7, 9), WebhookState.due)
     now = (await store.violations.list(EVERY))[0].found_at
     both = await asyncio.gather(*(store.violations.claim(now, now + 10, limit=5) for _ in range(2)))
@@ -221,7 +219,7 @@ async def test_a_due_violation_is_claimed_by_one_and_again_when_that_one_is_late
 
 
 async def test_what_came_of_telling_the_webhook_stays_known(store: Store, trace_id: int) -> None:
-    await store.assertions.put(trace_id, "a", "1", "ann")
+    await hold(store, trace_id, "a", "1", "ann")
     await store.assertions.judged(trace_id, judged(0, 9, 7))
     await store.assertions.judged(trace_id, judged(9, 20, 10, 11, 12), WebhookState.due)
     at = (await store.violations.list(EVERY))[0].found_at
@@ -248,7 +246,7 @@ def of(name: str, before: int, *events: int) -> JudgingStep:
 
 async def test_of_many_violations_of_a_minute_a_summary_tells(store: Store, trace_id: int) -> None:
     for name in "ab":
-        await store.assertions.put(trace_id, name, "1", "ann")
+        await hold(store, trace_id, name, "1", "ann")
     for before in range(0, 5_000, 500):
         more = of("a", before, *range(before + 1, before + 501))
         assert await store.assertions.judged(trace_id, more, WebhookState.due)
@@ -273,7 +271,7 @@ async def test_of_many_violations_of_a_minute_a_summary_tells(store: Store, trac
 
 
 async def test_a_summary_that_is_not_taken_stays_the_same(store: Store, trace_id: int) -> None:
-    await store.assertions.put(trace_id, "a", "1", "ann")
+    await hold(store, trace_id, "a", "1", "ann")
     await store.assertions.judged(trace_id, of("a", 0, *range(1, 101)), WebhookState.due)
     found = await store.violations.list(EVERY)
     minute = found[0].found_at // MINUTE
@@ -293,7 +291,7 @@ async def test_a_summary_that_is_not_taken_stays_the_same(store: Store, trace_id
 
 async def test_assertions_take_turns(store: Store, trace_id: int) -> None:
     for number, name in enumerate("abc"):
-        await store.assertions.put(trace_id, name, "1", "ann")
+        await hold(store, trace_id, name, "1", "ann")
         its = of(name, 0, *range(1 + 10 * number, 9 + 10 * number))
         await store.assertions.judged(trace_id, its, WebhookState.due)
     now = (await store.violations.list(EVERY))[0].found_at
@@ -304,10 +302,10 @@ async def test_assertions_take_turns(store: Store, trace_id: int) -> None:
 async def test_what_another_text_of_the_name_found_hides_nothing(
     store: Store, trace_id: int
 ) -> None:
-    await store.assertions.put(trace_id, "a", "1", "ann")
+    await hold(store, trace_id, "a", "1", "ann")
     [set_first] = await store.assertions.list()
     assert await store.assertions.judged(trace_id, judged(set_first.judged_id, 50, 3, 4))
-    await store.assertions.put(trace_id, "a", "2", "ann")
+    await hold(store, trace_id, "a", "2", "ann")
     [held] = await store.assertions.list()
     again = msgspec.structs.replace(judged(held.judged_id, held.judged_id + 1, 4, 5), text="2")
     late = msgspec.structs.replace(judged(0, 60, 3), text="3")
@@ -322,7 +320,7 @@ async def test_what_another_text_of_the_name_found_hides_nothing(
 async def test_a_gap_that_is_found_later_makes_what_rests_on_it_incomplete(
     store: Store, trace_id: int
 ) -> None:
-    await store.assertions.put(trace_id, "a", "1", "ann")
+    await hold(store, trace_id, "a", "1", "ann")
     kinds = (ViolationKind.unpreceded, ViolationKind.concurrent, ViolationKind.overdue)
     new = [
         msgspec.structs.replace(one, kind=kind, root=30)

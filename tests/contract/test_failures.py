@@ -17,6 +17,7 @@ from app.stored.assertions import JudgingStep, NewViolation, ViolationKind
 from app.stored.failures import Failure, FailureFilter, FailureKind, FailurePage
 from app.tracker import Policy, Publish, Record
 from model.words import Via
+from tests.contract.asserting import hold
 from tests.contract.failing import (
     ADMIN,
     BILLING,
@@ -507,7 +508,7 @@ async def test_what_is_overdue_is_a_failure_of_each_assertion_that_says_so(store
     trace = await store.traces.find("/")
     assert trace is not None
     for name, events in {"paid": [ids[0], ids[2]], "shipped": [ids[0]], "gone": [10**6]}.items():
-        await store.assertions.put(trace.id, name, "{}", "ann")
+        await hold(store, trace.id, name, "{}", "ann")
         (one,) = [each for each in await store.assertions.list() if each.name == name]
         late = tuple(overdue(event) for event in events)
         judged = JudgingStep(

@@ -10,16 +10,13 @@ from app.store import Store
 from app.store.causality import hidden
 from app.store.database.migrate import connected
 from app.stored.capture import ParticipantRules
-from app.stored.causality import HiddenLink
 from app.traces.restamping import Restamping
 from app.tracker import Policy
 from model.sound import Evidence, MissedLinks, Soundness, doubts_of
-from model.who import Who
-from model.words import EdgeKind, EventType, Way
+from model.words import Way
 from spark_jobs.database import DatabaseAddress
 from spark_jobs.history import History as Jobs
 from tests.contract.outbox import (
-    EVENTS_OF_AN_ORDER,
     NUDGE,
     PUBLISHER,
     RULE,
@@ -79,7 +76,7 @@ async def test_one_that_has_them_fits_whatever_came_by_an_outbox(
     evidence = await store.doubts.evidence(trace_id)
     assert evidence == Evidence(reactions=6, explained=6, known=3, hidden=3)
     assert evidence.fit == 1.0
-    assert len(await store.hidden.newest(trace_id)) == 3
+    assert (await store.hidden.ways(trace_id, "shop")).links == 3
 
 
 async def test_only_answers_about_whoever_misses_something_are_in_doubt(store: Store) -> None:
@@ -142,7 +139,8 @@ async def test_a_restamp_finds_how_the_other_policy_fits(store: Store, database_
     links = tracker_by(Policy.client, restored).totals().links[RULE]
     assert (links.found, links.known, links.missed, links.hidden) == (10, 5, 0, 5)
     assert await _ways(database_url) == sorted([Way.known, Way.hidden] * 5)
-    assert [link.effect for link in await store.hidden.newest(trace_id)] == ids[3::4][::-1]
+    [way] = (await store.hidden.ways(trace_id, "shop")).ways
+    assert (way.links, way.last_effect) == (5, ids[-1])
     await restamp(store, trace_id, Policy.channel)
     assert await _ways(database_url) == before == sorted([Way.missed, Way.hidden] * 5)
     assert len(await store.doubts.of_trace(trace_id)) == 2
@@ -156,36 +154,12 @@ async def _ways(database_url: str) -> list[int]:
         return sorted((await connection.execute(text("SELECT way FROM edges"))).scalars())
 
 
-async def test_hidden_links_say_from_whom_to_whom_newest_first(store: Store) -> None:
-    trace_id, ids = await told(store, Policy.client, orders=3)
-    shop, relay = Who(2, "shop@10.0.0.7"), Who(3, "relay@10.0.0.9")
-    links = await store.hidden.newest(trace_id)
-    assert links == [
-        HiddenLink(
-            effect=ids[number * EVENTS_OF_AN_ORDER + 3],
-            cause=ids[number * EVENTS_OF_AN_ORDER],
-            rule=RULE,
-            kind=EdgeKind.parent,
-            recorded_at=START + (number * EVENTS_OF_AN_ORDER + 3) * 1_000_000,
-            giver=shop,
-            how=EventType.received,
-            taker=relay,
-        )
-        for number in (2, 1, 0)
-    ]
-    assert await store.hidden.newest(trace_id, limit=1) == links[:1]
-    assert await store.hidden.newest(trace_id, before=links[0].effect, limit=1) == links[1:2]
-    other = await store.traces.create("other", "client")
-    assert await store.hidden.newest(other.id) == []
-
-
 async def test_who_published_what_nobody_was_handed_passed_it_on(store: Store) -> None:
     trace = await store.traces.create("/", "client")
     sent, _, _, billed = order(1)
     ids = await tell(store, trace.id, tracker_by(Policy.client), [sent, billed])
-    [link] = await store.hidden.newest(trace.id)
-    assert (link.cause, link.effect) == (ids[0], ids[1])
-    assert (link.giver.name, link.how) == ("customer@10.0.0.5", EventType.published)
+    [way] = (await store.hidden.ways(trace.id, "shop")).ways
+    assert (way.giver.name, way.last_effect) == ("customer@10.0.0.5", ids[1])
 
 
 async def test_hidden_ways_are_counted_by_rule_and_participants(
@@ -195,6 +169,8 @@ async def test_hidden_ways_are_counted_by_rule_and_participants(
     found = await store.hidden.ways(trace_id, "shop")
     [way] = found.ways
     assert (found.links, found.truncated) == (3, False)
+    other = await store.traces.create("other", "client")
+    assert (await store.hidden.ways(other.id, "other")).ways == []
     assert (way.rule, way.giver.name, way.taker.name) == (
         RULE,
         "shop@10.0.0.7",
@@ -207,16 +183,20 @@ async def test_hidden_ways_are_counted_by_rule_and_participants(
     assert (found.links, found.truncated, found.ways[0].links) == (2, True, 2)
 
 
-async def test_a_publish_with_several_hidden_causes_is_not_torn_between_pages(
-    store: Store,
+async def test_a_publish_with_several_hidden_causes_counts_with_all_or_none(
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace = await store.traces.create("/", "client")
     tracker = tracker_by(Policy.client)
     first, second, (_, _, _, billed) = order(1)[:2], order(2)[:2], order(3)
     billed.properties["headers"][RULE] = ["order-1", "order-2"]
-    ids = await tell(store, trace.id, tracker, [*first, *second, billed])
-    links = await store.hidden.newest(trace.id, limit=1)
-    assert [(link.effect, link.cause) for link in links] == [(ids[-1], ids[2]), (ids[-1], ids[0])]
+    await tell(store, trace.id, tracker, [*first, *second, billed])
+    await tell(store, trace.id, tracker, order(4))
+    monkeypatch.setattr(hidden, "MOST", 2)
+    assert (await store.hidden.ways(trace.id, "shop")).links == 3
+    monkeypatch.setattr(hidden, "MOST", 1)
+    found = await store.hidden.ways(trace.id, "shop")
+    assert (found.links, found.truncated) == (1, True)
 
 
 async def test_what_retention_removes_is_no_hidden_way_any_more(store: Store) -> None:
@@ -227,7 +207,8 @@ async def test_what_retention_removes_is_no_hidden_way_any_more(store: Store) ->
     assert plan is not None
     tracker.forget_before(plan.before_id)
     await store.retention.prune(plan, tracker.checkpoint())
-    assert [link.effect for link in await store.hidden.newest(trace.id)] == [ids[-1]]
+    found = await store.hidden.ways(trace.id, "shop")
+    assert (found.links, found.ways[0].last_effect) == (1, ids[-1])
 
 
 @pytest.mark.parametrize("policy", [Policy.channel, Policy.client])
@@ -250,7 +231,7 @@ async def test_links_beside_the_policy_are_found_by_their_own_index(
     async with connected(database_url) as connection:
         if connection.dialect.name != "sqlite":
             return
-        asked = {"trace": 1, "before": 9, "most": 5}
+        asked = {"trace": 1, "most": 5}
         plan = await connection.execute(
             text(f"EXPLAIN QUERY PLAN {hidden._NEWEST.text}"), {**asked, "hidden": 2}
         )

@@ -15,6 +15,7 @@ from app.store import Store
 from app.stored.assertions import HeldAssertion, Violation, ViolationFilter
 from app.watch.judging import Judges
 from app.watch.watcher import Watcher
+from tests.contract.asserting import hold
 from tests.integration.conftest import Service, until
 from tools.servers import Broker
 
@@ -85,7 +86,7 @@ async def asserted(service: Service, vhost: str, *texts: str) -> None:
     assert trace is not None
     for text in texts:
         name = text.split('"')[3]
-        await service.store.assertions.put(trace.id, name, text, "ann")
+        await hold(service.store, trace.id, name, text, "ann")
 
 
 async def state(store: Store, name: str) -> HeldAssertion:

@@ -83,7 +83,8 @@ async def test_a_webhook_that_hangs_harms_nothing_and_a_kill_tells_each_once(
     )
     async with service.tracing(vhost), shop(rabbit, vhost) as its:
         await until(lambda: _runs(service), "it is traced")
-        await service.get(f"assertions/{vhost}/in-time", method="PUT", json=IN_TIME)
+        file = {"assertions": [{"name": "in-time", **IN_TIME}]}
+        await service.get(f"assertions/{vhost}", method="PUT", json=file)
         await its.order(1)
         await until(lambda: _found(service, 1), "the first is overdue")
         await until(lambda: _is(hook.requests), "the webhook is asked, and hangs")

@@ -87,7 +87,7 @@ def test_hidden_ways_are_listed_and_lead_to_an_example(
             each | {"evidence": each["evidence"] | some.get(each["vhost"], {})} for each in traces
         ]
 
-    change_answers(page, "**/itc_db/hidden/ways*", hidden)
+    change_answers(page, "**/itc_db/hidden*", hidden)
     change_answers(page, "**/itc_db/traces", counted)
     panel = page.get_by_role("region", name="Hidden ways")
     rows = panel.locator("tbody tr")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
 from app.api.described import answering, json_answer
-from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example, json_body_of, put, putting
+from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example, json_body_of
 from app.api.parameters import KnownFields, Name, Text, Word
 from app.api.routes.queries import Moment, filter_of
 from app.api.routes.traces import Vhost, trace_id_of
@@ -23,7 +23,7 @@ from app.stored.assertions import (
     ViolationKind,
     ViolationPage,
 )
-from model.assertions import Assertion, InvalidAssertionError, from_json, to_json
+from model.assertions import Assertion, InvalidAssertionError, to_json
 
 router = APIRouter(tags=["assertions"])
 
@@ -85,7 +85,6 @@ FILE = json_body_of(
         "examples": [{"assertions": [{"name": "invoice-in-time", **_EXAMPLE}]}],
     }
 )
-_ASSERTION = json_body_of({"type": "object", "examples": [_EXAMPLE]})
 
 
 @router.put(OF_VHOST, status_code=204, responses={**WRITING, **WITH_BODY}, openapi_extra=FILE)
@@ -93,18 +92,8 @@ async def set_assertions(vhost: Vhost, user: Writer, parts: Parts, request: Requ
     """Have these assertions be held against a virtual host, and no others."""
     trace_id = await trace_id_of(vhost, user, parts)
     asserted = await assertions_in(await request.body())
-    texts = {each.name: _text_of(each) for each in asserted}
+    texts = {each.name: msgspec.json.encode(to_json(each)).decode() for each in asserted}
     await parts.store.assertions.set(trace_id, texts, user.name)
-
-
-@router.put(ONE, **putting("It is new.", "It takes the place of the one of that name.", _ASSERTION))
-async def set_assertion(
-    vhost: Vhost, name: AssertionName, user: Writer, parts: Parts, request: Request
-) -> Response:
-    """Set one assertion; it is held against the events from now on."""
-    trace_id = await trace_id_of(vhost, user, parts)
-    text = _assertion_in(name, await request.body())
-    return put(await parts.store.assertions.put(trace_id, name, text, user.name))
 
 
 @router.delete(ONE, status_code=204, responses=WRITING)
@@ -120,19 +109,3 @@ async def assertions_in(body: bytes) -> list[Assertion]:
         return await read(body)
     except InvalidAssertionError as error:
         raise BadRequestError(str(error)) from None
-
-
-def _assertion_in(name: str, body: bytes) -> str:
-    """The text of one assertion of this name, an object of JSON; raises `BadRequestError`."""
-    try:
-        given = msgspec.json.decode(body, type=dict[str, Any])
-        found = from_json({"name": name, **given})
-    except (msgspec.MsgspecError, InvalidAssertionError, RecursionError) as error:
-        raise BadRequestError(f"this is no assertion: {error}") from error
-    if found.name != name:
-        raise BadRequestError(f"the assertion is called {found.name!r}, and the path's is not")
-    return _text_of(found)
-
-
-def _text_of(assertion: Assertion) -> str:
-    return msgspec.json.encode(to_json(assertion)).decode()

@@ -202,9 +202,3 @@ class LinkRule(KnownFields):
     body_begins: str = ""
     sure: bool = True
     alone: bool = False
-
-
-class NamedLinkRule(LinkRule):
-    """A rule among others."""
-
-    name: RuleName

@@ -9,28 +9,25 @@ from pydantic import RootModel
 
 from app.api.described import answering, json_answer
 from app.api.likely import one_of, proposed
-from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example, json_body_of, put, putting
+from app.api.openapi import READING_ONE, WRITING, example, put, putting
 from app.api.parameters import Name
 from app.api.routes.bodies import (
-    EXAMPLE,
     LinkRule,
-    NamedLinkRule,
     RestampRequest,
     body_of,
     json_body,
 )
 from app.api.routes.queries import OfVhost
 from app.api.routes.submitting import MAKING, Asking
-from app.api.routes.traces import Limit, Vhost, trace_id_of, trace_of
+from app.api.routes.traces import Vhost, trace_id_of, trace_of
 from app.api.routes.upkeep import restamped
 from app.api.services import Parts
 from app.api.signin.auth import Reader, Writer
 from app.errors import BadRequestError
 from app.stored.capture import ListedRule, RestampedTrace, RestampOutcome, listed
-from app.stored.causality import HiddenLink, HiddenWays
+from app.stored.causality import HiddenWays
 from app.stored.proposals import ProposalPage
 from app.tracker.links import Rule, RuleError, merged
-from app.tracker.links.rules import MOST_RULES
 from model.jobs import OfJob
 
 router = APIRouter(tags=["traces"], prefix="/itc_db")
@@ -41,15 +38,6 @@ RuleName = Annotated[
     Name, Path(description="A rule's name.", openapi_examples=example("shipped-for"))
 ]
 
-_MANY = json_body_of(
-    {
-        "type": "array",
-        "items": NamedLinkRule.model_json_schema(),
-        "maxItems": MOST_RULES,
-        "examples": [[EXAMPLE]],
-    }
-)
-
 
 @router.get("/links", **answering(list[ListedRule], READING_ONE))
 async def list_link_rules(user: Reader, parts: Parts, vhost: OfVhost) -> Response:
@@ -58,17 +46,6 @@ async def list_link_rules(user: Reader, parts: Parts, vhost: OfVhost) -> Respons
     rules = parts.store.link_rules
     wanted = merged(parts.link_rules, await rules.own(trace_id))
     return json_answer(listed(wanted, await rules.held(trace_id)))
-
-
-@router.put("/links", status_code=204, responses={**WRITING, **WITH_BODY}, openapi_extra=_MANY)
-async def set_link_rules(user: Writer, parts: Parts, vhost: OfVhost, request: Request) -> None:
-    """Have a virtual host have these rules of its own, and no others."""
-    trace_id = await trace_id_of(vhost, user, parts)
-    given = await json_body(request, RootModel[list[Any]])
-    if given is None:
-        raise BadRequestError("the body is a list of rules, [] for none")
-    rules = [_rule(each, f"body.{at}: ") for at, each in enumerate(given.root)]
-    await parts.store.link_rules.set(trace_id, rules, parts.link_rules)
 
 
 @router.put(
@@ -87,7 +64,10 @@ async def set_link_rule(
     given = await json_body(request, RootModel[dict[str, Any]])
     if given is None:
         raise BadRequestError("the body is a rule: an object with kind, child and parent")
-    rule = _rule({"name": name, **given.root})
+    try:
+        rule = Rule.from_json({"name": name, **given.root})
+    except RuleError as error:
+        raise BadRequestError(str(error)) from error
     if rule.name != name:
         raise BadRequestError(f"the body's rule is called {rule.name!r}, and the path's is not")
     return put(await parts.store.link_rules.put(trace_id, rule, parts.link_rules))
@@ -100,34 +80,12 @@ async def remove_link_rule(vhost: Vhost, name: RuleName, user: Writer, parts: Pa
     await parts.store.link_rules.remove(trace_id, name)
 
 
-def _rule(given: Any, where: str = "") -> Rule:
-    try:
-        return Rule.from_json(given)
-    except RuleError as error:
-        raise BadRequestError(f"{where}{error}") from error
-
-
-@router.get("/hidden", **answering(list[HiddenLink], READING_ONE))
-async def list_hidden_links(
-    user: Reader,
-    parts: Parts,
-    vhost: OfVhost,
-    before: Annotated[
-        int | None, Query(ge=1, le=2**63 - 1, description="Only of publishes before this event.")
-    ] = None,
-    limit: Limit = 100,
-) -> Response:
-    """Publishes that name a cause which came to them by no way through the broker, newest first.
-
-    `limit` counts the publishes; one that names several causes has several links.
-    """
-    trace_id = await trace_id_of(vhost, user, parts)
-    return json_answer(await parts.store.hidden.newest(trace_id, before=before, limit=limit))
-
-
-@router.get("/hidden/ways", **answering(HiddenWays, READING_ONE))
+@router.get("/hidden", **answering(HiddenWays, READING_ONE))
 async def list_hidden_ways(user: Reader, parts: Parts, vhost: OfVhost) -> Response:
-    """The same by rule and participants: an outbox, an HTTP call, a shared database is one way."""
+    """The ways, none of the broker's, by which causes came to who names them, by participants.
+
+    An outbox, an HTTP call, a shared database is one way.
+    """
     trace_id = await trace_id_of(vhost, user, parts)
     return json_answer(await parts.store.hidden.ways(trace_id, vhost))
 

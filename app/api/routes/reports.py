@@ -86,7 +86,9 @@ Wait = Annotated[
         description="Effects are looked for up to this many seconds after the period.",
     ),
 ]
-Cases = Annotated[int, Query(ge=10, le=1_000_000, description="Of fewer nothing is claimed.")]
+# An effect is expected that comes in this share of at least so many cases, by which its standard
+# error is 0.02: of fewer nothing is claimed. Rare is what has a share below one such case.
+_SHARE, _CASES, _RARE = 0.95, 100, 0.01
 
 
 # Before those on order, whose kinds stand in its place.
@@ -122,17 +124,10 @@ async def make_expectations(
     until: BegunUntil = None,
     via: Via = "links",
     wait: Wait = 3_600.0,
-    share: Annotated[
-        float, Query(ge=0.5, le=1, description="In what share of cases an effect is expected.")
-    ] = 0.95,
-    cases: Cases = 100,
-    rare: Annotated[
-        float, Query(gt=0, le=0.2, description="Below which share something is rare.")
-    ] = 0.01,
 ) -> Response:
     """Learn what messages lead to and what is out of the ordinary; by default in the last hour."""
     period = await _period(vhost, since, until, asker)
-    asked = {"via": via, "wait": wait, "share": share, "cases": cases, "rare": rare}
+    asked = {"via": via, "wait": wait, "share": _SHARE, "cases": _CASES, "rare": _RARE}
     return await _reported(ReportKind.expectations, vhost, period, asked, asker)
 
 
@@ -150,7 +145,6 @@ async def make_comparison(
     ] = None,
     via: Via = "links",
     wait: Wait = 3_600.0,
-    cases: Cases = 100,
 ) -> Response:
     """Compare a period, by default the last hour, with another: by default as long, just before."""
     start, end = await _period(vhost, since, until, asker)
@@ -159,7 +153,8 @@ async def make_comparison(
     first = max(0, first)
     if first >= last:
         raise BadRequestError("a comparison needs a time: before_since must be before before_until")
-    asked = {"before_since": first, "before_until": last, "via": via, "wait": wait, "cases": cases}
+    asked = {"before_since": first, "before_until": last, "via": via, "wait": wait}
+    asked["cases"] = _CASES
     return await _reported(ReportKind.comparison, vhost, (start, end), asked, asker)
 
 

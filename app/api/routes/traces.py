@@ -154,9 +154,9 @@ async def _archived_through(vhost: str, parts: Parts) -> int:
     Raises `NotFoundError` if nothing is archived, `ConflictError` if the archive is damaged or
     belongs to another store.
     """
-    archived = await asyncio.to_thread(parts.folders.archives.get, vhost)
+    through = await asyncio.to_thread(parts.folders.archives.through, vhost)
     found = await parts.store.events.find(
-        EventFilter(vhost=vhost), before=archived.through + 1, limit=1, large=NOTHING_LARGE
+        EventFilter(vhost=vhost), before=through + 1, limit=1, large=NOTHING_LARGE
     )
     newest = next(((each.id, each.recorded_at) for each in found.items), None)
     return await asyncio.to_thread(parts.folders.archives.prunable, vhost, newest)

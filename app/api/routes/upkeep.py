@@ -7,16 +7,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from app.api.described import answer_of, answering, json_answer
-from app.api.openapi import READING_ONE, WITH_BODY, example
+from app.api.described import answer_of, answering
+from app.api.openapi import WITH_BODY, example
 from app.api.routes.bodies import RestampRequest, body_of, json_body
 from app.api.routes.queries import Moment, OfVhost
 from app.api.routes.submitting import MAKING, Asker, Asking
 from app.api.routes.traces import trace_id_of, trace_of
-from app.api.services import Parts
-from app.api.signin.auth import Reader
 from app.errors import BadRequestError
-from app.jobs.folders import ArchiveState
 from app.jobs.restamps import check_not_archived, restamp_request
 from app.stored.capture import RestampedTrace, RestampOutcome
 from app.traces.registry import checked_rules
@@ -97,10 +94,3 @@ def _bound(before: Moment | None, keep_days: float | None) -> int:
     if before is not None:
         return before
     return now() - int((keep_days or 0) * DAY)
-
-
-@archives.get("", **answering(ArchiveState, READING_ONE))
-async def get_archive(user: Reader, parts: Parts, vhost: OfVhost) -> Response:
-    """Tell what of a virtual host is archived."""
-    user.must_see(vhost)
-    return json_answer(await asyncio.to_thread(parts.folders.archives.get, vhost))

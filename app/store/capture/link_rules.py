@@ -64,7 +64,10 @@ class LinkRules(Subject):
         Raises `BadRequestError` for a rule that cannot be, `ConflictError` if there are too many,
         `NotFoundError`.
         """
-        _check([rule], of_all)
+        try:
+            check_own([rule], of_all)
+        except RuleError as error:
+            raise BadRequestError(str(error)) from error
         await lock_trace(connection, trace_id, None)  # whoever else counts them waits
         before = await own(connection, trace_id)
         others = [each for each in before if each.name != rule.name]
@@ -75,24 +78,11 @@ class LinkRules(Subject):
         names = [each.name for each in before]
         is_new = rule.name not in names
         at = len(before) if is_new else names.index(rule.name)
-        await _replace(connection, trace_id, [*before[:at], rule, *before[at + 1 :]])
+        rules = [*before[:at], rule, *before[at + 1 :]]
+        await connection.execute(delete(tables.own_link_rules).where(_own.trace_id == trace_id))
+        values = [_row(trace_id, position, each) for position, each in enumerate(rules)]
+        await connection.execute(insert(tables.own_link_rules), values)
         return is_new
-
-    @writes
-    async def set(
-        self,
-        connection: AsyncConnection,
-        trace_id: int,
-        rules: Sequence[Rule],
-        of_all: Sequence[TraceRule],
-    ) -> None:
-        """Have a trace have these and no others of its own.
-
-        Raises `BadRequestError` for rules that cannot be, and for too many, `NotFoundError`.
-        """
-        _check(rules, of_all)
-        await lock_trace(connection, trace_id, None)
-        await _replace(connection, trace_id, rules)
 
     @writes
     async def remove(self, connection: AsyncConnection, trace_id: int, name: str) -> None:
@@ -134,23 +124,9 @@ async def hold(
         await connection.execute(insert(tables.link_rules), values)
 
 
-async def _replace(connection: AsyncConnection, trace_id: int, rules: Sequence[Rule]) -> None:
-    await connection.execute(delete(tables.own_link_rules).where(_own.trace_id == trace_id))
-    if rules:
-        values = [_row(trace_id, position, rule) for position, rule in enumerate(rules)]
-        await connection.execute(insert(tables.own_link_rules), values)
-
-
 def _row(trace_id: int, position: int, rule: Rule) -> dict[str, Any]:
     text = rule_as_text(rule)
     return {"trace_id": trace_id, "name": rule.name, "position": position, "rule": text}
-
-
-def _check(rules: Sequence[Rule], of_all: Sequence[TraceRule]) -> None:
-    try:
-        check_own(rules, of_all)
-    except RuleError as error:
-        raise BadRequestError(str(error)) from error
 
 
 @lru_cache(maxsize=2_000)

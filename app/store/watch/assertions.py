@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.errors import BadRequestError, ConflictError, NotFoundError
+from app.errors import BadRequestError, NotFoundError
 from app.store.capture.leases import lock_trace
 from app.store.database import tables
 from app.store.database.chunks import keep_newest
@@ -82,22 +82,20 @@ class Assertions(Subject):
             raise BadRequestError(f"a virtual host has at most {MOST_ASSERTIONS} assertions")
         await lock_trace(connection, trace_id, None)
         known = await _texts(connection, trace_id)
-        await self._replace(connection, trace_id, known, texts, set_by)
-
-    @writes
-    async def put(
-        self, connection: AsyncConnection, trace_id: int, name: str, text: str, set_by: str
-    ) -> bool:
-        """Set one; True if it is new, False if it takes the place of its namesake.
-
-        Raises `ConflictError` if there are too many, `NotFoundError`.
-        """
-        await lock_trace(connection, trace_id, None)  # whoever else counts them waits
-        known = await _texts(connection, trace_id)
-        if name not in known and len(known) >= MOST_ASSERTIONS:
-            raise ConflictError(f"a virtual host has at most {MOST_ASSERTIONS} assertions")
-        await self._replace(connection, trace_id, known, known | {name: text}, set_by)
-        return name not in known
+        gone = [name for name, text in known.items() if texts.get(name) != text]
+        await _remove(connection, trace_id, gone)
+        # Its events have smaller ids, or are stored after this.
+        following = (await connection.execute(select(tables.event_ids.c.next))).scalar_one()
+        for position, (name, text) in enumerate(texts.items()):
+            its = _its.trace_id == trace_id, _its.name == name
+            statement: Any = update(tables.assertions).where(*its)
+            values: dict[str, Any] = {"position": position}
+            if known.get(name) != text:
+                statement = insert(tables.assertions)
+                values |= {"trace_id": trace_id, "name": name, "text": text, "set_by": set_by}
+                values |= {"set_at": self.database.clock(), **dict.fromkeys(_COUNTS, 0)}
+                values |= {"from_event_id": following, "judged_id": following - 1}
+            await connection.execute(statement.values(values))
 
     @writes
     async def remove(self, connection: AsyncConnection, trace_id: int, name: str) -> None:
@@ -151,30 +149,6 @@ class Assertions(Subject):
             await connection.execute(insert(tables.violations), values)
             await _keep_within_bound(connection, trace_id)
         return True
-
-    async def _replace(
-        self,
-        connection: AsyncConnection,
-        trace_id: int,
-        known: Mapping[str, str],
-        texts: Mapping[str, str],
-        set_by: str,
-    ) -> None:
-        """Store these in the place of those that are ``known``, under the lock of their trace."""
-        gone = [name for name, text in known.items() if texts.get(name) != text]
-        await _remove(connection, trace_id, gone)
-        # Its events have smaller ids, or are stored after this.
-        following = (await connection.execute(select(tables.event_ids.c.next))).scalar_one()
-        for position, (name, text) in enumerate(texts.items()):
-            its = _its.trace_id == trace_id, _its.name == name
-            statement: Any = update(tables.assertions).where(*its)
-            values: dict[str, Any] = {"position": position}
-            if known.get(name) != text:
-                statement = insert(tables.assertions)
-                values |= {"trace_id": trace_id, "name": name, "text": text, "set_by": set_by}
-                values |= {"set_at": self.database.clock(), **dict.fromkeys(_COUNTS, 0)}
-                values |= {"from_event_id": following, "judged_id": following - 1}
-            await connection.execute(statement.values(values))
 
 
 def _row(

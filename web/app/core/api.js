@@ -148,7 +148,7 @@ export const api = {
   slow: (vhost, signal) => getJson(path("slow") + query({ vhost }), signal),
   /** `filters`: vhost, queue or service, since, until, baseline. */
   durations: (filters, signal) => getJson(path("durations") + query(filters), signal),
-  hiddenWays: (vhost, signal) => getJson(path("hidden", "ways") + query({ vhost }), signal),
+  hiddenWays: (vhost, signal) => getJson(path("hidden") + query({ vhost }), signal),
   /** What would tie messages together, and is not adopted. */
   proposals: (vhost, signal) => getJson(path("proposals") + query({ vhost }), signal),
   removeLinkRule: (vhost, name) => request(path("links", vhost, name), { method: "DELETE" }),
