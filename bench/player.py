@@ -19,9 +19,10 @@ from typing import TypeAlias
 from yarl import URL
 
 from app.broker.connection import TraceConnection
-from app.broker.deliveries import BODY, DELIVER, FRAME, FRAME_END, HEADER, METHOD, Arrival
+from app.broker.deliveries import Arrival
 from app.broker.diverted import passed_by
 from app.broker.firehose import TRACE_EXCHANGE
+from tools.frames import BODY, DELIVER, HEAD, HEADER, METHOD, frame
 from tools.servers import Broker
 
 GREETING_BYTES = 8  # what a client sends before any frame
@@ -119,8 +120,8 @@ async def _pass_on(reader: StreamReader, writer: StreamWriter, look: Look) -> No
     """Pass frames on until there are no more."""
     with suppress(asyncio.IncompleteReadError, ConnectionError):
         while True:
-            head = await reader.readexactly(FRAME.size)
-            kind, channel, size = FRAME.unpack(head)
+            head = await reader.readexactly(HEAD.size)
+            kind, channel, size = HEAD.unpack(head)
             rest = await reader.readexactly(size + 1)
             if kind != METHOD or look(channel, rest):
                 writer.write(head + rest)
@@ -139,10 +140,7 @@ def _as_sent(channel: int, consumer: bytes, tag: int, delivery: Arrival) -> byte
         )
     )
     parts = ((METHOD, method), (HEADER, delivery.header), (BODY, delivery.body))
-    return b"".join(
-        FRAME.pack(kind, channel, len(payload)) + payload + bytes([FRAME_END])
-        for kind, payload in parts
-    )
+    return b"".join(frame(kind, channel, payload) for kind, payload in parts)
 
 
 def _short(text: bytes) -> bytes:

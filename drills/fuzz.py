@@ -29,16 +29,8 @@ from hypothesis import strategies as st
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
-from app.broker.deliveries import (
-    BODY,
-    DELIVER,
-    FRAME,
-    FRAME_END,
-    HEADER,
-    METHOD,
-    Arrival,
-    DeliverySplitter,
-)
+from app.broker._wire import DeliverySplitter
+from app.broker.deliveries import Arrival
 from app.broker.firehose import parse
 from app.tracker import Bounds, Policy, Settlement, Tracker, Unreadable
 from app.tracker.digest import digest
@@ -54,10 +46,10 @@ from itc import (
     receive,
     unpack,
 )
+from tools.frames import BODY, DELIVER, HEADER, METHOD, frame
 
 INPUTS = 200_000
 DAMAGED = 20  # variants of each message
-_BASIC = 60  # AMQP's class of messages
 CHANNEL = 1
 
 Message: TypeAlias = tuple[str, bytes, bytes]  # routing key, content header, body
@@ -167,9 +159,7 @@ def frames(message: Message, tag: int) -> bytes:
     method = DELIVER + b"\x01c" + tag.to_bytes(8, "big") + b"\x00\x01x" + bytes([len(key)]) + key
     header = header[:4] + len(body).to_bytes(8, "big") + header[12:]
     parts = [(METHOD, method), (HEADER, header), *([(BODY, body)] if body else [])]
-    return b"".join(
-        FRAME.pack(kind, CHANNEL, len(part)) + part + bytes([FRAME_END]) for kind, part in parts
-    )
+    return b"".join(frame(kind, CHANNEL, part) for kind, part in parts)
 
 
 def survives_frames(data: bytes, chance: random.Random) -> str:

@@ -1,16 +1,29 @@
 # cython: boundscheck=False
-"""What every trace message goes through on its way in: it is found among a connection's frames
-(app/broker/deliveries.py), and its headers are read (app/broker/wire.py, firehose.py).
+"""What every trace message goes through on its way in: it is found among a connection's frames, and
+its headers are read (app/broker/firehose.py). Whatever the bytes, they are read, or a `ValueError`
+says what is wrong.
 
-Those are the reference. What is damaged, incomplete or unusual is left to them: it is a ValueError
-in here, and is never reported.
+Why not the client library's own decoder: whoever published the traced message chose what is in a
+trace message's header table. pamqp decodes it while it reads the frame, and a table nested a
+thousand deep, a key that is not UTF-8 or a date beyond the year 9999 raises there, which closes the
+*connection*; the message is requeued, and kills the next one.
+
+Frames, methods and tables: https://www.rabbitmq.com/resources/specs/amqp0-9-1.pdf (sections 2.3.5,
+4.2); a table's types as RabbitMQ writes them: https://www.rabbitmq.com/amqp-0-9-1-errata (section
+3).
 """
 
+from base64 import b64encode
+
+cimport cython
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.unicode cimport PyUnicode_1BYTE_DATA, PyUnicode_FindChar
 from libc.math cimport isfinite
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp
+
+from app.broker.deliveries import Arrival
+from model.texts import storable
 
 cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(str text)
@@ -18,15 +31,21 @@ cdef extern from "Python.h":
     double PyFloat_Unpack8(const char *data, int is_little_endian) except? -1
 
 cdef enum:
-    DEEPEST = 32
+    DEEPEST = 64  # for anything a person nests, and far from the end of any stack
     FLAGS_AT = 12  # class, weight and the body's size come before the flags
-    CONTENT_TYPE = 1 << 15
-    CONTENT_ENCODING = 1 << 14
-    HEADERS = 1 << 13
+    # A property's place among the flags. Before each are those of higher bits: short texts but for
+    # the headers, two single bytes, and a time.
+    HEADERS = 13
+    MODE = 12
+    PRIORITY = 11
+    TIME = 6
+    USER_ID = 4
     # Frames: kind, channel, size of the payload; the payload; one octet.
+    HEAD = 7
     METHOD = 1
     HEADER = 2
     BODY = 3
+    HEARTBEAT = 8
     FRAME_END = 0xCE
     BODY_SIZE_AT = 4  # in a header's payload, after class and weight
     REMEMBERED = 4096  # names, of up to
@@ -41,7 +60,7 @@ cdef struct Bytes:  # what is left to read, up to the end of the innermost table
 cdef inline const unsigned char *take(Bytes *data, uint64_t size) except NULL:
     """Take this many bytes, which must be there."""
     if size > <uint64_t>(data.end - data.at):
-        raise ValueError
+        raise ValueError("a length points behind the end")
     data.at += size
     return data.at - size
 
@@ -67,7 +86,8 @@ cdef inline bytes bytes_of(Bytes *part):
 
 
 cdef inline str text_of(Bytes *part):
-    return part.at[:part.end - part.at].decode("utf-8")
+    """The text of bytes; what is not UTF-8 is kept as escapes (``\\xhh``)."""
+    return part.at[:part.end - part.at].decode("utf-8", "backslashreplace")
 
 
 # Names that came last, each at the place that its bytes say: those of headers and connections come
@@ -92,6 +112,7 @@ cdef str name_of(Bytes *part):
 
 
 cdef read_value(Bytes *data, int depth):
+    """A value, as JSON has it: bytes as ``{"base64": …}``, decimals as text, times as seconds."""
     cdef unsigned char kind = take(data, 1)[0]
     cdef Bytes part
     if kind == c"S":
@@ -117,26 +138,37 @@ cdef read_value(Bytes *data, int depth):
         return number(take(data, 4), 4)
     elif kind == c"l" or kind == c"L":
         return <int64_t>number(take(data, 8), 8)
-    elif kind == c"T":
+    elif kind == c"T":  # of any size, so it stays a number
         return number(take(data, 8), 8)
     elif kind == c"f" or kind == c"d":
         if kind == c"f":
             real = PyFloat_Unpack4(<const char *>take(data, 4), 0)
         else:
             real = PyFloat_Unpack8(<const char *>take(data, 8), 0)
-        if isfinite(real):
-            return real
+        return real if isfinite(real) else str(real)  # JSON has no NaN and no infinity
+    elif kind == c"D":
+        scale = take(data, 1)[0]
+        digits = <int32_t>number(take(data, 4), 4)
+        return f"{digits}e-{scale}" if scale else str(digits)
+    elif kind == c"x":
+        take_counted(data, 4, &part)
+        return {"base64": b64encode(bytes_of(&part)).decode()}
     elif kind == c"V":
         return None
-    raise ValueError  # decimals and byte arrays are rare, the rest is not AMQP
+    raise ValueError(f"a value of an unknown type ({kind})")
+
+
+cdef int take_nested(Bytes *data, int depth, Bytes *part) except -1:
+    """Take the inside of a table or an array."""
+    if depth > DEEPEST:
+        raise ValueError(f"nested deeper than {DEEPEST}")
+    return take_counted(data, 4, part)
 
 
 cdef dict read_table(Bytes *data, int depth):
     cdef dict table = {}
     cdef Bytes part, name
-    if depth > DEEPEST:
-        raise ValueError
-    take_counted(data, 4, &part)
+    take_nested(data, depth, &part)
     while part.at < part.end:
         take_counted(&part, 1, &name)
         key = name_of(&name)
@@ -147,12 +179,53 @@ cdef dict read_table(Bytes *data, int depth):
 cdef list read_array(Bytes *data, int depth):
     cdef list array = []
     cdef Bytes part
-    if depth > DEEPEST:
-        raise ValueError
-    take_counted(data, 4, &part)
+    take_nested(data, depth, &part)
     while part.at < part.end:
         array.append(read_value(&part, depth + 1))
     return array
+
+
+cdef bint find(bytes header, int wanted, Bytes *data) except -1:
+    """Find a property in the payload of a header frame; whether it is there."""
+    cdef Bytes skipped
+    cdef uint64_t flags
+    cdef int bit
+    data.at = header
+    data.end = data.at + len(header)
+    try:
+        take(data, FLAGS_AT)
+        flags = number(take(data, 2), 2)
+        if not flags >> wanted & 1:
+            return False
+        for bit in range(15, wanted, -1):
+            if not flags >> bit & 1:
+                continue
+            elif bit == HEADERS:
+                take_counted(data, 4, &skipped)
+            elif bit == MODE or bit == PRIORITY:
+                take(data, 1)
+            elif bit == TIME:
+                take(data, 8)
+            else:
+                take_counted(data, 1, &skipped)
+    except ValueError as error:
+        raise ValueError(f"not a content header: {error}") from None
+    return True
+
+
+def decode_headers(bytes header not None, /):
+    """The table of headers in a header frame's payload; empty if there is none."""
+    cdef Bytes data
+    return read_table(&data, 0) if find(header, HEADERS, &data) else {}
+
+
+def user_of(bytes header not None, /):
+    """The user in a header frame's payload: who published, as the broker checks; perhaps None."""
+    cdef Bytes data, user
+    if not find(header, USER_ID, &data):
+        return None
+    take_counted(&data, 1, &user)
+    return text_of(&user)
 
 
 # What a trace message's headers say, in the order in which `read_trace` returns it. The last is
@@ -180,150 +253,194 @@ cdef int field_of(Bytes *name, tuple names) except -1:
     return FIELDS
 
 
-cdef bint is_text(value) except -1:
-    """Whether a value is text that any database holds."""
-    return type(value) is str and PyUnicode_FindChar(value, 0, 0, len(<str>value), 1) < 0
+cdef as_text(value):
+    """A text as any database holds it; None if it is none."""
+    if type(value) is not str:
+        return None
+    return value if PyUnicode_FindChar(value, 0, 0, len(<str>value), 1) < 0 else storable(value)
+
+
+cdef as_number(value, int most):
+    """A number that is not negative, nor greater than the most; None if it is none at all."""
+    cdef int overflow = 0
+    cdef long long whole
+    if type(value) is not int:  # a flag is an int to Python, and no number to whoever reads it back
+        return None
+    whole = PyLong_AsLongLongAndOverflow(value, &overflow)  # -1 where it is too large
+    if not 0 <= whole <= most:
+        raise ValueError(f"is {value}: no such number in AMQP")
+    return value
+
+
+cdef as_texts(value):
+    """A list of texts, as a tuple; None if it is no list."""
+    if type(value) is not list:
+        return None
+    for each in <list>value:
+        if type(each) is not str:
+            raise ValueError("holds what is no text")
+    return tuple([as_text(each) for each in <list>value])
 
 
 cdef as_field(int field, bint is_publish, value):
     """A value as its field has it, which it must fit."""
-    cdef bint is_right
-    cdef long long whole
-    cdef int overflow = 0
-    if field == KEYS or field == LAST and is_publish:
-        is_right = type(value) is list
-        if is_right:
-            for each in <list>value:
-                is_right = is_right and is_text(each)
-            value = tuple(<list>value)
-    elif field == PROPERTIES:
-        is_right = type(value) is dict
+    if field == PROPERTIES:
+        read, kind = value if type(value) is dict else None, "table"
+    elif field == KEYS or field == LAST and is_publish:
+        read, kind = as_texts(value), "list"
     elif field == CHANNEL or field == LAST:
-        is_right = type(value) is int
-        if is_right:
-            whole = PyLong_AsLongLongAndOverflow(value, &overflow)  # -1 where it is too large
-            is_right = 0 <= whole <= (65535 if field == CHANNEL else 1)
+        read, kind = as_number(value, 65535 if field == CHANNEL else 1), "number"
     else:
-        is_right = is_text(value)
-    if not is_right:
-        raise ValueError
-    return value
-
-
-cdef tuple read_fields(Bytes *table, bint is_publish):
-    """The table's entries in their fields; entries without a field must be readable too."""
-    cdef tuple names = OF_PUBLISH if is_publish else OF_DELIVER
-    cdef list fields = [None] * FIELDS
-    cdef Bytes name
-    cdef int field, found = 0
-    while table.at < table.end:
-        take_counted(table, 1, &name)
-        field = field_of(&name, names)
-        value = read_value(table, 1)
-        if field < FIELDS:
-            if fields[field] is not None:  # twice in one table
-                raise ValueError
-            fields[field] = as_field(field, is_publish, value)
-            found += 1
-    if found < FIELDS:
-        raise ValueError
-    return tuple(fields)
-
-
-cdef int find_headers(Bytes *data, Bytes *table) except -1:
-    """Find the table of headers in the payload of a header frame."""
-    cdef uint64_t flags
-    take(data, FLAGS_AT)
-    flags = number(take(data, 2), 2)
-    if not flags & HEADERS:
-        raise ValueError
-    if flags & CONTENT_TYPE:
-        take_counted(data, 1, table)
-    if flags & CONTENT_ENCODING:
-        take_counted(data, 1, table)
-    return take_counted(data, 4, table)
+        read, kind = as_text(value), "text"
+    if read is None:
+        raise ValueError(f"is {'missing: a' if value is None else 'no'} {kind}")
+    return read
 
 
 def read_trace(bytes header not None, bool is_publish not None, /):
-    """What app.broker.firehose reads in a header frame's payload; None if it is unusual."""
-    cdef Bytes data, table
-    data.at = header
-    data.end = data.at + len(header)
+    """What a trace message's headers say, in a header frame's payload."""
+    cdef tuple names = OF_PUBLISH if is_publish else OF_DELIVER
+    cdef list fields = [None] * FIELDS
+    cdef Bytes data, table, name
+    cdef int field
+    cdef bint has_properties = False
+    table.at = table.end = NULL
+    if find(header, HEADERS, &data):
+        take_nested(&data, 0, &table)
+    while table.at < table.end:
+        take_counted(&table, 1, &name)
+        field = field_of(&name, names)
+        value = read_value(&table, 1)
+        if field < FIELDS:
+            fields[field] = value
+            has_properties |= field == PROPERTIES
+    if not has_properties:
+        fields[PROPERTIES] = {}
+    field = 0
     try:
-        find_headers(&data, &table)
-        return read_fields(&table, is_publish)
-    except ValueError:
-        return None
+        for field in range(FIELDS):
+            fields[field] = as_field(field, is_publish, fields[field])
+    except ValueError as error:
+        raise ValueError(f"header {(<bytes>names[field]).decode()} {error}") from None
+    return tuple(fields)
 
 
-cdef struct Delivery:
-    uint64_t tag
-    bint redelivered
-    Bytes routing_key
-    Bytes header
-    Bytes body
+@cython.final
+cdef class DeliverySplitter:
+    """Splits a connection's bytes into one channel's deliveries and the rest.
 
-
-cdef int take_frame(Bytes *data, int kind, uint64_t channel, Bytes *payload) except -1:
-    """Take a frame, which must be complete, and of this kind and channel."""
-    head = take(data, 3)
-    if head[0] != kind or number(head + 1, 2) != channel:
-        raise ValueError
-    take_counted(data, 4, payload)
-    if take(data, 1)[0] != FRAME_END:
-        raise ValueError
-    return 0
-
-
-cdef int read_deliver(Bytes *method, Delivery *delivery) except -1:
-    """Read the arguments of a basic.deliver."""
-    cdef Bytes skipped
-    if memcmp(take(method, 4), b"\x00\x3c\x00\x3c", 4) != 0:
-        raise ValueError
-    take_counted(method, 1, &skipped)
-    taken = take(method, 9)
-    delivery.tag, delivery.redelivered = number(taken, 8), taken[8] & 1
-    take_counted(method, 1, &skipped)
-    return take_counted(method, 1, &delivery.routing_key)
-
-
-cdef int take_delivery(Bytes *data, uint64_t channel, Delivery *delivery) except -1:
-    """Take a delivery of three frames, or of two if its body is empty."""
-    cdef Bytes method, header
-    cdef uint64_t size
-    take_frame(data, METHOD, channel, &method)
-    read_deliver(&method, delivery)
-    take_frame(data, HEADER, channel, &delivery.header)
-    header = delivery.header
-    take(&header, BODY_SIZE_AT)
-    size = number(take(&header, 8), 8)
-    delivery.body.at = delivery.body.end = data.at
-    if size > 0:
-        take_frame(data, BODY, channel, &delivery.body)
-        if <uint64_t>(delivery.body.end - delivery.body.at) != size:
-            raise ValueError
-    return 0
-
-
-def read_deliveries(bytes data not None, Py_ssize_t at, Py_ssize_t channel, kind, /):
-    """The simple, complete deliveries of a channel from there on, and where they end.
-
-    That is where the first frame of anything else begins.
+    Bytes that are not frames, and all after them, are left to the client library, which closes the
+    connection over them. So is a delivery that ends before it says all that it has to.
     """
-    cdef list deliveries = []
-    cdef Bytes left
-    cdef Delivery delivery
-    if at < 0 or at > len(data) or channel < 0:
-        raise ValueError("invalid offset or channel")
-    left.at = <const unsigned char *>data + at
-    left.end = left.at + (len(data) - at)
-    while left.at < left.end:
+
+    cdef uint64_t _channel  # until one is chosen: the connection itself, which has no deliveries
+    cdef object _take
+    cdef list _parts  # of an incomplete frame
+    cdef uint64_t _have, _need
+    cdef bint _is_broken
+    # The current delivery.
+    cdef uint64_t _tag, _missing
+    cdef bint _is_redelivered
+    cdef str _key  # None: there is none
+    cdef bytes _header
+    cdef list _body
+
+    def __init__(self):
+        self._parts, self._body = [], []
+
+    @property
+    def is_diverting(self):
+        return self._channel != 0
+
+    def divert(self, uint64_t channel, take, /):
+        """Call ``take`` with the deliveries on that channel from now on, in order."""
+        self._channel, self._take = channel, take
+
+    def feed(self, bytes data not None, /):
+        """Take in the next bytes; return what the library is to read, in complete frames."""
+        cdef list passed = [], taken = []
+        cdef Bytes left
+        if self._is_broken:
+            return data
+        self._parts.append(data)
+        self._have += len(data)
+        if self._have < self._need:
+            return b""
+        data = <bytes>self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        left.at = data
+        left.end = left.at + len(data)
         try:
-            take_delivery(&left, channel, &delivery)
-            key = text_of(&delivery.routing_key)
+            self._split(&left, passed, taken)
         except ValueError:
-            break
-        header, body = bytes_of(&delivery.header), bytes_of(&delivery.body)
-        deliveries.append(kind(delivery.tag, delivery.redelivered, key, header, body))
-        at = left.at - <const unsigned char *>data
-    return deliveries, at
+            self._is_broken = True
+            passed.append(bytes_of(&left))
+            left.at = left.end
+        self._have = left.end - left.at
+        self._parts = [bytes_of(&left)] if self._have else []
+        if taken:
+            self._take(taken)
+        return b"".join(passed)
+
+    cdef int _split(self, Bytes *left, list passed, list taken) except -1:
+        """Go through complete frames; what is left begins with the first that is not, or is odd."""
+        cdef Bytes frame, payload
+        cdef int kind
+        self._need = HEAD
+        while left.end - left.at >= HEAD:
+            frame = left[0]
+            kind = take(&frame, 3)[0]
+            if kind != METHOD and kind != HEADER and kind != BODY and kind != HEARTBEAT:
+                raise ValueError("not a frame")
+            self._need = HEAD + number(frame.at, 4) + 1
+            if <uint64_t>(left.end - left.at) < self._need:
+                return 0
+            take_counted(&frame, 4, &payload)
+            if take(&frame, 1)[0] != FRAME_END:
+                raise ValueError("a frame that does not end")
+            if (
+                self._channel == 0
+                or number(left.at + 1, 2) != self._channel
+                or not self._is_ours(kind, &payload, taken)
+            ):
+                passed.append(left.at[:frame.at - left.at])
+            left.at = frame.at
+            self._need = HEAD
+        return 0
+
+    cdef bint _is_ours(self, int kind, Bytes *payload, list taken) except -1:
+        """Add a frame of our channel to its delivery; False if it belongs to none."""
+        if kind == METHOD:
+            if payload.end - payload.at < 4 or memcmp(payload.at, b"\x00\x3c\x00\x3c", 4) != 0:
+                return False
+            self._begin(payload)
+            return True
+        if self._key is None or kind == HEARTBEAT:
+            return False
+        if kind == HEADER:
+            self._header = bytes_of(payload)
+            take(payload, BODY_SIZE_AT)
+            self._missing = number(take(payload, 8), 8)
+        else:
+            self._body.append(bytes_of(payload))
+            if <uint64_t>(payload.end - payload.at) > self._missing:
+                raise ValueError("a body that is longer than was said")
+            self._missing -= payload.end - payload.at
+        if self._missing == 0:
+            body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+            taken.append(
+                Arrival(self._tag, self._is_redelivered, self._key, self._header, body)
+            )
+            self._key, self._body = None, []
+        return True
+
+    cdef int _begin(self, Bytes *method) except -1:
+        """Read the arguments of a basic.deliver."""
+        cdef Bytes skipped, key
+        take(method, 4)
+        take_counted(method, 1, &skipped)  # the consumer's tag
+        self._tag = number(take(method, 8), 8)
+        self._is_redelivered = take(method, 1)[0] & 1
+        take_counted(method, 1, &skipped)  # the exchange
+        take_counted(method, 1, &key)
+        self._key, self._body, self._missing = text_of(&key), [], 0
+        return 0

@@ -20,6 +20,7 @@ import msgspec
 from pamqp.common import FieldTable
 from yarl import URL
 
+from app.broker._wire import decode_headers
 from app.broker.announced import CLOSED, CREATED, announcement
 from app.broker.consumer import TRACE_QUEUE
 from app.broker.deliveries import Arrival
@@ -27,7 +28,6 @@ from app.broker.diverted import DivertedStream, connected, passed_by, queue_ther
 from app.broker.management import Binding, ManagementApi
 from app.broker.outages import BrokerAddress, outage, shown
 from app.broker.trace_queue import announcements_queue
-from app.broker.wire import UnreadableTableError, decode_headers
 from app.errors import NotFoundError, OutageError
 from app.stored.capture import ClosedConnection, NewConnection
 
@@ -154,5 +154,5 @@ class Announcements:
 def _said(delivery: Arrival) -> NewConnection | ClosedConnection | None:
     try:
         return announcement(delivery.routing_key, decode_headers(delivery.header))
-    except UnreadableTableError:
+    except ValueError:
         return None

@@ -19,13 +19,15 @@ from typing import Any, cast
 
 import aio_pika
 import aiormq
+import pamqp.decode
 from aio_pika.abc import UnderlayConnection
 from aiormq.abc import AbstractConnection
 from aiormq.connection import TCPTransportFactory, TLSTransportFactory, TransportFactory
 from yarl import URL
 
 from app.background import is_set_within
-from app.broker.deliveries import HEARTBEAT_FRAME, Arrival, DeliverySplitter
+from app.broker._wire import DeliverySplitter
+from app.broker.deliveries import HEARTBEAT_FRAME, Arrival
 from app.broker.outages import CONNECTION_ERRORS, BrokerAddress, outages
 
 CONNECT_SECONDS = 10.0
@@ -41,6 +43,18 @@ MOST_SILENCE = 1.3
 CLOSE_SECONDS = 3.0
 # What a URL's query may say: the heartbeat, and whom to trust and how to show who we are over TLS.
 USED = {"heartbeat", "cafile", "capath", "cadata", "certfile", "keyfile", "no_verify_ssl"}
+
+
+def _short_text(data: bytes) -> tuple[int, str]:
+    """Decode a short string, leniently: pamqp's own fails over the reason for closing.
+
+    A name there may be any bytes, and the whole is cut at 255 bytes, wherever that is.
+    """
+    end = data[0] + 1
+    return end, data[1:end].decode("utf-8", "backslashreplace")
+
+
+pamqp.decode.METHODS["shortstr"] = _short_text  # where the library looks it up
 
 
 class DivertingReader:

@@ -30,7 +30,6 @@ from app.broker.marks import MarkPublisher
 from app.broker.outages import CONNECTION_ERRORS, BrokerAddress, in_use, outage, outages
 from app.broker.own import Own
 from app.broker.trace_queue import Bookmark, QueueBounds, arguments
-from app.broker.wire import install_tolerant_names
 from app.errors import OutageError
 from app.tracker.taken import ALL
 
@@ -49,8 +48,6 @@ MOST_AHEAD = 10_000
 BUFFER_BYTES = 64 * 1024 * 1024
 # Since this version of RabbitMQ the deliveries of direct replies are traced.
 REPLIES_TRACED = (4, 2)
-
-install_tolerant_names()
 
 
 class Reading(msgspec.Struct, frozen=True):

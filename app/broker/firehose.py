@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from app.broker import _wire
-from app.broker.wire import decode_headers, user_of
+from app.broker._wire import decode_headers, read_trace, user_of
 from app.tracker import Channel, Deliver, Publish, Record, Settlement, Unreadable
 from model.texts import storable
 
@@ -86,25 +85,19 @@ def parse(
     ``header`` is the payload of its header frame; ``now`` in µs.
     """
     kind, _, name = routing_key.partition(".")
-    said: Said | None = None
-    if kind in KINDS:
-        said = _wire.read_trace(header, kind == PUBLISH)
-    if said is None:  # it is odd: Python says what is wrong with it, or that nothing is
-        table: Headers = {}
-        try:
-            table = decode_headers(header)
-            if kind == SETTLE:
-                return _settlement(name, user_of(header), table)
-            said = _said(kind, table)
-        except ValueError as error:
-            return Unreadable(
-                reason=str(error),
-                routing_key=storable(routing_key),
-                headers=_shown(table),
-                body=body[:QUARANTINED_BODY],
-                body_bytes=len(body),
-                recorded_at=now,
-            )
+    try:
+        if kind not in KINDS:
+            return _settlement(kind, name, header)
+        said = read_trace(header, kind == PUBLISH)
+    except ValueError as error:
+        return Unreadable(
+            reason=str(error),
+            routing_key=storable(routing_key),
+            headers=_shown(header),
+            body=body[:QUARANTINED_BODY],
+            body_bytes=len(body),
+            recorded_at=now,
+        )
     node, connection, number, user, exchange, keys, properties, last = said
     channel = _channels[node, connection, number, user]
     if kind == PUBLISH:
@@ -112,15 +105,18 @@ def parse(
     return Deliver(channel, exchange, keys, storable(name), bool(last), properties, body)
 
 
-def _settlement(event: str, user: str | None, table: dict[str, Any]) -> Settlement:
-    if user != BROKER_USER:
+def _settlement(kind: str, event: str, header: bytes) -> Settlement:
+    if kind != SETTLE:
+        raise NotATraceMessageError("the routing key begins with neither publish. nor deliver.")
+    table = decode_headers(header)
+    if user_of(header) != BROKER_USER:
         raise NotATraceMessageError("a settlement that the broker has not published")
     its = SETTLEMENTS.get(event)
     if its is None:
         raise NotATraceMessageError("nothing that is known of settlements")
     table = {key: storable(value) if type(value) is str else value for key, value in table.items()}
-    for header in sorted({"itc", "at", *its} - table.keys()):
-        raise NotATraceMessageError(f"header {header} is missing")
+    for missing in sorted({"itc", "at", *its} - table.keys()):
+        raise NotATraceMessageError(f"header {missing} is missing")
     where = _text(table, "node"), "", 0, ""
     if its:
         number = _whole(table, "channel", MOST_CHANNELS)
@@ -131,24 +127,6 @@ def _settlement(event: str, user: str | None, table: dict[str, Any]) -> Settleme
         return msgspec.convert(said, Settlement)
     except msgspec.ValidationError as error:
         raise NotATraceMessageError(str(error)) from error
-
-
-def _said(kind: str, table: Headers) -> Said:
-    if kind not in KINDS:
-        raise NotATraceMessageError("the routing key begins with neither publish. nor deliver.")
-    properties = table.get("properties", {})
-    if not isinstance(properties, dict):
-        raise NotATraceMessageError("header properties is no table")
-    return (
-        _text(table, "node"),
-        _text(table, "connection"),
-        _whole(table, "channel", MOST_CHANNELS),
-        _text(table, "user"),
-        _text(table, "exchange_name"),
-        _texts(table, "routing_keys"),
-        properties,
-        _texts(table, "routed_queues") if kind == PUBLISH else _whole(table, "redelivered", 1),
-    )
 
 
 def _text(table: Headers, header: str) -> str:
@@ -167,20 +145,14 @@ def _whole(table: Headers, header: str, most: int) -> int:
     return value
 
 
-def _texts(table: Headers, header: str) -> tuple[str, ...]:
-    values = table.get(header)
-    if not isinstance(values, list):
-        raise NotATraceMessageError(f"header {header} is {_fault(values)} list")
-    for value in values:
-        if not isinstance(value, str):
-            raise NotATraceMessageError(f"header {header} holds what is no text")
-    return tuple(map(storable, values))
-
-
 def _fault(value: Any) -> str:
     return "missing: a" if value is None else "no"
 
 
-def _shown(table: Headers) -> str:
+def _shown(header: bytes) -> str:
+    try:
+        table = decode_headers(header)
+    except ValueError:
+        table = {}
     text = _to_json({key: value for key, value in table.items() if key != "x-delivery-count"})
     return text.decode()[:QUARANTINED_HEADERS]

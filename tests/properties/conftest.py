@@ -7,10 +7,6 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-from tests.readers import each_reader
-
-__all__ = ["each_reader"]
-
 NEW = os.environ.get("HYPOTHESIS_EXAMPLES")
 
 always = settings(

@@ -1,23 +1,19 @@
-"""Deliveries come off a connection's bytes complete and in order, and everything else stays.
-
-Everything is tested with the Python alone, and with the compiled part in front of it.
-"""
+"""Deliveries come off a connection's bytes complete and in order, and everything else stays."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 from typing import TypeAlias
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pamqp import commands, frame
 from pamqp.heartbeat import Heartbeat
 
-from app.broker.deliveries import Arrival, DeliverySplitter
+from app.broker._wire import DeliverySplitter
+from app.broker.deliveries import Arrival
 from tests.unit.test_deliveries import OTHER, OURS, delivery_frames, header_of
 
-pytestmark = pytest.mark.usefixtures("each_reader")
 # Bytes, and the delivery that they hold, if it is ours.
 Sent: TypeAlias = tuple[bytes, Arrival | None]
 

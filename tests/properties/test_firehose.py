@@ -1,13 +1,9 @@
-"""The parser accepts anything: every message is a record, or says why it is not one.
-
-Everything is tested with the Python alone, and with the compiled part in front of it.
-"""
+"""The parser accepts anything: every message is a record, or says why it is not one."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,9 +17,6 @@ from app.tracker import (
     Unreadable,
 )
 from tests.unit.test_firehose import DELIVER, PUBLISH, read
-
-pytestmark = pytest.mark.usefixtures("each_reader")
-
 
 numbers: st.SearchStrategy[Any] = st.one_of(
     st.booleans(),

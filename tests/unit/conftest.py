@@ -5,10 +5,6 @@ import sys
 
 import pytest
 
-from tests.readers import each_reader
-
-__all__ = ["each_reader"]
-
 
 def pytest_collection_finish() -> None:
     """Leave what was imported out of the collections of garbage that follow."""

@@ -1,7 +1,4 @@
-"""Deliveries come off a connection's bytes complete and in order, and everything else stays.
-
-Everything is tested with the Python alone, and with the compiled part in front of it.
-"""
+"""Deliveries come off a connection's bytes complete and in order, and everything else stays."""
 
 from __future__ import annotations
 
@@ -12,14 +9,11 @@ from pamqp import commands, frame
 from pamqp.body import ContentBody
 from pamqp.header import ContentHeader
 
+from app.broker._wire import DeliverySplitter, decode_headers
 from app.broker.connection import DivertingReader
-from app.broker.deliveries import HEARTBEAT_FRAME, Arrival, DeliverySplitter
-from app.broker.wire import decode_headers
+from app.broker.deliveries import HEARTBEAT_FRAME, Arrival
 
 OURS, OTHER = 1, 2
-
-
-pytestmark = pytest.mark.usefixtures("each_reader")
 
 
 def delivery_frames(channel: int, delivery: Arrival, pieces: int) -> bytes:

@@ -1,7 +1,4 @@
-"""The parser accepts anything: every message is a record, or says why it is not one.
-
-Everything is tested with the Python alone, and with the compiled part in front of it.
-"""
+"""The parser accepts anything: every message is a record, or says why it is not one."""
 
 from __future__ import annotations
 
@@ -20,8 +17,6 @@ from app.tracker import (
     Settlement,
     Unreadable,
 )
-
-pytestmark = pytest.mark.usefixtures("each_reader")
 
 COMMON: dict[str, Any] = {
     "exchange_name": "orders",

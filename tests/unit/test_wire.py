@@ -1,4 +1,4 @@
-"""Field tables off the wire: any bytes, JSON-safe, read as the client library does if it can."""
+"""The compiled reader: any bytes are headers as JSON has them, or an error says what is wrong."""
 
 from __future__ import annotations
 
@@ -13,11 +13,35 @@ import pytest
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
-from app.broker.wire import (
-    decode_headers,
-    decode_table,
-    install_tolerant_names,
-)
+from app.broker import _wire as wire
+from app.broker import firehose
+from app.broker.deliveries import Arrival
+
+TABLE: dict[str, Any] = {
+    "exchange_name": "orders",
+    "routing_keys": ["order.new"],
+    "properties": {"headers": {"n": [1, 2.5, None, True, {"deep": {}}]}, "priority": 3},
+    "node": "rabbit@test",
+    "vhost": "/",
+    "connection": "127.0.0.1:1 -> 127.0.0.1:5672",
+    "user": "shop",
+    "channel": 65_535,
+    "routed_queues": ["billing", "b\u00fcro"],
+    "redelivered": 1,
+}
+
+
+def header_of(table: dict[str, Any]) -> bytes:
+    return ContentHeader(0, 5, Basic.Properties(content_type="a/b", headers=table)).marshal()
+
+
+def header_with(table: bytes) -> bytes:
+    """The payload of a header frame with headers alone, encoded already."""
+    return bytes(12) + (1 << 13).to_bytes(2, "big") + table
+
+
+def decoded(table: bytes) -> dict[str, Any]:
+    return wire.decode_headers(header_with(table))
 
 
 @pytest.mark.parametrize(
@@ -32,21 +56,26 @@ from app.broker.wire import (
     ],
 )
 def test_what_json_does_not_know_comes_as_something_it_does(value: Any, expected: Any) -> None:
-    decoded = decode_table(pamqp.encode.field_table({"v": value}))
-    assert decoded == {"v": expected}
-    json.dumps(decoded, allow_nan=False)
+    headers = decoded(pamqp.encode.field_table({"v": value}))
+    assert headers == {"v": expected}
+    json.dumps(headers, allow_nan=False)
 
 
 def test_text_that_is_not_utf8_keeps_its_odd_bytes_as_escapes() -> None:
-    assert decode_table(b"\0\0\0\x09\x01\xffS\0\0\0\x02a\xfe") == {"\\xff": "a\\xfe"}
+    assert decoded(b"\0\0\0\x09\x01\xffS\0\0\0\x02a\xfe") == {"\\xff": "a\\xfe"}
 
 
 def test_a_date_beyond_any_calendar_is_a_number() -> None:
-    assert decode_table(b"\0\0\0\x0b\x01tT" + b"\xff" * 8) == {"t": 2**64 - 1}
+    assert decoded(b"\0\0\0\x0b\x01tT" + b"\xff" * 8) == {"t": 2**64 - 1}
+
+
+def test_a_value_of_a_type_that_amqp_does_not_have_is_named() -> None:
+    with pytest.raises(ValueError, match=r"unknown type \(122\)"):
+        decoded(b"\0\0\0\x03\x01kz")
 
 
 def headers_of(properties: Basic.Properties) -> dict[str, Any]:
-    return decode_headers(ContentHeader(0, 5, properties).marshal())
+    return wire.decode_headers(ContentHeader(0, 5, properties).marshal())
 
 
 def test_headers_are_found_after_the_properties_before_them() -> None:
@@ -56,8 +85,102 @@ def test_headers_are_found_after_the_properties_before_them() -> None:
     assert headers_of(Basic.Properties(content_type="a/b")) == {}
 
 
+def test_a_user_is_found_after_the_properties_before_it() -> None:
+    full = Basic.Properties(
+        content_type="a/b",
+        headers={"h": 1},
+        delivery_mode=2,
+        priority=3,
+        timestamp=datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC),
+        user_id="shop",
+        app_id="other",
+    )
+    assert wire.user_of(ContentHeader(0, 5, full).marshal()) == "shop"
+    assert wire.user_of(header_of({})) is None
+
+
+def test_the_last_counts_of_what_is_twice_in_a_table() -> None:
+    table = header_of(TABLE)
+    at = table.index(b"\x04node")
+    entry = table[at : at + 5 + 1 + 4 + len("rabbit@test")]
+    length = len(table) - (table.index(b"\x03a/b") + 4) - 4
+    before = table.index(length.to_bytes(4, "big"), 14)
+    other = entry.replace(b"test", b"live")
+    twice = table[:before] + (length + len(other)).to_bytes(4, "big") + other + table[before + 4 :]
+    assert firehose.parse("publish.", twice, b"", 0) == firehose.parse("publish.", table, b"", 0)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: wire.read_trace("text", True),  # type: ignore[arg-type]
+        lambda: wire.read_trace(b"", 1),  # type: ignore[arg-type]
+        lambda: wire.read_trace(b""),  # type: ignore[call-arg]
+        lambda: wire.decode_headers(None),  # type: ignore[arg-type]
+        lambda: wire.user_of("text"),  # type: ignore[arg-type]
+        lambda: wire.DeliverySplitter().feed("text"),  # type: ignore[arg-type]
+        lambda: wire.DeliverySplitter().divert(-1, print),
+        lambda: wire.DeliverySplitter().divert(2**80, print),
+    ],
+)
+def test_invalid_arguments_are_refused(wrong: Any) -> None:
+    with pytest.raises((TypeError, ValueError, OverflowError)):
+        wrong()
+
+
+def frame(kind: int, payload: bytes) -> bytes:
+    return bytes([kind, 0, 1, *len(payload).to_bytes(4, "big")]) + payload + b"\xce"
+
+
+def delivery_bytes(method: bytes, header: bytes, body: bytes) -> bytes:
+    return frame(1, method) + frame(2, header) + frame(3, body)
+
+
+METHOD = bytes([0, 60, 0, 60]) + b"\x01t" + bytes(8) + b"\x01" + b"\0" + b"\x01k"
+HEADER = bytes(4) + (3).to_bytes(8, "big") + bytes(2)
+
+
+def split(data: bytes) -> tuple[list[Arrival], bytes]:
+    """The deliveries in these bytes, and what is left to the library."""
+    taken: list[Arrival] = []
+    splitter = wire.DeliverySplitter()
+    splitter.divert(1, taken.extend)
+    return taken, splitter.feed(data)
+
+
+@pytest.mark.parametrize("cut", range(4, len(METHOD)))
+def test_a_delivery_whose_arguments_run_over_is_left_to_the_library(cut: int) -> None:
+    data = delivery_bytes(METHOD[:cut], HEADER, b"abc")
+    assert split(data) == ([], data)
+
+
+@pytest.mark.parametrize("size", [0, 2])
+def test_a_body_that_is_longer_than_announced_is_left_to_the_library(size: int) -> None:
+    header = bytes(4) + size.to_bytes(8, "big") + bytes(2)
+    data = delivery_bytes(METHOD, header, b"abc")
+    taken, left = split(data)
+    assert (len(taken), left) == (int(size == 0), frame(3, b"abc"))
+
+
+@pytest.mark.parametrize("size", [4, 2**64 - 1])
+def test_a_body_that_is_shorter_than_announced_is_waited_for(size: int) -> None:
+    header = bytes(4) + size.to_bytes(8, "big") + bytes(2)
+    assert split(delivery_bytes(METHOD, header, b"abc")) == ([], b"")
+
+
+def test_an_error_of_whoever_takes_deliveries_is_raised() -> None:
+    def refuse(_: list[Arrival]) -> None:
+        raise MemoryError
+
+    splitter = wire.DeliverySplitter()
+    splitter.divert(1, refuse)
+    with pytest.raises(MemoryError):
+        splitter.feed(delivery_bytes(METHOD, HEADER, b"abc"))
+
+
 def test_the_library_reads_a_reason_that_is_cut_within_a_character() -> None:
-    install_tolerant_names()
+    import app.broker.connection  # noqa: F401  where this is seen to
+
     reason = "no queue 'é".encode()[:-1]
     close = b"\0\x14\0\x28\x01\x94" + bytes([len(reason)]) + reason + b"\0\0\0\0"
     data = b"\x01\0\x01" + len(close).to_bytes(4, "big") + close + b"\xce"
