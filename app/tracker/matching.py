@@ -83,7 +83,7 @@ MOST_QUEUES = 10_000
 MOST_PUSHERS = 64
 
 # The broker may keep as many messages, and hand them out when nobody has published them again.
-MOST_PUBLISHED = 10_000
+MOST_PUBLISHED = 20_000
 
 # So many copies that are gone are remembered, for dead letters that may be of them.
 MOST_LOST = 20_000
@@ -194,10 +194,8 @@ class Matcher:
         self._lost: KeyedFifo[Key, _Holding] = KeyedFifo()
         self._next_lost = 1
         self._newly_lost: list[LostCopy] = []
-        # The last publishes to no queue, or to an exchange that may keep them, by fingerprint: of
-        # now, and of before that.
-        self._published: dict[bytes, tuple[Reference, ...]] = {}
-        self._published_before: dict[bytes, tuple[Reference, ...]] = {}
+        # The last publishes to no queue, or to an exchange that may keep them, by fingerprint.
+        self._published: KeyedFifo[bytes, Reference] = KeyedFifo()
         self.noted = 0  # how many in all
         self._knows_published = True  # and has forgotten none
         self._since = 1  # copies from this number on are known to their queues, and who pushed them
@@ -252,13 +250,10 @@ class Matcher:
             state.pushers[copy.participant] = copy.number
             self._dropped_until = self._dropped_until or copy.recorded_at
         self._since = next_copy
-        of_now = noted % MOST_PUBLISHED
-        known = min(noted, MOST_PUBLISHED + of_now)
-        last = kept[len(kept) - known :] if len(kept) > known else kept
-        for at, (mark, cause) in enumerate(last, of_now - len(last)):
-            _note(self._published_before if at < 0 else self._published, mark, cause)
-        self.noted = noted
-        self._knows_published = noted < 2 * MOST_PUBLISHED and len(last) == noted
+        self.noted = noted - len(kept)
+        self._knows_published = self.noted == 0
+        for mark, cause in kept:
+            self._note_kept(mark, cause)
         for each in handovers:
             holding = _Holding(each.cause, 0, each.candidates, each.delivery, each.participant)
             holding.has_brought = each.has_brought
@@ -361,48 +356,30 @@ class Matcher:
         # a broker's restart, which flags everything that survived it.
         if self._equals and key in self._equals:
             return self._one_of_equals(key, deliver, now)
-        copy = self._copies.take(key)
+        copy = self._take(key, deliver)
         if copy is None:
             return (
                 self._dead_letter(deliver, key, now)
                 or self._kept(deliver, mark)
                 or self._unmatched(deliver)
             )
-        cause, number = copy.cause, copy.number
-        if number < self._stored:
-            self._removed.append(number)
-        state = self._queues.get(copy.queue)
-        if state is not None:
-            state.waiting -= 1
-            state.at_delivery = state.newest
-            if copy.recorded_at > state.handed and "priority" not in deliver.properties:
-                state.handed = copy.recorded_at
-        self._holding = _Holding(cause, number)
         if deliver.redelivered or self.copies_dropped or len(copy.fingerprint) != BYTES:
             return self._looked_into(key, deliver, copy)
-        return DeliveryOrigin(_ROUTED, cause, cause)
+        return DeliveryOrigin(_ROUTED, copy.cause, copy.cause)
 
     def handed_over(self, queue: str, mark: bytes, delivery: Reference, participant: int) -> None:
         """Remember the delivery that was asked about last; the oldest one makes room."""
-        holding, handovers, number = self._holding, self._handovers, self._next_handover
+        holding = self._holding
         holding.delivery, holding.participant = delivery, participant
         if holding.candidates == 0 and holding.cause is _NOBODYS:
             holding.cause = delivery
-        if holding.has_brought:
-            self._hold((queue, mark[-BYTES:]), holding)
-        else:
-            handovers.add(number, (queue, mark[-BYTES:]), holding)  # as `handover_of` has it
-            self._next_handover = number + 1
-        if len(handovers) > self._most_handovers:
-            handovers.take_oldest()
+        self._hold((queue, mark[-BYTES:]), holding)  # as `handover_of` has it
 
     def causes(self) -> Iterator[Reference]:
         """Every publish that a later delivery may come from, some of them several times."""
         for copy in self._copies.values():
             yield copy.cause
-        for published in (self._published, self._published_before):
-            for causes in published.values():
-                yield from causes
+        yield from self._published.values()
         for holding in (*self._handovers.values(), *self._lost.values()):
             if holding.candidates != 0:
                 yield holding.cause
@@ -424,11 +401,8 @@ class Matcher:
         for key, holding in zip(gone.keys(), gone.values(), strict=True):
             if not _is_before(holding.cause, event_id):
                 self._remember_lost(key, holding)
-        for published in (self._published, self._published_before):
-            for mark, causes in [*published.items()]:
-                published[mark] = tuple(each for each in causes if not _is_before(each, event_id))
-                if not published[mark]:
-                    del published[mark]
+        while (cause := self._published.oldest()) and _is_before(cause, event_id):
+            self._published.take_oldest()
         for candidates in self._unclear.values():
             for number, copy in [*candidates.items()]:
                 if _is_before(copy.cause, event_id):
@@ -465,7 +439,8 @@ class Matcher:
         self._newly_lost.append(lost)
 
     def _remember_lost(self, key: Key, holding: _Holding) -> None:
-        self._lost.add_under(self._next_lost, _keys_of(key, holding), holding)
+        keys = _both(key) if holding.has_brought else (key,)
+        self._lost.add_under(self._next_lost, keys, holding)
         self._next_lost += 1
         if len(self._lost) > MOST_LOST:
             self._lost.take_oldest()
@@ -490,9 +465,9 @@ class Matcher:
         With an id it is that message; without one it may be another that is equal. Or it was
         wrongly taken for lost.
         """
-        both = self._published_before.get(mark, ()) + self._published.get(mark, ())
-        lost = self._lost.newest((deliver.queue, mark), MOST_CANDIDATES)
-        published = both[-MOST_CANDIDATES:] or tuple(each.cause for each in lost[::-1])
+        published = self._published.newest(mark, MOST_CANDIDATES) or [
+            each.cause for each in self._lost.newest((deliver.queue, mark), MOST_CANDIDATES)
+        ]
         if not published:
             if self._knows_published or not deliver.exchange or newest_death(deliver) is not None:
                 return None
@@ -500,12 +475,12 @@ class Matcher:
             return DeliveryOrigin(unmatched.match, is_doubtful=True)
         self._refilled(deliver.queue)
         is_one = len(published) == 1 and "message_id" in deliver.properties
-        cause = published[-1]
+        cause = published[0]
         candidates = None if is_one else len(published) + 1
         self._holding = _Holding(cause, 0, candidates)
         if is_one:
             return DeliveryOrigin(_ROUTED, cause, cause)
-        those = tuple(Influence(_CANDIDATE, each, 0, False) for each in published)
+        those = tuple(Influence(_CANDIDATE, each, 0, False) for each in published[::-1])
         return DeliveryOrigin(_ROUTED, None, cause, those, candidates, is_doubtful=True)
 
     def _unmatched(self, deliver: Deliver) -> DeliveryOrigin:
@@ -535,6 +510,7 @@ class Matcher:
         self._drop_gone(key, deliver, now)
         candidates, count, is_more = self._candidates(key)
         copy = self._take(key, deliver)
+        assert copy is not None  # noqa: S101
         if count == 1:
             return self._looked_into(key, deliver, copy)
         self._newly_lost.append(LostCopy(copy.cause, copy.queue, 0, "equal"))
@@ -545,14 +521,17 @@ class Matcher:
             is_more = True
         return DeliveryOrigin(_ROUTED, None, copy.cause, _each(candidates), count, is_more)
 
-    def _take(self, key: Key, deliver: Deliver) -> PendingCopy:
-        """Take the oldest copy, which is there, as what is handed over next."""
-        copy = self._take_dead(key)
-        queue = self._queues.get(copy.queue)
-        if queue is not None:
+    def _take(self, key: Key, deliver: Deliver | None = None) -> PendingCopy | None:
+        """Take the oldest copy, if there is one: it is handed over next, or has died."""
+        copy = self._copies.take(key)
+        if copy is None:
+            return None
+        queue = self._left(copy)
+        if queue is not None and deliver is not None:
             queue.at_delivery = queue.newest
             if copy.recorded_at > queue.handed and "priority" not in deliver.properties:
                 queue.handed = copy.recorded_at
+        self._holding = _Holding(copy.cause, copy.number)
         return copy
 
     def _drop_gone(self, key: Key, deliver: Deliver, now: int) -> None:
@@ -634,19 +613,18 @@ class Matcher:
             self._drop_gone(letter.waiting, deliver, now)
         influences, candidates, is_doubtful = self._may_be(letter)
         taken = None
-        if letter.held and (origin.delivered_before or candidates == 1):
-            place = (origin.queue, origin.fingerprint)
-            found = self._of_held(place, letter.held, _DEAD_LETTERED, letter.kind)
-        elif letter.dead:
+        is_held = bool(letter.held) and (origin.delivered_before or candidates == 1)
+        if letter.waiting is not None and not letter.dead and not is_held:
+            taken = self._take(letter.waiting)
+        if taken is not None:
+            found = DeliveryOrigin(_DEAD_LETTERED, taken.cause, taken.cause)
+        elif letter.dead and not is_held:
             its = letter.dead[0]
             if candidates == 1:
                 its.death = origin.death.time  # which is not known of a lost one
             self._holding = _Holding(its.cause, its.number, its.candidates)
             cause = None if its.candidates else its.cause
             found = DeliveryOrigin(_DEAD_LETTERED, cause, its.cause, its.influences, its.candidates)
-        elif letter.waiting is not None:
-            taken = self._take_dead(letter.waiting)
-            found = DeliveryOrigin(_DEAD_LETTERED, taken.cause, taken.cause)
         else:
             place = (origin.queue, origin.fingerprint)
             found = self._of_held(place, letter.held, _DEAD_LETTERED, letter.kind)
@@ -773,14 +751,6 @@ class Matcher:
         is_more = queue.is_refilled or queue.is_crowded or not is_known
         return tuple(influences), is_more
 
-    def _take_dead(self, key: Key) -> PendingCopy:
-        """Take the oldest copy, which is there, as one that died."""
-        copy = self._copies.take(key)
-        assert copy is not None  # noqa: S101
-        self._left(copy)
-        self._holding = _Holding(copy.cause, copy.number)
-        return copy
-
     def _reading(self, deliver: Deliver, mark: bytes, now: int) -> DeliveryOrigin:
         """Match what was read from a stream: from a place read before, or what comes next there."""
         place = (deliver.queue, handover_of(mark))
@@ -871,11 +841,11 @@ class Matcher:
 
     def _note_kept(self, mark: bytes, cause: Reference) -> None:
         """Note a publish that the broker may hand out at any time."""
-        _note(self._published, mark, cause)
         self.noted += 1
-        if self.noted % MOST_PUBLISHED == 0:
-            self._knows_published &= not self._published_before
-            self._published, self._published_before = {}, self._published
+        self._published.add(self.noted, mark, cause)
+        if len(self._published) > MOST_PUBLISHED:
+            self._published.take_oldest()
+            self._knows_published = False
 
     def _queue(self, name: str, number: int) -> _Queue:
         """A queue that is not known yet, or not any more, from a copy's number on."""
@@ -905,13 +875,17 @@ class Matcher:
 
     def _hold(self, key: Key, holding: _Holding) -> None:
         """Remember a delivery, or a copy that died; the oldest makes room."""
-        self._handovers.add_under(self._next_handover, _keys_of(key, holding), holding)
-        self._next_handover += 1
-        if len(self._handovers) > self._most_handovers:
-            self._handovers.take_oldest()
+        handovers, number = self._handovers, self._next_handover
+        if holding.has_brought:
+            handovers.add_under(number, _both(key), holding)
+        else:
+            handovers.add(number, key, holding)
+        self._next_handover = number + 1
+        if len(handovers) > self._most_handovers:
+            handovers.take_oldest()
 
-    def _left(self, copy: PendingCopy) -> None:
-        """Note that a copy was taken."""
+    def _left(self, copy: PendingCopy) -> _Queue | None:
+        """Note that a copy was taken; returns its queue, if that is remembered."""
         number = copy.number
         if number < self._stored:
             self._removed.append(number)
@@ -922,6 +896,7 @@ class Matcher:
             key = (copy.queue, copy.fingerprint[:BYTES])
             if key in self._equals and self._copies.count(key) < 2:
                 del self._equals[key]
+        return queue
 
     def _drop_excess(self, now: int, most: int) -> None:
         for _ in range(most):
@@ -939,12 +914,9 @@ class Matcher:
                 self._forgot_before = True
 
 
-def _keys_of(key: Key, holding: _Holding) -> tuple[Key, ...]:
-    return (key, (key[0], key[1][:BROUGHT_BYTES])) if holding.has_brought else (key,)
-
-
-def _note(published: dict[bytes, tuple[Reference, ...]], mark: bytes, cause: Reference) -> None:
-    published[mark] = (*published.get(mark, ()), cause)[-MOST_CANDIDATES:]
+def _both(key: Key) -> tuple[Key, Key]:
+    """The keys of what has brought deaths, which is known whatever these are, too."""
+    return key, (key[0], key[1][:BROUGHT_BYTES])
 
 
 def _is_before(reference: Reference, event_id: int) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from app.tracker import Bounds, Deliver, Policy, Publish, Record, StampedEvent, Tracker
+from app.tracker._memories import KeyedFifo
 from app.tracker.matching import CLEARLY_LATER, LONG_EXPIRED, LOOK_BACK, MOST_PUSHERS
 from itc import Relation, compare
 from model.words import EdgeKind, Match
@@ -354,7 +355,7 @@ def test_whoever_may_have_pushed_a_lost_copy_out_leads_to_its_dead_letter(world:
 def test_what_was_wrongly_taken_for_lost_may_be_its_publishs(world: World) -> None:
     sent = world(publish("p1", "work"))
     lose(world)
-    world.tracker._matcher._published.clear()  # as of the default exchange
+    world.tracker._matcher._published = KeyedFifo()  # as of the default exchange
     found = world(handed("bob", "work"))
     assert (found.match, found.cause, found.is_doubtful) == (Match.routed, None, True)
     assert is_before(sent, found)

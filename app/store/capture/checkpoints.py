@@ -35,7 +35,7 @@ from model.words import EdgeKind, EventType, Match
 CHUNK = 1_000
 
 # So many events back, publishes that an exchange may keep are looked for.
-LOOK_BACK = 20 * MOST_PUBLISHED
+LOOK_BACK = 10 * MOST_PUBLISHED
 
 # Events that later messages may name, if the caller does not say how many.
 NAMED = Bounds().named
@@ -234,12 +234,12 @@ async def _kept(trace: _Restoration, last: int) -> list[tuple[bytes, Reference]]
             its.id > max(first, known.last_event_id),
         )
         .order_by(its.id.desc())
-        .limit(2 * MOST_PUBLISHED)
+        .limit(MOST_PUBLISHED)
     )
     newest_first = [
         (mark[:BYTES], reference(*event)) async for mark, *event in _rows(connection, query)
     ]
-    return _last(before, newest_first, 2 * MOST_PUBLISHED)
+    return _last(before, newest_first, MOST_PUBLISHED)
 
 
 async def _lost(
