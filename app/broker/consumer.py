@@ -149,10 +149,13 @@ class TraceStream(DivertedStream):
         await super().acknowledge(tag)
         self._acknowledged = tag
 
+    @property
+    def unacknowledged(self) -> int:
+        return self._arrived_tag - self._acknowledged
+
     async def queued(self) -> int:
         """At most how many messages wait, in the queue or here, until they are acknowledged."""
-        ready = await self.ready_messages()
-        return ready + self._arrived_tag - self._acknowledged
+        return await self.ready_messages() + self.unacknowledged
 
     async def ready_messages(self) -> int:
         """The number of messages that the queue still holds for us, not counting delivered ones.

@@ -11,7 +11,6 @@ from now on was traced then or later. It follows the clock as closely as the tra
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,8 +18,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from app.background import end
-from app.errors import OutageError
 from app.stored.capture import BrokerConnection
 from app.tracker import Tracker
 
@@ -34,7 +31,6 @@ OVERLAP = 10_000_000
 # How far the broker's clock may be off ours, and how old an empty queue's last message (µs).
 SKEW = 2_000_000
 HEAR_SECONDS = 0.25
-MEASURE_SECONDS = 1.0
 REVIEW_SECONDS = 10.0
 
 
@@ -68,9 +64,8 @@ class Acquaintance:
         self._taken = 0  # those, and the present ones
         now = self._now()
         self._horizon = now if stream.queue_is_new else min(recorded_at, now)
-        self._measuring: asyncio.Task[_Measure | None] | None = None
         self._measure: _Measure | None = None
-        self._next_hearing = self._next_measure = self._next_review = 0
+        self._next_hearing = self._next_review = 0
         self._since = 0
         self._heard: set[int] = set()  # ids of closed connections that are told again
         # When connections closed under whose names the tracker still knows somebody (µs).
@@ -87,10 +82,10 @@ class Acquaintance:
         if not messages:
             # That none came says nothing of the queue: a slow broker pauses too.
             if self._stream.remark is None and not held_back:
-                self._advance(now)
+                self._advance()
                 self._measure = None  # what arrived while it was taken may be counted twice in it
             return
-        self._advance(now)
+        self._advance()
         if now >= self._next_hearing:
             self._next_hearing = now + int(HEAR_SECONDS * 1_000_000)
             await self._hear(now)
@@ -98,33 +93,22 @@ class Acquaintance:
             self._end()
         await self._introduce(messages)
 
-    async def close(self) -> None:
-        """Ask nothing more."""
-        await end(self._measuring)
+    def measured(self, at: int, ready: int) -> None:
+        """Note how many messages the queue held for us, of which it was asked at a time (µs).
+
+        What was sent to us meanwhile is not ready any more, and is in the buffer or taken: also
+        while the store is asked who is behind it, which may take longer than the queue's answer.
+        """
+        if self._measure is None:
+            self._measure = _Measure(at, self._taken + self._stream.buffered + ready)
 
     def _now(self) -> int:
         return int(self._clock() * 1_000_000)
 
-    def _advance(self, now: int) -> None:
+    def _advance(self) -> None:
         """Move the horizon on, where what was queued at a time is stamped."""
-        if self._measuring is not None and self._measuring.done():
-            self._measure, self._measuring = self._measuring.result(), None
         if self._measure is not None and self._measure.due <= self._processed:
             self._horizon, self._measure = max(self._horizon, self._measure.at), None
-        if self._measure is None and self._measuring is None and now >= self._next_measure:
-            self._next_measure = now + int(MEASURE_SECONDS * 1_000_000)
-            # The answer comes behind what is being sent to us, so nobody may wait for it here.
-            self._measuring = asyncio.create_task(self._ask_queue())
-
-    async def _ask_queue(self) -> _Measure | None:
-        at = self._now()
-        try:
-            ready = await self._stream.ready_messages()
-        except OutageError:  # the consumer reports it
-            return None
-        # What was sent to us meanwhile is not ready any more, and is in the buffer or taken: also
-        # while the store is asked who is behind it, which may take longer than the queue's answer.
-        return _Measure(at, self._taken + self._stream.buffered + ready)
 
     async def _hear(self, now: int) -> None:
         """Ask which connections closed, and look at those on which somebody else may act."""

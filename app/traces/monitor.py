@@ -82,8 +82,15 @@ class Monitor:
     """
 
     def __init__(
-        self, pipeline: Pipeline, recorder: Recorder, stream: TraceStream, ending: Ending
+        self,
+        pipeline: Pipeline,
+        recorder: Recorder,
+        stream: TraceStream,
+        ending: Ending,
+        measured: Callable[[int, int], None],
     ) -> None:
+        """Have ``measured`` hear when (µs) the queue was asked, and how many it held for us."""
+        self._measured = measured
         self._pipeline = pipeline
         self._recorder = recorder
         self._stream = stream
@@ -247,6 +254,7 @@ class Monitor:
         """Count what waits; once nothing does or comes, no mark may be missing."""
         asked_at = now()
         queued = await self._stream.queued()
+        self._measured(asked_at, queued - self._stream.unacknowledged)
         self.lag = queued
         self._stood.append(self._settled(self._gaps.here, queued))
         await self._see_room()

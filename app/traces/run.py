@@ -81,7 +81,7 @@ class Run:
             stream,
             recorded_at=recorder.restored.recorded_at,
         )
-        self._monitor = Monitor(pipeline, recorder, stream, ending)
+        self._monitor = Monitor(pipeline, recorder, stream, ending, self._acquaintance.measured)
         self._auditor = Auditor(pipeline, recorder, stream)
         self._queues = QueueWatch(pipeline, recorder, ending)
         self._next_retention = time.monotonic()
@@ -108,7 +108,6 @@ class Run:
                 # The client library may make an outage of it, if its channel closes meanwhile.
                 await asyncio.wait({watching}, timeout=CANCEL_SECONDS)
             await asyncio.gather(watching, return_exceptions=True)
-            await self._acquaintance.close()
 
     async def _watch(self) -> None:
         """Run what goes on beside the consuming; ends only by a failure of any of it."""

@@ -15,7 +15,7 @@ class QuietStream:
     was_bound = True
     remark = None
     waits = is_over = False
-    buffered = taken = 0
+    buffered = taken = unacknowledged = 0
     is_cluster = False
     traces_replies = True
     sentinel = None

@@ -90,7 +90,7 @@ async def watched(
         store=SimpleNamespace(aliases=SimpleNamespace(learn=learn)),
     )
     task = asyncio.create_task(
-        Monitor(pipeline, recorder, Stream(), Ending()).watch()  # type: ignore[arg-type]
+        Monitor(pipeline, recorder, Stream(), Ending(), unheard).watch()  # type: ignore[arg-type]
     )
     await done.wait()
     task.cancel()
@@ -100,6 +100,10 @@ async def watched(
 
 async def learn(trace_id: int) -> None:
     """Find no other names."""
+
+
+def unheard(at: int, ready: int) -> None:
+    """Nobody wants to know how long the queue is."""
 
 
 STILL = int(OVERDUE_SECONDS) + 2
@@ -129,6 +133,10 @@ async def test_the_gap_of_a_full_queue_begins_where_it_had_room_and_ends_soon_af
     full = range(12, 22)
 
     class Stream(QuietStream):
+        @property
+        def unacknowledged(self) -> int:  # type: ignore[override]
+            return 100 if second < full.stop else 0
+
         async def queued(self) -> int:
             return 10_000 if second < full.stop else 0
 
@@ -156,12 +164,16 @@ async def test_the_gap_of_a_full_queue_begins_where_it_had_room_and_ends_soon_af
         settings=PipelineSettings(),
     )
     recorder = SimpleNamespace(seen=Tally(), epoch=1, last_event_id=1, settled=Point(1, BEFORE))
+    heard: list[tuple[int, int]] = []
+    measured = lambda *said: heard.append(said)  # noqa: E731
     task = asyncio.create_task(
-        Monitor(pipeline, recorder, Stream(), Ending()).watch()  # type: ignore[arg-type]
+        Monitor(pipeline, recorder, Stream(), Ending(), measured).watch()  # type: ignore[arg-type]
     )
     await done.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+    # Those that were sent to us are no more in the queue.
+    assert (heard[0], heard[-1]) == ((1_000_000, 9_900), (60_000_000, 0))
     (gap,) = store.gaps.values()
     # Seen at 15 s, and to have had room at 10 s, by a word that may be from 5 s.
     assert (gap.reason, gap.after_event_id) == (FULL, 50_000)

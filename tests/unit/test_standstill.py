@@ -13,6 +13,7 @@ from app.traces.gapwatch import GapWatch
 from app.traces.monitor import STILL_SECONDS, STOOD_STILL, Monitor
 from app.traces.pipeline import Ending
 from tests.unit.test_gapwatch import GapStore
+from tests.unit.test_monitor import unheard
 
 
 class Stream:
@@ -48,7 +49,7 @@ async def suspected(
         return now
 
     pipeline = SimpleNamespace(gaps=gaps)
-    watching = Monitor(pipeline, recorder, Stream(), Ending())  # type: ignore[arg-type]
+    watching = Monitor(pipeline, recorder, Stream(), Ending(), unheard)  # type: ignore[arg-type]
     task = asyncio.create_task(watching.suspect_standstills(clock))
     await done.wait()
     task.cancel()
