@@ -84,10 +84,8 @@ async def test_traces_show_coverage_and_fit_by_rule_and_in_all(client: httpx.Asy
         "known": 2,
         "missed": 1,
         "hidden": 1,
-        "unseen": 1,
-        "forgotten": 0,
+        "not_found": 1,
         "ambiguous": 0,
-        "early": 0,
         "coverage": 0.8,
         "fit": pytest.approx(2 / 3),
     }

@@ -37,7 +37,7 @@ router = APIRouter(tags=["service"])
 Samples: TypeAlias = Mapping[tuple[str, ...], float | tuple[float, float]]
 _TYPES = ("published", "received")
 _HELD = ("held", "violated", "unknown")
-_NAMED = ("found", "unseen", "forgotten", "ambiguous", "early")
+_NAMED = ("found", "not_found", "ambiguous")
 _FOUND = ("known", "missed", "hidden")
 
 
