@@ -24,6 +24,14 @@ class Dot(NamedTuple):
         return packed_height_at(clock, self.interval) >= self.height
 
 
+class ParticipantSpan(NamedTuple):
+    """A participant with events in a span of ids; ``base``: its interval's height when it came."""
+
+    number: int
+    interval: str
+    base: int
+
+
 class Mark(NamedTuple):
     """One event of a participant, as a lookup finds it."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from model.blocks import ids_of
 from model.doubtful import DoubtfulDelivery, DoubtfulSpan
 from model.gaps import Gap, widened
 from model.jobs import Problem
-from model.ranges import Dot, Mark
+from model.ranges import Dot, Mark, ParticipantSpan
 from model.sound import AssumedParticipant, Client, Late, Misfit, MissedLinks, Missing, misfit_of
 from model.words import ACTS, EdgeKind
 from spark_jobs.database import Connection
@@ -27,11 +27,13 @@ from spark_jobs.errors import JobError
 from spark_jobs.ranges import Longs, Ranges
 from spark_jobs.statements import (
     Question,
+    acting_sql,
     assumed_sql,
     clients_sql,
     doubtful_sql,
     late_links_sql,
     late_sql,
+    marks_sql,
     missed_sql,
     missing_sql,
     quiet_sql,
@@ -66,14 +68,6 @@ class ChainEnd:
         return Dot(self.interval, self.height)
 
 
-class SpanParticipant(NamedTuple):
-    """One with events in a span of ids; ``base`` is the height at which it got its interval."""
-
-    number: int
-    interval: str
-    base: int
-
-
 class History:
     """The questions, on one connection."""
 
@@ -105,25 +99,21 @@ class History:
         """Tell whether the store still has an event."""
         return bool(self.connection.rows(f"SELECT id FROM events WHERE id = {int(event_id)}"))
 
-    def participants(self, trace: int, first_id: int, last_id: int) -> list[SpanParticipant]:
+    def participants(self, trace: int, first_id: int, last_id: int) -> list[ParticipantSpan]:
         """List who has events with ids in the span."""
         return [
-            SpanParticipant(*row)
-            for batch in self.connection.query(
-                'SELECT number, "interval", base FROM participants'
-                f" WHERE trace_id = {trace} AND last_event_id >= {first_id}"
-                f" AND first_event_id <= {last_id}"
-            )
+            ParticipantSpan(*row)
+            for batch in self.connection.query(acting_sql(Question(trace, first_id, last_id)))
             for row in zip(*batch.to_pydict().values(), strict=True)
         ]
 
     def last_at_or_below(self, trace: int, heights: Iterable[tuple[int, int]]) -> dict[int, Mark]:
         """For each (participant, height) its last event not above that height, if it has one."""
-        return self._marks(trace, heights, "<=", "DESC")
+        return self._marks(trace, heights, forward=False)
 
     def first_at_or_above(self, trace: int, heights: Sequence[tuple[int, int]]) -> dict[int, Mark]:
         """For each (participant, height) its first event not below that height."""
-        found = self._marks(trace, heights, ">=", "ASC")
+        found = self._marks(trace, heights, forward=True)
         if len(found) < len(heights):
             raise JobError(
                 Problem.failed,
@@ -133,27 +123,14 @@ class History:
         return found
 
     def _marks(
-        self, trace: int, heights: Iterable[tuple[int, int]], comparison: str, order: str
+        self, trace: int, heights: Iterable[tuple[int, int]], *, forward: bool
     ) -> dict[int, Mark]:
         found: dict[int, Mark] = {}
         for some in chunks(heights, STATEMENT_ROWS):
-            found.update(self._marks_of(trace, some, comparison, order))
+            for row in self.connection.rows(marks_sql(trace, some, forward=forward)):
+                mark = Mark(row["height"], row["seq"], row["id"], row["clock"])
+                found[row["participant"]] = mark
         return found
-
-    def _marks_of(
-        self, trace: int, heights: Iterable[tuple[int, int]], comparison: str, order: str
-    ) -> Iterator[tuple[int, Mark]]:
-        asked = ", ".join(f"({participant}, {height})" for participant, height in heights)
-        rows = self.connection.rows(
-            f"WITH asked (participant, height) AS (VALUES {asked}),"
-            " found (id) AS (SELECT (SELECT id FROM events"
-            f" WHERE trace_id = {trace} AND participant = asked.participant"
-            f" AND height {comparison} asked.height ORDER BY height {order} LIMIT 1) FROM asked)"
-            " SELECT e.participant, e.height, e.seq, e.id, e.clock"
-            " FROM found JOIN events e ON e.id = found.id"
-        )
-        for row in rows:
-            yield row["participant"], Mark(row["height"], row["seq"], row["id"], row["clock"])
 
     def clocks(self, trace: int, first_id: int, last_id: int) -> Iterator[pa.RecordBatch]:
         """Id, participant, height, seq and clock of every event of a span of ids."""

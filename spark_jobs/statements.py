@@ -7,7 +7,7 @@ own, or parameters' names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import NamedTuple
 
@@ -139,4 +139,30 @@ def doubtful_sql(asked: Question) -> str:
         " AND p.number = e.participant"
         f" WHERE e.trace_id = {asked.trace} AND e.doubtful AND NOT e.quiet"
         f" AND e.id > {asked.first} AND e.id <= {asked.last} ORDER BY e.id LIMIT {MOST_DOUBTFUL}"
+    )
+
+
+def acting_sql(asked: Question) -> str:
+    """The statement for the `ParticipantSpan`s of a span."""
+    return (
+        'SELECT number, "interval", base FROM participants'
+        f" WHERE trace_id = {asked.trace} AND last_event_id >= {asked.first}"
+        f" AND first_event_id <= {asked.last}"
+    )
+
+
+def marks_sql(trace_id: int, asked: Iterable[tuple[int, int]], *, forward: bool) -> str:
+    """The statement for `Mark`s: of each participant the first from a height on, or the last to it.
+
+    Each is looked up in the index on heights.
+    """
+    comparison, order = (">=", "ASC") if forward else ("<=", "DESC")
+    values = ", ".join(f"({int(participant)}, {int(height)})" for participant, height in asked)
+    return (
+        f"WITH asked (participant, height) AS (VALUES {values}),"
+        " found (id) AS (SELECT (SELECT id FROM events"
+        f" WHERE trace_id = {int(trace_id)} AND participant = asked.participant"
+        f" AND height {comparison} asked.height ORDER BY height {order} LIMIT 1) FROM asked)"
+        " SELECT e.participant, e.height, e.seq, e.id, e.clock"
+        " FROM found JOIN events e ON e.id = found.id"
     )

@@ -14,12 +14,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from app.background import Lookout
 from app.children import Child
+from app.jobs.process import Answer
 from app.stored.proposals import RuleProposal, TraceCoverage, proposals_in
 
 if TYPE_CHECKING:
@@ -40,15 +39,7 @@ MOST_SECONDS = 600.0  # it works an eighth of the time, and for a minute at most
 LOOK_SECONDS = 1.0
 
 
-class LookAnswer(msgspec.Struct, frozen=True):
-    """The process's one line."""
-
-    say: str
-    reason: str = ""
-    result: dict[str, Any] = {}
-
-
-_LAGS = LookAnswer("lags")
+_LAGS = Answer("lags")
 
 
 @dataclass(eq=False)
@@ -77,9 +68,7 @@ class Looking(Lookout):
 
     async def _found(self, seen: TraceCoverage) -> Sequence[RuleProposal] | None:
         """What a look found; None where capture lags."""
-        child = await Child.start(
-            self.command, LookAnswer, line_bytes=LINE_BYTES, environment=FRUGAL
-        )
+        child = await Child.start(self.command, Answer, line_bytes=LINE_BYTES, environment=FRUGAL)
         try:
             child.write(
                 {"database_url": self.database_url, "vhost": seen.vhost, "events": MOST_EVENTS}
@@ -95,7 +84,7 @@ class Looking(Lookout):
             return seen.found
         return proposals_in(answer.result)
 
-    async def _answer(self, child: Child[LookAnswer], trace_id: int) -> LookAnswer | None:
+    async def _answer(self, child: Child[Answer], trace_id: int) -> Answer | None:
         reading = asyncio.create_task(child.read())
         try:
             async with asyncio.timeout(MOST_SECONDS):

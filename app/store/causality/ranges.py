@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import BigInteger, Integer, column, func, select, values
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
 from app.store.database.chunks import chunks, rows_with
-from model.ranges import Asked, Holds, Mark, search
+from model.ranges import Asked, Holds, Mark, ParticipantSpan, search
 from model.who import Who
-
-
-class ParticipantSpan(NamedTuple):
-    """A participant with events in a span of ids; ``base``: its interval's height when it came."""
-
-    number: int
-    interval: str
-    base: int
+from spark_jobs.statements import Question, acting_sql, marks_sql
 
 
 async def places(
     connection: AsyncConnection, trace_id: int, first_id: int, last_id: int, most: int | None = None
 ) -> list[ParticipantSpan]:
     """List who has events in a span of ids; of more than ``most`` one more than these."""
-    its = tables.participants.c
-    query = select(its.number, its.interval, its.base).where(
-        its.trace_id == trace_id, its.last_event_id >= first_id, its.first_event_id <= last_id
-    )
-    if most is not None:
-        query = query.limit(most + 1)
-    return [ParticipantSpan(*row) for row in await connection.execute(query)]
+    query = acting_sql(Question(trace_id, first_id, last_id))
+    bound = "" if most is None else f" LIMIT {most + 1}"
+    return [*map(ParticipantSpan._make, await connection.exec_driver_sql(query + bound))]
 
 
 async def last_at_or_below(
@@ -59,29 +48,11 @@ async def first_that(
 async def _marks(
     connection: AsyncConnection, trace_id: int, asked: Asked, *, forward: bool
 ) -> dict[int, Mark]:
-    events = tables.events.c
     found: dict[int, Mark] = {}
     for some in chunks(asked):
-        wanted = (
-            values(column("number", Integer), column("bound", BigInteger), literal_binds=True)
-            .data([*some])
-            .cte("wanted")
-        )
-        there = tables.events.alias("there")
-        beyond = there.c.height >= wanted.c.bound if forward else there.c.height <= wanted.c.bound
-        nearest = (
-            select(there.c.id)
-            .where(there.c.trace_id == trace_id, there.c.participant == wanted.c.number, beyond)
-            .order_by(there.c.height if forward else there.c.height.desc())
-            .limit(1)
-            .scalar_subquery()
-        )
-        ids = select(nearest.label("id")).select_from(wanted).cte("nearest")
-        query = select(
-            events.participant, events.height, events.seq, events.id, events.clock
-        ).join_from(ids, tables.events, events.id == ids.c.id)
-        for participant, *mark in await connection.execute(query):
-            found[participant] = Mark(*mark)
+        query = marks_sql(trace_id, some, forward=forward)
+        for row in await connection.exec_driver_sql(query):
+            found[row[0]] = Mark._make(row[1:])
     return found
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
+import msgspec
 from sqlalchemy import ColumnElement, exists, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -40,7 +41,6 @@ from app.stored.conversations import (
 from app.stored.likely import NO_OVERLAY, Overlay
 from app.stored.reading import EventFilter
 from model.event import NOTHING_LARGE
-from model.times import Microseconds
 from model.words import EdgeKind, EventType, Via
 
 # How many conversations of a list are found together.
@@ -113,7 +113,7 @@ class Conversations(Subject):
             )
 
         if _names_roots_alone(asked):
-            return await self._page(_Listing(wanted, limit), newest, via, before, size)
+            return await self._page(newest, via, before, size, wanted, limit)
 
         async def fitting(connection: AsyncConnection) -> tuple[list[int], bool]:
             ids = await ids_of(connection, dialect, asked, limit=MOST_FITTING)
@@ -125,12 +125,19 @@ class Conversations(Subject):
         async def left(_: AsyncConnection, at: int | None) -> Sequence[int]:
             return [root for root in roots if at is None or root < at]
 
-        return await self._page(_Listing(wanted, limit, is_cut), left, via, before, TOGETHER)
+        page = await self._page(left, via, before, TOGETHER, wanted, limit)
+        return msgspec.structs.replace(page, truncated=page.truncated or is_cut)
 
     async def _page(
-        self, listing: _Listing, roots_before: _RootsBefore, via: Via, at: int | None, size: int
+        self,
+        roots_before: _RootsBefore,
+        via: Via,
+        at: int | None,
+        size: int,
+        wanted: ConversationFilter,
+        limit: int,
     ) -> ConversationPage:
-        """Fill a page, with the conversations of this many roots at a time.
+        """Up to ``limit`` that are wanted, with the conversations of ``size`` roots at a time.
 
         What takes too long ends it, if something was found before.
         """
@@ -140,59 +147,30 @@ class Conversations(Subject):
             some = roots[:size]
             return roots, await _evaluated(connection, self.database.dialect, some, via)
 
+        items: list[ListedConversation] = []
+        looked_at, since, ends = 0, None, time.monotonic() + PATIENCE
         while True:
             try:
                 roots, evaluated = await self.database.search(Lane.search, work)
             except BadRequestError:
-                if not listing.looked_at:
+                if not looked_at:
                     raise
-                return listing.result(at)
-            cut = listing.add(roots[:size], evaluated)
-            if roots[-1:] == [cut] or (cut is None and len(roots) <= size):
-                return listing.result(None)
-            if cut is not None:
-                return listing.result(cut)
-            at = roots[size - 1]
-            if listing.is_over:
-                return listing.result(at)
-
-
-class _Listing:
-    """A page while it is filled."""
-
-    def __init__(self, wanted: ConversationFilter, limit: int, is_cut: bool = False) -> None:
-        """``is_cut``: there may be others beyond those that it is filled from."""
-        self._wanted = wanted
-        self._limit = limit
-        self._is_cut = is_cut
-        self._items: list[ListedConversation] = []
-        self._since: Microseconds | None = None
-        self._ends = time.monotonic() + PATIENCE
-        self.looked_at = 0
-
-    @property
-    def is_over(self) -> bool:
-        return time.monotonic() > self._ends
-
-    def add(self, roots: Sequence[int], evaluated: Iterable[ListedConversation]) -> int | None:
-        """Take up those that are wanted; the last root that was looked at once the page is full."""
-        by_root = {each.conversation.root: each for each in evaluated}
-        for root in roots:
-            self.looked_at += 1
-            each = by_root.get(root)
-            if each is None:
-                continue
-            self._since = each.conversation.began_at
-            if self._wanted.lets_through(each.conversation):
-                self._items.append(each)
-                if len(self._items) == self._limit:
-                    return root
-        return None
-
-    def result(self, following: int | None) -> ConversationPage:
-        """The page; it goes on before ``following``."""
-        truncated = following is not None or self._is_cut
-        return ConversationPage(self._items, truncated, following, self.looked_at, self._since)
+                break
+            by_root = {each.root: each for each in evaluated}
+            for root in roots[:size]:
+                looked_at, at = looked_at + 1, root
+                each = by_root.get(root)
+                if each is not None:
+                    since = each.began_at
+                    items += [each] * wanted.lets_through(each.conversation)
+                if len(items) == limit:
+                    break
+            if not roots or at == roots[-1]:
+                at = None
+                break
+            if len(items) == limit or time.monotonic() > ends:
+                break
+        return ConversationPage(items, at is not None, at, looked_at, since)
 
 
 def _names_roots_alone(asked: EventFilter) -> bool:
