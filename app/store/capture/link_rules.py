@@ -69,20 +69,16 @@ class LinkRules(Subject):
         except RuleError as error:
             raise BadRequestError(str(error)) from error
         await lock_trace(connection, trace_id, None)  # whoever else counts them waits
-        before = await own(connection, trace_id)
-        others = [each for each in before if each.name != rule.name]
+        before = {each.name: each for each in await own(connection, trace_id)}
+        rules = [*(before | {rule.name: rule}).values()]
         try:
-            check_own([*others, rule], of_all)
+            check_own(rules, of_all)
         except RuleError as error:
             raise ConflictError(str(error)) from error
-        names = [each.name for each in before]
-        is_new = rule.name not in names
-        at = len(before) if is_new else names.index(rule.name)
-        rules = [*before[:at], rule, *before[at + 1 :]]
         await connection.execute(delete(tables.own_link_rules).where(_own.trace_id == trace_id))
         values = [_row(trace_id, position, each) for position, each in enumerate(rules)]
         await connection.execute(insert(tables.own_link_rules), values)
-        return is_new
+        return rule.name not in before
 
     @writes
     async def remove(self, connection: AsyncConnection, trace_id: int, name: str) -> None:
