@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from app.stored.assertions import WatchedEvent
@@ -37,6 +38,7 @@ class Wait(NamedTuple):
     due: int
 
 
+@dataclass(eq=False)
 class Line:
     """The events of one assertion that wait, oldest first.
 
@@ -44,26 +46,22 @@ class Line:
     judged. All up to ``judged_id`` is judged, and all up to ``read_id`` is read.
     """
 
-    def __init__(
-        self,
-        picks: Callable[[WatchedEvent], bool],
-        within: int,
-        judged_id: int,
-        most: int = MOST_WAITING,
-    ) -> None:
-        self._picks = picks
-        self._within = within
-        self._most = most
-        self._waiting: deque[Wait] = deque()
-        self.judged_id = judged_id
-        self.read_id = judged_id
+    picks: Callable[[WatchedEvent], bool]
+    within: int
+    judged_id: int
+    most: int = MOST_WAITING
+    read_id: int = field(init=False)
+    _waiting: deque[Wait] = field(default_factory=deque, init=False)
+
+    def __post_init__(self) -> None:
+        self.read_id = self.judged_id
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     @property
     def has_room(self) -> bool:
-        return len(self._waiting) < self._most
+        return len(self._waiting) < self.most
 
     @property
     def next_due(self) -> int | None:
@@ -80,10 +78,10 @@ class Line:
         for event in events:
             if event.id <= self.read_id:
                 continue
-            if self._picks(event):
+            if self.picks(event):
                 if not self.has_room:
                     return
-                due = event.recorded_at + self._within
+                due = event.recorded_at + self.within
                 self._waiting.append(Wait(event.id, event.recorded_at, due))
             self.read_id = event.id
         self.read_id = max(self.read_id, through)

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from app.stored.assertions import (
     AssertionScope,
@@ -39,15 +39,13 @@ Judge: TypeAlias = Callable[
 ]
 
 
-class WatchedAssertion:
-    """An assertion as it is watched, from where it was left."""
+class WatchedAssertion(NamedTuple):
+    """An assertion as it is watched; of its line it is stored up to where all is judged."""
 
-    def __init__(self, held: HeldAssertion, subject: AssertionScope) -> None:
-        self.name = held.name
-        self.text = held.text
-        self.subject = subject
-        self.stored_id = held.judged_id
-        self.line = Line(subject.picks, subject.within, held.judged_id)
+    name: str
+    text: str
+    subject: AssertionScope
+    line: Line
 
 
 @dataclass(eq=False)
@@ -77,15 +75,20 @@ class WatchedTrace:
         self._watched = {}
         for each in held:
             present = known.get(each.name)
-            if present is None or (present.text, present.stored_id) != (each.text, each.judged_id):
+            if present is None or (present.text, present.line.judged_id) != (
+                each.text,
+                each.judged_id,
+            ):
                 present = self._begun(each)
             if present is not None:
                 self._watched[each.name] = present
 
     def _begun(self, held: HeldAssertion) -> WatchedAssertion | None:
         try:
-            subject = subject_of(held.text)
-            return None if subject is None else WatchedAssertion(held, subject)
+            if (subject := subject_of(held.text)) is None:
+                return None
+            line = Line(subject.picks, subject.within, held.judged_id)
+            return WatchedAssertion(held.name, held.text, subject, line)
         except ValueError as error:  # of another version
             if held.text not in self._unread:
                 self._unread.add(held.text)
@@ -117,7 +120,7 @@ class WatchedTrace:
     async def leave(self) -> None:
         """Store how far all is judged, so that less is read again."""
         for each in [*self._watched.values()]:
-            if each.line.judged_with(0) > each.stored_id:
+            if each.line.judged_with(0) > each.line.judged_id:
                 await self._store(each, [], [])
 
     async def _read(self) -> bool:
@@ -139,7 +142,7 @@ class WatchedTrace:
         for _ in range(MOST_ROUNDS):
             due = one.line.due(self._proofs.newest)
             if not due:
-                if one.line.judged_with(0) >= one.stored_id + STORE_EVERY:
+                if one.line.judged_with(0) >= one.line.judged_id + STORE_EVERY:
                     await self._store(one, [], [])
                 return found, False
             outcomes = await self.judge(self.trace_id, one.subject, due, self._proofs)
@@ -157,7 +160,7 @@ class WatchedTrace:
         judged = JudgingStep(
             name=one.name,
             text=one.text,
-            before=one.stored_id,
+            before=line.judged_id,
             judged_id=line.judged_with(len(due)),
             waiting=len(line) - len(due),
             held=outcomes.count(HELD),
@@ -169,5 +172,4 @@ class WatchedTrace:
             self._watched.pop(one.name, None)
             return False
         line.judge(len(due))
-        one.stored_id = line.judged_id
         return True
