@@ -10,7 +10,7 @@ from app.stored.assertions import WebhookState
 from app.watch.judging import Judges
 from app.watch.looking import DurationWatch, Looking
 from app.watch.watcher import Watcher
-from app.watch.webhook import Webhook, WebhookPost, secret_in
+from app.watch.webhook import Webhook, secret_in
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -56,7 +56,7 @@ def _webhook(settings: Settings, store: Store) -> Webhook | None:
             raise SettingsError(f"ITC_WEBHOOK_SECRET_FILE: {file}: {error}") from error
     return Webhook(
         store.violations,
-        WebhookPost(settings.webhook_url),
+        settings.webhook_url,
         f"urn:rabbitmq-itc:{store.name}",
         secret=secret,
     )

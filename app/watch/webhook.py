@@ -54,51 +54,12 @@ _SECOND = 1_000_000
 _ENCODED_SECRET = "whsec_"  # noqa: S105  how Standard Webhooks marks a secret in base64
 
 
-class WebhookPost:
-    """The address, and how long (s) one request to it may take in all."""
-
-    def __init__(
-        self,
-        url: SecretUrl,
-        seconds: float = REQUEST_SECONDS,
-        *,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        self._url = url
-        self._seconds = seconds
-        self._http = httpx.AsyncClient(
-            timeout=seconds, transport=transport, trust_env=False, follow_redirects=False
-        )
-
-    async def close(self) -> None:
-        await self._http.aclose()
-
-    async def send(self, body: bytes, headers: Mapping[str, str]) -> None:
-        """Send a body; raises `OutageError` if it was not taken, or nobody knows."""
-        host = self._url.parts.hostname
-        try:
-            async with (
-                asyncio.timeout(self._seconds),
-                self._http.stream(
-                    "POST", self._url.reveal(), content=body, headers=dict(headers)
-                ) as answer,
-            ):
-                status = answer.status_code
-        except (TimeoutError, httpx.TimeoutException) as error:
-            raise OutageError(f"{host} did not answer within {self._seconds:g} s") from error
-        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            # Not the library's text, which may quote the address.
-            raise OutageError(f"{host} cannot be reached: {type(error).__name__}") from error
-        if not 200 <= status < 300:
-            raise OutageError(f"{host} answered with {status}")
-
-
 @dataclass(eq=False)
 class Webhook(Lookout):
     """The task that tells; what it has not told when it ends it tells when it starts again.
 
-    ``source`` names this installation. One request may take ``seconds``; what was not taken for
-    ``give_up_seconds`` is given up. Without a ``secret`` nothing is signed.
+    ``source`` names this installation. One request may take ``seconds`` in all; what was not taken
+    for ``give_up_seconds`` is given up. Without a ``secret`` nothing is signed.
     """
 
     task_name = "telling the webhook"
@@ -106,17 +67,23 @@ class Webhook(Lookout):
     pause_seconds = 5.0
 
     store: Violations
-    post: WebhookPost
+    url: SecretUrl
     source: str
     _: KW_ONLY
     seconds: float = REQUEST_SECONDS
     give_up_seconds: float = GIVE_UP_SECONDS
     secret: bytes | None = None
     clock: Callable[[], int] = now
+    transport: httpx.AsyncBaseTransport | None = None
+
+    def __post_init__(self) -> None:
+        self._http = httpx.AsyncClient(
+            timeout=self.seconds, transport=self.transport, trust_env=False, follow_redirects=False
+        )
 
     async def stop(self) -> None:
         await super().stop()
-        await self.post.close()
+        await self._http.aclose()
 
     async def look(self) -> bool:
         """Tell some of what is due; whether there may be more."""
@@ -133,11 +100,30 @@ class Webhook(Lookout):
         if self.secret is not None:
             headers |= signed(self.secret, event["id"], self.clock() // _SECOND, body)
         try:
-            await self.post.send(body, headers)
+            await self._send(body, headers)
         except OutageError as error:
             await self._not_taken(telling, str(error))
         else:
             await self.store.told(telling, at=self.clock())
+
+    async def _send(self, body: bytes, headers: Mapping[str, str]) -> None:
+        """Send a body; raises `OutageError` if it was not taken, or nobody knows."""
+        host = self.url.parts.hostname
+        try:
+            async with (
+                asyncio.timeout(self.seconds),
+                self._http.stream(
+                    "POST", self.url.reveal(), content=body, headers=dict(headers)
+                ) as answer,
+            ):
+                status = answer.status_code
+        except (TimeoutError, httpx.TimeoutException) as error:
+            raise OutageError(f"{host} did not answer within {self.seconds:g} s") from error
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            # Not the library's text, which may quote the address.
+            raise OutageError(f"{host} cannot be reached: {type(error).__name__}") from error
+        if not 200 <= status < 300:
+            raise OutageError(f"{host} answered with {status}")
 
     async def _not_taken(self, telling: Telling, error: str) -> None:
         at, violation = self.clock(), telling.first

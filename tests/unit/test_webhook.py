@@ -16,7 +16,7 @@ import pytest
 
 from app.secret_url import SecretUrl
 from app.stored.assertions import Telling, Violation, ViolationKind, WebhookState
-from app.watch.webhook import AT_ONCE, LONGEST_PAUSE, Webhook, WebhookPost, pause, secret_in
+from app.watch.webhook import AT_ONCE, LONGEST_PAUSE, Webhook, pause, secret_in
 
 SECOND = 1_000_000
 URL = SecretUrl("https://who:s3cret@hooks.example.org/a/token?key=also")
@@ -92,15 +92,15 @@ class Clock:
 def webhook(
     waiting: Waiting, answer: Answer, *, secret: bytes | None = None, clock: Clock | None = None
 ) -> Webhook:
-    post = WebhookPost(URL, 0.05, transport=httpx.MockTransport(answer))
     return Webhook(
         waiting,
-        post,
+        URL,
         "urn:rabbitmq-itc:here",
         seconds=0.05,
         give_up_seconds=60,
         secret=secret,
         clock=clock or Clock(),
+        transport=httpx.MockTransport(answer),
     )
 
 
@@ -185,8 +185,8 @@ async def test_an_answer_that_comes_byte_by_byte_is_left_after_its_time() -> Non
     server = await asyncio.start_server(drip, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     waiting = Waiting(violation(7))
-    post = WebhookPost(SecretUrl(f"http://127.0.0.1:{port}/"), 0.2)
-    dripped = Webhook(waiting, post, "here", seconds=0.2, give_up_seconds=60, clock=Clock())
+    url = SecretUrl(f"http://127.0.0.1:{port}/")
+    dripped = Webhook(waiting, url, "here", seconds=0.2, give_up_seconds=60, clock=Clock())
     async with server, asyncio.timeout(30):
         await dripped.look()
         await dripped.stop()
