@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable
+from collections import Counter
 
 import msgspec
 
@@ -95,18 +95,13 @@ class HandlingTime(msgspec.Struct, frozen=True):
     service: str | None
 
 
-class ResolutionRound(msgspec.Struct):
-    """The result of a round of resolving.
+class SpanState(msgspec.Struct):
+    """Counts of what came of publishes' traceparents since the service started.
 
-    ``more``: there may be more to do at once. ``known``: of the ``linked``, those that the clocks
-    had already.
+    ``links``: how many links were stored; ``known``: of these, what the clocks had already.
     """
 
-    outcomes: dict[ResolutionOutcome, int] = msgspec.field(default_factory=dict)
+    outcomes: Counter[ResolutionOutcome] = msgspec.field(default_factory=Counter)
     links: int = 0
     known: int = 0
-    more: bool = False
-
-    def add(self, outcomes: Iterable[ResolutionOutcome]) -> None:
-        for each in outcomes:
-            self.outcomes[each] = self.outcomes.get(each, 0) + 1
+    pruned: int = 0

@@ -8,14 +8,11 @@ database may look at the same: the same links come of it.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from app.background import Lookout
-from app.stored.spans import ResolutionOutcome
+from app.stored.spans import SpanState
 from model.times import now
 
 if TYPE_CHECKING:
@@ -26,18 +23,6 @@ _DAY = 86_400_000_000  # µs
 # how long a message was handled.
 MOST_SPANS = 1_000_000
 PRUNE_SECONDS = 600.0
-
-
-class SpanState(msgspec.Struct):
-    """Counts of what came of publishes' traceparents since the service started.
-
-    ``links``: how many links were stored; ``known``: of these, what the clocks had already.
-    """
-
-    outcomes: Counter[ResolutionOutcome] = msgspec.field(default_factory=Counter)
-    links: int = 0
-    known: int = 0
-    pruned: int = 0
 
 
 class SpanWatch(Lookout):
@@ -67,13 +52,8 @@ class SpanWatch(Lookout):
 
     async def look(self) -> bool:
         """Resolve all that can be, and remove what is kept no longer when it is time for that."""
-        while True:
-            done = await self._store.resolve()
-            self.state.outcomes.update(done.outcomes)
-            self.state.links += done.links
-            self.state.known += done.known
-            if not done.more:
-                break
+        while await self._store.resolve(self.state):
+            pass
         if time.monotonic() >= self._prune_at:
             older_than = None if self._days is None else self._clock() - int(self._days * _DAY)
             self.state.pruned += await self._store.prune(older_than, self._keep)

@@ -16,10 +16,10 @@ from app.stored.capture import Batch, ParticipantRules
 from app.stored.spans import (
     HandlingTime,
     ResolutionOutcome,
-    ResolutionRound,
     Span,
     SpanKind,
     SpanLink,
+    SpanState,
 )
 from app.traces.restamping import Restamping
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker
@@ -97,7 +97,7 @@ class Trace:
         self.id = trace_id
         self.tracker = Tracker(policy, Bounds())
         self.now = START
-        self.resolved = ResolutionRound()
+        self.resolved = SpanState()
 
     async def tell(self, *records: Record) -> None:
         events = []
@@ -108,14 +108,8 @@ class Trace:
 
     async def resolve(self) -> dict[ResolutionOutcome, int]:
         """Everything that can be; returns what it came to in all."""
-        more = True
-        while more:
-            done = await self.store.spans.resolve()
-            for outcome, count in done.outcomes.items():
-                self.resolved.outcomes[outcome] = self.resolved.outcomes.get(outcome, 0) + count
-            self.resolved.links += done.links
-            self.resolved.known += done.known
-            more = done.more
+        while await self.store.spans.resolve(self.resolved):
+            pass
         return self.resolved.outcomes
 
     async def edges(self) -> set[tuple[int, int]]:

@@ -3,36 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TypeAlias
 
 from app.errors import OutageError
-from app.stored.spans import ResolutionOutcome, ResolutionRound
+from app.stored.spans import ResolutionOutcome, SpanState
 from app.traces.spanwatch import SpanWatch
+
+Found: TypeAlias = tuple[int, int, bool]
+"""How many links, how many of them clocks had, and whether there is more."""
 
 
 class FakeStore:
     """Gives these results, one after another, and then nothing more."""
 
-    def __init__(self, *results: ResolutionRound | Exception) -> None:
+    def __init__(self, *results: Found | Exception) -> None:
         self.results = list(results)
         self.looked = asyncio.Event()
         self.pruned: list[tuple[int | None, int]] = []
 
-    async def resolve(self) -> ResolutionRound:
+    async def resolve(self, state: SpanState) -> bool:
         if not self.results:
             self.looked.set()
-            return ResolutionRound()
+            return False
         result = self.results.pop(0)
         if isinstance(result, Exception):
             raise result
-        return result
+        links, known, more = result
+        state.outcomes[ResolutionOutcome.linked] += links
+        state.links += links
+        state.known += known
+        return more
 
     async def prune(self, older_than: int | None, keep: int) -> int:
         self.pruned.append((older_than, keep))
         return 2
-
-
-def linked(links: int, known: int, *, more: bool) -> ResolutionRound:
-    return ResolutionRound({ResolutionOutcome.linked: links}, links, known, more)
 
 
 def watch(store: FakeStore, days: float | None = None) -> SpanWatch:
@@ -40,7 +44,7 @@ def watch(store: FakeStore, days: float | None = None) -> SpanWatch:
 
 
 async def test_it_goes_on_while_there_is_more_and_counts() -> None:
-    store = FakeStore(linked(2, 1, more=True), linked(1, 0, more=False))
+    store = FakeStore((2, 1, True), (1, 0, False))
     one = watch(store)
     await one.look()
     assert store.results == []
@@ -58,7 +62,7 @@ async def test_spans_are_removed_as_events_are_when_it_is_time() -> None:
 
 
 async def test_an_outage_or_a_failure_does_not_end_it() -> None:
-    store = FakeStore(OutageError("away"), ValueError("a bug"), linked(1, 1, more=False))
+    store = FakeStore(OutageError("away"), ValueError("a bug"), (1, 1, False))
     one = watch(store)
     one.start()
     try:

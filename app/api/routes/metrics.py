@@ -25,9 +25,8 @@ from app.api.signin.auth import User, reader_of
 from app.jobs.manager import HISTORY
 from app.stored.assertions import WebhookState
 from app.stored.jobs import JobState
-from app.stored.spans import Refusal, ResolutionOutcome
+from app.stored.spans import Refusal, ResolutionOutcome, SpanState
 from app.traces.life import TraceState
-from app.traces.spanwatch import SpanState
 from app.traces.status import TraceStatus
 from app.version import program_version
 

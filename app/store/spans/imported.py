@@ -36,7 +36,7 @@ from app.store.spans.leads import (
     read_spans,
     waiting_for,
 )
-from app.stored.spans import HandlingTime, ResolutionOutcome, ResolutionRound, Span, SpanKind
+from app.stored.spans import HandlingTime, ResolutionOutcome, Span, SpanKind, SpanState
 from app.tracker.links import SPANS_RULE
 from itc import Relation, compare
 from model.event import Event
@@ -106,24 +106,25 @@ class Spans(Subject):
         consumed = (await _consumed(connection, [context])).get(context, [])
         return [*dict.fromkeys(one for one, whose in consumed if alone or whose == event.id)]
 
-    async def resolve(self) -> ResolutionRound:
-        """A round: the publishes and the spans that are new, the oldest first."""
-        done = ResolutionRound()
+    async def resolve(self, state: SpanState) -> bool:
+        """Resolve the publishes and the spans that are new, a round of them, the oldest first.
+
+        Counts what comes of it; whether there may be more.
+        """
         rows = await self.database.read(new_publishes, Lane.bulk)
-        done.more = len(rows) == ROUND
-        await self._settle(rows, done)
+        more = len(rows) == ROUND
+        await self._settle(rows, state)
         arrived = await self.database.read(new_spans, Lane.bulk)
         if arrived:
             rows = await self.database.read(
                 lambda reading: waiting_for(reading, arrived), Lane.bulk
             )
-            await self._settle(rows[:ROUND], done)
+            await self._settle(rows[:ROUND], state)
             if len(rows) > ROUND:
-                done.more = True
-            else:
-                await self._note_seen(arrived)
-                done.more |= len(arrived) == ROUND
-        return done
+                return True
+            await self._note_seen(arrived)
+            more |= len(arrived) == ROUND
+        return more
 
     async def prune(self, older_than: int | None, keep: int) -> int:
         """Remove spans that ended before a time (µs), and all but the newest ``keep``.
@@ -153,7 +154,7 @@ class Spans(Subject):
             row.context for row in await rows_with(connection, query, _spans.context, contexts)
         )
 
-    async def _settle(self, rows: Sequence[Row], done: ResolutionRound) -> None:
+    async def _settle(self, rows: Sequence[Row], state: SpanState) -> None:
         """Find what can be found of some publishes, and store it."""
         while rows:
             asked = rows
@@ -162,7 +163,10 @@ class Spans(Subject):
             for each in found:
                 by_trace[each.row.trace_id].append(each)
             for trace_id, some in sorted(by_trace.items()):
-                await self._store(trace_id, some, done)
+                outcomes, links, known = await self._store(trace_id, some)
+                state.outcomes.update(outcomes)
+                state.links += links
+                state.known += known
             # A span that was stored since they were read did not find them waiting for it.
             waiting = {each.waits_for for each in found if each.waits_for is not None}
             here = await self.database.read(
@@ -177,12 +181,13 @@ class Spans(Subject):
 
     @writes
     async def _store(
-        self, connection: AsyncConnection, trace_id: int, found: list[Lead], done: ResolutionRound
-    ) -> None:
+        self, connection: AsyncConnection, trace_id: int, found: list[Lead]
+    ) -> tuple[list[ResolutionOutcome], int, int]:
+        """Store what was found; what came of it, how many links, and how many clocks had."""
         try:
             await lock_trace(connection, trace_id, None)
         except NotFoundError:
-            return
+            return [], 0, 0
         found = await _still_there(connection, trace_id, found)
         outcomes = [each.outcome for each in found if each.outcome is not None]
         pairs = [(each.row.event_id, cause) for each in found for cause in each.causes]
@@ -201,9 +206,7 @@ class Spans(Subject):
                 .values(delivery_id=sa.bindparam("delivery")),
                 [{"consumer": span, "delivery": event} for span, event in sorted(handled)],
             )
-        done.add(outcomes)
-        done.links += len(pairs)
-        done.known += len(pairs) - len(late)
+        return outcomes, len(pairs), len(pairs) - len(late)
 
     @writes
     async def _note_seen(self, connection: AsyncConnection, contexts: list[bytes]) -> None:
