@@ -167,7 +167,7 @@ class Restamper:
         self._reads_again = rules is not None
         rules = rules or Rules(())
         self._read_cut = rules.for_cut_bodies().read
-        self._linker = Linker(rules, named, self._participants.numbered, places)
+        self._linker = Linker(rules, named, self._participants.numbered, _none, places)
         self._steps = Steps(self._participants, self._linker)
         self.cut = 0  # messages read again of whose bodies only a part is stored
         # By rule: how many more causes are known, and came by hidden ways, than it was stored.
@@ -238,6 +238,8 @@ class Restamper:
             old = msgspec.structs.replace(
                 old,
                 totals=msgspec.structs.replace(old.totals, links=self._linker.counts),
+                forgot_named=self._linker.has_forgotten,
+                young_rules={},
             )
         else:
             for rule, count in old.totals.links.items():
@@ -430,6 +432,11 @@ def _record(event: StoredEvent, channel: Channel) -> Record:
     if event.queue is None:
         return Publish(channel, *to, event.routed_queues, event.properties, event.body)
     return Deliver(channel, *to, event.queue, False, event.properties, event.body)
+
+
+def _none() -> int:
+    """No event was stamped before the rules held: they are the first's, too."""
+    return 0
 
 
 def _last_id(participant: LiveParticipant) -> int:

@@ -97,7 +97,11 @@ class TrackerState(msgspec.Struct):
     heard: int  # and the clock's at that time
     # Who acts on connections of which records are held, where a client's name decided that.
     decided: dict[str, dict[str, Identity]] = {}
+    forgot_named: bool = False
+    # Rules that hold since not long ago, and how many events there were before.
+    young_rules: dict[str, int] = {}
     kept: int = 0  # publishes that an exchange may have kept, in all
+    are_bodies_read: bool = True
     taken: Selection = ALL
     taken_since: int | None = 0  # since after which event; None: what was queued before is not over
 
@@ -176,6 +180,7 @@ class Tracker:
             Rules(()) if rules is None else rules,
             bounds.named,
             self.participants.numbered,
+            self._stamped,
             places,
         )
         if restored is not None and state is not None:
@@ -358,7 +363,10 @@ class Tracker:
                 held=self._window.records(),
                 time=self._time.now,
                 heard=self._time.heard,
+                forgot_named=self._linker.has_forgotten,
+                young_rules=self._linker.young,
                 kept=self._matcher.noted,
+                are_bodies_read=self._linker.reads_bodies,
                 taken=self._takes.what,
                 taken_since=self._suspicion.since,
                 decided=self.participants.decided(self._window.connections),
@@ -381,7 +389,15 @@ class Tracker:
         self.participants.next_channel_key = state.next_channel_key
         self.participants.restore(restored.participants, restored.channels, state.decided)
         self._replies.restore(restored.channels)
-        self._linker.restore(state.totals.links, state.totals.unread, restored.named)
+        self._linker.restore(
+            state.totals.links,
+            state.totals.unread,
+            restored.named,
+            state.young_rules,
+            has_forgotten=state.forgot_named,
+        )
+        if self._linker.reads_bodies and not state.are_bodies_read:
+            self._linker.read_bodies_again()
         self.took = state.taken
         self._suspicion.since = state.taken_since if state.taken == self._takes.what else None
         self._suspicion.restore(restored.handovers)
@@ -543,6 +559,9 @@ class Tracker:
             return False
         forgotten = self._matcher.has_forgotten(deliver.queue)
         return forgotten or not self._suspicion.is_from_before(deliver)
+
+    def _stamped(self) -> int:
+        return self.counters.published + self.counters.received
 
     def _count(self, match: Match) -> None:
         if name := _COUNTED.get(match):

@@ -254,7 +254,7 @@ def trace_status(vhost: str, state: TraceState, policy: str = "channel") -> Trac
         last_error=None,
         restarts=0,
         counters=Counters(published=3, received=4),
-        links={"celery-parent": LinkCount(found=4, known=2, hidden=1, not_found=1)},
+        links={"celery-parent": LinkCount(found=4, known=2, hidden=1, unseen=1)},
         unread={"body not JSON": 2},
         evidence=Evidence(reactions=5, explained=4, known=2, missed=1, hidden=1),
         events=7,

@@ -84,8 +84,10 @@ async def test_traces_show_coverage_and_fit_by_rule_and_in_all(client: httpx.Asy
         "known": 2,
         "missed": 1,
         "hidden": 1,
-        "not_found": 1,
+        "unseen": 1,
+        "forgotten": 0,
         "ambiguous": 0,
+        "early": 0,
         "coverage": 0.8,
         "fit": pytest.approx(2 / 3),
     }

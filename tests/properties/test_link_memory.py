@@ -111,10 +111,13 @@ def _ask_now_and_then(
             event = NamedEvent(keys, is_delivery, participant, 1, "", event_id, reference, None)
             remembered.note(event)
             known = [*known, event][-MOST:]
+            assert remembered.has_forgotten == (event_id > MOST)
             if asked is not None:
                 those = [each for each in reversed(known) if asked in each.keys]
                 assert remembered.newest(asked) == those[:few]
         _compare(remembered, known, few)
+        remembered.forget_before(0)  # which looks at all
+        assert remembered.has_forgotten == (len(steps) > MOST)
 
 
 # Which keys an event has, and of which message it is: one of two that are at hand, of two that were

@@ -383,7 +383,7 @@ def test_what_is_named_and_not_known_is_counted_and_links_nothing() -> None:
     first, later = stamped([publish("a", names="1"), publish("b", id="1")], tracker)
     assert first.edges == later.edges == ()
     assert compare(first.stamp, later.stamp) is Relation.concurrent
-    assert counted(tracker) == LinkCount(not_found=1)
+    assert counted(tracker) == LinkCount(unseen=1)
 
 
 def test_a_message_that_names_itself_names_nothing() -> None:
@@ -396,7 +396,7 @@ def test_what_made_room_may_be_what_is_named() -> None:
     records = [publish("a", id=str(number)) for number in range(3)]
     *_, last, first = stamped([*records, publish("b", names="2"), publish("b", names="0")], tracker)
     assert (len(last.edges), len(first.edges)) == (1, 0)
-    assert counted(tracker) == LinkCount(found=1, hidden=1, not_found=1)
+    assert counted(tracker) == LinkCount(found=1, hidden=1, forgotten=1)
 
 
 def test_what_retention_removed_is_named_no_more() -> None:

@@ -41,7 +41,24 @@ def test_a_message_that_came_before_can_be_named_once_it_is_handed_over() -> Non
     assert causes(late[1], sent + late) == [1]
 
 
-def test_rules_that_look_into_bodies_find_nothing_missing_before_these_are_read_again() -> None:
+def test_what_a_new_rule_does_not_find_may_be_from_before_it() -> None:
+    tracker = Tracker(Policy.channel, Bounds(named=3), rules=NONE)
+    stamped([publish("a", id="1")], tracker)
+    tracker.take_up(ALL)
+    stamped([publish("b", names="1")], tracker)
+    assert tracker.totals().links[NAMED] == LinkCount(early=1)
+    stamped([publish("c"), publish("c"), publish("c", names="1")], tracker)
+    assert tracker.totals().links[NAMED] == LinkCount(early=1, unseen=1), "not for ever"
+
+
+def test_rules_of_the_first_event_are_not_young() -> None:
+    tracker = Tracker(Policy.channel, Bounds(), rules=NONE)
+    tracker.take_up(ALL)
+    stamped([publish("b", names="1")], tracker)
+    assert tracker.totals().links[NAMED] == LinkCount(unseen=1)
+
+
+def test_rules_that_look_into_bodies_are_young_when_these_are_read_again() -> None:
     body = Rule.from_json(
         {
             "name": "body",
@@ -54,20 +71,20 @@ def test_rules_that_look_into_bodies_find_nothing_missing_before_these_are_read_
     tracker = Tracker(Policy.channel, Bounds(), rules=rules.for_cut_bodies())
     names = replace(publish("b", names="1"), body=b'{"cause": 1}')
     stamped([names], tracker)
-    assert tracker.totals().links == {NAMED: LinkCount(not_found=1)}
+    assert tracker.totals().links == {NAMED: LinkCount(unseen=1)}
     left = RestorePoint(tracker.checkpoint().state, [], [], [], [])
     for again in (rules.for_cut_bodies(), rules):
         tracker = Tracker(Policy.channel, Bounds(), left, rules=again)
         left = RestorePoint(tracker.checkpoint().state, [], [], [], [])
     stamped([replace(names, channel=deliver("c", "q").channel)], tracker)
-    assert tracker.totals().links == {NAMED: LinkCount(not_found=2), "body": LinkCount(not_found=1)}
+    assert tracker.totals().links == {NAMED: LinkCount(unseen=2), "body": LinkCount(early=1)}
 
 
 def test_what_was_counted_goes_with_the_rule() -> None:
     tracker = Tracker(Policy.channel, Bounds(), rules=ALL)
     stamped([publish("b", names="1")], tracker)
     tracker.take_up(Rules([*BUILT_IN, own("x")]))
-    assert tracker.totals().links == {NAMED: LinkCount(not_found=1)}
+    assert tracker.totals().links == {NAMED: LinkCount(unseen=1)}
     tracker.take_up(OTHERS)
     assert tracker.totals().links == {}
 

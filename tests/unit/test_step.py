@@ -26,7 +26,7 @@ class World:
 
     def __init__(self, policy: Policy = Policy.connection) -> None:
         self.participants = ParticipantRegistry(policy, SharedPlaces(), assumed=64)
-        linker = Linker(RULES, 100, self.participants.numbered, SharedPlaces())
+        linker = Linker(RULES, 100, self.participants.numbered, lambda: 0, SharedPlaces())
         self.steps = Steps(self.participants, linker)
 
     def channel(self, who: str, number: int = 1) -> Channel:

@@ -242,19 +242,19 @@ def test_causes_that_messages_name_are_shown_by_rule_with_what_is_missing_and_th
     world = demo_world(30)
     world.traces["shop"].links = {}
     world.traces["/"].links = {
-        "reply": LinkCount(found=20, known=17, not_found=2, ambiguous=1),
-        "celery-parent": LinkCount(found=1999, known=1998, not_found=4),
-        "x-causation-id": LinkCount(not_found=3),
+        "reply": LinkCount(found=20, known=17, unseen=2, ambiguous=1),
+        "celery-parent": LinkCount(found=1999, known=1998, forgotten=4),
+        "x-causation-id": LinkCount(unseen=2, early=1),
         "forward": LinkCount(found=7, known=5, hidden=2),
     }
     page = open_page(serve(world), hurry=True)
     expect(page.locator("tr:has(.coverage)").first).to_contain_text("Not read: body not JSON: 2.")
     expect(page.locator(".coverage li")).to_have_text(
         [
-            "celery-parent 1,999 of 2,003 found, 4 not found, fit 99.9 %",
-            "reply 20 of 23 found, 2 not found, 1 ambiguous, fit 85 %",
+            "celery-parent 1,999 of 2,003 found, 4 forgotten, fit 99.9 %",
+            "reply 20 of 23 found, 2 never seen, 1 ambiguous, fit 85 %",
             "forward 7 of 7 found, 2 by a way outside the broker, fit 100 %",
-            "x-causation-id 0 of 3 found, 3 not found",
+            "x-causation-id 0 of 3 found, 2 never seen, 1 perhaps before the rule held",
         ]
     )
     said = {"reactions": 2000, "explained": 412, "coverage": 0.206}

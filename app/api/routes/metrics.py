@@ -36,7 +36,7 @@ router = APIRouter(tags=["service"])
 Samples: TypeAlias = Mapping[tuple[str, ...], float | tuple[float, float]]
 _TYPES = ("published", "received")
 _HELD = ("held", "violated", "unknown")
-_NAMED = ("found", "not_found", "ambiguous")
+_NAMED = ("found", "unseen", "forgotten", "ambiguous", "early")
 _FOUND = ("known", "missed", "hidden")
 
 

@@ -59,22 +59,42 @@ class Linker:
         rules: Rules,
         most: int,
         numbered: Callable[[int], LiveParticipant | None],
+        stamped: Callable[[], int],
         places: SharedPlaces,
     ) -> None:
-        """Remember at most ``most`` events; ``numbered`` gives a participant by its number."""
+        """Remember at most ``most`` events.
+
+        ``numbered`` gives a participant by its number, ``stamped`` how many events there were.
+        """
         self.unread: Counter[str] = Counter()
         self._go_by(rules)
         self._memory = LinkMemory(most)
         self.note, self.forget_before = self._memory.note, self._memory.forget_before
+        self._most = most
         self._numbered = numbered
+        self._stamped = stamped
+        self._since: dict[str, int] = {}  # how many events there were before a rule held, if any
         self._places = places
         self.counts: dict[str, LinkCount] = {}
+
+    @property
+    def has_forgotten(self) -> bool:
+        """Tell whether something that could have been named had to make room."""
+        return self._memory.has_forgotten
+
+    @property
+    def young(self) -> dict[str, int]:
+        """The rules that hold since not long ago, and how many events there were before."""
+        return {name: since for name, since in self._since.items() if self._is_young(name)}
 
     def take_up(self, rules: Rules) -> None:
         """Go by other rules from now on. What is counted for a rule goes with it."""
         before = {rule.name: rule for rule in self._rules.rules}
         kept = {rule.name for rule in rules.rules if before.get(rule.name) == rule}
+        stamped = self._stamped()
         self.counts = {name: count for name, count in self.counts.items() if name in kept}
+        since = {rule.name: stamped for rule in rules.rules if stamped and rule.name not in kept}
+        self._since = {name: at for name, at in self.young.items() if name in kept} | since
         self._go_by(rules)
 
     def _go_by(self, rules: Rules) -> None:
@@ -86,12 +106,24 @@ class Linker:
         counts: dict[str, LinkCount],
         unread: Mapping[str, int],
         named: Iterable[NamedEvent],
+        young: dict[str, int],
+        *,
+        has_forgotten: bool,
     ) -> None:
-        """Fill in what was known, events oldest first."""
         self.counts = counts
         self.unread.update(unread)
-        for event in named:
-            self.note(event)
+        self._since = young
+        self._memory.restore(named, has_forgotten=has_forgotten)
+
+    @property
+    def reads_bodies(self) -> bool:
+        return self._rules.read_bodies
+
+    def read_bodies_again(self) -> None:
+        """Note that bodies were not looked into until now: such rules hold from here on."""
+        if stamped := self._stamped():
+            rules = self._rules.rules
+            self._since |= {each.name: stamped for each in rules if each.looks_into_bodies}
 
     def names_of(self, record: Record, message: Reference) -> Names:
         """The names in a delivery's message; ``message`` is the publish behind it.
@@ -136,7 +168,7 @@ class Linker:
                     if meant:
                         self._count(rule.name).ambiguous += 1
                     elif rule.sure:
-                        self._count(rule.name).not_found += 1
+                        self._count_missing(rule.name)
                     continue
                 way = self._way_to(cause, meant, publisher)
                 found.append(Edge(cause, rule.name, kind, way))
@@ -278,6 +310,23 @@ class Linker:
         if count is None:
             count = self.counts[rule] = LinkCount()
         return count
+
+    def _is_young(self, rule: str) -> bool:
+        """Tell whether what a rule's messages name may have come before it held.
+
+        For about as long as a message is remembered that it does read.
+        """
+        since = self._since.get(rule)
+        return since is not None and self._stamped() - since < self._most
+
+    def _count_missing(self, rule: str) -> None:
+        count = self._count(rule)
+        if self._is_young(rule):
+            count.early += 1
+        elif self.has_forgotten:
+            count.forgotten += 1
+        else:
+            count.unseen += 1
 
     def _way(self, event: NamedEvent, publisher: LiveParticipant) -> Way:
         """The way in which a publisher knows of an event that it names."""

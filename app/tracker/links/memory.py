@@ -8,6 +8,7 @@ them is meant, the `Linker` decides.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from itertools import islice
 from typing import Annotated
 
@@ -35,12 +36,10 @@ class LinkCount(msgspec.Struct):
         "Of those found, those that the publisher's participant had received or published, or had "
         "heard of.",
     ] = 0
-    not_found: Annotated[
-        int,
-        "Not among what is remembered: never seen in this virtual host while it was traced, "
-        "forgotten since, or from before the rule held.",
-    ] = 0
+    unseen: Annotated[int, "Never seen in this virtual host while it was traced."] = 0
+    forgotten: Annotated[int, "Perhaps seen, and forgotten since."] = 0
     ambiguous: Annotated[int, "Named by an id of several messages, any of which may be meant."] = 0
+    early: Annotated[int, "Perhaps from before the rule held, which is not long."] = 0
     hidden: Annotated[int, "Of those found, those that came by no way through the broker."] = 0
 
     @property
@@ -53,7 +52,7 @@ class LinkCount(msgspec.Struct):
     @property
     def coverage(self) -> float | None:
         """`found` of all that were named, between 0 and 1; `null` without any."""
-        return share(self.found, self.not_found + self.ambiguous)
+        return share(self.found, self.unseen + self.forgotten + self.ambiguous + self.early)
 
     @property
     def fit(self) -> float | None:
@@ -109,7 +108,19 @@ class LinkMemory:
         self._next = 1
         self._events: KeyedFifo[Key, NamedEvent] = KeyedFifo()
         self._crowds: dict[Key, _Crowd] = {}
+        self._has_forgotten = False
         self._noted: list[NamedEvent] = []  # not taken in yet, oldest first
+
+    @property
+    def has_forgotten(self) -> bool:
+        """Tell whether something that could have been named had to make room."""
+        return self._has_forgotten or len(self._events) + len(self._noted) > self._most
+
+    def restore(self, events: Iterable[NamedEvent], *, has_forgotten: bool) -> None:
+        """Fill in what was known, oldest first."""
+        for event in events:
+            self.note(event)
+        self._has_forgotten |= has_forgotten
 
     def note(self, event: NamedEvent) -> None:
         """Remember an event that has keys; the oldest one makes room."""
@@ -181,6 +192,7 @@ class LinkMemory:
 
     def _forget_oldest(self) -> None:
         event = self._events.take_oldest()
+        self._has_forgotten = True
         if event is None or not self._crowds:
             return
         for key in event.keys:

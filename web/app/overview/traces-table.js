@@ -57,7 +57,7 @@ function Row({ vhost, trace }) {
     html`<tr class="under"><td colspan="9" class="soft small"><${Coverage} ...${trace} /></td></tr>`}`;
 }
 
-const MISSING = { not_found: "not found", ambiguous: "ambiguous" };
+const MISSING = { unseen: "never seen", forgotten: "forgotten", ambiguous: "ambiguous", early: "perhaps before the rule held" };
 
 /** Never 100 % where something is missing. */
 const tenths = (share) => `${Math.floor(1000 * share) / 10} %`;
