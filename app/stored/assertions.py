@@ -23,6 +23,7 @@ from model.assertions import (
     from_json,
 )
 from model.assertions.assertion import What
+from model.assertions.judging import WatchedEvent
 from model.described import INNER
 from model.times import Microseconds
 
@@ -54,19 +55,6 @@ class WebhookState(enum.StrEnum):
     due = "due"
     delivered = "delivered"
     given_up = "given_up"
-
-
-class WatchedEvent(NamedTuple):
-    """An event as it is read for assertions: its id, when it was recorded (µs), its message's type.
-
-    ``message`` is the publish of one that was received; None where that was not seen.
-    """
-
-    id: int
-    recorded_at: int
-    is_publish: bool
-    type: str
-    message: int | None = None
 
 
 class Reach(NamedTuple):
@@ -160,11 +148,13 @@ class AssertionScope:
         what = self.what
         match what:
             case LeadsTo() | Acknowledged():
-                return event.is_publish and what.every.fits(event.type)
+                return event.is_publish and what.every.fits(event.message_type)
             case After():
-                return not event.is_publish and what.every.fits(event.type)
+                return not event.is_publish and what.every.fits(event.message_type)
             case NeverConcurrent():
-                return event.is_publish and any(each.fits(event.type) for each in what.types)
+                return event.is_publish and any(
+                    each.fits(event.message_type) for each in what.types
+                )
             case AtMost():
                 return event.is_publish  # whatever it is, something may have caused it
 

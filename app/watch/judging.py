@@ -22,7 +22,6 @@ from app.stored.assertions import (
     NewViolation,
     Reach,
     ViolationKind,
-    WatchedEvent,
 )
 from app.watch.waiting import SettledPoint, Wait
 from itc import Relation, compare
@@ -31,10 +30,11 @@ from model.assertions import (
     After,
     AssertionVerdict,
     AtMost,
+    Finding,
     LeadsTo,
     NeverConcurrent,
 )
-from model.assertions.judging import settled
+from model.assertions.judging import WatchedEvent, led, preceded, settled, weighed
 from model.event import NOTHING_LARGE, Large
 from model.gaps import Gap
 from model.words import Via
@@ -101,15 +101,24 @@ class _Case(NamedTuple):
         """Tell whether nothing is missing from an event on, as far as is known."""
         return not any(gap.spanned_by(first, self.proof.event_id + 1) for gap in self.gaps)
 
+    def outcome(
+        self, finding: Finding, event: WatchedEvent, root: int | None = None, *, is_whole: bool
+    ) -> EventOutcome:
+        """What a finding comes to: its absence may be what is missing where not all is known."""
+        verdict = weighed(finding, is_whole=is_whole).verdict
+        if verdict is AssertionVerdict.violated:
+            return violated(self.new(event, finding.sentence, root))
+        return HELD if verdict is AssertionVerdict.holds else UNKNOWN
+
     def new(self, event: WatchedEvent, sentence: str, root: int | None = None) -> NewViolation:
         return NewViolation(
             event=event.id,
             last_id=max(self.proof.event_id, self.wait.id),
             root=root,
             kind=self.kind,
-            type=event.type,
-            recorded_at=event.recorded_at,
-            sentence=sentence,
+            type=event.message_type,
+            recorded_at=event.at,
+            sentence=f"event {event.id}: {sentence}",
         )
 
 
@@ -167,7 +176,7 @@ class Judges:
         reach = (await self.store.watching.reached(trace_id, [event_id], 1)).get(event_id)
         if reach is None or reach.has_equals:
             return UNKNOWN
-        return violated(case.new(reach.event, f"event {event_id}, {reach.event.type}, {said}"))
+        return violated(case.new(reach.event, f"{reach.event.message_type} {said}"))
 
     async def _with_doubtful(self, trace_id: int, cases: list[_Case], first: int) -> list[_Case]:
         """Cases with what may be missing from an event on because it led to doubtful deliveries."""
@@ -182,7 +191,7 @@ class Judges:
             each.id
             for past in pasts.values()
             for each in past.events
-            if each.is_publish and what.no.fits(each.type)
+            if each.is_publish and what.no.fits(each.message_type)
         }
         futures = {
             cause: (future, [each.id for each in future.events if each.is_publish])
@@ -238,44 +247,33 @@ class Judges:
             return UNKNOWN
         event = WatchedEvent(event_id, case.wait.recorded_at, True, types[event_id])
         other = f"event {certain[0]}, {types[certain[0]]}"
-        sentence = f"event {event_id}, {event.type}, and {other}, are concurrent"
+        sentence = f"{event.message_type} is concurrent with {other}"
         return violated(case.new(event, sentence, found.root))
 
 
 def _led(what: LeadsTo, case: _Case, reach: Reach | None) -> EventOutcome:
     if reach is None:  # retention has removed it
         return UNKNOWN
-    event = reach.event
-    effects = [each for each in reach.events if each.is_publish and what.leads_to.fits(each.type)]
-    if any(each.recorded_at <= case.wait.due for each in effects):
-        return HELD
+    fits, event = what.leads_to.fits, reach.event
+    effects = [each for each in reach.events if each.is_publish and fits(each.message_type)]
+    first = min(effects, key=lambda each: each.at, default=None)
     # What came before the trace was known to have caught up may have been in time.
-    if any(each.id <= case.proof.event_id for each in effects):
-        return UNKNOWN
-    if not reach.is_whole or reach.has_equals or not case.is_whole(event.id):
-        return UNKNOWN
-    within = (case.wait.due - event.recorded_at) / 1e6
-    sentence = f"event {event.id}, {event.type}, led to no {what.leads_to} within {within:g} s"
-    if effects:
-        late = (min(each.recorded_at for each in effects) - event.recorded_at) / 1e6
-        sentence += f", but after {late:.1f} s"
-    return violated(case.new(event, sentence))
+    was_late = any(each.id <= case.proof.event_id for each in effects)
+    is_whole = reach.is_whole and not (reach.has_equals or was_late) and case.is_whole(event.id)
+    return case.outcome(led(what, event, first, case.wait.due + 1), event, is_whole=is_whole)
 
 
 def _preceded(what: After, case: _Case, past: Reach | None) -> EventOutcome:
     if past is None:
         return UNKNOWN
     event = past.event
-    others = [each for each in past.events if each.is_publish and each.id != event.message]
-    if any(what.after.fits(each.type) for each in others):
-        return HELD
+    others = (each for each in past.events if each.is_publish and each.id != event.message)
+    before = next((each.id for each in others if what.after.fits(each.message_type)), None)
+    finding = preceded(what, event.message_type, event.id, before, is_open=_is_open(past))
     # What led to its first message may be lost: then it only seems to have begun there.
-    has_gap = any(gap.after_event_id < event.id for gap in case.gaps)
-    if has_gap or not past.is_whole or _is_open(past):
-        return UNKNOWN
+    is_whole = past.is_whole and not any(gap.after_event_id < event.id for gap in case.gaps)
     root = past.events[0].id if past.events else event.id
-    sentence = f"event {event.id}, {event.type}, has no {what.after} in its past"
-    return violated(case.new(event, sentence, root))
+    return case.outcome(finding, event, root, is_whole=is_whole)
 
 
 def _is_open(past: Reach) -> bool:
@@ -304,7 +302,7 @@ def _calm(
         is_whole = future.is_whole and not future.has_equals and case.is_whole(cause.id)
         # The first that is too many says so; where others were not counted, any may be the first.
         if before == most or (before > most and not future.is_whole):
-            sentence = f"event {cause.id}, {cause.type}, caused more than {most:,} messages"
+            sentence = f"{cause.message_type} caused more than {most:,} messages"
             found.append(case.new(cause, sentence))
         elif before < most and not is_whole:
             outcome = UNKNOWN

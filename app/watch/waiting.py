@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.stored.assertions import WatchedEvent
+from model.assertions.judging import WatchedEvent
 
 MOST_WAITING = 20_000
 """So many events of an assertion are kept in memory; the others are read when these are judged."""
@@ -81,8 +81,8 @@ class Line:
             if self.picks(event):
                 if not self.has_room:
                     return
-                due = event.recorded_at + self.within
-                self._waiting.append(Wait(event.id, event.recorded_at, due))
+                due = event.at + self.within
+                self._waiting.append(Wait(event.id, event.at, due))
             self.read_id = event.id
         self.read_id = max(self.read_id, through)
 

@@ -33,6 +33,7 @@ from model.assertions.assertion import (
     TypePattern,
 )
 from model.conversations import Conversation, Message, spoken
+from model.happened import ConversationEvent
 from model.times import CLOCKS_DIFFER
 from model.words import Disposition
 
@@ -59,6 +60,19 @@ class Finding:
     by_absence: bool = False
 
 
+class WatchedEvent(NamedTuple):
+    """An event as it is judged while events come: its id, its time (µs), its message's type.
+
+    ``message`` is the publish of one that was received; None where that was not seen.
+    """
+
+    id: int
+    at: int
+    is_publish: bool
+    message_type: str
+    message: int | None = None
+
+
 def needs_clocks(assertion: Assertion) -> bool:
     """Tell whether messages and links do not suffice to judge it."""
     what = assertion.what
@@ -79,10 +93,10 @@ def judge(
         raise ValueError(f"{assertion.name} is judged by clocks")
     is_whole = not (ways.truncated or has_gap)
     found = _JUDGES[type(assertion.what)](assertion.what, ways, through)
-    return [_weighed(each, is_whole=is_whole) for each in found]
+    return [weighed(each, is_whole=is_whole) for each in found]
 
 
-def _weighed(finding: Finding, *, is_whole: bool) -> Finding:
+def weighed(finding: Finding, *, is_whole: bool) -> Finding:
     """The certain part of a finding: what was not read, or recorded, might have shown another."""
     if is_whole or not finding.by_absence or finding.verdict is AssertionVerdict.unknown:
         return finding
@@ -215,25 +229,31 @@ def _judge_leads_to(what: LeadsTo, ways: Causation, through: int) -> Iterator[Fi
     for message in ways.of(what.every):
         if not message.unseen:
             found = first.get(message.it.id)
-            effect = None if found is None else ways.messages[found[1]]
-            yield _led(what, message, effect, through)
+            effect = None if found is None else ways.messages[found[1]].it
+            yield led(what, message.it, effect, through)
 
 
-def _led(what: LeadsTo, message: Message, first: Message | None, through: int) -> Finding:
-    of, event = message.it.message_type, message.it.id
+def led(
+    what: LeadsTo,
+    publish: ConversationEvent | WatchedEvent,
+    first: ConversationEvent | WatchedEvent | None,
+    through: int,
+) -> Finding:
+    """The finding for a publish, by the ``first`` of those that it should lead to."""
+    of, event = publish.message_type, publish.id
     if first is not None:
-        took = first.it.at - message.it.at
+        took = first.at - publish.at
         if what.within is None or took <= what.within:
-            said = f"{of} led to {first.it.message_type} in {spoken(took)}"
-            return Finding(AssertionVerdict.holds, event, said, (first.it.id,))
-        said = f"{of} led to {first.it.message_type} only after {spoken(took)}"
+            said = f"{of} led to {first.message_type} in {spoken(took)}"
+            return Finding(AssertionVerdict.holds, event, said, (first.id,))
+        said = f"{of} led to {first.message_type} only after {spoken(took)}"
         said = f"{said}, not within {spoken(what.within)}"
-        return Finding(AssertionVerdict.violated, event, said, (first.it.id,), by_absence=True)
+        return Finding(AssertionVerdict.violated, event, said, (first.id,), by_absence=True)
     if what.within is None:
         # It may still come: nothing that was recorded can rule that out.
         said = f"{of} has not led to {what.leads_to} yet, and no time is set in which it should"
         return Finding(AssertionVerdict.unknown, event, said, by_absence=True)
-    if through <= message.it.at + what.within:  # what comes then is in time
+    if through <= publish.at + what.within:  # what comes then is in time
         return Finding(AssertionVerdict.unknown, event, f"{of} has not led to {what.leads_to} yet")
     said = f"{of} led to no {what.leads_to} within {spoken(what.within)}"
     return Finding(AssertionVerdict.violated, event, said, by_absence=True)
@@ -246,13 +266,12 @@ def _judge_after(what: After, ways: Causation, through: int) -> Iterator[Finding
         before, is_open = first.get(message.it.id), message.it.id in ways.open
         handed = [each.it.id for copy in message.copies for each in copy.deliveries]
         for delivery in handed or ([message.it.id] if message.unseen else []):
-            yield _preceded(what, message, delivery, before, is_open=is_open)
+            of = message.it.message_type
+            yield preceded(what, of, delivery, before, is_open=is_open)
 
 
-def _preceded(
-    what: After, message: Message, delivery: int, before: int | None, *, is_open: bool
-) -> Finding:
-    of = message.it.message_type
+def preceded(what: After, of: str, delivery: int, before: int | None, *, is_open: bool) -> Finding:
+    """The finding for a delivery of a message of a type, by the event ``before`` it, if any."""
     if before is not None:
         said = f"this delivery of {of} has {what.after} in its past"
         return Finding(AssertionVerdict.holds, delivery, said, (before,))

@@ -55,7 +55,7 @@ async def found(
                 kind=ViolationKind.overdue,
                 type="order.new",
                 recorded_at=1_000_000,
-                sentence=f"event {event}, order.new, led to no invoice within 30 s",
+                sentence=f"event {event}: order.new led to no invoice within 30.0 s",
             )
             for event in events
         ),
@@ -184,6 +184,6 @@ async def test_the_command_lists_violations(
     await found(world, "invoice-in-time", 1, 2)
     shown = await run("violations", "/", "--limit", "1")
     as_json = await run("violations", "--json")
-    assert "event 2, order.new, led to no invoice within 30 s" in shown.out
+    assert "event 2: order.new led to no invoice within 30.0 s" in shown.out
     assert "there are more: --until" in shown.out
     assert [each["event"] for each in json.loads(as_json.out)["items"]] == [2, 1]

@@ -11,13 +11,14 @@ from sqlalchemy import text
 
 from app.store import Store
 from app.store.watch import watching
-from app.stored.assertions import AssertionScope, WatchedEvent, subject_of
+from app.stored.assertions import AssertionScope, subject_of
 from app.stored.reading import EventFilter
 from app.tracker import Channel, Deliver, Policy, Publish, Record
 from app.watch import judging
 from app.watch.judging import HELD, UNKNOWN, EventOutcome, Judges, Proofs
 from app.watch.waiting import SettledPoint, Wait
 from model.assertions import AssertionVerdict, Causation, Finding, from_json, judge
+from model.assertions.judging import WatchedEvent
 from model.conversations import Conversation, conversation_of
 from model.event import EVERYTHING
 from model.happened import Cause, happened
@@ -93,12 +94,10 @@ async def judged(store: Store, trace_id: int, subject: AssertionScope) -> dict[i
     judges = judges_of(store)
     seen, proofs = await read(store, trace_id), Proofs()
     for each in seen:
-        proofs.add(SettledPoint(each.recorded_at, each.id))
+        proofs.add(SettledPoint(each.at, each.id))
     proofs.add(SettledPoint(FAR, seen[-1].id))
     waits = [
-        Wait(each.id, each.recorded_at, each.recorded_at + subject.within)
-        for each in seen
-        if subject.picks(each)
+        Wait(each.id, each.at, each.at + subject.within) for each in seen if subject.picks(each)
     ]
     outcomes = await judges.judge(trace_id, subject, waits, proofs)
     return {wait.id: outcome for wait, outcome in zip(waits, outcomes, strict=True)}
@@ -128,6 +127,8 @@ async def test_each_event_comes_to_what_the_conversation_says(
         assert {key for key, each in outcomes.items() if each == HELD} == (
             expected.keys() - violated
         )
+        said_live = {new.sentence for each in outcomes.values() for new in each.violations}
+        assert said_live == {f"event {each}: {expected[each].sentence}" for each in violated}
 
 
 def _is_violated(finding: Finding) -> bool:
@@ -142,7 +143,7 @@ async def test_the_events_that_are_read_say_types_and_messages(store: Store) -> 
         (each.id, each.recorded_at, happened(each).message_type, each.cause) for each in events
     ]
     found = await read(store, trace.id)
-    assert [(each.id, each.recorded_at, each.type, each.message) for each in found] == expected
+    assert [(each.id, each.at, each.message_type, each.message) for each in found] == expected
     assert (await store.watching.page(trace.id, found[-1].id, PAGES)).through == found[-1].id
 
 

@@ -125,7 +125,7 @@ async def test_what_is_overdue_shows_within_seconds_though_nothing_else_happens(
     ]
     assert (found.held, found.violated, found.unknown) == (1, 1, 0)
     assert (late.event, late.type, late.kind) == (orders[2], "order.new", "overdue")
-    assert late.sentence == f"event {orders[2]}, order.new, led to no invoice within 2 s"
+    assert late.sentence == f"event {orders[2]}: order.new led to no invoice within 2.0 s"
     assert late.complete
     assert took < 2 + 5, "seconds after its time"
     assert (late.found_at - late.recorded_at) / 1e6 < 2 + 5
@@ -147,7 +147,7 @@ async def test_what_came_before_and_what_followed_too_often_is_judged_at_once(
         await until(lambda: _storm(service.store), "the storm is found")
     kinds = {each.kind.value: each for each in await violations(service.store)}
     assert kinds.keys() == {"unpreceded", "storm"}
-    assert kinds["storm"].sentence.endswith("order.new, caused more than 2 messages")
+    assert kinds["storm"].sentence.endswith("order.new caused more than 2 messages")
     events = {each.id: each for each in await service.events(vhost)}
     shipped = events[kinds["unpreceded"].event]
     assert (shipped.properties or {})["headers"]["id"] == "s2"

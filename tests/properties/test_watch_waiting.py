@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.stored.assertions import WatchedEvent
 from app.watch import waiting
 from app.watch.waiting import Line, SettledPoint
+from model.assertions.judging import WatchedEvent
 
 WITHIN = 30
 MOST = 4
@@ -27,7 +27,7 @@ class World:
 
     def line(self) -> Line:
         """As it is after a start."""
-        return Line(lambda event: event.type == "a", self.within, self.judged_id, MOST)
+        return Line(lambda event: event.message_type == "a", self.within, self.judged_id, MOST)
 
     def store(self, gap: int, at: int, is_a: bool) -> None:
         last = self.events[-1].id if self.events else 0
@@ -48,7 +48,7 @@ class World:
         known = {each.id: each for each in self.events}
         for wait in due:
             assert wait.id <= self.settled.event_id
-            assert known[wait.id].recorded_at + self.within <= self.settled.at
+            assert known[wait.id].at + self.within <= self.settled.at
         self.judged += [wait.id for wait in due]  # one transaction with the place
         self.judged_id = line.judged_with(len(due))
         line.judge(len(due))
@@ -85,7 +85,7 @@ def test_each_event_is_judged_once_in_order_and_in_time(
                 line = world.line()
         assert len(line) <= MOST
         assert world.judged == sorted(set(world.judged))
-    wanted = [each.id for each in world.events if each.type == "a"]
+    wanted = [each.id for each in world.events if each.message_type == "a"]
     assert world.judged == wanted[: len(world.judged)]
     world.settle(10_000)
     for _ in range(len(world.events) + 1):

@@ -213,7 +213,7 @@ def test_what_is_asserted_and_does_not_hold_is_shown_within_seconds(
 
     place_orders(stage)
     found = page.get_by_role("group", name="Violations").locator("tbody tr")
-    expect(found).to_contain_text("led to no invoice.sent within 1 s")
+    expect(found).to_contain_text("led to no invoice.sent within 1.0 s")
     expect(held).to_contain_text("Violated")
     page.screenshot(path=shots / "product-violation.png")
     found.get_by_role("link", name="The failures of invoice-in-time").click()

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from types import FrameType, SimpleNamespace
 from typing import Any, Literal
 
-from app.stored.assertions import AssertionScope, Reach, WatchedEvent
+from app.stored.assertions import AssertionScope, Reach
 from app.watch import judging
 from app.watch.judging import Judges, Proofs
 from app.watch.waiting import SettledPoint, Wait
 from model.assertions import AtMost, TypePattern
+from model.assertions.judging import WatchedEvent
 from model.doubtful import DoubtfulSpan
 
 

@@ -15,13 +15,13 @@ from app.stored.assertions import (
     AssertionScope,
     HeldAssertion,
     JudgingStep,
-    WatchedEvent,
     WebhookState,
 )
 from app.watch.judging import HELD, EventOutcome, Proofs
 from app.watch.waiting import SettledPoint, Wait
 from app.watch.watched import MOST_SECONDS, WatchedTrace
 from app.watch.watcher import Watcher
+from model.assertions.judging import WatchedEvent
 
 EVENTS = 5
 

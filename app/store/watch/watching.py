@@ -13,7 +13,8 @@ from app.store.database import tables
 from app.store.database.chunks import rows_with
 from app.store.database.subject import Subject, reads
 from app.store.reading import messages
-from app.stored.assertions import MOST_REACHED, Reach, WatchedEvent
+from app.stored.assertions import MOST_REACHED, Reach
+from model.assertions.judging import WatchedEvent
 from model.message_types import is_in_body
 from model.ways import Direction
 
@@ -87,7 +88,7 @@ async def _read(connection: AsyncConnection, rows: Sequence[Any]) -> list[Watche
             each.id,
             each.recorded_at,
             is_publish=each.queue is None,
-            type=in_body.get(each.id, each).type,
+            message_type=in_body.get(each.id, each).type,
             message=each.cause,
         )
         for each in found
