@@ -12,6 +12,7 @@ together, and hands them to a function a conversation at a time.
 from __future__ import annotations
 
 import json
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import LongType
 
 from model.conversations import MOST_PUBLISHES, Conversation, PublisherRecord, conversation_of
 from model.deaths import Loss, deaths_of
@@ -32,6 +34,7 @@ from model.happened import Cause, ConversationEvent, causes_of, keys_in
 from model.jobs import Problem
 from model.message_types import type_of
 from model.words import IS_CONVERSATION, Disposition, EdgeKind, EventType, Match, Via
+from spark_jobs.columns import spark_schema
 from spark_jobs.database import Connection, DatabaseAddress
 from spark_jobs.errors import JobError
 from spark_jobs.executors import tasks_at_a_time
@@ -39,8 +42,8 @@ from spark_jobs.history import MAX_ID, History
 from spark_jobs.named import named_in
 from spark_jobs.period import Period
 from spark_jobs.ranges import Longs
-from spark_jobs.slices import MOST_ROWS, spans
-from spark_jobs.source import read_slices
+from spark_jobs.slices import MOST_ROWS, Slice, spans
+from spark_jobs.source import Batches, read
 from spark_jobs.statements import REACTIONS
 
 Row: TypeAlias = dict[str, Any]
@@ -49,7 +52,7 @@ Row: TypeAlias = dict[str, Any]
 MOST_EVENTS = 20_000_000
 # Of a conversation, so many events are looked at, the first: a task holds them all.
 MOST_EACH = 10_000
-# What Spark sends to each task instead of moving all events twice.
+# What Spark sends to each task instead of moving events.
 BROADCAST_ROWS = 2_000_000
 
 COLUMNS = (
@@ -120,12 +123,8 @@ def gathered(
         return None
     tasks = tasks_at_a_time(spark)
     count = max(tasks, -(-(end - first + 1) // MOST_ROWS))
-    events = read_slices(spark, database, columns, spans(period.trace, first, end, count))
-    roots = _frame(spark, pa.table({"id": joined.ids, "root": joined.roots}))
-    if len(joined.ids) <= BROADCAST_ROWS:
-        roots = F.broadcast(roots)
-    else:  # Spark, which cannot tell how large the events are, would send those instead
-        events = events.hint("merge")
+    slices = spans(period.trace, first, end, count)
+    events = _read(spark, database, columns, slices, joined)
     parts = max(tasks, -(-len(joined.ids) // MOST_ROWS))
     publishers = _publishers(period.history.connection, period.trace, (first, end), via)
     publishing = _frame(spark, publishers)
@@ -135,8 +134,37 @@ def gathered(
     if len(losses) <= BROADCAST_ROWS:
         lost = F.broadcast(lost)
     events = events.join(lost, "id", "left")
-    together = events.join(roots, "id").repartition(parts, "root")
-    return together.sortWithinPartitions("root", "id")
+    return events.repartition(parts, "root").sortWithinPartitions("root", "id")
+
+
+def _read(
+    spark: SparkSession,
+    database: DatabaseAddress,
+    columns: Sequence[str],
+    slices: Sequence[Slice],
+    joined: ConversationTable,
+) -> DataFrame:
+    """The slices' events that are joined, with the column ``root``.
+
+    What is joined goes to the task that reads the slice: for Spark to bring both together it would
+    have to move all events once more.
+    """
+    cuts = np.searchsorted(joined.ids, [part.last_id for part in slices], "right")[:-1]
+    parts = zip(np.split(joined.ids, cuts), np.split(joined.roots, cuts), strict=True)
+    texts = [zlib.compress(np.stack([ids, ids - roots]).tobytes(), 1) for ids, roots in parts]
+    frame = _frame(spark, pa.table({"number": range(len(slices)), "joined": texts}))
+
+    def rooted(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number, text in zip(*batch.to_pydict().values(), strict=True):
+                ids, back = np.frombuffer(zlib.decompress(text), np.int64).reshape(2, -1)
+                for some in read(database, columns, slices[number]) if len(ids) else ():
+                    kept = some.filter(pa.array(_among(ids, some.column("id"))))
+                    places = np.searchsorted(ids, kept.column("id"))
+                    yield kept.append_column("root", pa.array(ids[places] - back[places]))
+
+    schema = spark_schema(columns).add("root", LongType())
+    return frame.repartition(len(slices)).mapInArrow(rooted, schema)
 
 
 def _frame(spark: SparkSession, table: pa.Table) -> DataFrame:
