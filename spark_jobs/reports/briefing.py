@@ -86,5 +86,5 @@ def collected(frame: DataFrame, found: Callable[[Iterator[Brief]], Iterable[str]
     def lines(batches: Batches) -> Iterator[pa.RecordBatch]:
         yield from batched(found(each_brief(batches)))
 
-    for row in frame.mapInArrow(lines, _LINES).toLocalIterator():
+    for row in frame.mapInArrow(lines, _LINES).toLocalIterator(prefetchPartitions=True):
         yield row["line"]

@@ -62,7 +62,7 @@ from spark_jobs.reports.request import Json, ReportRequest
 Group: TypeAlias = tuple[Strangeness, str, str | None]
 
 MOST_VARIANTS = 20_000
-"""So many variants are counted in each task; of further ones only how many conversations."""
+"""So many variants are counted; of further ones only how many conversations."""
 VARIANTS_SHOWN = 200
 MOST_STRANGE = 5_000
 """Of so many conversations out of the ordinary it is looked at what they have in common."""
@@ -136,19 +136,21 @@ def tallied(frame: DataFrame, observed: Horizon) -> CaseCounts:
 
 @dataclass
 class VariantSample:
-    """Conversations of a variant: some of their first events, how long they took (µs)."""
+    """Conversations of a variant: some of their first events, how long they took (µs).
+
+    ``shape`` is JSON as text: there may be many.
+    """
 
     count: int = 0
     examples: list[int] = field(default_factory=list)
     lasted: Sketch = field(default_factory=Sketch)
-    shape: Json | None = None
+    shape: str | None = None
 
     def add(self, brief: Brief) -> None:
         """Count one."""
         self.count += 1
         self.examples = sorted([*self.examples, brief.root])[:EXAMPLES]
         self.lasted.add(brief.ended_at - brief.began_at)
-        self.shape = self.shape or brief.shape
 
     def merge(self, other: VariantSample) -> None:
         """Count all that another one did."""
@@ -163,7 +165,7 @@ class Sums:
     """The number of conversations of each variant, and how many are left out and why."""
 
     variants: dict[tuple[str, str], VariantSample] = field(default_factory=dict)
-    shapes: dict[str, Json] = field(default_factory=dict)
+    shapes: dict[str, str] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     uncounted: int = 0
 
@@ -175,15 +177,19 @@ class Sums:
     def add(self, brief: Brief, state: str | None) -> None:
         """Count a conversation, or why it is left out."""
         if brief.shape is not None:
-            self.shapes.setdefault(brief.variant, brief.shape)
+            self.shapes.setdefault(brief.variant, json.dumps(brief.shape))
         if state is not None:
             self.left_out[state] += 1
-            return
-        key = (brief.type, brief.variant)
-        if key in self.variants or len(self.variants) < MOST_VARIANTS:
-            self.variants.setdefault(key, VariantSample()).add(brief)
+        elif (mine := self._of((brief.type, brief.variant))) is not None:
+            mine.add(brief)
         else:
             self.uncounted += 1
+
+    def _of(self, key: tuple[str, str]) -> VariantSample | None:
+        """What is counted of a variant; None if there are too many."""
+        if key in self.variants or len(self.variants) < MOST_VARIANTS:
+            return self.variants.setdefault(key, VariantSample())
+        return None
 
     def lines(self) -> Iterator[str]:
         """All of it, a line each."""
@@ -200,8 +206,10 @@ class Sums:
             self.uncounted += second
             return
         count, examples, lasted, shape = rest
-        one = VariantSample(count, examples, Sketch.of_json(lasted), shape)
-        self.variants.setdefault((first, second), VariantSample()).merge(one)
+        if (mine := self._of((first, second))) is not None:
+            mine.merge(VariantSample(count, examples, Sketch.of_json(lasted), shape))
+        else:
+            self.uncounted += count
 
 
 def summed(frame: DataFrame, observed: Horizon, judge: VariantJudge) -> Sums:
@@ -225,7 +233,8 @@ def is_odd(one: VariantCount, sums: Sums, tally: CaseCounts) -> bool:
     Where two things happen now and then, both together are rare, and that says nothing. But what
     would come together `_TOGETHER` times as often, if each step were by itself, is kept apart.
     """
-    shape = sums.variants[one.type, one.digest].shape
+    text = sums.variants[one.type, one.digest].shape
+    shape = None if text is None else json.loads(text)
     if shape is None or shape["truncated"]:
         return False
     expected = math.exp(_log_share(shape["steps"], tally)) * one.size / one.share
@@ -294,7 +303,7 @@ class Strange:
         if len(self.odd) >= MOST_STRANGE:
             return
         self.odd.append(odd)
-        for group in {reason.group for reason in odd.reasons}:
+        for group in dict.fromkeys(reason.group for reason in odd.reasons):
             self.groups[group] += 1
             if len(self.examples[group]) < EXAMPLES:
                 self.examples[group].append(odd.root)
@@ -447,7 +456,7 @@ def _variant(one: VariantCount, sums: Sums) -> LearntVariant:
         rare=one.rare,
         examples=seen.examples,
         lasted=Lasted(*(duration(seen.lasted.quantile(share)) for share in (0.5, 0.99))),
-        flow=None if seen.shape is None else Flow.of(seen.shape),
+        flow=None if seen.shape is None else Flow.of(json.loads(seen.shape)),
     )
 
 
