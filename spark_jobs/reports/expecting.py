@@ -62,9 +62,9 @@ class CaseCounts:
     """
 
     def __init__(self) -> None:
-        self.messages: dict[str, Sketch] = {}
-        self.waits: dict[str, Sketch] = {}
-        self.effects: dict[Pair, Effect] = {}
+        self.messages: defaultdict[str, Sketch] = defaultdict(Sketch)
+        self.waits: defaultdict[str, Sketch] = defaultdict(Sketch)
+        self.effects: defaultdict[Pair, Effect] = defaultdict(Effect)
         self.before: Counter[Pair] = Counter()
         self.marks: Counter[Pair] = Counter()
         self.is_all = True
@@ -74,32 +74,33 @@ class CaseCounts:
         if not self._has_room(self.messages, case.type, MOST_TYPES):
             return
         age = max(0, observed_until - case.at)
-        self.messages.setdefault(case.type, Sketch()).add(age)
+        self.messages[case.type].add(age)
         if case.waited is not None:
-            self.waits.setdefault(case.type, Sketch()).add(case.waited)
+            self.waits[case.type].add(case.waited)
         for name, (many, delay) in case.effects.items():
             if self._has_room(self.effects, (case.type, name), MOST_PAIRS):
-                effect = self.effects.setdefault((case.type, name), Effect())
+                effect = self.effects[case.type, name]
                 effect.ages.add(age)
                 effect.delays.add(delay)
                 effect.many[min(many, MOST_MANY)] += 1
         for table, names in ((self.before, case.before), (self.marks, case.marks)):
             for name in names:
-                if self._has_room(table, (case.type, name), MOST_PAIRS):
-                    table[case.type, name] += 1
+                pair = (case.type, name)
+                if pair in table or self._has_room(table, pair, MOST_PAIRS):
+                    table[pair] += 1
 
     def merge(self, other: CaseCounts) -> None:
         """Count all that another one did."""
         self.is_all = self.is_all and other.is_all
         for name, ages in other.messages.items():
             if self._has_room(self.messages, name, MOST_TYPES):
-                self.messages.setdefault(name, Sketch()).merge(ages)
+                self.messages[name].merge(ages)
         for name, waits in other.waits.items():
             if name in self.messages:
-                self.waits.setdefault(name, Sketch()).merge(waits)
+                self.waits[name].merge(waits)
         for pair, effect in other.effects.items():
             if self._has_room(self.effects, pair, MOST_PAIRS):
-                self.effects.setdefault(pair, Effect()).merge(effect)
+                self.effects[pair].merge(effect)
         for mine, theirs in ((self.before, other.before), (self.marks, other.marks)):
             for pair, times in theirs.items():
                 if self._has_room(mine, pair, MOST_PAIRS):
@@ -132,8 +133,8 @@ class CaseCounts:
         """The value that `to_text` wrote."""
         messages, waits, effects, before, marks, is_all = json.loads(text)
         made = cls()
-        made.messages = {name: Sketch.of_json(ages) for name, ages in messages.items()}
-        made.waits = {name: Sketch.of_json(each) for name, each in waits.items()}
+        made.messages.update((name, Sketch.of_json(ages)) for name, ages in messages.items())
+        made.waits.update((name, Sketch.of_json(each)) for name, each in waits.items())
         for a, b, ages, delays, many in effects:
             counts = Counter({int(each): times for each, times in many.items()})
             made.effects[a, b] = Effect(Sketch.of_json(ages), Sketch.of_json(delays), counts)
