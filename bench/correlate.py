@@ -46,11 +46,12 @@ def stored(folder: Path, name: str, events: int) -> str:
 class Watch:
     """The most memory that this process and all below it have had (MB), and their processor time.
 
-    The latter in seconds, of all processors; both while it is open.
+    The latter in seconds, of all processors; both while it is open. ``own`` is the most of this
+    process alone, ``largest`` that of any below it.
     """
 
     def __init__(self) -> None:
-        self.most = 0
+        self.most = self.own = self.largest = 0
         self.seconds = 0.0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
@@ -67,7 +68,10 @@ class Watch:
 
     def _look(self) -> None:
         while not self._ended.wait(0.5):
-            self.most = max(self.most, _memory() >> 10)
+            memory = _memory()
+            self.most = max(self.most, sum(memory.values()))
+            self.own = max(self.own, memory.pop(os.getpid(), 0))
+            self.largest = max(self.largest, *memory.values(), 0)
 
 
 def _family() -> Iterator[tuple[Path, list[str]]]:
@@ -88,17 +92,17 @@ def _seconds() -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _memory() -> int:
-    """Kilobytes; of pages that several have, to each its share."""
-    total = 0
+def _memory() -> dict[int, int]:
+    """Megabytes by process; of pages that several have, to each its share."""
+    sizes = {}
     for path, _ in _family():
         try:
             text = (path / "smaps_rollup").read_text()
         except OSError:
             continue
         found = text.partition("\nPss:")[2].split()
-        total += int(found[0]) if found else 0
-    return total
+        sizes[int(path.name)] = int(found[0]) >> 10 if found else 0
+    return sizes
 
 
 def main() -> None:

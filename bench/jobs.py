@@ -3,7 +3,8 @@
 All of a store as an archive, a chain of some thousand events, how messages are tied together, and
 what of the orders is out of the ordinary: each once, on two cores in a session that is warm, from
 SQLite. With ``--cluster`` these are two workers of a standalone cluster with a core each. Seconds,
-those of all processors, and the most memory that all processes had, MB.
+those of all processors, and the most memory, MB: of all processes, of the driver's Python, and of
+the largest other one, which is the driver's JVM or an executor.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ def main() -> None:
 def measure(stores: Sequence[Path], settings: SparkSettings) -> None:
     """Print the rows of each store."""
     spark = open_session(settings)
-    print("| store | job | seconds | of processors | MB |\n|---|---|---|---|---|")
+    print("| store | job | seconds | of processors | MB | driver | largest |")
+    print("|---|---|---|---|---|---|---|")
     for store in stores:
         url = f"sqlite:///{store.absolute()}"
         database = DatabaseAddress.from_url(url)
@@ -84,8 +86,9 @@ def measure(stores: Sequence[Path], settings: SparkSettings) -> None:
                     begin = time.perf_counter()
                     run_job(spark, url, kind, request, silent)
                     seconds = time.perf_counter() - begin
-                row = (f"{seconds:,.1f}", f"{watch.seconds:,.0f}", f"{watch.most:,}")
-                print(f"| {store.stem} | {name} |", " | ".join(row), "|")
+                row = (watch.seconds, watch.most, watch.own, watch.largest)
+                said = " | ".join(f"{each:,.0f}" for each in row)
+                print(f"| {store.stem} | {name} | {seconds:,.1f} | {said} |")
                 sys.stdout.flush()
     spark.stop()  # before its cluster is
 
