@@ -189,7 +189,7 @@ def _counts(got: Briefs | None, bounds: _Bounds, judge: VariantJudge) -> Variant
             continue
         spans, examples, shape = rest
         counts.add((first, second), spans, examples)
-        if shape is not None:
+        if shape is not None and (first, second) in counts.variants:
             counts.shapes[second] = shape
     return counts
 

@@ -11,10 +11,11 @@ from app.assertion_files import parse
 from model.assertions import to_json
 from model.gaps import Gap
 from model.sketch import Sketch
-from spark_jobs.reports import expecting
+from spark_jobs.reports import expectations, expecting
 from spark_jobs.reports.brief import Brief, Case, Horizon, brief_in, feature, size_of, text_of
 from spark_jobs.reports.comparing import HitRate, deviation, share_state, time_state
 from spark_jobs.reports.contrast import contrasts, tail
+from spark_jobs.reports.expectations import Sums
 from spark_jobs.reports.expecting import (
     CaseCounts,
     Learnt,
@@ -287,3 +288,19 @@ def test_what_has_changed(before: tuple[int, int], after: tuple[int, int], state
 
     assert share_state(spans(*before), spans(*after), 100) == state
     assert deviation([HitRate(5, 0)], [HitRate(5, 0)]) == 0
+
+
+def test_of_variants_beyond_the_bound_only_conversations_are_counted_whatever_task_found_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(expectations, "MOST_VARIANTS", 2)
+    whole = Sums()
+    for names in ("ab", "bbc"):
+        part = Sums()
+        for name in names:
+            shape = {"messages": 1, "steps": [], "truncated": False}
+            part.add(brief(order(0))._replace(variant=name, shape=shape), None)
+        for line in part.lines():
+            whole.take(line)
+    assert {variant: one.count for (_, variant), one in whole.variants.items()} == {"a": 1, "b": 3}
+    assert (whole.uncounted, whole.judged) == (1, 5)
