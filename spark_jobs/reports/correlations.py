@@ -348,15 +348,17 @@ def _batch(
     sizes: list[int] = []
     of_events: list[tuple[int, ...]] = []
     spots: list[str] = []
+    known: dict[tuple[str, bytes], tuple[Json, list[Field]]] = {}  # deliveries repeat their publish
     for event in events:
-        properties = json.loads(event["properties"])
-        before = len(texts)
-        for text, value in fields_of(properties, event["body"], left):
-            number = numbers.get(text)
-            if number is not None:
-                texts.append(value)
-                places.append(number)
-        sizes.append(len(texts) - before)
+        said = event["properties"], event["body"]
+        if said not in known:
+            properties = json.loads(said[0])
+            fields = fields_of(properties, said[1], left)
+            known[said] = properties, [field for field in fields if field[0] in numbers]
+        properties, fields = known[said]
+        texts += [value for _, value in fields]
+        places += [numbers[place] for place, _ in fields]
+        sizes.append(len(fields))
         is_publish = event["type"] == EventType.published
         spots.append(_spot(event, properties, is_publish=is_publish))
         participant, event_id = int(event["participant"]), int(event["id"])
