@@ -1,26 +1,30 @@
 """The tracker's memories of copies, handovers and names: a queue by key and by age.
 
-Each key of an entry has a place in a row, and places that were left are taken again, so nothing is
-moved but where the row grows or shrinks: to move all at a time takes others' turns.
+Each key of an entry has a place in a row, and places that were left are taken again. To move all at
+a time would take others' turns, so the row grows by a place at a time, and the tables by linear
+hashing (Litwin, 1980): each new cell takes over what is its own from one other.
 
 No Python code runs while the queue is being changed: keys are bytes, or pairs of a text and bytes,
-and the collector runs only where lists are made, which comes before anything is looked at.
+and the collector runs only where objects are made, which comes before anything is looked at.
 """
 
 cimport cython
-from cpython.bytearray cimport PyByteArray_AS_STRING
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.long cimport PyLong_AsLongLong
 from libc.limits cimport INT_MAX
-from libc.string cimport memset
 
 cdef enum:
-    FEWEST = 256  # places of an empty queue's row, a power of two
     NOWHERE = -1
+    BY_KEY = 0  # the tables
+    BY_NUMBER = 1
+    TABLES = 2
+    CELLS = 2  # of a table for each place; with one, a full queue is a quarter slower
+    FEWEST = 256  # places that are worth giving back
 
 
 cdef struct Place:  # of one of an entry's keys
-    long long number
-    Py_hash_t hash  # of the key
+    long long sought[TABLES]  # the key's hash, the entry's number
+    int next_in_cell[TABLES]
     int first  # of the entry's places, which has the value
     int next  # of the entry's places; of one that is free, the next free one
     int older  # entries, by their first places
@@ -30,9 +34,6 @@ cdef struct Place:  # of one of an entry's keys
     int older_alike
     int newer_alike
     int alike
-    int next_by_key  # in the same cell of a table
-    int next_by_number
-    int moved  # to this place of the next row
 
 
 cdef Py_hash_t hash_of(key) except -1:
@@ -59,11 +60,10 @@ cdef bint are_equal(one, other) except -1:
     )
 
 
-cdef void leave(Place *places, int *link, int at) noexcept:
-    """Take a place out of a table's cell of places by number."""
-    while link[0] != at:
-        link = &places[link[0]].next_by_number
-    link[0] = places[at].next_by_number
+cdef char *resized(bytearray memory, Py_ssize_t size) except NULL:
+    """The memory, as large as that now. What is large the system moves without copying it."""
+    PyByteArray_Resize(memory, size)
+    return PyByteArray_AS_STRING(memory)
 
 
 @cython.final
@@ -71,19 +71,20 @@ cdef void leave(Place *places, int *link, int at) noexcept:
 cdef class KeyedFifo:
     """A queue of numbered values that can be taken by key or by age. No value is None."""
 
-    cdef bytearray _row, _tables  # the memory of the next three
+    cdef bytearray _row, _by_key, _by_number  # the memory of the next two
     cdef Place *_places
-    cdef int *_by_key  # cells with the first of some places
-    cdef int *_by_number
-    cdef size_t _mask  # of hashes and numbers, to the tables' cells
+    cdef int *_cells[TABLES]  # each with the first of some places
+    cdef size_t _mask  # of what is sought, to the cells and as many as will be split from them next
     cdef list _keys, _values  # of each place; the value is at the entry's first, the others' None
     cdef int _oldest, _newest, _free
     cdef int _room, _held  # places, in all and of entries
     cdef Py_ssize_t _count
 
     def __cinit__(self):
-        self._oldest = self._newest = NOWHERE
-        self._renew(FEWEST)
+        self._oldest = self._newest = self._free = NOWHERE
+        self._row, self._by_key, self._by_number = bytearray(), bytearray(), bytearray()
+        self._keys, self._values = [], []
+        self._grow()
 
     def __init__(self):
         pass  # or any arguments were accepted
@@ -98,9 +99,7 @@ cdef class KeyedFifo:
         """Append a value; numbers must grow. Returns how many the key has now."""
         cdef Py_hash_t its_hash = hash_of(key)
         cdef long long its_number = self._admitted(number, 1)
-        cdef int first = self._put(its_number, key, its_hash)
-        self._append(first, value)
-        return self._linked(first)
+        return self._linked(self._put(NOWHERE, its_number, key, its_hash, value))
 
     def add_under(self, number, tuple keys not None, value, /):
         """Append a value that can be taken by each of several keys, no two of them equal.
@@ -108,21 +107,15 @@ cdef class KeyedFifo:
         Returns how many the key has now that most have.
         """
         cdef long long its_number
-        cdef int at, last = NOWHERE, most = 0
+        cdef int last = NOWHERE, most = 0
         if not keys:
             raise ValueError("a value needs a key")
         for key in keys:
             hash_of(key)
         its_number = self._admitted(number, len(keys))
         for key in keys:
-            at = self._put(its_number, key, hash(key))
-            if last == NOWHERE:
-                self._append(at, value)
-            else:
-                self._places[at].first = self._places[last].first
-                self._places[last].next = at
-            last = at
-            most = max(most, self._linked(at))
+            last = self._put(last, its_number, key, hash(key), value)
+            most = max(most, self._linked(last))
         return most
 
     def take(self, key, /):
@@ -141,9 +134,9 @@ cdef class KeyedFifo:
     def get(self, number, /):
         """Return the value of that number, where it is still held."""
         cdef long long its_number = PyLong_AsLongLong(number)
-        cdef int at = self._by_number[<size_t>its_number & self._mask]
-        while at != NOWHERE and self._places[at].number != its_number:
-            at = self._places[at].next_by_number
+        cdef int at = self._cell(BY_NUMBER, its_number)[0]
+        while at != NOWHERE and self._places[at].sought[BY_NUMBER] != its_number:
+            at = self._places[at].next_in_cell[BY_NUMBER]
         return self._value_at(at)
 
     def oldest(self):
@@ -171,7 +164,7 @@ cdef class KeyedFifo:
         cdef list found = []
         cdef long long its_number = PyLong_AsLongLong(number)
         cdef int at = self._newest
-        while at != NOWHERE and self._places[at].number >= its_number:
+        while at != NOWHERE and self._places[at].sought[BY_NUMBER] >= its_number:
             found.append(self._values[at])
             at = self._places[at].older
         found.reverse()
@@ -198,71 +191,101 @@ cdef class KeyedFifo:
 
     cdef int _oldest_of(self, key, Py_hash_t its_hash) except -2:
         """The place of a key's oldest; NOWHERE if there is none."""
-        cdef int at = self._by_key[<size_t>its_hash & self._mask]
+        cdef int at = self._cell(BY_KEY, its_hash)[0]
         while at != NOWHERE:
-            if self._places[at].hash == its_hash and are_equal(self._keys[at], key):
+            if self._places[at].sought[BY_KEY] == its_hash and are_equal(self._keys[at], key):
                 break
-            at = self._places[at].next_by_key
+            at = self._places[at].next_in_cell[BY_KEY]
         return at
 
-    cdef void _enter_key(self, int at) noexcept:
-        """Put a place into its key's cell."""
-        cdef int *cell = &self._by_key[<size_t>self._places[at].hash & self._mask]
-        self._places[at].next_by_key = cell[0]
+    cdef int *_cell(self, int table, long long sought) noexcept:
+        """The cell for what is sought: by as many of its bits as have such a cell by now."""
+        cdef size_t cell = <size_t>sought & self._mask
+        return &self._cells[table][cell & (self._mask >> (cell >= <size_t>(CELLS * self._room)))]
+
+    cdef void _enter(self, int table, int at) noexcept:
+        """Put a place into its cell."""
+        cdef int *cell = self._cell(table, self._places[at].sought[table])
+        self._places[at].next_in_cell[table] = cell[0]
         cell[0] = at
 
-    cdef void _enter_number(self, int at) noexcept:
-        """Put a place into its number's cell."""
-        cdef int *cell = &self._by_number[<size_t>self._places[at].number & self._mask]
-        self._places[at].next_by_number = cell[0]
-        cell[0] = at
+    cdef int *_link(self, int table, int at) noexcept:
+        """What leads to a place in its cell."""
+        cdef int *link = self._cell(table, self._places[at].sought[table])
+        while link[0] != at:
+            link = &self._places[link[0]].next_in_cell[table]
+        return link
 
     cdef long long _admitted(self, number, Py_ssize_t keys) except? -1:
         """The number of a new entry, for which there is room then."""
         cdef long long its_number = PyLong_AsLongLong(number)
-        cdef Py_ssize_t room
-        while keys > self._room - self._held:  # others may have come meanwhile
-            room = 2 * <Py_ssize_t>self._room
-            while room < self._held + keys:
-                room *= 2
-            self._renew(room)
-        if self._newest != NOWHERE and its_number <= self._places[self._newest].number:
+        while keys > self._room - self._held:
+            self._grow()
+        if self._newest != NOWHERE and its_number <= self._places[self._newest].sought[BY_NUMBER]:
             raise ValueError("numbers must grow")
         return its_number
 
-    cdef int _put(self, long long number, key, Py_hash_t its_hash) except -1:
-        """Give a key a place, which is its entry's only one until others say so."""
+    cdef int _grow(self) except -1:
+        """Add a free place, and its cells to each table."""
+        cdef int table, cell, at, following, new = self._room
+        cdef int *split
+        cdef Py_ssize_t room
+        if new == INT_MAX // CELLS:
+            raise MemoryError
+        if PyByteArray_GET_SIZE(self._by_number) <= new * CELLS * <Py_ssize_t>sizeof(int):
+            room = 2 * <Py_ssize_t>new + 1
+            self._places = <Place *>resized(self._row, room * sizeof(Place))
+            self._cells[BY_KEY] = <int *>resized(self._by_key, room * CELLS * sizeof(int))
+            self._cells[BY_NUMBER] = <int *>resized(self._by_number, room * CELLS * sizeof(int))
+        self._keys.append(None)
+        self._values.append(None)
+        self._places[new].next, self._free = self._free, new
+        self._room += 1
+        self._mask |= CELLS * new + CELLS - 1
+        for cell in range(CELLS * new, CELLS * (new + 1)):
+            for table in range(TABLES):
+                self._cells[table][cell] = NOWHERE
+                split = &self._cells[table][cell & (self._mask >> 1)]
+                at, split[0] = split[0], NOWHERE
+                while at != NOWHERE:
+                    following = self._places[at].next_in_cell[table]
+                    self._enter(table, at)
+                    at = following
+        return 0
+
+    cdef int _put(self, int last, long long number, key, Py_hash_t its_hash, value) except -1:
+        """Give a key the place after the last one of its entry, or the first of a new entry."""
         cdef int at = self._free
         cdef Place *place = &self._places[at]
         self._free = place.next
         self._held += 1
         self._keys[at] = key
-        place.number = number
-        place.hash = its_hash
+        place.sought[BY_KEY] = its_hash
+        place.sought[BY_NUMBER] = number
+        place.next = NOWHERE
+        if last != NOWHERE:
+            place.first = self._places[last].first
+            self._places[last].next = at
+            return at
+        self._values[at] = value
+        self._enter(BY_NUMBER, at)
         place.first = at
-        place.next = place.older = place.newer = NOWHERE
-        return at
-
-    cdef int _append(self, int first, value) except -1:
-        """Make an entry the newest, by its first place."""
-        self._values[first] = value
-        self._enter_number(first)
-        self._places[first].older = self._newest
+        place.older, place.newer = self._newest, NOWHERE
         if self._newest == NOWHERE:
-            self._oldest = first
+            self._oldest = at
         else:
-            self._places[self._newest].newer = first
-        self._newest = first
+            self._places[self._newest].newer = at
+        self._newest = at
         self._count += 1
-        return 0
+        return at
 
     cdef int _linked(self, int at) except -1:
         """Put a place with those of an equal key. Returns how many there are now."""
         cdef Place *place = &self._places[at]
-        cdef int oldest = self._oldest_of(self._keys[at], place.hash)
+        cdef int oldest = self._oldest_of(self._keys[at], place.sought[BY_KEY])
         place.alike = 0
         if oldest == NOWHERE:
-            self._enter_key(at)
+            self._enter(BY_KEY, at)
             oldest = place.older_alike = place.newer_alike = at
         else:
             place.newer_alike = oldest
@@ -278,15 +301,13 @@ cdef class KeyedFifo:
         cdef int newer = place.newer_alike
         cdef int *link
         if place.alike == 0:
-            self._places[self._oldest_of(self._keys[at], place.hash)].alike -= 1
+            self._places[self._oldest_of(self._keys[at], place.sought[BY_KEY])].alike -= 1
         else:
-            link = &self._by_key[<size_t>place.hash & self._mask]
-            while link[0] != at:
-                link = &self._places[link[0]].next_by_key
-            link[0] = place.next_by_key
+            link = self._link(BY_KEY, at)
+            link[0] = place.next_in_cell[BY_KEY]
             if newer != at:
                 self._places[newer].alike = place.alike - 1
-                self._places[newer].next_by_key = link[0]
+                self._places[newer].next_in_cell[BY_KEY] = link[0]
                 link[0] = newer
         self._places[place.older_alike].newer_alike = newer
         self._places[newer].older_alike = place.older_alike
@@ -300,11 +321,7 @@ cdef class KeyedFifo:
         at = first = self._places[at].first
         value = self._values[first]
         self._values[first] = None
-        leave(
-            self._places,
-            &self._by_number[<size_t>self._places[first].number & self._mask],
-            first,
-        )
+        self._link(BY_NUMBER, first)[0] = self._places[first].next_in_cell[BY_NUMBER]
         if first == self._oldest:
             self._oldest = self._places[first].newer
         else:
@@ -322,64 +339,32 @@ cdef class KeyedFifo:
             self._held -= 1
             at = following
         self._count -= 1
-        if self._room > FEWEST and self._held < self._room // 8:
+        if self._room > FEWEST and self._held < self._room // 64:
             try:
-                self._renew(self._room // 4)
+                self._renew()
             except MemoryError:
                 pass  # which is only a matter of memory
         return value
 
-    cdef int _moved(self, int at) noexcept:
-        return NOWHERE if at == NOWHERE else self._places[at].moved
-
-    cdef int _renew(self, Py_ssize_t room) except -1:
-        """Make the row and the tables anew, with so many places: a power of two."""
-        cdef int at, entry, end = 0
-        cdef Place *places
+    cdef int _renew(self) except -1:
+        """Give back the memory of places that were left, by adding the rest to a new queue."""
+        cdef KeyedFifo new = KeyedFifo()
         cdef Place *place
-        room = max(room, FEWEST)
-        if room > INT_MAX // 2:
-            raise MemoryError
-        row, tables = bytearray(room * sizeof(Place)), bytearray(2 * room * sizeof(int))
-        keys, values = [None] * room, [None] * room
-        if self._held > room:  # others have come while the lists were made
-            return 0
-        places = <Place *>PyByteArray_AS_STRING(row)
-        entry = self._oldest
+        cdef int last, at, entry = self._oldest
         while entry != NOWHERE:
-            at = entry
+            last, at, value = NOWHERE, entry, self._values[entry]
             while at != NOWHERE:
-                self._places[at].moved = end
-                end += 1
-                at = self._places[at].next
+                if new._free == NOWHERE:
+                    new._grow()
+                place = &self._places[at]
+                last = new._put(
+                    last, place.sought[BY_NUMBER], self._keys[at], place.sought[BY_KEY], value
+                )
+                new._linked(last)
+                at = place.next
             entry = self._places[entry].newer
-        entry = self._oldest
-        while entry != NOWHERE:
-            at = entry
-            while at != NOWHERE:
-                place = &places[self._places[at].moved]
-                place[0] = self._places[at]
-                place.first = self._moved(place.first)
-                place.next = self._moved(place.next)
-                place.older = self._moved(place.older)
-                place.newer = self._moved(place.newer)
-                place.older_alike = self._moved(place.older_alike)
-                place.newer_alike = self._moved(place.newer_alike)
-                keys[place.moved], values[place.moved] = self._keys[at], self._values[at]
-                at = self._places[at].next
-            entry = self._places[entry].newer
-        self._oldest, self._newest = self._moved(self._oldest), self._moved(self._newest)
-        self._row, self._tables, self._keys, self._values = row, tables, keys, values
-        self._places, self._by_key = places, <int *>PyByteArray_AS_STRING(tables)
-        self._by_number = self._by_key + room
-        self._mask, self._room, self._free = room - 1, room, NOWHERE
-        memset(self._by_key, 0xFF, 2 * room * sizeof(int))  # NOWHERE
-        for at in range(room - 1, end - 1, -1):
-            places[at].next = self._free
-            self._free = at
-        for at in range(end):
-            if places[at].alike:
-                self._enter_key(at)
-            if places[at].first == at:
-                self._enter_number(at)
+        self._row, self._by_key, self._by_number = new._row, new._by_key, new._by_number
+        self._keys, self._values, self._cells = new._keys, new._values, new._cells
+        self._places, self._mask, self._room = new._places, new._mask, new._room
+        self._oldest, self._newest, self._free = new._oldest, new._newest, new._free
         return 0
