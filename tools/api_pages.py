@@ -1,7 +1,8 @@
 """The reference pages of the API: ``python -m tools.api_pages`` writes ``docs/api/``.
 
 A page a subject, from the OpenAPI document: routes, parameters, and the fields of what they answer.
-An object stands on the first page that speaks of it; other pages link there.
+An object stands on the first page that speaks of it; other pages link there. A first page,
+``README.md``, lists all routes.
 """
 
 from __future__ import annotations
@@ -37,10 +38,9 @@ def pages(document: dict[str, Any]) -> dict[str, str]:
         for _, _, operation in of_it:
             for name in _components(operation, schemas):
                 homes.setdefault(name, subject)
-    return {
-        f"{subject}.md": "\n".join(_page(subject, of_it, homes, schemas)) + "\n"
-        for subject, of_it in routes.items()
-    }
+    found = {f"{each}.md": _page(each, of_it, homes, schemas) for each, of_it in routes.items()}
+    found["README.md"] = _index(routes)
+    return {name: "\n".join(lines) + "\n" for name, lines in found.items()}
 
 
 def _components(within: Any, schemas: dict[str, Schema]) -> list[str]:
@@ -53,6 +53,15 @@ def _components(within: Any, schemas: dict[str, Schema]) -> list[str]:
         found |= dict.fromkeys(names)
         waiting += [schemas[name] for name in names]
     return [*found]
+
+
+def _index(routes: dict[str, list[tuple[str, str, Schema]]]) -> Iterator[str]:
+    yield from ("# API: all routes", "", NOTE)
+    for subject, of_it in routes.items():
+        yield from ("", f"## [{subject}]({subject}.md)", "", "| route | |", "|---|---|")
+        for method, path, operation in of_it:
+            first, _, _ = operation["description"].partition("\n\n")
+            yield f"| `{method}` `{path}` | {_line(first)} |"
 
 
 def _page(

@@ -22,13 +22,19 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return create_app(settings).openapi()
 
 
-def test_the_table_of_routes_is_the_services_own(described: dict[str, Any]) -> None:
-    rows = re.findall(r"^\| ((?:`[A-Z]+` )+)`(/[^`]*)` \|", API.read_text(), re.MULTILINE)
-    served = {
+def test_the_table_of_subjects_has_a_row_for_each_page(described: dict[str, Any]) -> None:
+    rows = re.findall(r"^\| \[(\w+)\]\(api/(\w+)\.md\) \|", API.read_text(), re.MULTILINE)
+    assert all(name == file for name, file in rows)
+    assert sorted(f"{file}.md" for _, file in rows) == sorted({*pages(described)} - {"README.md"})
+
+
+def test_the_first_page_lists_the_services_routes(described: dict[str, Any]) -> None:
+    text = pages(described)["README.md"]
+    listed = re.findall(r"^\| `([A-Z]+)` `(/[^`]*)` \|", text, re.MULTILINE)
+    served = [
         (method.upper(), path) for path, methods in described["paths"].items() for method in methods
-    }
-    named = [(method, path) for methods, path in rows for method in re.findall("[A-Z]+", methods)]
-    assert sorted(named) == sorted(served)
+    ]
+    assert sorted(listed) == sorted(served)
 
 
 def test_the_pages_are_made_of_the_document_as_it_is(described: dict[str, Any]) -> None:
