@@ -134,15 +134,12 @@ class Failures(Subject):
         *,
         before: int | None = None,
         limit: int = 100,
-        most: int = MOST_COUNTED,
-        seconds: float = LOOK_SECONDS,
     ) -> FailurePage:
         """The newest failures, only of events before an id; groups and counts begin there too.
 
-        ``most`` are counted, and they are looked for this long. Raises `BadRequestError` where the
-        database takes much longer than that.
+        Raises `BadRequestError` where the database takes much longer than `LOOK_SECONDS`.
         """
-        until = time.monotonic() + seconds
+        until = time.monotonic() + LOOK_SECONDS
         scope = await _scope(connection, asked)
         counted: list[Failure] = []
         at = before
@@ -153,7 +150,7 @@ class Failures(Subject):
             if is_end:
                 return found(counted, limit, None)
             at, _ = candidates[-1]
-            if len(counted) >= most or time.monotonic() > until:
+            if len(counted) >= MOST_COUNTED or time.monotonic() > until:
                 return found(counted, limit, at)
 
     @reads
