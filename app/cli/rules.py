@@ -112,9 +112,6 @@ def correlate(
     past: Annotated[
         bool, typer.Option("--past", help="With --adopt: read what is stored by it, too.")
     ] = False,
-    refused: Annotated[
-        bool, typer.Option("--refused", help="Show what is no key as well, and why.")
-    ] = False,
     json: Json = False,
 ) -> None:
     """Find which fields tie messages together; by default in the last day.
@@ -126,10 +123,10 @@ def correlate(
     if past:
         raise CommandError(Exit.usage, "--past goes with --adopt")
     found = report(client, "/itc_db/correlations", vhost=vhost, **asdict(period))
-    return as_json(found) if json else _show_keys(found, with_refused=refused)
+    return as_json(found) if json else _show_keys(found)
 
 
-def _show_keys(found: dict[str, Any], *, with_refused: bool) -> None:
+def _show_keys(found: dict[str, Any]) -> None:
     part = "" if found["looked_at_all"] else f" of {found['events']}"
     say(
         f"{period_of(found)}: {found['looked_at']}{part} events, {found['reactions']} publishes"
@@ -142,8 +139,6 @@ def _show_keys(found: dict[str, Any], *, with_refused: bool) -> None:
         say("No field ties messages together.")
     for line in _others(found):
         say(printable(line))
-    if with_refused:
-        table(("DELIVERY", "PUBLISH", "PUBLISHES", "NO KEY BECAUSE"), _refused(found))
 
 
 def _proposal(one: dict[str, Any]) -> tuple[object, ...]:
@@ -173,13 +168,6 @@ def _others(found: dict[str, Any]) -> Iterator[str]:
         yield f"One message in hand: {who}: {said}"
     for why, count in found["left_out"].items():
         yield f"Left out: {why}: {count}"
-
-
-def _refused(found: dict[str, Any]) -> Iterator[tuple[object, ...]]:
-    for one in found["refused"]:
-        yield (one["parent"], one["child"], one["publishes"], one["why"])
-    for one in found["places"]:
-        yield (one["place"], one["place"], "", one["why"])
 
 
 def _adopt(client: ServiceClient, vhost: str, number: int, *, past: bool) -> None:

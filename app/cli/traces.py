@@ -49,9 +49,6 @@ def start(
         bool,
         typer.Option("--later", help="Exchanges and queues may be named that there are not yet."),
     ] = False,
-    everything: Annotated[
-        bool, typer.Option("--everything", help="Take all exchanges and queues again.")
-    ] = False,
 ) -> None:
     """Start capturing a virtual host, and wait until it runs, or say what it waits for.
 
@@ -60,7 +57,12 @@ def start(
     wish = rules.wish()
     if bodies is not None:
         wish["bodies"] = bodies
-    wish |= _taking(exchange, queue, later=later, everything=everything)
+    if exchange:
+        wish["exchanges"] = exchange
+    if queue:
+        wish["queues"] = queue
+    if later:
+        wish["later"] = True
     answer = client.send("PUT", trace_path(vhost), json=wish or None)
     begun = "started" if answer.status_code == 201 else "runs already"
     one = _settled(client, vhost)
@@ -70,21 +72,6 @@ def start(
     if state == "waiting":
         raise CommandError(Exit.unavailable, f"{vhost}: {begun}, and waits: {one['waiting_for']}")
     say(f"{printable(vhost)}: {begun}, {state}")
-
-
-def _taking(
-    exchanges: list[str] | None, queues: list[str] | None, *, later: bool, everything: bool
-) -> dict[str, Any]:
-    if everything:
-        if exchanges or queues:
-            raise CommandError(Exit.usage, "--everything goes with no --exchange and no --queue")
-        return {"exchanges": ["#"], "queues": ["#"]}
-    found: dict[str, Any] = {}
-    if exchanges:
-        found["exchanges"] = exchanges
-    if queues:
-        found["queues"] = queues
-    return {**found, "later": True} if later else found
 
 
 def _settled(client: ServiceClient, vhost: str) -> dict[str, Any]:

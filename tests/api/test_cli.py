@@ -183,7 +183,7 @@ async def test_a_trace_is_started_without_bodies(run: Command, world: World) -> 
     [
         (["--exchange", "a", "--exchange", ""], (["a", ""], None, False)),
         (["--queue", "work.*", "--later"], (None, ["work.*"], True)),
-        (["--everything"], (["#"], ["#"], False)),
+        (["--exchange", "#", "--queue", "#"], (["#"], ["#"], False)),
         ([], (None, None, False)),
     ],
 )
@@ -200,17 +200,6 @@ async def test_a_trace_is_started_with_some_exchanges_and_queues(
     monkeypatch.setattr(world.traces, "start", noted)
     assert (await run("trace", "start", "/", *given)).code == 0
     assert asked == [wanted]
-
-
-async def test_all_and_no_all_is_no_choice(run: Command) -> None:
-    refused = await run("trace", "start", "--no-everything", "/")
-    assert (refused.code, "No such option" in refused.err) == (Exit.usage, True)
-
-
-async def test_all_and_some_are_not_asked_for_at_once(run: Command) -> None:
-    outcome = await run("trace", "start", "/", "--everything", "--queue", "q")
-    assert outcome.code == Exit.usage
-    assert "--everything goes with no" in outcome.err
 
 
 async def test_events_are_listed_oldest_first(run: Command) -> None:
