@@ -189,7 +189,6 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
                 traces=traces.here.check_processes,
             ),
             spans=None if spans is None else Intake(store.spans, intake, arrived=spans.arrived),
-            resolved=spans,
             previews=previews(store, pipeline),
             link_rules=pipeline.rules_of_all,
             stopping=closing.stopping,

@@ -23,7 +23,6 @@ from app.stored.capture import Trace
 from app.traces.connectionwatch import WatchState
 from app.traces.registry import TraceRegistry
 from app.traces.restamping import Restamping
-from app.traces.spanwatch import SpanWatch
 from app.tracker.links import BUILT_IN, Rule, TraceRule, of_all
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ class ServiceParts:
 
     ``connections`` says whether the broker announces connections.
     ``budget`` is of the bytes of large answers that may be in memory.
-    ``spans`` takes OpenTelemetry's, and ``resolved`` finds what they tell of; None where it is off.
+    ``spans`` takes OpenTelemetry's; None where it is off.
     ``link_rules`` are those that hold in all virtual hosts; ``previews`` reads a trace's stored
     messages by others.
     ``stopping`` is set when the service is asked to stop: streams end then, so that nobody
@@ -65,7 +64,6 @@ class ServiceParts:
     previews: Callable[[Trace, Sequence[Rule]], Restamping]
     link_rules: Sequence[TraceRule] = of_all(BUILT_IN)
     spans: Intake | None = None
-    resolved: SpanWatch | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property

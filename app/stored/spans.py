@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 import re
-from collections import Counter
 
 import msgspec
 
@@ -69,39 +68,9 @@ class Refusal(enum.StrEnum):
     in_the_future = "in the future"
 
 
-class ResolutionOutcome(enum.StrEnum):
-    """The fate of a ``traceparent`` that waits no more.
-
-    ``linked``: its message has a link. ``first``: no consumer's span led to it. ``unseen``: the
-    message that the consumer handled is none that is stored. ``ambiguous``: it may be any of
-    several. ``copied``: the header was taken over from another message. ``future``: the message
-    that it leads to came later. ``far``: too many spans lie between.
-    """
-
-    linked = "linked"
-    first = "first"
-    unseen = "unseen"
-    ambiguous = "ambiguous"
-    copied = "copied"
-    future = "future"
-    far = "far"
-
-
 class HandlingTime(msgspec.Struct, frozen=True):
     """The time of a consumer's handling, as its OpenTelemetry span says, by its own clock."""
 
     started_at: Microseconds = msgspec.field(name="from")
     ended_at: Microseconds = msgspec.field(name="to")
     service: str | None
-
-
-class SpanState(msgspec.Struct):
-    """Counts of what came of publishes' traceparents since the service started.
-
-    ``links``: how many links were stored; ``known``: of these, what the clocks had already.
-    """
-
-    outcomes: Counter[ResolutionOutcome] = msgspec.field(default_factory=Counter)
-    links: int = 0
-    known: int = 0
-    pruned: int = 0

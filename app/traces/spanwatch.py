@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from app.background import Lookout
-from app.stored.spans import SpanState
 from model.times import now
 
 if TYPE_CHECKING:
@@ -48,14 +47,13 @@ class SpanWatch(Lookout):
         self._clock = clock
         self.pause_seconds = pause_seconds
         self._prune_at = 0.0
-        self.state = SpanState()
 
     async def look(self) -> bool:
         """Resolve all that can be, and remove what is kept no longer when it is time for that."""
-        while await self._store.resolve(self.state):
+        while await self._store.resolve():
             pass
         if time.monotonic() >= self._prune_at:
             older_than = None if self._days is None else self._clock() - int(self._days * _DAY)
-            self.state.pruned += await self._store.prune(older_than, self._keep)
+            await self._store.prune(older_than, self._keep)
             self._prune_at = time.monotonic() + PRUNE_SECONDS
         return False

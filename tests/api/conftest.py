@@ -145,7 +145,6 @@ class World:
                 readiness=Readiness(database=store.ping, broker=self.broker.vhosts),
                 previews=previews(store, PipelineSettings()),
                 spans=intake,
-                resolved=self.resolver,
             )
             self.stop = services.stopping.set
             yield services

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 import pytest
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from app.store import Store
 from app.store.database import tables
@@ -15,11 +15,9 @@ from app.store.spans import imported
 from app.stored.capture import Batch, ParticipantRules
 from app.stored.spans import (
     HandlingTime,
-    ResolutionOutcome,
     Span,
     SpanKind,
     SpanLink,
-    SpanState,
 )
 from app.traces.restamping import Restamping
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker
@@ -97,7 +95,6 @@ class Trace:
         self.id = trace_id
         self.tracker = Tracker(policy, Bounds())
         self.now = START
-        self.resolved = SpanState()
 
     async def tell(self, *records: Record) -> None:
         events = []
@@ -106,11 +103,29 @@ class Trace:
             events += self.tracker.apply(record, self.now)
         await self.store.batches.append(self.id, Batch(events, self.tracker.checkpoint(), b""))
 
-    async def resolve(self) -> dict[ResolutionOutcome, int]:
-        """Everything that can be; returns what it came to in all."""
-        while await self.store.spans.resolve(self.resolved):
+    async def resolve(self) -> None:
+        """Everything that can be."""
+        while await self.store.spans.resolve():
             pass
-        return self.resolved.outcomes
+
+    async def waiting(self) -> set[int]:
+        """The publishes that wait for a span."""
+        its = tables.traceparents.c
+        query = select(its.event_id).where(its.waits_for.is_not(None))
+
+        async def read(connection):  # type: ignore[no-untyped-def]
+            return {*(await connection.execute(query)).scalars()}
+
+        return set(await self.store._database.read(read))
+
+    async def late(self) -> int:
+        """How many links no clock has."""
+        query = select(func.count()).select_from(tables.late_edges)
+
+        async def read(connection):  # type: ignore[no-untyped-def]
+            return (await connection.execute(query)).scalar_one()
+
+        return int(await self.store._database.read(read))
 
     async def edges(self) -> set[tuple[int, int]]:
         """(cause, effect) of the links that spans told of."""
@@ -150,10 +165,9 @@ async def test_the_order_of_arrival_does_not_matter(trace: Trace, seed: int) -> 
             await trace.tell(one)
         if chance.random() < 0.5:
             await trace.resolve()
-    outcomes = await trace.resolve()
+    await trace.resolve()
     assert await trace.edges() == {(2, 3)}
-    assert outcomes == {ResolutionOutcome.linked: 1, ResolutionOutcome.first: 1}
-    assert (trace.resolved.links, trace.resolved.known) == (1, 1)
+    assert (await trace.waiting(), await trace.late()) == (set(), 0)
 
 
 async def test_what_spans_tell_is_counted_beside_what_messages_name(trace: Trace) -> None:
@@ -210,7 +224,7 @@ async def test_what_clocks_do_not_have_is_said_until_a_restamp(trace: Trace) -> 
     await store.spans.add(SPANS)
     await trace.resolve()
     assert await trace.edges() == {(2, 3)}
-    assert (trace.resolved.links, trace.resolved.known) == (1, 0)
+    assert await trace.late() == 1
     assert await store.spans.late_between(trace.id, 4, 1) == 1
     assert await store.spans.late_between(trace.id, 3, 4) == 0
     doubts = [str(each) for each in (await store.doubts.between(trace.id, 1, 4)).doubts]
@@ -281,7 +295,7 @@ async def test_a_link_found_while_a_restamp_is_under_way_is_in_the_clocks_or_sai
     await work.catch_up()
     await store.spans.add(SPANS)
     await trace.resolve()
-    assert trace.resolved.known == (coarse is Policy.user)
+    assert await trace.late() == (coarse is not Policy.user)
     await work.finish()
     await work.tidy()
     assert len(await trace.edges()) == 1
@@ -346,9 +360,8 @@ async def test_where_several_messages_may_be_meant_there_is_no_link(trace: Trace
     first, second = publish(SHOP, "billing", "sent", "1"), publish(SHOP, "billing", "sent", "2")
     await trace.tell(first, second, deliver(BILLING, first), deliver(BILLING, second), BILL)
     await trace.store.spans.add([consumer("handling", "sent"), span("billed", "handling")])
-    outcomes = await trace.resolve()
-    assert await trace.edges() == set()
-    assert outcomes == {ResolutionOutcome.ambiguous: 1}
+    await trace.resolve()
+    assert (await trace.edges(), await trace.waiting()) == (set(), {1, 2})  # for their own
 
 
 @pytest.mark.parametrize("who", [BILLING, AUDIT])
@@ -357,17 +370,15 @@ async def test_a_traceparent_that_was_passed_on_names_nothing(trace: Trace, who:
     copy = msgspec.structs.replace(BILL, channel=who, routed_queues=("errors",))
     await trace.tell(ORDER, deliver(BILLING, ORDER), BILL, deliver(who, BILL), copy)
     await trace.store.spans.add(SPANS)
-    outcomes = await trace.resolve()
-    assert await trace.edges() == {(2, 3)}
-    assert outcomes[ResolutionOutcome.copied] == 1
+    await trace.resolve()
+    assert (await trace.edges(), await trace.waiting()) == ({(2, 3)}, set())
 
 
 async def test_what_comes_later_is_no_cause(trace: Trace) -> None:
     await trace.tell(BILL, ORDER, deliver(BILLING, ORDER))
     await trace.store.spans.add(SPANS)
-    outcomes = await trace.resolve()
-    assert await trace.edges() == set()
-    assert outcomes[ResolutionOutcome.future] == 1
+    await trace.resolve()
+    assert (await trace.edges(), await trace.waiting()) == (set(), set())
 
 
 async def test_spans_that_name_each_other_in_a_circle_make_no_link(trace: Trace) -> None:
@@ -386,7 +397,8 @@ async def test_spans_that_name_each_other_in_a_circle_make_no_link(trace: Trace)
 async def test_a_message_that_is_not_stored_is_unseen(trace: Trace) -> None:
     await trace.tell(BILL)
     await trace.store.spans.add(SPANS)
-    assert await trace.resolve() == {ResolutionOutcome.unseen: 1}
+    await trace.resolve()
+    assert (await trace.edges(), await trace.waiting()) == (set(), set())
 
 
 async def test_a_delivery_stands_for_a_publish_before_the_trace(trace: Trace) -> None:
@@ -401,8 +413,8 @@ async def test_links_stay_in_their_virtual_host(trace: Trace) -> None:
     await other.tell(ORDER, deliver(BILLING, ORDER))
     await trace.tell(BILL)
     await trace.store.spans.add(SPANS)
-    assert (await trace.resolve())[ResolutionOutcome.unseen] == 1
-    assert await trace.edges() == set()
+    await trace.resolve()
+    assert (await trace.edges(), await trace.waiting()) == (set(), set())
 
 
 async def test_a_copy_of_what_was_handled_in_another_virtual_host_is_no_cause(trace: Trace) -> None:
@@ -412,8 +424,8 @@ async def test_a_copy_of_what_was_handled_in_another_virtual_host_is_no_cause(tr
     copy = msgspec.structs.replace(ORDER, channel=AUDIT)
     await trace.tell(copy, BILL)
     await trace.store.spans.add(SPANS)
-    assert (await trace.resolve())[ResolutionOutcome.ambiguous] == 1
-    assert await trace.edges() == set()
+    await trace.resolve()
+    assert (await trace.edges(), await trace.waiting()) == (set(), set())
     # What the publisher was handed here, it has handled here.
     later = publish(BILLING, "audit", "later")
     await trace.tell(deliver(BILLING, copy), later)
@@ -518,8 +530,8 @@ async def test_what_retention_removes_is_no_cause(trace: Trace) -> None:
     trace.tracker.forget_before(plan.before_id)
     await trace.store.retention.prune(plan, trace.tracker.checkpoint())
     await trace.store.spans.add(SPANS)
-    assert await trace.resolve() == {ResolutionOutcome.unseen: 1}
-    assert await trace.edges() == set()
+    await trace.resolve()
+    assert (await trace.edges(), await trace.waiting()) == (set(), set())
 
 
 async def test_links_and_contexts_go_with_their_events(trace: Trace) -> None:
@@ -565,6 +577,7 @@ async def test_without_the_setting_no_traceparent_is_kept(
         trace = Trace(plain, trace_id)
         await trace.tell(*STORY)
         await plain.spans.add(SPANS)
-        assert await trace.resolve() == {}
+        await trace.resolve()
+        assert (await trace.edges(), await trace.waiting()) == (set(), set())
     finally:
         await plain.close()

@@ -25,7 +25,7 @@ from app.api.signin.auth import User, reader_of
 from app.jobs.manager import HISTORY
 from app.stored.assertions import WebhookState
 from app.stored.jobs import JobState
-from app.stored.spans import Refusal, ResolutionOutcome, SpanState
+from app.stored.spans import Refusal
 from app.traces.life import TraceState
 from app.traces.status import TraceStatus
 from app.version import program_version
@@ -110,10 +110,6 @@ itc_in_hand_messages vhost Messages that consumers hold, as the broker plugin te
   traces.
 itc_in_hand_oldest_timestamp_seconds vhost When the one held for longest came.
 itc_spans_total outcome Spans that came, and what became of them.
-itc_traceparents_total outcome Publishes whose spans came, and what they tell of the message that
-  was handled.
-itc_span_links_total outcome Links that spans told of: known to clocks already, or too late for
-  them.
 itc_assertion_events_total vhost,assertion,outcome Events that an assertion was judged by, and
   whether it holds for them.
 itc_assertion_waiting vhost,assertion Events that wait to be judged by an assertion.
@@ -205,7 +201,6 @@ async def _of_service(
     taken, repeated, refused = 0, 0, Counter[Refusal]()
     if parts.spans is not None:
         taken, repeated, refused = parts.spans.taken, parts.spans.repeated, parts.spans.refused
-    spans = SpanState() if parts.resolved is None else parts.resolved.state
     connections, readers = parts.connections(), parts.subscribers
     came: dict[tuple[str, ...], float] = {("taken",): taken, ("repeated",): repeated}
     alone: dict[str, float] = {
@@ -226,8 +221,6 @@ async def _of_service(
             (each.vhost,): each.since / 1e6 for each in reversed(in_hand.items)
         },
         "itc_spans_total": {**came, **{(why.value,): refused[why] for why in Refusal}},
-        "itc_traceparents_total": {(e.value,): spans.outcomes[e] for e in ResolutionOutcome},
-        "itc_span_links_total": {("known",): spans.known, ("late",): spans.links - spans.known},
         "itc_assertion_events_total": {
             (a.vhost, a.name, each): getattr(a, each) for a in asserted for each in _HELD
         },

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from app.stored.spans import ResolutionOutcome, Span, SpanKind
+from app.stored.spans import Span, SpanKind
 
 # How many parents are gone through.
 MOST_STEPS = 64
@@ -29,13 +29,12 @@ class Ancestry(NamedTuple):
     """What came of the way from a publish.
 
     Where there are ``handled`` contexts, they were found in the span ``consumer``; or it
-    ``waits_for`` a span; or there is nothing to be found: ``outcome``.
+    ``waits_for`` a span; or there is nothing to be found.
     """
 
     handled: tuple[bytes, ...] = ()
     consumer: bytes | None = None
     waits_for: bytes | None = None
-    outcome: ResolutionOutcome | None = None
 
 
 # Contexts of spans, and of messages, to be looked up.
@@ -83,11 +82,11 @@ def ancestry(
             if handled := tuple(each for each in asked if carriers[each]):
                 return Ancestry(handled, span.context)
             if span.parent is None or span.parent in meant:
-                return Ancestry(outcome=ResolutionOutcome.unseen)
+                return Ancestry()  # that message is none that is stored
         if span.parent is None:
-            return Ancestry(outcome=ResolutionOutcome.first)
+            return Ancestry()  # no consumer's span led to it
         at = span.parent
-    return Ancestry(outcome=ResolutionOutcome.far)
+    return Ancestry()
 
 
 def has_sent(

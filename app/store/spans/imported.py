@@ -36,7 +36,7 @@ from app.store.spans.leads import (
     read_spans,
     waiting_for,
 )
-from app.stored.spans import HandlingTime, ResolutionOutcome, Span, SpanKind, SpanState
+from app.stored.spans import HandlingTime, Span, SpanKind
 from app.tracker.links import SPANS_RULE
 from itc import Relation, compare
 from model.event import Event
@@ -106,25 +106,24 @@ class Spans(Subject):
         consumed = (await _consumed(connection, [context])).get(context, [])
         return [*dict.fromkeys(one for one, whose in consumed if alone or whose == event.id)]
 
-    async def resolve(self, state: SpanState) -> bool:
-        """Resolve the publishes and the spans that are new, a round of them, the oldest first.
+    async def resolve(self) -> bool:
+        """A round: the publishes and the spans that are new, the oldest first.
 
-        Counts what comes of it; whether there may be more.
+        Returns whether there may be more to do at once.
         """
         rows = await self.database.read(new_publishes, Lane.bulk)
         more = len(rows) == ROUND
-        await self._settle(rows, state)
+        await self._settle(rows)
         arrived = await self.database.read(new_spans, Lane.bulk)
         if arrived:
             rows = await self.database.read(
                 lambda reading: waiting_for(reading, arrived), Lane.bulk
             )
-            await self._settle(rows[:ROUND], state)
+            await self._settle(rows[:ROUND])
             if len(rows) > ROUND:
                 return True
             await self._note_seen(arrived)
-            more |= len(arrived) == ROUND
-        return more
+        return more or len(arrived) == ROUND
 
     async def prune(self, older_than: int | None, keep: int) -> int:
         """Remove spans that ended before a time (µs), and all but the newest ``keep``.
@@ -154,7 +153,7 @@ class Spans(Subject):
             row.context for row in await rows_with(connection, query, _spans.context, contexts)
         )
 
-    async def _settle(self, rows: Sequence[Row], state: SpanState) -> None:
+    async def _settle(self, rows: Sequence[Row]) -> None:
         """Find what can be found of some publishes, and store it."""
         while rows:
             asked = rows
@@ -163,10 +162,7 @@ class Spans(Subject):
             for each in found:
                 by_trace[each.row.trace_id].append(each)
             for trace_id, some in sorted(by_trace.items()):
-                outcomes, links, known = await self._store(trace_id, some)
-                state.outcomes.update(outcomes)
-                state.links += links
-                state.known += known
+                await self._store(trace_id, some)
             # A span that was stored since they were read did not find them waiting for it.
             waiting = {each.waits_for for each in found if each.waits_for is not None}
             here = await self.database.read(
@@ -180,16 +176,12 @@ class Spans(Subject):
             ]
 
     @writes
-    async def _store(
-        self, connection: AsyncConnection, trace_id: int, found: list[Lead]
-    ) -> tuple[list[ResolutionOutcome], int, int]:
-        """Store what was found; what came of it, how many links, and how many clocks had."""
+    async def _store(self, connection: AsyncConnection, trace_id: int, found: list[Lead]) -> None:
         try:
             await lock_trace(connection, trace_id, None)
         except NotFoundError:
-            return [], 0, 0
+            return
         found = await _still_there(connection, trace_id, found)
-        outcomes = [each.outcome for each in found if each.outcome is not None]
         pairs = [(each.row.event_id, cause) for each in found for cause in each.causes]
         late = await _unknown_to_clocks(connection, pairs)
         await count_spanned(connection, trace_id, {effect for effect, _ in pairs})
@@ -206,7 +198,6 @@ class Spans(Subject):
                 .values(delivery_id=sa.bindparam("delivery")),
                 [{"consumer": span, "delivery": event} for span, event in sorted(handled)],
             )
-        return outcomes, len(pairs), len(pairs) - len(late)
 
     @writes
     async def _note_seen(self, connection: AsyncConnection, contexts: list[bytes]) -> None:
@@ -383,7 +374,7 @@ async def _still_there(connection: AsyncConnection, trace_id: int, found: list[L
             continue
         causes = tuple(cause for cause in each.causes if cause >= least)
         if each.causes and not causes:
-            each = each._replace(causes=(), outcome=ResolutionOutcome.unseen, handled=None)
+            each = each._replace(handled=None)
         kept.append(each._replace(causes=causes))
     return kept
 

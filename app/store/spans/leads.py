@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store.database import tables
 from app.store.database.chunks import rows_with
 from app.store.spans.ancestry import Ancestry, Carrier, ancestry
-from app.stored.spans import ResolutionOutcome, Span, SpanKind, SpanLink
+from app.stored.spans import Span, SpanKind, SpanLink
 from model.words import EventType
 
 # How many publishes, and how many new spans, a round takes up.
@@ -51,12 +51,11 @@ class Row(NamedTuple):
 
 
 class Lead(NamedTuple):
-    """The finding about a publish: causes, or why there is none, or what it waits for."""
+    """The finding about a publish: causes, or none, or what it waits for."""
 
     row: Row
     causes: tuple[int, ...]
-    outcome: ResolutionOutcome | None
-    waits_for: bytes | None
+    waits_for: bytes | None = None
     # The consumer's span and what it was handed, where that is certain.
     handled: tuple[bytes, int] | None = None
 
@@ -124,7 +123,7 @@ async def find(connection: AsyncConnection, rows: Sequence[Row]) -> list[Lead]:
             wanted.update((row.trace_id, context) for context in of_carriers)
         await read_spans(connection, spans, wanted_spans)
         await _read_carriers(connection, carriers, wanted)
-    return [await _outcome(connection, row, ends[row], carriers[row.trace_id]) for row in rows]
+    return [await _lead(connection, row, ends[row], carriers[row.trace_id]) for row in rows]
 
 
 async def read_spans(
@@ -166,27 +165,23 @@ async def _read_carriers(
         ]
 
 
-async def _outcome(
+async def _lead(
     connection: AsyncConnection, row: Row, end: Ancestry, carriers: dict[bytes, list[Carrier]]
 ) -> Lead:
     if not end.handled:
-        return Lead(row, (), end.outcome, end.waits_for)
+        return Lead(row, (), end.waits_for)
     if await _is_copied(connection, row, carriers[row.context]):
-        return Lead(row, (), ResolutionOutcome.copied, None)
+        return Lead(row, ())
     causes: dict[int, bool] = {}
-    outcome = None
     for context in end.handled:
-        cause, is_own, why = await _cause(connection, row, context, carriers[context])
-        outcome = outcome or why
+        cause, is_own = await _cause(connection, row, context, carriers[context])
         if cause is not None:
             causes[cause] = is_own
-    if not causes:
-        return Lead(row, (), outcome, None)
     handled = None
     if end.consumer is not None and len(causes) == len(end.handled) == 1:
         [(cause, is_own)] = causes.items()
         handled = (end.consumer, cause) if is_own else None
-    return Lead(row, tuple(sorted(causes)), ResolutionOutcome.linked, None, handled)
+    return Lead(row, tuple(sorted(causes)), None, handled)
 
 
 async def _is_copied(connection: AsyncConnection, row: Row, alike: Sequence[Carrier]) -> bool:
@@ -209,30 +204,28 @@ async def _handed(connection: AsyncConnection, row: Row, messages: list[int]) ->
 
 async def _cause(
     connection: AsyncConnection, row: Row, context: bytes, carriers: Sequence[Carrier]
-) -> tuple[int | None, bool, ResolutionOutcome | None]:
-    """(the event that is meant, whether it is the participant's own delivery, why there is none).
+) -> tuple[int | None, bool]:
+    """(the event that is meant, whether it is the participant's own delivery); None for none.
 
     As `app.tracker.links.memory`: the newest delivery to the publisher itself, or to its place, or
     else the publish. Where another virtual host has the message too, as where a shovel copied it,
     only the publisher's own delivery tells that it was handled here.
     """
     before = [each for each in carriers if each.event_id < row.event_id]
-    if not before:
-        return None, False, ResolutionOutcome.future
-    if len(before) > MOST_ALIKE:
-        return None, False, ResolutionOutcome.ambiguous
+    if not 0 < len(before) <= MOST_ALIKE:
+        return None, False
     messages = [each.event_id for each in before if each.is_publish]
     if not messages:  # deliveries of messages that were published before the trace
         own = [each.event_id for each in before if each.participant == row.participant]
         if own:
-            return own[-1], True, None
+            return own[-1], True
         if len(before) == 1 and not await _is_elsewhere(connection, row.trace_id, context):
-            return before[0].event_id, False, None
-        return None, False, ResolutionOutcome.ambiguous
+            return before[0].event_id, False
+        return None, False
     if len(messages) > 1:
         messages = await _handed(connection, row, messages)
     if len(messages) != 1:
-        return None, False, ResolutionOutcome.ambiguous
+        return None, False
     asked = {
         "participant": row.participant,
         "place": row.place,
@@ -241,8 +234,8 @@ async def _cause(
     }
     own_delivery, near = (await connection.execute(_NEAREST, asked)).one()
     if own_delivery is None and await _is_elsewhere(connection, row.trace_id, context):
-        return None, False, ResolutionOutcome.ambiguous
-    return own_delivery or near or messages[0], own_delivery is not None, None
+        return None, False
+    return own_delivery or near or messages[0], own_delivery is not None
 
 
 async def _is_elsewhere(connection: AsyncConnection, trace_id: int, context: bytes) -> bool:
