@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from app.cli.client import ServiceClient
 from app.cli.exits import CommandError, Exit
 from app.cli.output import as_json, complain, err, printable, say
 
-_POLL_SECONDS = 1.0
+_POLL_SECONDS = 0.2
 _ENDED = ("succeeded", "failed", "cancelled")
 
 
@@ -98,7 +99,8 @@ def _watch(
     client: ServiceClient, job_id: int, show: Callable[[dict[str, Any]], None]
 ) -> dict[str, Any]:
     while True:
-        job: dict[str, Any] = client.get(f"/itc_db/jobs/{job_id}", wait=_POLL_SECONDS)
+        job: dict[str, Any] = client.get(f"/itc_db/jobs/{job_id}")
         show(job)
         if job["state"] in _ENDED:
             return job
+        time.sleep(_POLL_SECONDS)

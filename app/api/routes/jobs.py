@@ -11,8 +11,8 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from app.api.described import answering, encode_json, json_answer
 from app.api.openapi import READING, READING_ONE, WRITING, example
-from app.api.parameters import Wait, Word
-from app.api.rights import reason_to_drop, while_allowed
+from app.api.parameters import Word
+from app.api.rights import reason_to_drop
 from app.api.services import Parts
 from app.api.signin.auth import Reader, User, Writer
 from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, frame, heartbeat
@@ -41,20 +41,9 @@ async def list_jobs(
 
 
 @router.get("/{job_id}", **answering(Job, READING_ONE))
-async def get_job(
-    job_id: JobId,
-    user: Reader,
-    parts: Parts,
-    request: Request,
-    wait: Annotated[Wait, Query(description="Wait this many seconds for a change.")] = 0,
-) -> Response:
+async def get_job(job_id: JobId, user: Reader, parts: Parts) -> Response:
     """One job."""
-    job = await _visible_job(job_id, user, parts)
-    if wait:
-        change, look = _change(job, parts), parts.look_seconds
-        changed = await while_allowed(change, wait, parts, user, request, look)
-        job = changed or await parts.jobs.job(job_id)
-    return json_answer(job)
+    return json_answer(await _visible_job(job_id, user, parts))
 
 
 async def _visible_job(job_id: int, user: User, parts: Parts) -> Job:
@@ -62,13 +51,6 @@ async def _visible_job(job_id: int, user: User, parts: Parts) -> Job:
     if not user.sees(job.vhost):
         raise NotFoundError(f"no job has the number {job_id}")
     return job
-
-
-async def _change(job: Job, parts: Parts) -> Job:
-    async for present in parts.jobs.watch(job.id):
-        if present != job:
-            return present
-    return await parts.jobs.job(job.id)
 
 
 @router.delete("/{job_id}", status_code=204, responses=WRITING)

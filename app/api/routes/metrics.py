@@ -68,8 +68,6 @@ itc_events_unmatched_total =counters.unmatched Received events whose publish was
 itc_events_redelivered_total =counters.redelivered Received events that were handed over before.
 itc_events_dead_lettered_total =counters.dead_lettered Received events that had died in another
   queue.
-itc_events_untraced_total =counters.untraced Received events that are known from reply_to alone.
-itc_events_quiet_total =counters.quiet Events of quiet traffic, which join no clocks.
 itc_trace_messages_quarantined_total =counters.quarantined Trace messages that could not be read.
 itc_copies_dropped_total =counters.copies_dropped Routed copies that were forgotten before their
   delivery.
@@ -93,8 +91,6 @@ itc_audit_suspected =audit.suspected Trace messages that the broker counted and 
 itc_trace_gaps vhost Recorded gaps that are no choice, of the newest 100.
 itc_trace_gaps_open vhost Open gaps that are no choice.
 itc_trace_partial vhost 1 if only some exchanges and queues are taken, else 0.
-itc_audit_even_timestamp_seconds vhost When what was traced and what the broker counted were last
-  compared.
 itc_batch_duration_seconds_sum vhost Time of a batch's transaction.
 itc_stamp_duration_seconds_sum vhost Time to match and stamp an event.
 itc_events_total vhost,type Events stamped.
@@ -119,13 +115,10 @@ itc_build_info version The program's version.
 itc_store_bytes - Size of the database.
 itc_exports - Exports that are kept.
 itc_exports_bytes - Size of all exports.
-itc_answers_large_bytes - Memory that large payloads, headers and clocks of answers under way may
-  take.
 itc_searches_waiting - Searches that wait for their turn.
 itc_live_subscribers - Readers of the live tail.
 itc_live_dropped_total - Readers of the live tail that were too slow.
 itc_connections_announced - 1 while the broker announces connections to us.
-itc_connection_announcements_total - Announcements of connections that were stored.
 """
 
 
@@ -166,9 +159,6 @@ def _of_traces(statuses: Sequence[TraceStatus]) -> dict[str, Samples]:
             (s.vhost,): sum(gap.until is None for gap in s.losses()) for s in statuses
         },
         "itc_trace_partial": {(s.vhost,): not s.taken.is_all for s in statuses},
-        "itc_audit_even_timestamp_seconds": {
-            (s.vhost,): s.audit.as_of / 1e6 for s in statuses if s.audit and s.audit.as_of
-        },
         "itc_batch_duration_seconds_sum": {
             (vhost,): (work.batches, work.batch_seconds) for vhost, work in works
         },
@@ -207,12 +197,10 @@ async def _of_service(
         "itc_store_bytes": await parts.store.size(),
         "itc_exports": exports.files,
         "itc_exports_bytes": exports.bytes,
-        "itc_answers_large_bytes": parts.budget.held,
         "itc_searches_waiting": parts.searches.waiting,
         "itc_live_subscribers": readers.count,
         "itc_live_dropped_total": readers.dropped,
         "itc_connections_announced": connections.on,
-        "itc_connection_announcements_total": connections.announced,
     }
     return {
         **{name: {(): number} for name, number in alone.items()},
