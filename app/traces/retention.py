@@ -61,18 +61,15 @@ async def retain(
 ) -> PruneCount:
     """Remove all that the rule does not keep, for which nothing may be on its way into the store.
 
-    Some of the space is given back after each part: where a later one fails, not all of it is left.
-    Raises as `retain_some`.
+    All space that may be given back is, at last. Raises as `retain_some`.
     """
-    removed, is_last, is_free = PruneCount(), False, True
+    removed, is_last = PruneCount(), False
     while not is_last:
-        some = await _prune(store, trace_id, tracker, rule, epoch)
+        some = await retain_some(store, trace_id, tracker, rule, epoch)
         removed += some
         is_last = some.events < AT_MOST
-        if some.events:
-            is_free = await store.reclaim()
-    while is_free:
-        is_free = await store.reclaim()
+    while await store.reclaim():
+        pass
     return removed
 
 
@@ -85,23 +82,16 @@ async def retain_some(
 ) -> PruneCount:
     """Remove the oldest of what the rule does not keep in one transaction: `AT_MOST`, or all.
 
-    Everything that the tracker holds must be stored. Raises `LeaseLostError` once the trace was
-    taken by another since ``epoch``.
+    Then some of the space is given back, so that a failure later on leaves little. Everything that
+    the tracker holds must be stored. Raises `LeaseLostError` once the trace was taken by another
+    since ``epoch``.
     """
-    removed = await _prune(store, trace_id, tracker, rule, epoch)
-    if removed.events:
-        await store.reclaim()
-    return removed
-
-
-async def _prune(
-    store: Retention, trace_id: int, tracker: Tracker, rule: RetentionRule, epoch: int | None
-) -> PruneCount:
     plan = await _plan(store, trace_id, rule, at_most=AT_MOST)
     if plan is None:
         return PruneCount()
     tracker.forget_before(plan.before_id)
     await store.prune(plan, tracker.checkpoint(), epoch)
+    await store.reclaim()
     return PruneCount(plan.events, len(plan.participants))
 
 

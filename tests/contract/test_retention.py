@@ -306,6 +306,20 @@ async def test_the_sqlite_file_gives_space_back(
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_pages_that_become_free_are_not_written(
+    database_url: str, store: Store, trace_id: int
+) -> None:
+    history = History(seed=13)
+    for _ in range(5):
+        await store.batches.append(trace_id, _heavy(history))
+    full = _file_bytes(database_url)
+    plan = await store.retention.plan(trace_id, keep_events=100)
+    assert plan is not None
+    await _prune(store, history, plan)
+    assert 0 < _log_bytes(database_url) < full / 4
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 @pytest.mark.parametrize(("at_most", "parts"), [(8_000, 1), (500, 4), (475, 4)])
 async def test_it_gives_back_little_at_a_time_and_in_the_end_all(
     database_url: str,
@@ -360,6 +374,10 @@ def _heavy(history: History) -> Batch:
     for event in batch.events:
         event.record.properties["padding"] = "x" * 8000
     return batch
+
+
+def _log_bytes(database_url: str) -> int:
+    return Path(f"{database_url.removeprefix('sqlite:///')}-wal").stat().st_size
 
 
 def _file_bytes(database_url: str) -> int:
