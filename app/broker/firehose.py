@@ -9,7 +9,6 @@ trace message becomes an `Unreadable`, with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import msgspec
@@ -50,7 +49,6 @@ QUARANTINED_BODY = 4096
 MOST_CHANNELS = 65_535
 QUARANTINED_HEADERS = 16384
 
-Headers: TypeAlias = Mapping[str, Any]
 # Node, connection, channel's number, user; exchange, routing keys, properties; the queues that a
 # publish was routed to, or whether a deliver is a redelivery.
 Said: TypeAlias = tuple[str, str, int, str, str, tuple[str, ...], dict[str, Any], Any]
@@ -115,38 +113,21 @@ def _settlement(kind: str, event: str, header: bytes) -> Settlement:
     if its is None:
         raise NotATraceMessageError("nothing that is known of settlements")
     table = {key: storable(value) if type(value) is str else value for key, value in table.items()}
-    for missing in sorted({"itc", "at", *its} - table.keys()):
+    for missing in sorted({"itc", "at", "node", *its} - table.keys()):
         raise NotATraceMessageError(f"header {missing} is missing")
-    where = _text(table, "node"), "", 0, ""
+    where = {"node": table["node"], "connection": "", "number": 0, "user": ""}
     if its:
-        number = _whole(table, "channel", MOST_CHANNELS)
-        where = where[0], _text(table, "connection"), number, _text(table, "user")
+        where |= {key: table[key] for key in ("connection", "user")} | {"number": table["channel"]}
     said = {key: table[key] for key in its - _OF_CHANNEL}
-    said |= {"event": event, "at": table["at"], "channel": _channels[where]}
     try:
-        return msgspec.convert(said, Settlement)
+        found = msgspec.convert(
+            {**said, "event": event, "at": table["at"], "channel": where}, Settlement
+        )
     except msgspec.ValidationError as error:
         raise NotATraceMessageError(str(error)) from error
-
-
-def _text(table: Headers, header: str) -> str:
-    value = table.get(header)
-    if not isinstance(value, str):
-        raise NotATraceMessageError(f"header {header} is {_fault(value)} text")
-    return storable(value)
-
-
-def _whole(table: Headers, header: str, most: int) -> int:
-    value = table.get(header)
-    if type(value) is not int:  # a flag is an int to Python, and no number to whoever reads it back
-        raise NotATraceMessageError(f"header {header} is {_fault(value)} number")
-    if not 0 <= value <= most:
-        raise NotATraceMessageError(f"header {header} is {value}: no such number in AMQP")
-    return value
-
-
-def _fault(value: Any) -> str:
-    return "missing: a" if value is None else "no"
+    if not 0 <= found.channel.number <= MOST_CHANNELS:
+        raise NotATraceMessageError(f"channel {found.channel.number}: no such number in AMQP")
+    return found
 
 
 def _shown(header: bytes) -> str:
