@@ -1,8 +1,9 @@
 """A process that restamps one trace: ``python -m app.restamp_process``.
 
 Reads its settings from the first line of stdin, what to do from the second, and when the trace
-pauses a third; says on stdout how far it is (see `app.jobs.restamps`). It ends when its stdin
-does, whatever it is about: then nobody holds the trace any more.
+pauses a third: the epoch under which it may be written to. Says on stdout how far it is (see
+`app.jobs.restamps`). It ends when its stdin does, whatever it is about: then nobody holds the trace
+any more.
 """
 
 from __future__ import annotations
@@ -36,19 +37,13 @@ class RestampOrder(msgspec.Struct, frozen=True):
     trace_id: int
     participant: str
     quiet: tuple[str, ...]
-    links: bool = False  # read the messages again, too
-    link_rules: list[dict[str, Any]] = []  # by the rules of all virtual hosts, and its own
-
-
-class Finish(msgspec.Struct, frozen=True):
-    """The trace pauses, and under this epoch it may be written to."""
-
-    epoch: int
+    # Read the messages again, too, by the rules of all virtual hosts and its own.
+    link_rules: list[dict[str, Any]] | None = None
 
 
 async def _restamp(order: RestampOrder, settings: Settings, paused: asyncio.Future[int]) -> None:
     rules = ParticipantRules(order.participant, order.quiet)
-    links = tuple(map(Rule.from_json, order.link_rules)) if order.links else None
+    links = None if order.link_rules is None else tuple(map(Rule.from_json, order.link_rules))
     async with open_restamping(settings, order.trace_id, rules, _tell, links) as restamping:
         await restamping.catch_up()
         _say("caught up")
@@ -70,7 +65,7 @@ def _say(word: str, **more: Any) -> None:
 async def _watch(orders: asyncio.StreamReader, paused: asyncio.Future[int]) -> None:
     """Wait for the pause, and then for the end of stdin, at which the process ends at once."""
     if line := await orders.readline():
-        paused.set_result(msgspec.json.decode(line, type=Finish).epoch)
+        paused.set_result(msgspec.json.decode(line, type=int))
         await orders.read()
     os._exit(1)
 

@@ -69,7 +69,7 @@ class RestampProcess:
         replayed = time.monotonic()
         async with self.pause(work["vhost"]) as (_, epoch):
             try:
-                child.write({"do": "finish", "epoch": epoch})
+                child.write(epoch)
                 otherwise = "it has either the old stamps or the new"
                 done = await _until("done", child, report, otherwise)
             except BaseException:
