@@ -228,10 +228,6 @@ class ParticipantRegistry:
     def __len__(self) -> int:
         return len(self._by_key)
 
-    @property
-    def channels(self) -> int:
-        return len(self._by_channel)
-
     def restore(
         self,
         participants: list[tuple[ParticipantState, Stamp, int]],

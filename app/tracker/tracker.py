@@ -193,11 +193,6 @@ class Tracker:
         return self._matcher.pending_copies
 
     @property
-    def held(self) -> int:
-        """The number of records that wait in the reorder window."""
-        return len(self._window)
-
-    @property
     def held_since(self) -> int | None:
         """The time at which the oldest held record reached us (µs), None if none waits."""
         return self._window.oldest

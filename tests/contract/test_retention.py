@@ -198,10 +198,10 @@ async def test_channels_without_events_go_also_where_their_participant_stays(
         last = {event.channel_key: event.reference.id for event in history.events[-30:]}
         restored = await store.checkpoints.restore(trace_id, Bounds().handovers)
         assert {each.key: each.last_event_id for each in restored.channels} == last
-        assert history.tracker.participants.channels == len(last)
+        assert len(history.tracker.participants._by_channel) == len(last)
         # Whoever continues from here knows which are the next to go.
         history.tracker = Tracker(policy, Bounds(), restored)
-        assert history.tracker.participants.channels == len(last)
+        assert len(history.tracker.participants._by_channel) == len(last)
     # Of the first events' channels only those that acted again are left.
     assert {event.channel_key for event in history.events[:30]} - set(last)
     rows = (await store.events.find(EventFilter(vhost="/"), after=0, limit=9999)).items

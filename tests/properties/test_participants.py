@@ -30,7 +30,7 @@ def test_connections_for_a_message_each_are_one_participant_once_they_are_closed
         acts(tracker, where)
         tracker.end(where.connection)
     assert len(tracker.participants) == 1
-    assert tracker.participants.channels == 0
+    assert len(tracker.participants._by_channel) == 0
 
 
 def test_what_is_assumed_is_bounded() -> None:

@@ -57,7 +57,7 @@ def test_a_delivery_whose_publish_comes_within_the_span_is_matched(
     end = arrivals[-1][0] if arrivals else 0
     for now in range(end, end + len(arrivals) * SPAN + 2, 100):
         events += tracker.close_overdue(now)
-    assert tracker.held == 0
+    assert len(tracker._window) == 0
     came = {n: at for at, n in arrivals}
     publish_of = {broker.records[n].properties["message_id"]: n for n in published}
     stamped = {id(event.record): event for event in events}
