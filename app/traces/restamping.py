@@ -99,7 +99,7 @@ class Restamping:
             epoch,
         )
         await self._store.settle_late(self._trace_id)
-        assumed = sum(each.state.assumed for each in new.participants)
+        assumed = sum(state.assumed for state, _, _ in new.participants)
         outcome = RestampOutcome(standing.events, len(new.participants), assumed)
         if self._rules.links is None:
             return outcome

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from app.tracker.events import Edge, Influence, ParticipantState, Reference
+from app.tracker.events import ChannelState, Edge, Influence, ParticipantState, Reference
 from app.tracker.identity import Policy, SharedPlaces
 from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Names
@@ -94,33 +94,19 @@ class NewStamp(msgspec.Struct, frozen=True):
     ways: tuple[StoredLink, ...] = ()
 
 
-class NewChannel(msgspec.Struct, frozen=True):
-    """Whose a channel is now. The last event's id is None where the channel is all that acts."""
-
-    key: int
-    participant: int
-    last_event_id: int | None
-
-
-class NewParticipant(msgspec.Struct, frozen=True):
-    """A participant, and its first and last events; the first may be gone by now."""
-
-    state: ParticipantState
-    first_event_id: int
-    last_event_id: int
-
-
 class RestampResult(msgspec.Struct, frozen=True):
     """All that takes the place of a trace's old stamps.
 
     The participants of the new stamps have ``offset`` added to their numbers. ``state`` is the
-    checkpoint's, None where there is none yet.
+    checkpoint's, None where there is none yet. ``participants`` come with the ids of their first
+    event, which may be gone by now, and of their last; ``channels`` are by their stored keys, with
+    no last event where the channel is all that acts.
     """
 
     offset: int
     state: bytes | None
-    participants: list[NewParticipant]
-    channels: list[NewChannel]
+    participants: list[tuple[ParticipantState, int, int]]
+    channels: list[ChannelState]
 
 
 class Incarnation(msgspec.Struct, frozen=True):
@@ -256,16 +242,13 @@ class Restamper:
             offset=offset,
             state=encode_state(new),
             participants=[
-                NewParticipant(
-                    _numbered(participant, offset),
-                    self._first[number],
-                    _last_id(participant),
-                )
+                (_numbered(participant, offset), self._first[number], _last_id(participant))
                 for number, participant in sorted(alive.items())
             ],
             channels=[
-                NewChannel(
+                ChannelState(
                     key,
+                    self._channels[key],
                     participant.number + offset,
                     None if self._policy is Policy.channel else self._last[key],
                 )

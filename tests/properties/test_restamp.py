@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,7 +73,7 @@ def test_the_new_stamps_say_what_a_tracker_with_the_new_rules_says(
     assert [whose[event.reference.id or 0] for event in wanted] == [
         event.participant for event in wanted
     ]
-    states = [each.state for each in outcome.participants]
+    states = [state for state, _, _ in outcome.participants]
     assert [state.key for state in states] == [
         state.key for state in sorted(other.checkpoint().participants, key=lambda s: s.number)
     ]
@@ -90,22 +89,12 @@ def test_a_tracker_goes_on_from_the_new_state(
     new, outcome = restamped(events, checkpoint.state, after, QUIET)
     clocks = {stamp.event_id: stamp.clock for stamp in new}
     by_key = {event.channel_key: event.record.channel for event in events}
-    known = {state.key: state for state in checkpoint.channels}
     restored = RestorePoint(
         state=outcome.state or b"",
-        channels=[
-            msgspec.structs.replace(
-                known[each.key], participant=each.participant, last_event_id=each.last_event_id
-            )
-            for each in outcome.channels
-        ],
+        channels=outcome.channels,
         participants=[
-            (
-                each.state,
-                unpack(clocks[each.last_event_id], each.state.interval),
-                each.last_event_id,
-            )
-            for each in outcome.participants
+            (state, unpack(clocks[last], state.interval), last)
+            for state, _, last in outcome.participants
         ],
         copies=[],
         handovers=[],

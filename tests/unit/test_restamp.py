@@ -132,7 +132,7 @@ def _incarnations(client: str | None) -> list[Incarnation]:
 
 def dots(new: Sequence[NewStamp], outcome: RestampResult) -> dict[int, tuple[Stamp, str, int]]:
     """Each event's clock, interval and height."""
-    intervals = {each.state.number: each.state.interval for each in outcome.participants}
+    intervals = {state.number: state.interval for state, _, _ in outcome.participants}
     found = {}
     for stamp in new:
         interval = intervals[stamp.participant + outcome.offset]
@@ -191,10 +191,10 @@ def test_fit_is_counted_anew_as_a_tracker_with_the_new_rules_counts_it(
     new, outcome = restamped(events, tracker.checkpoint().state, after, ())
     assert Tracker.stored_totals(outcome.state).links == other.totals().links
     wanted = {state.key: state for state in other.checkpoint().participants}
-    for each in outcome.participants:
-        state = wanted[each.state.key]
+    for found, _, _ in outcome.participants:
+        state = wanted[found.key]
         for name in ("reactions", "explained", "known", "missed", "hidden"):
-            assert getattr(each.state, name) == getattr(state, name), (state.key, name)
+            assert getattr(found, name) == getattr(state, name), (state.key, name)
     ways = {(event.reference.id, edge.way) for event in wanted_events for edge in event.edges}
     stored_ways = {(event.reference.id, edge.way) for event in events for edge in event.edges}
     changed = {(stamp.event_id, link.way) for stamp in new for link in stamp.ways}
@@ -234,9 +234,9 @@ def test_a_connection_s_client_is_who_alone_can_have_been_there(
     known = [Incarnation(at * 1_000_000, "shop", client) for at, client in clients]
     restamper.introduce({channel.connection: [*known, Incarnation(0, "admin", "another's")]})
     restamper.stamp(stored(events), {})
-    (outcome,) = restamper.end(tracker.checkpoint().state, 1).participants
-    assert outcome.state.assumed is assumed
-    assert assumed or outcome.state.name == "orders (shop@127.0.0.1)"
+    ((state, _, _),) = restamper.end(tracker.checkpoint().state, 1).participants
+    assert state.assumed is assumed
+    assert assumed or state.name == "orders (shop@127.0.0.1)"
 
 
 def test_a_state_that_cannot_be_read_is_refused() -> None:

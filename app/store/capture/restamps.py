@@ -343,12 +343,12 @@ async def _replace_participants(
         return
     values = [
         {
-            **msgspec.structs.asdict(each.state),
+            **msgspec.structs.asdict(state),
             "trace_id": trace_id,
-            "first_event_id": each.first_event_id,
-            "last_event_id": each.last_event_id,
+            "first_event_id": first,
+            "last_event_id": last,
         }
-        for each in new.participants
+        for state, first, last in new.participants
     ]
     await with_aliases(connection, trace_id, values)
     await connection.execute(sa.insert(tables.participants), values)
