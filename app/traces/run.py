@@ -294,7 +294,7 @@ class Run:
             self._is_doubt_noted = True
             gaps.suspect(self._stamper.resume.doubt, stretch.messages, here)
             self._forget_settlements(stretch, here)
-        lost = [each.after for each in stretch.suspects if each.after is not None]
+        lost = [each for each in stretch.suspects if each is not None]
         if lost:
             # Ids are dealt out as events are stored: those of this batch come after all others.
             begins = min([each.id for each in lost if each.id is not None], default=here)

@@ -21,7 +21,7 @@ from app.traces.recorder import Recorder
 from app.traces.resume import Resume
 from app.tracker import Settlement, StampedEvent, Unreadable
 from app.tracker.digest import digest
-from app.tracker.suspicion import Suspect
+from app.tracker.events import Reference
 from model.times import now
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Stretch(msgspec.Struct):
     messages: int = 0
     size: int = 0
     batch: Batch | None = None
-    suspects: list[Suspect] = []
+    suspects: list[Reference | None] = []
     held_since: int | None = None
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import msgspec
 
@@ -30,17 +29,6 @@ RARE = 10
 # Headers of messages that were in another queue before, or come out of a stream.
 DEAD = frozenset({"x-death", "x-opt-deaths"})
 ELSEWHERE = DEAD | {"x-stream-offset"}
-
-
-class Suspect(NamedTuple):
-    """A delivery whose publish should be known.
-
-    That is missing somewhere after ``after``; None if it may be one of those that were forgotten:
-    then nothing is missing but the delivery's cause.
-    """
-
-    after: Reference | None
-    delivery: Reference
 
 
 class _QueueTally(msgspec.Struct):
@@ -60,7 +48,7 @@ class Suspicion:
     def __init__(self) -> None:
         # Not a dict, which would walk over all that made room to find the oldest.
         self._queues: OrderedDict[str, _QueueTally] = OrderedDict()
-        self._suspects: list[Suspect] = []
+        self._suspects: list[Reference | None] = []
         self.since: int | None = 0
 
     def restore(self, handovers: Iterable[Handover]) -> None:
@@ -102,12 +90,10 @@ class Suspicion:
         """
         return deliver.queue not in self._queues and not _has_header(deliver, DEAD)
 
-    def unmatched(
-        self, deliver: Deliver, reference: Reference, now: int, *, forgotten: bool
-    ) -> None:
+    def unmatched(self, deliver: Deliver, now: int, *, forgotten: bool) -> None:
         """Judge a delivery whose publish was not seen; perhaps because some were forgotten."""
         if forgotten:
-            self._suspects.append(Suspect(None, reference))
+            self._suspects.append(None)
             return
         queue = self._queues.get(deliver.queue)
         if queue is None or _is_out_of_order(deliver):
@@ -116,12 +102,16 @@ class Suspicion:
         if queue.unmatched * RARE > queue.matched + RARE:
             return
         if now - queue.at >= SETTLED:
-            self._suspects.append(Suspect(queue.cause, reference))
+            self._suspects.append(queue.cause)
         elif queue.settled is not None and now - (queue.settled_at or 0) >= SETTLED:
-            self._suspects.append(Suspect(queue.settled, reference))
+            self._suspects.append(queue.settled)
 
-    def take(self) -> list[Suspect]:
-        """The findings since the last call."""
+    def take(self) -> list[Reference | None]:
+        """For each delivery that tells of it since the last call: after what a publish is missing.
+
+        None where it may be one of those that were forgotten: then nothing is missing but the
+        delivery's cause.
+        """
         found, self._suspects = self._suspects, []
         return found
 

@@ -20,6 +20,7 @@ from app.tracker.events import (
     Checkpoint,
     DeliveryOrigin,
     PendingCopy,
+    Reference,
     RestorePoint,
     StampedEvent,
 )
@@ -38,7 +39,7 @@ from app.tracker.reorder import Place, ReorderWindow, WaitingRecord, named_by, p
 from app.tracker.replies import Replies, is_reply
 from app.tracker.settlements import Settlements
 from app.tracker.step import Steps
-from app.tracker.suspicion import Suspect, Suspicion
+from app.tracker.suspicion import Suspicion
 from app.tracker.taken import ALL, Selection, Takes
 from itc import IdPool, MalformedError
 from model.deaths import LossWord
@@ -267,8 +268,8 @@ class Tracker:
         """Note that a copy does not wait any more: it is gone (`LostCopy`)."""
         self._matcher.lose(copy, at, reason)
 
-    def suspects(self) -> list[Suspect]:
-        """Return newly found pairs of events between which publishes are probably missing."""
+    def suspects(self) -> list[Reference | None]:
+        """Return after what publishes are probably missing, as was newly found (`Suspicion`)."""
         return self._suspicion.take()
 
     @property
@@ -523,7 +524,7 @@ class Tracker:
                     self._suspicion.matched(record, found.guess, now)
             elif match is Match.unmatched and self._is_missed(record):
                 forgotten = self._matcher.has_forgotten(record.queue)
-                self._suspicion.unmatched(record, reference, now, forgotten=forgotten)
+                self._suspicion.unmatched(record, now, forgotten=forgotten)
         return StampedEvent(  # by place: by name it takes twice as long
             record,
             now,

@@ -53,8 +53,9 @@ def world() -> World:
 def test_one_behind_a_traced_message_is_suspicious(world: World) -> None:
     world.through(published=False)
     (suspect,) = world.tracker.suspects()
-    assert suspect.after is not None
-    assert suspect.delivery.lamport > suspect.after.lamport
+    assert suspect is not None
+    assert suspect.id is not None
+    assert suspect.id < 3 * RARE, "what was published long before is settled"
     assert not world.is_suspicious(), "it is told once"
 
 
@@ -94,7 +95,7 @@ def test_one_whose_publish_may_have_been_forgotten_is() -> None:
         world.applied(Publish(PUBLISHER, "", ("q",), ("q",), {}, b"forgotten"))
     assert not world.is_suspicious()
     world.through(published=False)
-    assert [suspect.after for suspect in world.tracker.suspects()] == [None]
+    assert world.tracker.suspects() == [None]
     world.applied(Deliver(CONSUMER, "", ("r",), "r", redelivered=False, properties={}, body=b""))
     assert not world.is_suspicious(), "of another queue nothing was forgotten"
 
@@ -115,5 +116,5 @@ def test_after_a_restart_queues_are_known_by_what_they_handed_out_before() -> No
     before = Reference(b"", 5, 40)
     suspicion.restore([Handover("q", b"mark", before, Reference(b"", 6, 41), 1)])
     delivery = Deliver(CONSUMER, "", ("q",), "q", redelivered=False, properties={}, body=b"")
-    suspicion.unmatched(delivery, Reference(b"", 9), 2 * SETTLED, forgotten=False)
-    assert [suspect.after for suspect in suspicion.take()] == [before]
+    suspicion.unmatched(delivery, 2 * SETTLED, forgotten=False)
+    assert suspicion.take() == [before]
