@@ -9,6 +9,7 @@ trace message becomes an `Unreadable`, with the reason.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import msgspec
@@ -56,17 +57,8 @@ Said: TypeAlias = tuple[str, str, int, str, str, tuple[str, ...], dict[str, Any]
 MOST_REMEMBERED = 10_000
 
 
-class _Channels(dict[tuple[str, str, int, str], Channel]):
-    """Channels, each looked up again and again, which is quicker for the same object."""
-
-    def __missing__(self, where: tuple[str, str, int, str]) -> Channel:
-        if len(self) >= MOST_REMEMBERED:
-            self.clear()
-        channel = self[where] = Channel(*where)
-        return channel
-
-
-_channels = _Channels()
+# Each is looked up again and again, which is quicker for the same object.
+_channel = lru_cache(maxsize=MOST_REMEMBERED)(Channel)
 
 _to_json = msgspec.json.Encoder(order="deterministic").encode
 
@@ -97,7 +89,7 @@ def parse(
             recorded_at=now,
         )
     node, connection, number, user, exchange, keys, properties, last = said
-    channel = _channels[node, connection, number, user]
+    channel = _channel(node, connection, number, user)
     if kind == PUBLISH:
         return Publish(channel, exchange, keys, last, properties, body)
     return Deliver(channel, exchange, keys, storable(name), bool(last), properties, body)

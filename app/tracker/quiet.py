@@ -7,8 +7,9 @@ everything.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import translate
+from functools import lru_cache
 
 from app.tracker.records import Record
 
@@ -37,35 +38,26 @@ class Quiet:
         if len(patterns) > MOST:
             raise ValueError(f"there are more than {MOST} patterns")
         self.patterns = tuple(patterns)
-        self._exchanges, self._queues = (_Verdicts(_compiled(kind, patterns)) for kind in KINDS)
+        self._exchanges, self._queues = (_verdicts(_compiled(kind, patterns)) for kind in KINDS)
 
     def covers(self, record: Record) -> bool:
         """Tell whether a message went through a quiet exchange, or to quiet queues alone."""
         if not self.patterns:
             return False
-        if self._exchanges[record.exchange]:
+        if self._exchanges(record.exchange):
             return True
         queues = self._queues
         if record.queue is not None:  # it was delivered
-            return queues[record.queue]
+            return queues(record.queue)
         for queue in record.routed_queues or ():
-            if not queues[queue]:
+            if not queues(queue):
                 return False
         return bool(record.routed_queues)
 
 
-class _Verdicts(dict[str, bool]):
+def _verdicts(pattern: re.Pattern[str]) -> Callable[[str], bool]:
     """A pattern's verdict on each name, found once."""
-
-    def __init__(self, pattern: re.Pattern[str]) -> None:
-        super().__init__()
-        self._pattern = pattern
-
-    def __missing__(self, name: str) -> bool:
-        if len(self) >= _REMEMBERED:
-            self.clear()
-        verdict = self[name] = self._pattern.fullmatch(name) is not None
-        return verdict
+    return lru_cache(maxsize=_REMEMBERED)(lambda name: pattern.fullmatch(name) is not None)
 
 
 def _compiled(kind: str, patterns: Sequence[str]) -> re.Pattern[str]:
