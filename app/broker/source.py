@@ -161,7 +161,7 @@ class TraceSource:
 
     async def look(self, vhost: str, taken: Selection = ALL) -> QueueState:
         """Look at the trace queue: whether it is as we declared it, bound, and how full."""
-        queue = await self._queue(vhost)
+        queue = await self.queue(vhost, self._firehose.queue)
         if queue is None:  # a lost stream is the consumer's to report
             return QueueState()
         bound_now = await self._bound(vhost)
@@ -220,7 +220,7 @@ class TraceSource:
         self, vhost: str, prefetch: int, sentinel: str | None, taken: Selection, before: Selection
     ) -> Reading:
         nodes = await self._management.nodes()
-        queue = await self._queue(vhost)
+        queue = await self.queue(vhost, self._firehose.queue)
         wanted, present = self._keys(taken), frozenset[str]()
         known: list[Bookmark] = []
         if queue is None:
@@ -287,9 +287,6 @@ class TraceSource:
             return QueueHead(waiting(found), len(found))
         except ValueError as error:
             raise OutageError(f"the broker's management API is not understood: {error}") from error
-
-    async def _queue(self, vhost: str) -> QueueInfo | None:
-        return await self.queue(vhost, self._firehose.queue)
 
     async def queue(self, vhost: str, name: str) -> QueueInfo | None:
         """A queue; None if there is none of this name. Raises `OutageError`."""

@@ -30,18 +30,14 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 10.0
+# How often it is looked whether the exchange is there, and our queue bound to it.
+CHECK_SECONDS = 5.0
+# How old the management API's list may be; how often it is asked for: with announcements it finds
+# what was missed, without them it is all there is.
+LIST_AGE_SECONDS, LIST_SECONDS, LIST_ALONE_SECONDS = 6.0, 300.0, 15.0
+PRUNE_SECONDS = 600.0
 
 NO_EXCHANGE = "the broker's event exchange is off: rabbitmq-plugins enable rabbitmq_event_exchange"
-
-
-class Pace(msgspec.Struct, frozen=True):
-    """The pace of the watch: how often it looks at what; in seconds."""
-
-    check: float = 5.0  # whether the exchange is there, and our queue bound to it
-    list_age: float = 6.0  # how old the management API's list may be
-    list_every: float = 300.0  # with announcements it finds what was missed
-    list_every_alone: float = 15.0  # without them it is all there is
-    prune_every: float = 600.0
 
 
 class WatchState(msgspec.Struct, frozen=True):
@@ -69,14 +65,12 @@ class ConnectionWatch(Background):
         broker: Announcements,
         *,
         keep: int = 100_000,
-        pace: Pace = Pace(),  # noqa: B008 - frozen
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Keep at most ``keep`` connections that are closed."""
         self._store = store
         self._broker = broker
         self._keep = keep
-        self._pace = pace
         self._pause = pause
         self._vhost: str | None = None
         self._why_not: str | None = "the service is starting"
@@ -97,7 +91,7 @@ class ConnectionWatch(Background):
             except OutageError as outage:
                 self._off(str(outage))
                 with contextlib.suppress(OutageError):  # as well as it goes without
-                    await self._list_and_prune(self._pace.list_every_alone)
+                    await self._list_and_prune(LIST_ALONE_SECONDS)
             except Exception:
                 log.exception("watching the broker's connections failed")
                 self._off("an error in the service itself; its log says more")
@@ -117,7 +111,7 @@ class ConnectionWatch(Background):
         async with self._broker.open(vhost) as stream:
             # Before what is announced, or one that is gone by then would be listed after its end.
             await self._list()
-            self._list_at = _now() + self._pace.list_age
+            self._list_at = _now() + LIST_AGE_SECONDS
             await stream.consume()
             self._vhost, self._why_not = vhost, None
             self._pause_seconds = FIRST_PAUSE_SECONDS
@@ -132,11 +126,11 @@ class ConnectionWatch(Background):
     async def _alone(self) -> None:
         """Without the event exchange: until it is there, list the connections now and then."""
         self._off(NO_EXCHANGE)
-        self._pause_seconds = min(FIRST_PAUSE_SECONDS, self._pace.check)
+        self._pause_seconds = min(FIRST_PAUSE_SECONDS, CHECK_SECONDS)
         self._list_at = 0.0
         while await self._broker.event_exchange() is None:
-            await self._list_and_prune(self._pace.list_every_alone)
-            await self._pause(self._pace.check)
+            await self._list_and_prune(LIST_ALONE_SECONDS)
+            await self._pause(CHECK_SECONDS)
 
     async def _take_in(self, stream: AnnouncementStream) -> None:
         heard = await stream.batch()
@@ -147,15 +141,15 @@ class ConnectionWatch(Background):
 
     async def _keep_up(self, vhost: str, stream: AnnouncementStream) -> None:
         while True:
-            await self._pause(self._pace.check)
+            await self._pause(CHECK_SECONDS)
             try:
                 # An exchange that was away and is back has lost its bindings. If it is still away,
                 # this ends the stream.
                 if not await self._broker.is_bound(vhost):
                     await stream.bind()
                     await self._list()
-                    self._list_at = _now() + self._pace.list_age
-                await self._list_and_prune(self._pace.list_every)
+                    self._list_at = _now() + LIST_AGE_SECONDS
+                await self._list_and_prune(LIST_SECONDS)
             except OutageError as outage:
                 log.info("the broker's connections cannot be looked at: %s", outage)
             except Exception:
@@ -168,7 +162,7 @@ class ConnectionWatch(Background):
             self._list_at = now + list_every
         if now >= self._prune_at:
             await self._store.prune(self._keep)
-            self._prune_at = now + self._pace.prune_every
+            self._prune_at = now + PRUNE_SECONDS
 
     async def _list(self) -> None:
         present = await self._broker.present()

@@ -21,15 +21,21 @@ from app.broker.management import ManagementApi
 from app.errors import OutageError
 from app.store import Store
 from app.stored.capture import BrokerConnection
-from app.traces.connectionwatch import ConnectionWatch, Pace
+from app.traces import connectionwatch
+from app.traces.connectionwatch import ConnectionWatch
 from app.traces.introductions import Introductions
 from tests.integration.conftest import Service, until
 from tests.integration.ports import ClientConnection
 from tools.servers import Broker, RabbitNode, ServerError
 
 PLUGIN = "rabbitmq_event_exchange"
-# The broker lists what is older than 5 s.
-PACE = Pace(check=0.2, list_age=6.0, list_every=300, list_every_alone=0.5)
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look often; yet the broker lists what is older than 5 s."""
+    monkeypatch.setattr(connectionwatch, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(connectionwatch, "LIST_ALONE_SECONDS", 0.5)
 
 
 class Watched:
@@ -46,7 +52,7 @@ class Watched:
         self.watch = self.new_watch()
 
     def new_watch(self) -> ConnectionWatch:
-        return ConnectionWatch(self.store.connections, self.announcements, pace=PACE)
+        return ConnectionWatch(self.store.connections, self.announcements)
 
     async def is_on(self, on: bool = True) -> None:
         async def so() -> bool:
