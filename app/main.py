@@ -38,7 +38,6 @@ from app.traces.opening import (
     open_traces,
     pipeline_settings,
     previews,
-    restamping,
     watch_connections,
     watch_spans,
 )
@@ -258,7 +257,7 @@ async def open_restamping(
         if links is not None:
             held = merged(pipeline.rules_of_all, await store.link_rules.own(trace_id))
             rules = msgspec.structs.replace(rules, links=held)
-        yield restamping(store, pipeline, trace_id, rules, report, found_by=pipeline.found_by)
+        yield Restamping(store.restamps, trace_id, rules, report, pipeline)
 
 
 def web_folder() -> Path | None:

@@ -17,8 +17,9 @@ from pathlib import Path
 from app.garbage import tune_garbage_collection
 from app.store import Store
 from app.stored.capture import ParticipantRules
+from app.traces.pipeline import PipelineSettings
 from app.traces.restamping import Restamping
-from app.tracker import Bounds, Policy
+from app.tracker import Policy
 from bench.stores import VHOST, build
 from model.jobs import Progress
 
@@ -43,7 +44,7 @@ async def measure(events: int, participants: int) -> None:
             trace.id,
             ParticipantRules(Policy.client, ()),
             _ignore,
-            assumed=Bounds().assumed,
+            PipelineSettings(),
         )
         for name, part in (
             ("stamped anew", work.catch_up),

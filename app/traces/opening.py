@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from app.stored.capture import ParticipantRules, Trace
-from app.stored.jobs import Report
 from app.traces.connectionwatch import ConnectionWatch
 from app.traces.feed import Feed
 from app.traces.introductions import Introductions
@@ -60,31 +59,9 @@ def previews(
     def preview(trace: Trace, rules: Sequence[Rule]) -> Restamping:
         links = tuple(TraceRule(rule, Origin.own) for rule in rules)
         by = ParticipantRules(trace.policy, trace.quiet, links)
-        return restamping(store, pipeline, trace.id, by, lambda _: None)
+        return Restamping(store.restamps, trace.id, by, lambda _: None, pipeline)
 
     return preview
-
-
-def restamping(
-    store: Store,
-    pipeline: PipelineSettings,
-    trace_id: int,
-    rules: ParticipantRules,
-    report: Report,
-    *,
-    found_by: Mapping[str, bool] | None = None,
-) -> Restamping:
-    """Restamps a trace by these rules, and else by the settings of all."""
-    return Restamping(
-        store.restamps,
-        trace_id,
-        rules,
-        report,
-        shared_places=pipeline.shared_places,
-        assumed=pipeline.bounds.assumed,
-        named=pipeline.bounds.named,
-        found_by=found_by,
-    )
 
 
 def capture_alone(store: Store, broker: BrokerParts, pipeline: PipelineSettings) -> Capture:

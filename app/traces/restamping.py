@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,7 +11,8 @@ import msgspec
 from app.errors import CheckpointError
 from app.stored.capture import ParticipantRules, RestampOutcome, TraceExtent
 from app.stored.likely import Overlay
-from app.tracker import Bounds, Policy, Quiet, SharedPlaces, UnreadableCheckpointError
+from app.traces.pipeline import PipelineSettings
+from app.tracker import Policy, Quiet, SharedPlaces, UnreadableCheckpointError
 from app.tracker.links import Rules as LinkRules
 from app.tracker.restamp import Restamper, StoredEvent
 from model.jobs import Progress
@@ -39,27 +40,23 @@ class Restamping:
         trace_id: int,
         rules: ParticipantRules,
         report: Callable[[Progress], None],
-        *,
-        shared_places: Sequence[str] = (),
-        assumed: int,
-        named: int = Bounds().named,
-        found_by: Mapping[str, bool] | None = None,
+        settings: PipelineSettings,
     ) -> None:
-        """Have ``found_by`` be the headers by which events are found, if messages are read again.
-
-        The last ``named`` events that others may name are then remembered, as while a trace runs.
-        """
+        """Do it by ``rules``, and else by the ``settings`` of all traces."""
         self._store = store
         self._trace_id = trace_id
         self._rules = rules
         self._report = report
+        links = None
+        if rules.links is not None:
+            links = LinkRules((each.rule for each in rules.links), found_by=settings.found_by)
         self._restamper = Restamper(
             Policy(rules.policy),
             Quiet(rules.quiet),
-            SharedPlaces(shared_places),
-            assumed=assumed,
-            rules=_link_rules(rules, found_by or {}),
-            named=named,
+            SharedPlaces(settings.shared_places),
+            assumed=settings.bounds.assumed,
+            rules=links,
+            named=settings.bounds.named,
         )
         self._last_id = self._last_key = self._done = 0
 
@@ -159,9 +156,3 @@ class Restamping:
 
     def _say(self, stage: str, percent: float, written: int = 0) -> None:
         self._report(Progress(stage, round(percent, 1), self._done, written))
-
-
-def _link_rules(rules: ParticipantRules, found_by: Mapping[str, bool]) -> LinkRules | None:
-    if rules.links is None:
-        return None
-    return LinkRules((each.rule for each in rules.links), found_by=found_by)

@@ -14,6 +14,7 @@ from app.store import Store
 from app.store.capture import restamps
 from app.stored.capture import ParticipantRules
 from app.traces import restamping
+from app.traces.pipeline import PipelineSettings
 from app.tracker import Policy
 from model.jobs import Progress
 from tests.contract.naming import BOTH
@@ -38,7 +39,9 @@ async def _main() -> None:
     if MOMENT == "before the commit":
         restamps.note_first_events = _hang
     rules = ParticipantRules(Policy.user, ("queue:audit",), BOTH if sys.argv[3:] else None)
-    work = restamping.Restamping(store.restamps, int(sys.argv[1]), rules, _look, assumed=64)
+    work = restamping.Restamping(
+        store.restamps, int(sys.argv[1]), rules, _look, PipelineSettings(link_rules=())
+    )
     await work.catch_up()
     await work.finish()
     await _hang()

@@ -10,6 +10,7 @@ from app.store import Store
 from app.store.causality import hidden
 from app.store.database.migrate import connected
 from app.stored.capture import ParticipantRules
+from app.traces.pipeline import PipelineSettings
 from app.traces.restamping import Restamping
 from app.tracker import Policy
 from model.sound import Evidence, MissedLinks, Soundness, doubts_of
@@ -43,7 +44,7 @@ async def told(
 
 async def restamp(store: Store, trace_id: int, policy: Policy) -> None:
     rules = ParticipantRules(policy, ())
-    work = Restamping(store.restamps, trace_id, rules, lambda progress: None, assumed=64)
+    work = Restamping(store.restamps, trace_id, rules, lambda progress: None, PipelineSettings())
     await work.catch_up()
     await work.finish()
     await work.tidy()

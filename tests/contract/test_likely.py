@@ -13,6 +13,7 @@ from app.store import Store
 from app.stored.capture import ParticipantRules
 from app.stored.likely import Overlay
 from app.stored.proposals import digest_of, proposals_in
+from app.traces.pipeline import PipelineSettings
 from app.traces.restamping import Restamping
 from app.tracker import Policy
 from app.tracker.links import Origin, Rule, Rules, TraceRule
@@ -47,7 +48,9 @@ async def stored(store: Store, vhost: str, name: str, rules: Sequence[Rule]) -> 
 
 async def likely(store: Store, trace_id: int, rule: Rule, first: int, last: int) -> Overlay:
     rules = ParticipantRules("channel", (), (TraceRule(rule, Origin.own),))
-    reading = Restamping(store.restamps, trace_id, rules, lambda _: None, assumed=64)
+    reading = Restamping(
+        store.restamps, trace_id, rules, lambda _: None, PipelineSettings(link_rules=())
+    )
     overlay = Overlay(first, last)
     await reading.preview(overlay)
     return overlay

@@ -16,6 +16,7 @@ from app.store.database import tables
 from app.stored.capture import ParticipantRules as RestampRules
 from app.stored.capture import RestampOutcome
 from app.traces import restamping
+from app.traces.pipeline import PipelineSettings
 from app.traces.restamping import Restamping
 from app.tracker import Bounds, Policy, Tracker
 from app.tracker.events import StampedEvent
@@ -195,7 +196,11 @@ async def restamp(
     store: Store, trace_id: int, rules: tuple[TraceRule, ...] | None, policy: Policy
 ) -> RestampOutcome:
     work = Restamping(
-        store.restamps, trace_id, RestampRules(policy, (), rules), lambda _: None, assumed=64
+        store.restamps,
+        trace_id,
+        RestampRules(policy, (), rules),
+        lambda _: None,
+        PipelineSettings(link_rules=()),
     )
     await work.catch_up()
     outcome = await work.finish()
@@ -281,7 +286,7 @@ async def test_what_retention_removes_meanwhile_is_no_cause(store: Store, trace_
         trace_id,
         RestampRules(Policy.channel, (), BOTH),
         lambda _: None,
-        assumed=64,
+        PipelineSettings(link_rules=()),
     )
     await work.catch_up()
     plan = await store.retention.plan(trace_id, keep_events=50)

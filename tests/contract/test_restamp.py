@@ -10,6 +10,7 @@ from app.stored.capture import Batch, NewConnection, ParticipantRules, RestampOu
 from app.stored.proposals import proposals_in
 from app.stored.reading import EventFilter
 from app.traces import restamping
+from app.traces.pipeline import PipelineSettings
 from app.traces.restamping import Restamping
 from app.tracker import Bounds, Channel, Checkpoint, Policy, Quiet, SharedPlaces, Tracker
 from app.tracker.events import StampedEvent
@@ -53,7 +54,9 @@ def doing(
     store: Store, trace_id: int, policy: Policy, said: list[Progress] | None = None
 ) -> Restamping:
     report = (said if said is not None else []).append
-    return Restamping(store.restamps, trace_id, ParticipantRules(policy, QUIET), report, assumed=64)
+    return Restamping(
+        store.restamps, trace_id, ParticipantRules(policy, QUIET), report, PipelineSettings()
+    )
 
 
 async def restamp(store: Store, trace_id: int, policy: Policy) -> RestampOutcome:

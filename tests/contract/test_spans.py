@@ -19,6 +19,7 @@ from app.stored.spans import (
     SpanKind,
     SpanLink,
 )
+from app.traces.pipeline import PipelineSettings
 from app.traces.restamping import Restamping
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker
 from app.tracker.links import BUILT_IN, SPANS_RULE, Rules
@@ -191,7 +192,7 @@ async def test_what_spans_tell_is_counted_beside_what_messages_name(trace: Trace
     wanted = Evidence(4, 1, known=1, spanned=2)
     assert await trace.store.doubts.evidence(trace.id) == wanted
     work = Restamping(
-        trace.store.restamps, trace.id, ParticipantRules(Policy.user, ()), print, assumed=9
+        trace.store.restamps, trace.id, ParticipantRules(Policy.user, ()), print, PipelineSettings()
     )
     await work.catch_up()
     await work.finish()
@@ -232,7 +233,11 @@ async def test_what_clocks_do_not_have_is_said_until_a_restamp(trace: Trace) -> 
 
     for policy, late in ((Policy.channel, 0), (Policy.host, 0)):
         work = Restamping(
-            store.restamps, trace.id, ParticipantRules(policy, ()), lambda said: None, assumed=9
+            store.restamps,
+            trace.id,
+            ParticipantRules(policy, ()),
+            lambda said: None,
+            PipelineSettings(),
         )
         await work.catch_up()
         await work.finish()
@@ -274,7 +279,7 @@ async def test_restamping_puts_links_into_clocks(trace: Trace) -> None:
         trace.id,
         ParticipantRules(Policy.channel, ()),
         lambda said: None,
-        assumed=9,
+        PipelineSettings(),
     )
     await work.catch_up()
     await work.finish()
@@ -290,7 +295,11 @@ async def test_a_link_found_while_a_restamp_is_under_way_is_in_the_clocks_or_sai
     elsewhere = msgspec.structs.replace(BILLING, connection="10.0.0.4:1 -> 10.0.0.9:5672")
     await trace.tell(ORDER, deliver(BILLING, ORDER), publish(elsewhere, "audit", "billed"))
     work = Restamping(
-        store.restamps, trace_id, ParticipantRules(Policy.host, ()), lambda said: None, assumed=9
+        store.restamps,
+        trace_id,
+        ParticipantRules(Policy.host, ()),
+        lambda said: None,
+        PipelineSettings(),
     )
     await work.catch_up()
     await store.spans.add(SPANS)
@@ -301,7 +310,11 @@ async def test_a_link_found_while_a_restamp_is_under_way_is_in_the_clocks_or_sai
     assert len(await trace.edges()) == 1
     assert await store.spans.late_between(trace_id, 1, 3) == 1
     again = Restamping(
-        store.restamps, trace_id, ParticipantRules(Policy.host, ()), lambda said: None, assumed=9
+        store.restamps,
+        trace_id,
+        ParticipantRules(Policy.host, ()),
+        lambda said: None,
+        PipelineSettings(),
     )
     await again.catch_up()
     await again.finish()
