@@ -1,4 +1,4 @@
-"""A trace that runs in this process: its life, its supervisor, and the current attempt.
+"""A trace that runs in this process: its life, its supervisor, and the attempts to run it.
 
 Whatever goes wrong ends an attempt: the next one starts from the checkpoint again, and what was not
 acknowledged comes back from the broker.
@@ -23,7 +23,7 @@ from app.errors import (
 from app.stored.capture import Trace
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
-from app.traces.life import Life, Standing, TraceState
+from app.traces.life import Life, TraceState
 from app.traces.marks import Marks
 from app.traces.pipeline import Ending, Pipeline, PipelineSettings
 from app.traces.recorder import Recorder
@@ -36,73 +36,6 @@ if TYPE_CHECKING:
     from app.broker.source import TraceSource
     from app.store.store import Store
     from app.traces.introductions import Introductions
-
-
-class Attempt:
-    """Opens a trace, which becomes a `Run` once it is connected; a new object for each attempt."""
-
-    def __init__(self, pipeline: Pipeline, ending: Ending, *, passing: bool = False) -> None:
-        """Prepare it; ``passing`` reads past messages that the broker cannot hand over."""
-        self._pipeline = pipeline
-        self._ending = ending
-        self.is_passing = passing
-        self.is_over = False  # when passing: whether the usual way will do again
-        # How far it has come: nothing is known yet, restored, or running.
-        self._reached: Recorder | Run | None = None
-
-    def snapshot(self, standing: Standing) -> Snapshot:
-        """The numbers as far as they are known."""
-        if self._reached is None:
-            return Snapshot(standing, last_event_id=self._pipeline.trace.last_event_id)
-        return self._reached.snapshot(standing)
-
-    async def run(self, ahead: RestorePoint | None = None) -> None:
-        """Restore, connect, and store what comes, until asked to end.
-
-        Raises `OutageError` if the broker or the database is away, `UndeliverableError` at a
-        message that has to be passed.
-        """
-        pipeline = self._pipeline
-        self._reached = recorder = await Recorder.restore(pipeline, ahead)
-        ahead = None  # which takes room
-        try:
-            async with pipeline.source.open(
-                pipeline.trace.vhost,
-                recorder.window.span,
-                recorder.sentinel,
-                pipeline.trace.taken,
-                recorder.tracker.took,
-                passing=self.is_passing,
-            ) as stream:
-                self._reached = run = Run(pipeline, recorder, stream, self._ending)
-                await run.follow()
-                self.is_over = stream.is_over
-        except QueueInUseError:
-            await self._cut_off()
-            raise
-        except ForeignQueueError as error:
-            await self._lost_queue(recorder, str(error))
-            await pipeline.source.delete_queue(pipeline.trace.vhost)
-            raise
-        except QueueTakenError:
-            await self._lost_queue(recorder, "the trace queue belonged to another service")
-            raise
-        except QueueLostError as error:
-            await self._lost_queue(recorder, error.gap)
-            raise
-
-    async def _cut_off(self) -> None:
-        """Have services that hold the trace no more leave its queue to us."""
-        trace = self._pipeline.trace
-        known = {each.id for each in await self._pipeline.store.services.all()}
-        if others := known - {trace.holder}:
-            await self._pipeline.source.cut_off(trace.vhost, others)
-
-    async def _lost_queue(self, recorder: Recorder, reason: str) -> None:
-        """Open a gap that ends when we have a queue again."""
-        gaps, restored = self._pipeline.gaps, recorder.restored
-        gaps.stand(recorder.last_event_id, restored.recorded_at)
-        await gaps.losing(reason)
 
 
 @dataclass(eq=False)
@@ -150,7 +83,9 @@ class RunningTrace:
             introductions=capture.introductions,
         )
         self._ending = Ending()
-        self._attempt = Attempt(self.pipeline, self._ending)
+        self._is_passing = False  # reads past messages that the broker cannot hand over
+        # How far the attempt has come: nothing is known yet, restored, or running.
+        self._reached: Recorder | Run | None = None
         self._ahead = ahead
         self._task = asyncio.create_task(supervisor.supervise(), name=f"trace of {trace.vhost}")
 
@@ -160,7 +95,11 @@ class RunningTrace:
         return not self._task.done()
 
     def snapshot(self) -> Snapshot:
-        return self._attempt.snapshot(self._life.standing)
+        """The numbers as far as they are known."""
+        standing = self._life.standing
+        if self._reached is None:
+            return Snapshot(standing, last_event_id=self.trace.last_event_id)
+        return self._reached.snapshot(standing)
 
     def drain(self) -> None:
         """Ask the run to end once the queue is empty, and to leave tracing alone until then."""
@@ -178,7 +117,7 @@ class RunningTrace:
         if self._life.state is TraceState.stopped:  # a drained run ends by itself
             return
         is_pausing = self._life.state in (TraceState.waiting, TraceState.failed)
-        waits = is_pausing and not self._attempt.is_passing
+        waits = is_pausing and not self._is_passing
         self._life.stopping()
         if drain:
             self.drain()
@@ -196,15 +135,60 @@ class RunningTrace:
         return ahead
 
     async def _run(self) -> None:
-        passing = False
-        while self._life.state is not TraceState.stopping or (passing and self._ending.when_empty):
-            self._attempt = Attempt(self.pipeline, self._ending, passing=passing)
+        self._is_passing = False
+        while self._life.state is not TraceState.stopping or (
+            self._is_passing and self._ending.when_empty
+        ):
             try:
-                await self._attempt.run(self._take_ahead())
+                is_over = await self._attempt(self._take_ahead())
             except UndeliverableError as error:
                 self._life.waiting(str(error))
-                passing = True
+                self._is_passing = True
             else:
-                if not self._attempt.is_over:
+                if not is_over:
                     return
-                passing = False
+                self._is_passing = False
+
+    async def _attempt(self, ahead: RestorePoint | None = None) -> bool:
+        """Restore, connect, and store what comes, until asked to end.
+
+        Returns whether the usual way will do again, when passing. Raises `OutageError` if the
+        broker or the database is away, `UndeliverableError` at a message that has to be passed.
+        """
+        pipeline, source, vhost = self.pipeline, self.pipeline.source, self.trace.vhost
+        self._reached = None
+        self._reached = recorder = await Recorder.restore(pipeline, ahead)
+        ahead = None  # which takes room
+        try:
+            async with source.open(
+                vhost,
+                recorder.window.span,
+                recorder.sentinel,
+                self.trace.taken,
+                recorder.tracker.took,
+                passing=self._is_passing,
+            ) as stream:
+                self._reached = run = Run(pipeline, recorder, stream, self._ending)
+                await run.follow()
+                return stream.is_over
+        except QueueInUseError:  # perhaps by services that hold the trace no more
+            known = {each.id for each in await pipeline.store.services.all()}
+            if others := known - {self.trace.holder}:
+                await source.cut_off(vhost, others)
+            raise
+        except ForeignQueueError as error:
+            await self._lost_queue(recorder, str(error))
+            await source.delete_queue(vhost)
+            raise
+        except QueueTakenError:
+            await self._lost_queue(recorder, "the trace queue belonged to another service")
+            raise
+        except QueueLostError as error:
+            await self._lost_queue(recorder, error.gap)
+            raise
+
+    async def _lost_queue(self, recorder: Recorder, reason: str) -> None:
+        """Open a gap that ends when we have a queue again."""
+        gaps, restored = self.pipeline.gaps, recorder.restored
+        gaps.stand(recorder.last_event_id, restored.recorded_at)
+        await gaps.losing(reason)

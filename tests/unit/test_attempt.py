@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,12 +15,9 @@ from app.stored.capture import Batch, Trace
 from app.traces import run
 from app.traces.audit import Ledger
 from app.traces.feed import Feed
-from app.traces.gapwatch import GapWatch
-from app.traces.life import Life, TraceState
-from app.traces.marks import Marks
-from app.traces.pipeline import Ending, Pipeline, PipelineSettings
-from app.traces.running import Attempt
-from app.traces.supervisor import Supervisor
+from app.traces.life import TraceState
+from app.traces.pipeline import PipelineSettings
+from app.traces.running import Capture, RunningTrace
 from app.tracker import RestorePoint
 from app.tracker.links import BUILT_IN, Origin, Rule, TraceRule, merged, of_all
 from app.tracker.taken import Selection
@@ -136,38 +132,26 @@ class FakeSource(QuietSource):
 
 
 class World:
-    """An attempt at a trace, its life, and both ends of it as fakes."""
+    """A trace whose attempts nobody supervises, and both ends of it as fakes."""
 
     def __init__(self) -> None:
-        self.life = Life()
         self.store: Any = FakeStore()
         self.source: Any = FakeSource()
-        pipeline = Pipeline(
-            trace=TRACE,
-            store=self.store,
-            source=self.source,
-            feed=Feed(),
-            supervisor=Supervisor("shop", self._unused, self.life, clock=lambda: 0.0),
-            settings=PipelineSettings(mark_seconds=0, audit_seconds=0),
-            gaps=GapWatch(self.store, TRACE.id),
-            marks=Marks(),
-            turn=contextlib.nullcontext(),
-            introductions=NOBODY,
-        )
-        self.ending = Ending()
-        self.attempt = Attempt(pipeline, self.ending)
-
-    async def _unused(self) -> None:
-        raise AssertionError("nobody supervises here")
+        settings = PipelineSettings(mark_seconds=0, audit_seconds=0)
+        capture = Capture(self.store, self.source, settings, NOBODY, Feed())
+        self.trace = RunningTrace(TRACE, capture, None)
+        self.trace._task.cancel()
+        self.life, self.ending = self.trace._life, self.trace._ending
+        self.attempt = self.trace._attempt
 
     def known(self) -> tuple[int, bool]:
         """The last event's id, and whether totals are known."""
-        snapshot = self.attempt.snapshot(self.life.standing)
+        snapshot = self.trace.snapshot()
         return snapshot.last_event_id, snapshot.totals is not None
 
 
 @pytest.fixture
-def world() -> World:
+async def world() -> World:
     return World()
 
 
@@ -175,7 +159,7 @@ async def test_before_it_is_restored_only_what_the_store_said_at_the_start_is_kn
     world: World,
 ) -> None:
     world.store.answers.clear()
-    running = asyncio.create_task(world.attempt.run())
+    running = asyncio.create_task(world.attempt())
     await asyncio.sleep(0)
     assert world.known() == (5, False)
     running.cancel()
@@ -185,7 +169,7 @@ async def test_before_it_is_restored_only_what_the_store_said_at_the_start_is_kn
 
 async def test_a_restored_trace_that_waits_for_its_broker_is_known(world: World) -> None:
     world.source.error = OutageError("the broker is away")
-    running = asyncio.create_task(world.attempt.run())
+    running = asyncio.create_task(world.attempt())
     await world.source.asked.wait()
     assert world.known() == (7, True)
     assert world.life.state is TraceState.starting
@@ -196,7 +180,7 @@ async def test_a_restored_trace_that_waits_for_its_broker_is_known(world: World)
 
 
 async def test_a_run_that_is_asked_to_end_before_it_has_begun_ends_at_once(world: World) -> None:
-    running = asyncio.create_task(world.attempt.run())
+    running = asyncio.create_task(world.attempt())
     await world.source.asked.wait()
     world.ending.at_once = True
     world.source.reachable.set()
@@ -214,7 +198,7 @@ async def test_a_run_that_is_asked_to_end_before_it_has_begun_ends_at_once(world
 
 async def test_a_run_follows_its_stream_until_the_queue_is_empty(world: World) -> None:
     world.source.reachable.set()
-    running = asyncio.create_task(world.attempt.run())
+    running = asyncio.create_task(world.attempt())
     await world.source.stream.looked.wait()
     assert world.life.state is TraceState.running
     world.ending.when_empty = True
@@ -228,7 +212,7 @@ async def test_rules_of_links_are_taken_up_as_they_change_and_stored_without_any
     monkeypatch.setattr(run, "RULES_SECONDS", 0.001)
     store, other = world.store, msgspec.structs.replace(OWN, name="other")
     world.source.reachable.set()
-    running = asyncio.create_task(world.attempt.run())
+    running = asyncio.create_task(world.attempt())
     await world.source.stream.looked.wait()
     assert all(batch.link_rules is None for batch in store.appended)
     store.is_away = True

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -17,12 +16,8 @@ from app.errors import OutageError
 from app.stored.capture import Batch, PrunePlan, Trace
 from app.traces import retention, run, stamping
 from app.traces.feed import Feed
-from app.traces.gapwatch import GapWatch
-from app.traces.life import Life
-from app.traces.marks import Marks
-from app.traces.pipeline import Ending, Pipeline, PipelineSettings
-from app.traces.running import Attempt
-from app.traces.supervisor import Supervisor
+from app.traces.pipeline import PipelineSettings
+from app.traces.running import Capture, RunningTrace
 from app.tracker import Channel, Deliver, Publish, RestorePoint, Settlement
 from app.tracker.events import Checkpoint
 from app.tracker.links import BUILT_IN, Rule, of_all
@@ -183,40 +178,22 @@ class World:
 
     def __init__(self) -> None:
         self.queue, self.store = Queue(), Store()
-        self.ending = Ending()
-        self.gaps = GapWatch(cast("Any", self.store), TRACE.id)
 
     async def run(self, *portions: Portion, **settings: Any) -> list[int]:
         """Let these portions come; return the sizes of the batches that come of them."""
         store: Any = self.store
         source: Any = Source(self.queue)
-        life = Life()
         self.queue.portions.extend(portions)
-        pipeline = Pipeline(
-            trace=TRACE,
-            store=store,
-            source=source,
-            feed=Feed(),
-            supervisor=Supervisor("shop", self._unused, life, clock=lambda: 0.0),
-            settings=PipelineSettings(mark_seconds=0, audit_seconds=0, **settings),
-            gaps=self.gaps,
-            marks=Marks(),
-            turn=contextlib.nullcontext(),
-            introductions=NOBODY,
-        )
-        self.queue.is_through = self._drain
-        await asyncio.wait_for(Attempt(pipeline, self.ending).run(), 30)
+        by = PipelineSettings(mark_seconds=0, audit_seconds=0, **settings)
+        self.trace = RunningTrace(TRACE, Capture(store, source, by, NOBODY, Feed()), None)
+        self.trace._task.cancel()  # nobody supervises here
+        self.queue.is_through = self.trace.drain
+        await asyncio.wait_for(self.trace._attempt(), 30)
         return self.store.sizes
 
     async def stop(self) -> None:
         """Ask the run to end at once."""
-        self.ending.at_once = True
-
-    def _drain(self) -> None:
-        self.ending.when_empty = True
-
-    async def _unused(self) -> None:
-        raise AssertionError("nobody supervises here")
+        self.trace._ending.at_once = True
 
 
 @pytest.fixture
@@ -339,7 +316,7 @@ async def test_where_deliveries_may_be_missing_none_are_counted_until_channels_s
     monkeypatch.setattr(run, "ASKING_SECONDS", 0)
 
     async def lose() -> None:
-        world.gaps.note("something is missing", 3)
+        world.trace.pipeline.gaps.note("something is missing", 3)
 
     def opened(pid: str, next_tag: int = 1) -> Settlement:
         return Settlement("channel", CHANNEL, 1, pid=pid, next_tag=next_tag)
@@ -360,10 +337,10 @@ async def test_where_deliveries_may_be_missing_none_are_counted_until_channels_s
 
 async def test_what_is_in_hand_stays_known_while_a_loss_may_be_taken_back(world: World) -> None:
     async def doubt() -> None:
-        await world.gaps.losing("marks are overdue", tentative=True)
+        await world.trace.pipeline.gaps.losing("marks are overdue", tentative=True)
 
     async def believe() -> None:
-        await world.gaps.ended("marks are overdue", 0)
+        await world.trace.pipeline.gaps.ended("marks are overdue", 0)
 
     deliver = Deliver(CHANNEL, "", ("q",), "q", False, {}, b"")
     opened = Settlement("channel", CHANNEL, 1, pid="<1>", next_tag=1)
