@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import time
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -42,8 +41,6 @@ from model.words import Via
 if TYPE_CHECKING:
     from app.store import Store
 
-# So many of the moments at which all was known to be stored are remembered of a trace.
-MOST_PROOFS = 2_000
 # How long events are judged one by one before others have their turn.
 MOST_SECONDS = 0.5
 # Of a conversation so many events are looked at.
@@ -67,26 +64,6 @@ NOTHING = EventOutcome()
 
 def violated(*violations: NewViolation) -> EventOutcome:
     return EventOutcome(AssertionVerdict.violated, violations)
-
-
-class Proofs:
-    """The moments of one trace at which all was known to be stored, oldest first."""
-
-    def __init__(self) -> None:
-        self._known: deque[SettledPoint] = deque(maxlen=MOST_PROOFS)
-
-    @property
-    def newest(self) -> SettledPoint:
-        return self._known[-1] if self._known else SettledPoint(0, 0)
-
-    def add(self, settled: SettledPoint) -> None:
-        if settled.at > self.newest.at:
-            self._known.append(settled)
-
-    def of(self, moment: int) -> SettledPoint:
-        """The first that says that all until a moment (µs) is stored."""
-        at = bisect_left(self._known, moment, key=lambda each: each.at)
-        return self._known[at] if at < len(self._known) else self.newest
 
 
 class _Case(NamedTuple):
@@ -130,14 +107,19 @@ class Judges:
     timer: Callable[[], float] = time.monotonic
 
     async def judge(
-        self, trace_id: int, subject: AssertionScope, waits: Sequence[Wait], proofs: Proofs
+        self,
+        trace_id: int,
+        subject: AssertionScope,
+        waits: Sequence[Wait],
+        proofs: Sequence[SettledPoint],
     ) -> list[EventOutcome]:
         """The outcomes of events whose time is over, in their order. Raises `OutageError`.
 
-        Of the first of them alone where each takes long: of one at least.
+        Of the first of them alone where each takes long: of one at least. ``proofs`` are moments at
+        which all was known to be stored, oldest first.
         """
-        gaps = await self.store.gaps.between(trace_id, 0, proofs.newest.event_id + 1)
-        cases = [_Case(subject.kind, wait, proofs.of(wait.due), gaps) for wait in waits]
+        gaps = await self.store.gaps.between(trace_id, 0, proofs[-1].event_id + 1)
+        cases = [_Case(subject.kind, wait, _first(proofs, wait.due), gaps) for wait in waits]
         what, ids = subject.what, [wait.id for wait in waits]
         if isinstance(what, LeadsTo | Acknowledged):
             cases = await self._with_doubtful(trace_id, cases, min(ids))
@@ -249,6 +231,12 @@ class Judges:
         other = f"event {certain[0]}, {types[certain[0]]}"
         sentence = f"{event.message_type} is concurrent with {other}"
         return violated(case.new(event, sentence, found.root))
+
+
+def _first(proofs: Sequence[SettledPoint], moment: int) -> SettledPoint:
+    """The first that says that all until a moment (µs) is stored, or else the newest."""
+    at = bisect_left(proofs, moment, key=lambda each: each.at)
+    return proofs[min(at, len(proofs) - 1)]
 
 
 def _led(what: LeadsTo, case: _Case, reach: Reach | None) -> EventOutcome:

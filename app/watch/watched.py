@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -15,7 +16,7 @@ from app.stored.assertions import (
     WebhookState,
     subject_of,
 )
-from app.watch.judging import HELD, UNKNOWN, EventOutcome, Proofs
+from app.watch.judging import HELD, UNKNOWN, EventOutcome
 from app.watch.waiting import Line, SettledPoint, Wait
 
 if TYPE_CHECKING:
@@ -34,8 +35,11 @@ MOST_SECONDS = 1.0
 # Where none waits, the place is stored after this many events: so many are read again after a kill.
 STORE_EVERY = 5_000
 
+# So many of the moments at which all was known to be stored are remembered of a trace.
+MOST_PROOFS = 2_000
+
 Judge: TypeAlias = Callable[
-    [int, AssertionScope, Sequence[Wait], Proofs], Awaitable[list[EventOutcome]]
+    [int, AssertionScope, Sequence[Wait], Sequence[SettledPoint]], Awaitable[list[EventOutcome]]
 ]
 
 
@@ -60,7 +64,9 @@ class WatchedTrace:
     timer: Callable[[], float] = time.monotonic
     _watched: dict[str, WatchedAssertion] = field(default_factory=dict, init=False)
     _unread: set[str] = field(default_factory=set, init=False)
-    _proofs: Proofs = field(default_factory=Proofs, init=False)
+    _proofs: deque[SettledPoint] = field(
+        default_factory=lambda: deque(maxlen=MOST_PROOFS), init=False
+    )
     _last: str | None = field(default=None, init=False)
 
     @property
@@ -100,7 +106,8 @@ class WatchedTrace:
 
         Raises `OutageError`; then nothing is lost.
         """
-        self._proofs.add(settled)
+        if not self._proofs or settled.at > self._proofs[-1].at:
+            self._proofs.append(settled)
         more = await self._read()
         found, until = 0, self.timer() + MOST_SECONDS
         for each in self._in_turn():
@@ -140,7 +147,7 @@ class WatchedTrace:
         found = 0
         self._last = one.name
         for _ in range(MOST_ROUNDS):
-            due = one.line.due(self._proofs.newest)
+            due = one.line.due(self._proofs[-1])
             if not due:
                 if one.line.judged_with(0) >= one.line.judged_id + STORE_EVERY:
                     await self._store(one, [], [])

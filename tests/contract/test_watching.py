@@ -15,7 +15,7 @@ from app.stored.assertions import AssertionScope, subject_of
 from app.stored.reading import EventFilter
 from app.tracker import Channel, Deliver, Policy, Publish, Record
 from app.watch import judging
-from app.watch.judging import HELD, UNKNOWN, EventOutcome, Judges, Proofs
+from app.watch.judging import HELD, UNKNOWN, EventOutcome, Judges
 from app.watch.waiting import SettledPoint, Wait
 from model.assertions import AssertionVerdict, Causation, Finding, from_json, judge
 from model.assertions.judging import WatchedEvent
@@ -92,10 +92,9 @@ def judges_of(store: Store) -> Judges:
 async def judged(store: Store, trace_id: int, subject: AssertionScope) -> dict[int, EventOutcome]:
     """What comes of each event, once all was known to be stored at each of them."""
     judges = judges_of(store)
-    seen, proofs = await read(store, trace_id), Proofs()
-    for each in seen:
-        proofs.add(SettledPoint(each.at, each.id))
-    proofs.add(SettledPoint(FAR, seen[-1].id))
+    seen = await read(store, trace_id)
+    proofs = [SettledPoint(each.at, each.id) for each in seen]
+    proofs.append(SettledPoint(FAR, seen[-1].id))
     waits = [
         Wait(each.id, each.at, each.at + subject.within) for each in seen if subject.picks(each)
     ]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from app.stored.assertions import AssertionScope, Reach
 from app.watch import judging
-from app.watch.judging import Judges, Proofs
+from app.watch.judging import Judges
 from app.watch.waiting import SettledPoint, Wait
 from model.assertions import AtMost, TypePattern
 from model.assertions.judging import WatchedEvent
@@ -41,8 +41,7 @@ async def lines_run(count: int, waits: int) -> int:
     """How many lines of judging it takes to judge the newest of a row so many times together."""
     row = Row(count)
     store: Any = SimpleNamespace(watching=row, gaps=row, doubts=row)
-    proofs = Proofs()
-    proofs.add(SettledPoint(count, count))
+    proofs = [SettledPoint(count, count)]
     newest = [Wait(count - 1, count - 1, count - 1)] * waits
     lines = 0
 

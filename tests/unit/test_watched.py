@@ -17,7 +17,7 @@ from app.stored.assertions import (
     JudgingStep,
     WebhookState,
 )
-from app.watch.judging import HELD, EventOutcome, Proofs
+from app.watch.judging import HELD, EventOutcome
 from app.watch.waiting import SettledPoint, Wait
 from app.watch.watched import MOST_SECONDS, WatchedTrace
 from app.watch.watcher import Watcher
@@ -83,7 +83,10 @@ async def test_what_takes_long_lets_others_have_their_turn() -> None:
     now = 0.0
 
     async def judge(
-        trace_id: int, subject: AssertionScope, waits: Sequence[Wait], proofs: Proofs
+        trace_id: int,
+        subject: AssertionScope,
+        waits: Sequence[Wait],
+        proofs: Sequence[SettledPoint],
     ) -> list[EventOutcome]:
         nonlocal now
         now += MOST_SECONDS
@@ -108,7 +111,10 @@ async def test_a_trace_at_whose_assertions_it_fails_does_not_stop_the_others() -
     traces: Any = Traces()
 
     async def judge(
-        trace_id: int, subject: AssertionScope, waits: Sequence[Wait], proofs: Proofs
+        trace_id: int,
+        subject: AssertionScope,
+        waits: Sequence[Wait],
+        proofs: Sequence[SettledPoint],
     ) -> list[EventOutcome]:
         if trace_id == 1:
             raise Failing
