@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app.background import Lookout
@@ -24,36 +25,29 @@ MOST_SPANS = 1_000_000
 PRUNE_SECONDS = 600.0
 
 
+@dataclass(eq=False)
 class SpanWatch(Lookout):
-    """The task that resolves; what is new when it ends is looked at when it starts again."""
+    """The task that resolves; what is new when it ends is looked at when it starts again.
+
+    Spans are kept for some ``days``, None for any number of them, and ``keep`` at most.
+    """
 
     task_name = "resolving spans"
     look_seconds = 1.0  # for new events, when no span comes
+    pause_seconds = 10.0
 
-    def __init__(
-        self,
-        store: Spans,
-        days: float | None = None,
-        *,
-        keep: int = MOST_SPANS,
-        clock: Callable[[], int] = now,
-        pause_seconds: float = 10.0,
-    ) -> None:
-        """Keep spans for some days, None for any number of them, and ``keep`` at most."""
-        super().__init__()
-        self._store = store
-        self._days = days
-        self._keep = keep
-        self._clock = clock
-        self.pause_seconds = pause_seconds
-        self._prune_at = 0.0
+    store: Spans
+    days: float | None = None
+    keep: int = MOST_SPANS
+    clock: Callable[[], int] = now
+    _prune_at: float = field(default=0.0, init=False)
 
     async def look(self) -> bool:
         """Resolve all that can be, and remove what is kept no longer when it is time for that."""
-        while await self._store.resolve():
+        while await self.store.resolve():
             pass
         if time.monotonic() >= self._prune_at:
-            older_than = None if self._days is None else self._clock() - int(self._days * _DAY)
-            await self._store.prune(older_than, self._keep)
+            older_than = None if self.days is None else self.clock() - int(self.days * _DAY)
+            await self.store.prune(older_than, self.keep)
             self._prune_at = time.monotonic() + PRUNE_SECONDS
         return False

@@ -31,7 +31,9 @@ class FakeStore:
 
 
 def watch(store: FakeStore, days: float | None = None) -> SpanWatch:
-    return SpanWatch(store, days, keep=10, clock=lambda: 3 * 86_400_000_000, pause_seconds=0.0)
+    one = SpanWatch(store, days, keep=10, clock=lambda: 3 * 86_400_000_000)
+    one.pause_seconds = 0.0
+    return one
 
 
 async def test_it_goes_on_while_there_is_more() -> None:
