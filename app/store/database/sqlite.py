@@ -81,7 +81,7 @@ _OF_CONNECTION = (
     "wal_autocheckpoint=8000",
     "journal_size_limit=67108864",  # the log shrinks to this after a long reader let it grow
     # Debian's SQLite by default fills each page that becomes free with zeros and writes it: with
-    # 1,000 participants nine tenths of what it writes as retention removes events.
+    # 1,000 participants two thirds of the pages that retention wrote were such.
     "secure_delete=FAST",
 )
 
