@@ -17,8 +17,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from app.children import Child
 from app.errors import (
     BadRequestError,
@@ -28,7 +26,7 @@ from app.errors import (
     OutageError,
     QuotaError,
 )
-from app.stored.jobs import Json, Report
+from app.stored.jobs import Answer, Json, Report
 from model.jobs import Problem, Progress
 
 log = logging.getLogger(__name__)
@@ -53,25 +51,6 @@ ERRORS: dict[Problem, type[ItcError]] = {
 
 class JobFailedError(ItcError):
     """The job failed for a reason that is neither the request nor an outage."""
-
-
-class Answer(msgspec.Struct):
-    """One line from the worker."""
-
-    say: str
-    id: int | None = None
-    stage: str = ""
-    percent: float = 0.0
-    rows_read: int = 0
-    rows_written: int = 0
-    result: Json = {}
-    problem: Problem = Problem.failed
-    reason: str = ""
-    leaving: bool = False
-
-    @property
-    def progress(self) -> Progress:
-        return Progress(self.stage, self.percent, self.rows_read, self.rows_written)
 
 
 class _Worker(NamedTuple):

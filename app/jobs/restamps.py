@@ -21,8 +21,8 @@ import msgspec
 from app.children import Child
 from app.errors import ConflictError, NotFoundError, OutageError
 from app.jobs.folders import Archives
-from app.jobs.process import Answer, error_of
-from app.stored.jobs import JobRequest, Json, Report
+from app.jobs.process import error_of
+from app.stored.jobs import Answer, JobRequest, Json, Report
 
 KIND = "restamp"
 MODULE = "app.restamp_process"

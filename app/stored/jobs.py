@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from model.jobs import Progress
+from model.jobs import Problem, Progress
 from model.times import Microseconds
 
 Json: TypeAlias = dict[str, Any]
@@ -93,3 +93,22 @@ class JobRequest(msgspec.Struct, frozen=True):
     @property
     def key(self) -> bytes:
         return msgspec.json.encode([self.kind, self.vhost, self.shown], order="sorted")
+
+
+class Answer(msgspec.Struct):
+    """One line from a process that works."""
+
+    say: str
+    id: int | None = None
+    stage: str = ""
+    percent: float = 0.0
+    rows_read: int = 0
+    rows_written: int = 0
+    result: Json = {}
+    problem: Problem = Problem.failed
+    reason: str = ""
+    leaving: bool = False
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(self.stage, self.percent, self.rows_read, self.rows_written)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from app.background import Lookout
 from app.children import Child
-from app.jobs.process import Answer
+from app.stored.jobs import Answer
 from app.stored.proposals import RuleProposal, TraceCoverage, proposals_in
 
 if TYPE_CHECKING:
