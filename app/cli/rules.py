@@ -101,12 +101,27 @@ def correlate(
     client: ServiceClient,
     period: TimeRange,
     vhost: Vhost,
+    adopt: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Make the Nth proposal of the newest report on this virtual host its own rule.",
+        ),
+    ] = None,
+    past: Annotated[
+        bool, typer.Option("--past", help="With --adopt: read what is stored by it, too.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Find which fields tie messages together; by default in the last day.
 
-    A proposal's rules, as --json has them, are what links add takes.
+    With --adopt, nothing is looked for: a proposal is taken over as it was last shown.
     """
+    if adopt is not None:
+        return _adopt(client, vhost, adopt, past=past)
+    if past:
+        raise CommandError(Exit.usage, "--past goes with --adopt")
     found = report(client, "/itc_db/correlations", vhost=vhost, **asdict(period))
     return as_json(found) if json else _show_keys(found)
 
@@ -155,6 +170,34 @@ def _others(found: dict[str, Any]) -> Iterator[str]:
         yield f"Left out: {why}: {count}"
 
 
+def _adopt(client: ServiceClient, vhost: str, number: int, *, past: bool) -> None:
+    reports = client.get("/itc_db/reports")
+    mine = (each for each in reports if (each["report"], each["vhost"]) == ("correlations", vhost))
+    newest = next(mine, None)
+    if newest is None:
+        raise CommandError(Exit.not_found, f"no report: run rabbitmq-itc correlate {vhost} first")
+    proposals = client.get(f"/itc_db/reports/{newest['id']}")["proposals"]
+    if number > len(proposals):
+        raise CommandError(
+            Exit.not_found, f"the report of {newest['made_at']} has {len(proposals)} proposals"
+        )
+    for rule in proposals[number - 1]["rules"]:
+        path = f"/itc_db/links/{segment(vhost)}/{segment(rule['name'])}"
+        client.send("PUT", path, json=rule)
+        say(f"{printable(vhost)}: rule {printable(rule['name'])} adopted")
+    if past:
+        read_past(client, vhost)
+
+
+def read_past(client: ServiceClient, vhost: str) -> None:
+    """Have what is stored be read by the rules that hold now."""
+    summary = followed(client, submit(client, "/itc_db/restamp", {"links": True}, vhost=vhost))
+    say(
+        f"{printable(vhost)}: {number_of(summary['events'], 'event')} restamped, "
+        f"{number_of(summary['edges'], 'link')}"
+    )
+
+
 def show_proposals(client: ServiceClient, vhost: Vhost, json: Json = False) -> None:
     """Show what would tie messages together and is not adopted, the best first."""
     found = client.get(_PROPOSALS, vhost=vhost)
@@ -189,10 +232,7 @@ def adopt_proposal(
     for rule in (rule for each in found if each["id"] == proposal for rule in each["rules"]):
         say(f"{printable(vhost)}: rule {printable(rule['name'])} adopted")
     if past:
-        wish = {"links": True}
-        summary = followed(client, submit(client, "/itc_db/restamp", wish, vhost=vhost))
-        events, links = number_of(summary["events"], "event"), number_of(summary["edges"], "link")
-        say(f"{printable(vhost)}: {events} restamped, {links}")
+        read_past(client, vhost)
 
 
 proposals = family(

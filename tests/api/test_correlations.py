@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import httpx
 import pytest
 
 from model.reports.correlations import CorrelationFacts, CorrelationReport
+from tests.api.conftest import World
 from tests.api.described import conforms
 from tests.api.fake_reports import CORRELATIONS
 from tests.api.test_cli import Command, run, url
@@ -47,14 +47,17 @@ async def test_a_report_without_what_was_in_hand_is_shown(
     assert (shown.code, "One message in hand" in shown.out) == (0, False)
 
 
-async def test_a_proposal_is_shown_and_adopted(run: Command, tmp_path: Path) -> None:
+async def test_a_proposal_is_shown_and_adopted(run: Command, world: World) -> None:
+    early = await run("correlate", "/", "--adopt", "1")
+    assert early.code == 4
+    assert "run rabbitmq-itc correlate / first" in early.err
     shown = (await run("correlate", "/")).out
     assert "$message.header#/x-because" in shown
     assert "--participant client" in shown
     assert "bodies not JSON: 2" in shown
     told = json.loads((await run("correlate", "/", "--json")).out)
     assert told["proposals"] == CORRELATIONS["proposals"]
-    rule = tmp_path / "rule.json"
-    rule.write_text(json.dumps(told["proposals"][0]["rules"][0]))
-    assert "added" in (await run("links", "add", "/", str(rule))).out
+    assert (await run("correlate", "/", "--adopt", "2")).code == 4
+    assert (await run("correlate", "/", "--past")).code == 2
+    assert "adopted" in (await run("correlate", "/", "--adopt", "1")).out
     assert "found-header-x-because" in (await run("links", "show", "/", "--own")).out

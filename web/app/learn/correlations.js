@@ -33,8 +33,7 @@ function figures({ support, ambiguity, chance, agreement }) {
 }
 
 function Proposal({ one, vhost }) {
-  const quoted = (rule) => `'${JSON.stringify(rule).replaceAll("'", "'\\''")}'`;
-  const command = () => one.rules.map((rule) => `printf %s ${quoted(rule)} | rabbitmq-itc links add ${JSON.stringify(vhost)} -`).join(" && ");
+  const command = () => `rabbitmq-itc correlate ${JSON.stringify(vhost)} --adopt ${one.number}`;
   return html`<section class="proposal"><h3>${one.number}. <${Value}>${one.child}<//> <span class="soft">names</span> <${Value}>${one.parent}<//>${" "}<span class="badge">${one.kind}</span></h3>
     <p class="small">${figures(one)}</p>
     <ul class="examples">${one.examples.slice(0, 5).map((each) => html`<li key=${each.publish} class="small">
