@@ -1,10 +1,10 @@
 """Jobs by how much is stored: ``python -m bench.jobs STORE…``, of those that `bench.scale` makes.
 
 All of a store as an archive, a chain of some thousand events, how messages are tied together, and
-what of the orders is out of the ordinary: each once, on two cores in a session that is warm, from
-SQLite. With ``--cluster`` these are two workers of a standalone cluster with a core each. Seconds,
-those of all processors, and the most memory, MB: of all processes, of the driver's Python, and of
-the largest other one, which is the driver's JVM or an executor.
+what of the orders is out of the ordinary: each once, or those of ``--jobs``, on two cores in a
+session that is warm, from SQLite. With ``--cluster`` these are two workers of a standalone cluster
+with a core each. Seconds, those of all processors, and the most memory, MB: of all processes, of
+the driver's Python, and of the largest other one, which is the driver's JVM or an executor.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("store", type=Path, nargs="+")
     parser.add_argument("--cluster", action="store_true")
+    parser.add_argument("--jobs", nargs="+", help="only these")
     asked = parser.parse_args()
     settings = SparkSettings(master="local[2]", memory="1g")
     with ExitStack() as stack:
@@ -68,10 +69,10 @@ def main() -> None:
             stack.callback(cluster.close)
             cluster.start()
             settings = SparkSettings(cluster.master, memory="1g", secret=cluster.secret)
-        measure(asked.store, settings)
+        measure(asked.store, settings, asked.jobs)
 
 
-def measure(stores: Sequence[Path], settings: SparkSettings) -> None:
+def measure(stores: Sequence[Path], settings: SparkSettings, only: Sequence[str] | None) -> None:
     """Print the rows of each store."""
     spark = open_session(settings)
     print("| store | job | seconds | of processors | MB | driver | largest |")
@@ -81,7 +82,9 @@ def measure(stores: Sequence[Path], settings: SparkSettings) -> None:
         database = DatabaseAddress.from_url(url)
         touch(spark, database)
         with tempfile.TemporaryDirectory(dir=store.parent) as folder:
-            for name, (kind, request) in jobs(database, Path(folder)).items():
+            made = jobs(database, Path(folder))
+            for name in only or made:
+                kind, request = made[name]
                 with Watch() as watch:
                     begin = time.perf_counter()
                     run_job(spark, url, kind, request, silent)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from model.words import Via
@@ -20,6 +21,9 @@ _OF_EVENTS = (*COLUMNS, "payload_bytes", "place")
 _LINES = "line string"
 _ARROW = pa.schema([("line", pa.string())])
 _ROWS = 500
+# Where the frame is persisted. From there Spark would otherwise bring parts back into memory,
+# whole and whatever its size.
+KEPT = StorageLevel.DISK_ONLY
 
 
 class Briefs(NamedTuple):
@@ -34,7 +38,7 @@ def briefs(
 ) -> Briefs | None:
     """Briefs of what began in a period; effects are looked for up to ``wait`` µs after its end.
 
-    None if there is nothing. The frame is to be persisted by whoever reads it more than once.
+    None if there is nothing. Whoever reads the frame more than once has to persist it (`KEPT`).
     """
     through = period.until + wait
     frame = gathered(spark, database, period, via, through=through, columns=_OF_EVENTS)

@@ -34,7 +34,7 @@ from spark_jobs.failures import explained
 from spark_jobs.period import Period
 from spark_jobs.progress import Meter
 from spark_jobs.reports.brief import Brief
-from spark_jobs.reports.briefing import Briefs, briefs, collected
+from spark_jobs.reports.briefing import KEPT, Briefs, briefs, collected
 from spark_jobs.reports.comparing import HitRate, share_state, time_state, total
 from spark_jobs.reports.expectations import (
     EXAMPLES,
@@ -119,7 +119,7 @@ def _side(
     got = briefs(spark, request.database, within, Via(request.asked["via"]), wait)
     if got is None:
         return Side(within, None, [CaseCounts() for _ in range(SPANS)])
-    frame = got.frame.persist()
+    frame = got.frame.persist(KEPT)
     frames.append(frame)
     kept = Briefs(frame, got.observed)
     return Side(within, kept, _tallies(kept, _bounds(within)))

@@ -39,7 +39,7 @@ from spark_jobs.failures import explained
 from spark_jobs.period import Period
 from spark_jobs.progress import Meter
 from spark_jobs.reports.brief import Brief, Horizon, feature
-from spark_jobs.reports.briefing import Briefs, briefs, collected
+from spark_jobs.reports.briefing import KEPT, Briefs, briefs, collected
 from spark_jobs.reports.contrast import candidates, contrasts
 from spark_jobs.reports.expecting import (
     MOST_MANY,
@@ -89,7 +89,7 @@ def make(
         if got is None:
             nothing = Learnt((), (), {}, {}, {}, {}, True)
             return _report(facts, nothing, Sums(), [], Strange(), asked)
-        frame = got.frame.persist()
+        frame = got.frame.persist(KEPT)
         try:
             found = _learnt(Briefs(frame, got.observed), period, asked, meter)
             return _report(facts, *found, asked)
