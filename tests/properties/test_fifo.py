@@ -128,7 +128,7 @@ def test_no_growing_queue_pauses():
             longest = max(longest, time.thread_time_ns() - before)
         return longest
 
-    # To move all that is held at a time took 18 ms and more; others on the machine do not count.
+    # To move all that is held at a time took 10 ms and more; others on the machine do not count.
     assert min(longest() for _ in range(3)) < 5_000_000
 
 
