@@ -264,6 +264,7 @@ Large: TypeAlias = frozenset[str]
 """Names of the large fields to read; the other fields are always read."""
 
 NOTHING_LARGE: Large = frozenset()
+CLOCK_ALONE: Large = frozenset({"clock"})
 
 
 class ShownField(NamedTuple):

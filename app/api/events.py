@@ -22,7 +22,6 @@ from model.event import NOTHING_LARGE, SHOWN, WITHOUT_CONTENT, Event, Large, Sho
 from model.sound import Certainty
 from model.words import WalkWord
 
-CLOCK_ALONE: Large = frozenset({"clock"})
 # Numbers, brackets, commas: but for these the paper's notation of a tree is JSON.
 _BRACKETS = str.maketrans("()", "[]", " ")
 

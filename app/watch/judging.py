@@ -34,7 +34,7 @@ from model.assertions import (
     NeverConcurrent,
 )
 from model.assertions.judging import WatchedEvent, led, preceded, settled, weighed
-from model.event import NOTHING_LARGE, Large
+from model.event import CLOCK_ALONE, NOTHING_LARGE
 from model.gaps import Gap
 from model.words import Via
 
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 MOST_SECONDS = 0.5
 # Of a conversation so many events are looked at.
 MOST_MESSAGES = 1_000
-_CLOCK_ALONE: Large = frozenset({"clock"})
 
 
 class EventOutcome(NamedTuple):
@@ -210,7 +209,7 @@ class Judges:
             for each, name in types.items()
             if each < event_id and _are_rivals(what, types[event_id], name)
         ]
-        events = await self.store.events.some([event_id, *rivals], _CLOCK_ALONE)
+        events = await self.store.events.some([event_id, *rivals], CLOCK_ALONE)
         stamps = {each.id: each.stamp for each in events}
         own = stamps.pop(event_id, None)
         if own is None or found.next is not None or not case.is_whole(found.root):

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from app.api.answers import Heavy
 from app.api.described import answering
-from app.api.events import CLOCK_ALONE, ChainEnds, Related, TouchedEvents, of_one_trace
+from app.api.events import ChainEnds, Related, TouchedEvents, of_one_trace
 from app.api.likely import SAID, LikelyAnswer, LikelyQuery, ground_of
 from app.api.openapi import LOCATION, READING_ONE, WRITING, answers, example
 from app.api.parameters import Name, WalkLimit, Word
@@ -34,7 +34,7 @@ from app.jobs.folders import ManifestedFile
 from app.stored.causality import ChainPart, Touched
 from model.answers import Verdict, touched_sentence
 from model.described import shown
-from model.event import NOTHING_LARGE
+from model.event import CLOCK_ALONE, NOTHING_LARGE
 from model.evidence import Signed, TouchedSummary
 from model.jobs import Served
 from model.sound import Certainty

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from app.api.answers import Heavy, encoded_answer
 from app.api.described import answering, encode_json, json_answer
 from app.api.events import (
-    CLOCK_ALONE,
     CopyFate,
     Deliveries,
     EventColumns,
@@ -50,7 +49,7 @@ from app.traces.life import TraceState
 from itc import Relation, compare
 from model.answers import ORDERED
 from model.described import shown
-from model.event import EVERYTHING, NOTHING_LARGE, SHOWN, Event, Large, ShownField
+from model.event import CLOCK_ALONE, EVERYTHING, NOTHING_LARGE, SHOWN, Event, Large, ShownField
 from model.sound import Certainty
 from model.ways import Direction
 

@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 
 from app.api.described import answer_of, answering, json_answer
-from app.api.events import CLOCK_ALONE, related
+from app.api.events import related
 from app.api.openapi import LOCATION, READING, WITH_BODY, WRITING, answers, example
 from app.api.parameters import Name, Word
 from app.api.routes.bodies import PathWords, body_of, check_words, json_body
@@ -30,7 +30,7 @@ from app.stored.jobs import JobRequest, Json
 from app.tracker.links import merged
 from itc import Relation, compare
 from model.described import shown
-from model.event import NOTHING_LARGE
+from model.event import CLOCK_ALONE, NOTHING_LARGE
 from model.exports import CONCURRENT, FORMATS, ChainPlan, ChainSummary, Format
 from model.interchange import (
     ConversationCounts,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from sqlalchemy import ColumnElement, and_, delete, literal_column, select, update
+from sqlalchemy import ColumnElement, delete, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
@@ -80,7 +80,7 @@ async def in_hand(connection: AsyncConnection, trace_id: int) -> list[tuple[Chan
     at = tables.channels.c
     query = (
         select(at.node, at.connection, at.channel, at.user, _events.hold, _events.id)
-        .join(tables.channels, and_(at.trace_id == _events.trace_id, at.number == _events.channel))
+        .join(tables.channels, tables.OF_CHANNEL)
         .where(_events.trace_id == trace_id, _events.settlement == _IN_HAND)
         .order_by(_events.id)
     )

@@ -20,15 +20,13 @@ from app.store.reading.events import by_id, found_by_ids
 from app.stored.causality import ChainPart, PathStep
 from app.stored.likely import NO_OVERLAY, Overlay
 from itc import Relation, compare, packed_height_at
-from model.event import EVERYTHING, Event, Large
+from model.event import CLOCK_ALONE, EVERYTHING, Event, Large
 from model.ranges import Dot
 from model.ways import MOST_REACHED, Frontier, TooFarError, in_turns, lying_between, step_of_part
 from model.words import EventType, Via
 
 # The whole chain is counted where no more participants than this may have a part in it.
 MOST_COUNTED = 1_000
-
-_CLOCK: Large = frozenset({"clock"})
 
 
 class Chains(Subject):
@@ -52,8 +50,8 @@ class Chains(Subject):
         Only those after the id ``after``; an ``overlay`` has likely steps, too. Raises
         `NotFoundError`, and `BadRequestError` if it takes too long to find.
         """
-        start = await by_id(connection, min(a, b), _CLOCK)
-        end = await by_id(connection, max(a, b), _CLOCK)
+        start = await by_id(connection, min(a, b), CLOCK_ALONE)
+        end = await by_id(connection, max(a, b), CLOCK_ALONE)
         if start.trace_id != end.trace_id or start.id == end.id:
             return ChainPart()
         search = _ChainSearch(connection, start, end, limit, large, after, via, overlay)
@@ -117,9 +115,7 @@ class _ChainSearch:
 
         async def judge(ids: Collection[int]) -> None:
             query = select(*columns, *([] if from_start is None else [its.clock])).join_from(
-                tables.events,
-                tables.participants,
-                (whose.trace_id == its.trace_id) & (whose.number == its.participant),
+                tables.events, tables.participants, tables.OF_PARTICIPANT
             )
             for event_id, height, interval, *clock in await rows_with(
                 connection, query, its.id, ids

@@ -79,11 +79,3 @@ async def oldest(connection: AsyncConnection, trace_id: int) -> Any:
     its = tables.events.c
     query = select(func.min(its.id)).where(its.trace_id == trace_id)
     return (await connection.execute(query)).scalar_one()
-
-
-async def newest(connection: AsyncConnection, trace_id: int) -> int:
-    """The id of a trace's newest event, 0 for none."""
-    query = select(func.coalesce(func.max(tables.events.c.id), 0)).where(
-        tables.events.c.trace_id == trace_id
-    )
-    return int((await connection.execute(query)).scalar_one())

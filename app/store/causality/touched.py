@@ -28,7 +28,7 @@ from app.store.reading.events import MAX_ID, by_id, found_by_ids
 from app.store.reading.times import ids_between
 from app.stored.causality import Touched, TouchedQueue, TouchedService
 from model.answers import Verdict
-from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
+from model.event import CLOCK_ALONE, EVERYTHING, NOTHING_LARGE, Event, Large
 from model.ranges import Dot, Holds, Mark
 from model.times import Microseconds
 from model.words import Via
@@ -39,7 +39,6 @@ MOST_CAUSED = 10_000
 MOST_LOOKED_AT = 50_000
 MOST_SERVICES = 1_000
 
-_CLOCK: Large = frozenset({"clock"})
 _NEVER = 2**63
 # From the strongest on.
 _BY_RANK = (Verdict.caused, Verdict.may_have, Verdict.unknown, Verdict.cannot_have)
@@ -112,7 +111,7 @@ class Futures(Subject):
         `NotFoundError`, and `BadRequestError` for events of two traces, and if it takes too long to
         find.
         """
-        starts = [await by_id(connection, each, _CLOCK) for each in sorted({*ids})]
+        starts = [await by_id(connection, each, CLOCK_ALONE) for each in sorted({*ids})]
         if len({each.trace_id for each in starts}) > 1:
             raise BadRequestError(
                 "these events are of two virtual hosts, whose clocks cannot be compared"

@@ -112,7 +112,7 @@ class Conversations(Subject):
                 connection, dialect, asked, before=at, limit=size + 1, only=_begins(via)
             )
 
-        if _names_roots_alone(asked):
+        if asked.is_of_times_alone:
             return await self._page(newest, via, before, size, wanted, limit)
 
         async def fitting(connection: AsyncConnection) -> tuple[list[int], bool]:
@@ -171,12 +171,6 @@ class Conversations(Subject):
             if len(items) == limit or time.monotonic() > ends:
                 break
         return ConversationPage(items, at is not None, at, looked_at, since)
-
-
-def _names_roots_alone(asked: EventFilter) -> bool:
-    return asked == EventFilter(
-        vhosts=asked.vhosts, vhost=asked.vhost, since=asked.since, until=asked.until
-    )
 
 
 def _begins(via: Via) -> list[ColumnElement[bool]]:

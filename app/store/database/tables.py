@@ -25,6 +25,7 @@ from sqlalchemy import (
     SmallInteger,
     Table,
     Text,
+    and_,
     false,
     text,
     true,
@@ -210,6 +211,15 @@ events = _table(
         _partial(f"ix_events_{kind}", condition, "trace_id", "id")
         for kind, condition in FAILED.items()
     ),
+)
+
+# A participant's channels, and an event's channel and participant, for whoever joins them.
+OF_WHOM = and_(
+    channels.c.trace_id == participants.c.trace_id, channels.c.participant == participants.c.number
+)
+OF_CHANNEL = and_(channels.c.trace_id == events.c.trace_id, channels.c.number == events.c.channel)
+OF_PARTICIPANT = and_(
+    participants.c.trace_id == events.c.trace_id, participants.c.number == events.c.participant
 )
 
 # The channels whose deliveries are counted (`app.tracker.settlements.OpenChannel`).

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Null, Select, and_, bindparam, case, func, null, select
+from sqlalchemy import ColumnElement, Null, Select, bindparam, case, func, null, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
+from app.store.database import tables
 from app.store.database.chunks import chunks
-from app.store.database.tables import channels, events, metadata, participants, traces
 from app.stored.reading import EventList, shares
 from model.event import EVERYTHING, FIELDS, Event, Field, Kind, Large
 
@@ -27,18 +27,9 @@ AT_ONCE = 1 << 20
 
 
 _JOINED = (
-    events.join(traces, traces.c.id == events.c.trace_id)
-    .join(
-        participants,
-        and_(
-            participants.c.trace_id == events.c.trace_id,
-            participants.c.number == events.c.participant,
-        ),
-    )
-    .join(
-        channels,
-        and_(channels.c.trace_id == events.c.trace_id, channels.c.number == events.c.channel),
-    )
+    tables.events.join(tables.traces, tables.traces.c.id == tables.events.c.trace_id)
+    .join(tables.participants, tables.OF_PARTICIPANT)
+    .join(tables.channels, tables.OF_CHANNEL)
 )
 _LONG: frozenset[Kind] = frozenset({"bytes", "table", "words"})
 
@@ -133,14 +124,14 @@ def _of_ids(*columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
     return (
         select(*columns)
         .select_from(_JOINED)
-        .where(events.c.id.in_(bindparam("ids", expanding=True)))
+        .where(tables.events.c.id.in_(bindparam("ids", expanding=True)))
     )
 
 
 def _column(field: Field, large: Large) -> ColumnElement[Any]:
     if field.stored.large and field.name not in large:
         return null()
-    column: ColumnElement[Any] = metadata.tables[field.table].c[field.column]
+    column: ColumnElement[Any] = tables.metadata.tables[field.table].c[field.column]
     return column
 
 

@@ -143,14 +143,13 @@ async def _programs(
     """The processes behind each participant, by what its connections' clients say."""
     found: defaultdict[int, set[str]] = defaultdict(set)
     acts, known = tables.channels.c, tables.connections.c
-    its_own = and_(acts.trace_id == _who.trace_id, acts.participant == _who.number)
     behind = and_(known.name == acts.connection, known.node == acts.node, known.user == acts.user)
     query = (
         select(
             *(_who.number, _who.key, _who.user, _who.place, _who.client, known.process),
             known.client.label("other"),
         )
-        .join(tables.channels, its_own)
+        .join(tables.channels, tables.OF_WHOM)
         .join(tables.connections, behind)
         .where(_who.trace_id == trace_id, known.process.is_not(None))
         .distinct()

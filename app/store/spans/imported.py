@@ -39,7 +39,7 @@ from app.store.spans.leads import (
 from app.stored.spans import HandlingTime, Span, SpanKind
 from app.tracker.links import SPANS_RULE
 from itc import Relation, compare
-from model.event import Event
+from model.event import CLOCK_ALONE, Event
 from model.words import EdgeKind, Way
 
 # How many spans are removed in one transaction, how many of one message are shown.
@@ -397,7 +397,7 @@ async def _unknown_to_clocks(
     Of a cause that has been pruned nobody can tell, and chains go on in its archive.
     """
     ids = sorted({event_id for pair in pairs for event_id in pair})
-    found = await by_ids(connection, ids, frozenset({"clock"}))
+    found = await by_ids(connection, ids, CLOCK_ALONE)
     events = {event.id: event for event in found}
     late = []
     for effect, cause in pairs:
