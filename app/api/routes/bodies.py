@@ -149,25 +149,20 @@ class AliasRequest(KnownFields):
 
 
 _PLACE = {"type": "string", "pattern": r"^\$message\.(header|payload|property)#/"}
-_PLACES = {"anyOf": [_PLACE, {"type": "array", "items": _PLACE, "minItems": 1}]}
+
+
+def _places(**bound: int) -> dict[str, Any]:
+    return {"anyOf": [_PLACE, {"type": "array", "items": _PLACE, "minItems": 1, **bound}]}
+
+
 _CONDITION = {
     "type": "object",
-    "properties": {"has": _PLACES, "lacks": _PLACES, "begins": {"type": "string"}},
+    "properties": {"has": _places(), "lacks": _places(), "begins": {"type": "string"}},
     "additionalProperties": False,
 }
 
 # What they say is for clients to know beforehand; what is at fault is named by `Rule.from_json`.
-Places = Annotated[
-    Any,
-    WithJsonSchema(
-        {
-            "anyOf": [
-                _PLACE,
-                {"type": "array", "items": _PLACE, "minItems": 1, "maxItems": MOST_PARTS},
-            ]
-        }
-    ),
-]
+Places = Annotated[Any, WithJsonSchema(_places(maxItems=MOST_PARTS))]
 Conditions = Annotated[
     Any, WithJsonSchema({"type": "array", "items": _CONDITION, "maxItems": MOST_CONDITIONS})
 ]

@@ -84,17 +84,10 @@ class ConversationsQuery(WithHeaders):
 
     def asked_by(self, user: User) -> EventFilter:
         """Return a filter for events they begin with, or hold; raises `NotAuthorisedError`."""
-        return EventFilter(
-            vhosts=user.searched(self.vhost),
-            vhost=self.vhost,
-            since=self.since,
-            until=self.until,
-            q=self.q or None,
-            message_id=self.message_id,
-            correlation_id=self.correlation_id,
-            conversation=self.conversation,
-            headers=self._headers,
-        )
+        # What asks for participants and types is about the conversation.
+        of_others = dict.fromkeys(("type", "participant", "participant_name"))
+        more = {"vhosts": user.searched(self.vhost), "q": self.q or None, "headers": self._headers}
+        return filter_of(EventFilter, self, **of_others | more)
 
 
 @router.get("", **answering(ConversationPage, READING_ONE), openapi_extra=HEADERS)
