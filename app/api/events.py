@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypedDict
 import msgspec
 
 from app.api.signin.permissions import ReadRights
-from app.errors import BadRequestError
 from app.stored.causality import LINKS, CausalPath, Named, PathStep
 from app.stored.reading import VectorEntry
 from app.stored.spans import HandlingTime
@@ -196,15 +195,6 @@ def event_detail(
 
 def _json_tree(text: str) -> Any:
     return msgspec.Raw(text.translate(_BRACKETS).encode())
-
-
-def of_one_trace(a: Event, b: Event) -> int:
-    """The trace of two events; raises `BadRequestError` if they are of two."""
-    if a.trace_id != b.trace_id:
-        raise BadRequestError(
-            "these events are of two virtual hosts, whose clocks cannot be compared"
-        )
-    return a.trace_id
 
 
 def related(

@@ -54,15 +54,9 @@ def start(
 
     Exits with 6 if it waits: it will run once that is over, and captures nothing until then.
     """
-    wish = rules.wish()
-    if bodies is not None:
-        wish["bodies"] = bodies
-    if exchange:
-        wish["exchanges"] = exchange
-    if queue:
-        wish["queues"] = queue
-    if later:
-        wish["later"] = True
+    taken: dict[str, Any] = {"bodies": bodies, "exchanges": exchange or None}
+    taken |= {"queues": queue or None, "later": later or None}
+    wish = rules.wish() | {name: each for name, each in taken.items() if each is not None}
     answer = client.send("PUT", trace_path(vhost), json=wish or None)
     begun = "started" if answer.status_code == 201 else "runs already"
     one = _settled(client, vhost)

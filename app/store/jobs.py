@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import ConflictError, NotFoundError
 from app.store.capture.services import lives
 from app.store.database import tables
-from app.store.database.chunks import keep_newest
+from app.store.database.chunks import given, keep_newest
 from app.store.database.engine import Database
 from app.store.database.subject import Subject, reads, writes
 from app.stored.jobs import ENDED, TRANSITIONS, Job, JobState, Json
@@ -68,12 +68,9 @@ class Jobs(Subject):
         limit: int = 100,
     ) -> list[Job]:
         """The newest jobs, newest first, of some virtual hosts and states, or of all (None)."""
-        query = select(*_COLUMNS).order_by(_its.id.desc()).limit(limit)
-        if vhosts is not None:
-            query = query.where(_its.vhost.in_(sorted(vhosts)))
-        if states is not None:
-            query = query.where(_its.state.in_(sorted(states)))
-        return [_job(row) for row in (await connection.execute(query)).all()]
+        query = select(*_COLUMNS).where(*given((_its.vhost.in_, vhosts), (_its.state.in_, states)))
+        rows = await connection.execute(query.order_by(_its.id.desc()).limit(limit))
+        return [_job(row) for row in rows]
 
     @writes
     async def move(

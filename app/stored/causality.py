@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple, Self
 
 import msgspec
 
+from app.errors import BadRequestError
 from model.answers import Verdict
 from model.conversations import Copy, Delivery, Message, spoken
 from model.described import INNER
@@ -98,6 +99,15 @@ class ChainPart(msgspec.Struct, frozen=True):
     def next(self) -> int | None:
         """The `after` for more where it is truncated; `null` if it is too long to follow."""
         return self.items[-1].id if self.truncated and self.items else None
+
+
+def of_one_trace(events: Sequence[Event]) -> int:
+    """The trace of some events; raises `BadRequestError` if they are of several."""
+    if len({each.trace_id for each in events}) > 1:
+        raise BadRequestError(
+            "these events are of two virtual hosts, whose clocks cannot be compared"
+        )
+    return events[0].trace_id
 
 
 _SETTLED = (

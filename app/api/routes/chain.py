@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from app.api.answers import Heavy
 from app.api.described import answering
-from app.api.events import ChainEnds, Related, TouchedEvents, of_one_trace
+from app.api.events import ChainEnds, Related, TouchedEvents
 from app.api.likely import SAID, LikelyAnswer, LikelyQuery, ground_of
 from app.api.openapi import LOCATION, READING_ONE, WRITING, answers, example
 from app.api.parameters import Name, WalkLimit, Word
@@ -31,7 +31,7 @@ from app.api.services import Parts
 from app.api.signin.auth import Reader, User, Writer
 from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.jobs.folders import ManifestedFile
-from app.stored.causality import ChainPart, Touched
+from app.stored.causality import ChainPart, Touched, of_one_trace
 from model.answers import Verdict, touched_sentence
 from model.described import shown
 from model.event import CLOCK_ALONE, NOTHING_LARGE
@@ -68,7 +68,7 @@ async def get_chain(
 ) -> Response:
     """The chain between two events, whichever was first: what is said of them, and its events."""
     one, other = await visible_events(parts.store.events, (a, b), user, CLOCK_ALONE)
-    of_one_trace(one, other)
+    of_one_trace((one, other))
     if a == b:
         raise BadRequestError("a chain needs two events; both ids are the same")
     via, limit = query.via, query.limit
@@ -130,10 +130,8 @@ async def get_touched(
     With a verdict also these events, by id. Of several events: by any of them.
     """
     ids = sorted({*query.events})
-    first, *others = await visible_events(parts.store.events, ids, user, NOTHING_LARGE)
-    for other in others:
-        of_one_trace(first, other)
-    limit, to, trace_id = query.limit, query.to, first.trace_id
+    events = await visible_events(parts.store.events, ids, user, NOTHING_LARGE)
+    limit, to, trace_id, first = query.limit, query.to, of_one_trace(events), events[0]
     async with parts.searches.for_walk(user.name, limit, Via.links, is_far=True):
         if query.until is Until.minute:
             to = min(to, await parts.store.touched.last_within(ids[-1], MINUTE))

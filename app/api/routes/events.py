@@ -22,7 +22,6 @@ from app.api.events import (
     Related,
     event_detail,
     event_view,
-    of_one_trace,
     related,
 )
 from app.api.likely import LikelyAnswer, ground_of
@@ -43,7 +42,7 @@ from app.api.signin.auth import Reader, User
 from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, frame, heartbeat
 from app.api.tail import TailQuery
 from app.errors import BadRequestError, ItcError, NotFoundError
-from app.stored.causality import EventLinks, Fate
+from app.stored.causality import EventLinks, Fate, of_one_trace
 from app.stored.reading import EventList, EventPage, Sort, is_quick
 from app.traces.life import TraceState
 from itc import Relation, compare
@@ -271,7 +270,7 @@ async def relation_of(
     A link that was found later than its events were stamped is in no clock; ``is_linked`` says that
     there is a way by such links.
     """
-    trace_id, path = of_one_trace(one, other), None
+    trace_id, path = of_one_trace((one, other)), None
     first, last = sorted((one.id, other.id))
     relation = compare(one.stamp, other.stamp)
     if relation in ORDERED or await parts.store.spans.late_between(trace_id, one.id, other.id):

@@ -9,7 +9,7 @@ from sqlalchemy import delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
-from app.store.database.chunks import keep_newest
+from app.store.database.chunks import given, keep_newest
 from app.store.database.subject import Subject, reads
 from app.stored.capture import Quarantined
 from app.tracker.records import Unreadable
@@ -47,13 +47,10 @@ class Quarantine(Subject):
         query = (
             select(_its.id, tables.traces.c.vhost, *(_its[name] for name in _SHOWN))
             .join(tables.traces, tables.traces.c.id == _its.trace_id)
+            .where(*given((tables.traces.c.vhost.in_, vhosts), (_its.id.__lt__, before)))
             .order_by(_its.id.desc())
             .limit(limit)
         )
-        if vhosts is not None:
-            query = query.where(tables.traces.c.vhost.in_(sorted(vhosts)))
-        if before is not None:
-            query = query.where(_its.id < before)
         return [Quarantined(*row) for row in (await connection.execute(query)).all()]
 
 

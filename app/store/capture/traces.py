@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import ConflictError, NotFoundError
 from app.store.capture import gaps
 from app.store.database import tables
+from app.store.database.chunks import given
 from app.store.database.subject import Subject, reads, writes
 from app.stored.capture import Trace
 from app.tracker.taken import ALL, Selection
@@ -116,10 +117,8 @@ class Traces(Subject):
     async def list(
         self, connection: AsyncConnection, vhosts: Collection[str] | None = None
     ) -> list[Trace]:
-        query = select(*_COLUMNS).order_by(_its.vhost)
-        if vhosts is not None:
-            query = query.where(_its.vhost.in_(sorted(vhosts)))
-        return [_trace(row) for row in (await connection.execute(query)).all()]
+        query = select(*_COLUMNS).where(*given((_its.vhost.in_, vhosts))).order_by(_its.vhost)
+        return [_trace(row) for row in await connection.execute(query)]
 
     @writes
     async def set_wanted(self, connection: AsyncConnection, trace_id: int, wanted: bool) -> None:

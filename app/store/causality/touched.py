@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.errors import BadRequestError
 from app.store.capture.doubts import doubtful_between
 from app.store.causality import ranges
 from app.store.causality.links import late_between
@@ -26,7 +25,7 @@ from app.store.database.chunks import rows_with
 from app.store.database.subject import Subject, reads, searches
 from app.store.reading.events import MAX_ID, by_id, found_by_ids
 from app.store.reading.times import ids_between
-from app.stored.causality import Touched, TouchedQueue, TouchedService
+from app.stored.causality import Touched, TouchedQueue, TouchedService, of_one_trace
 from model.answers import Verdict
 from model.event import CLOCK_ALONE, EVERYTHING, NOTHING_LARGE, Event, Large
 from model.ranges import Dot, Holds, Mark
@@ -112,10 +111,7 @@ class Futures(Subject):
         find.
         """
         starts = [await by_id(connection, each, CLOCK_ALONE) for each in sorted({*ids})]
-        if len({each.trace_id for each in starts}) > 1:
-            raise BadRequestError(
-                "these events are of two virtual hosts, whose clocks cannot be compared"
-            )
+        trace_id = of_one_trace(starts)
         to = max(to, starts[-1].id)
         future = await _future(connection, starts, to)
         caused, cut = await _caused(connection, starts, to)
@@ -125,7 +121,7 @@ class Futures(Subject):
         heights = await _beside(connection, starts, places)
         verdicts = Counter(future.verdict_of(*each) for each in heights)
         after_too = verdicts[Verdict.may_have] if heights else len(caused)
-        services = await _services(connection, starts[0].trace_id, future, places)
+        services = await _services(connection, trace_id, future, places)
         answer = Touched(
             as_of=future.newest,
             since=future.since,

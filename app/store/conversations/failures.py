@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store.causality.ranges import names_of
 from app.store.conversations.deaths import died
 from app.store.database import tables
+from app.store.database.chunks import given
 from app.store.database.searched import searched_keys
 from app.store.database.subject import Subject, reads, searches
 from app.store.reading import messages
@@ -160,9 +161,8 @@ class Failures(Subject):
 
 
 async def _scope(connection: AsyncConnection, asked: FailureFilter) -> _FailureScope:
-    query = select(tables.traces.c.id, tables.traces.c.vhost)
-    if asked.visible is not None:
-        query = query.where(tables.traces.c.vhost.in_(sorted(asked.visible)))
+    its = tables.traces.c
+    query = select(its.id, its.vhost).where(*given((its.vhost.in_, asked.visible)))
     traces = {row.id: row.vhost for row in await connection.execute(query)}
     kinds = tuple(FailureKind) if asked.kind is None else (asked.kind,)
     return _FailureScope(traces, kinds, *await ids_between(connection, asked.since, asked.until))
@@ -194,11 +194,10 @@ def _list(
 ) -> Select[Any]:
     event_id: ColumnElement[int]
     trace_id, event_id = _PLACES.get(kind, (tables.events.c.trace_id, tables.events.c.id))
-    bounds = []
-    if scope.first is not None and scope.end is not None:
-        bounds += [event_id >= scope.first, event_id < scope.end]
-    if before is not None:
-        bounds.append(event_id < before)
+    bounds = [
+        *given((event_id.__ge__, scope.first), (event_id.__lt__, scope.end)),
+        *given((event_id.__lt__, before)),
+    ]
     query = select(event_id.label("id"), literal_column(f"'{kind}'").label("kind"))
     order: list[ColumnElement[Any]] = [event_id.desc()]
     if kind is FailureKind.error_queue:

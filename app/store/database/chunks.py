@@ -7,7 +7,7 @@ has events.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Select, Table, TableClause, delete, select
@@ -23,6 +23,13 @@ def chunks(values: Sequence[T], most: int | None = None) -> Iterator[Sequence[T]
     most = most or CHUNK
     for first in range(0, len(values), most):
         yield values[first : first + most]
+
+
+def given(
+    *asked: tuple[Callable[[Any], ColumnElement[bool]], Any],
+) -> Iterator[ColumnElement[bool]]:
+    """The conditions on values that are given: one that is None asks for nothing."""
+    return (condition(value) for condition, value in asked if value is not None)
 
 
 async def rows_with(

@@ -7,6 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.capture import gaps
 from app.store.database import tables
+from app.store.database.chunks import given
 from app.store.database.subject import Subject, reads
 from app.store.reading.times import ids_between, within
 from app.stored.reading import TracePeriod
@@ -56,14 +57,14 @@ async def _end(
     connection: AsyncConnection, trace_id: int, since: int | None, until: int | None, *, last: bool
 ) -> int | None:
     its = tables.events.c
-    query = select(its.id).where(its.trace_id == trace_id)
     first, beyond = await ids_between(connection, since, until)
-    if first is not None and beyond is not None:
-        query = query.where(its.id >= first, its.id < beyond)
-    if since is not None:
-        query = query.where(its.recorded_at >= since)
-    if until is not None:
-        query = query.where(its.recorded_at < until)
+    met = given(
+        (its.id.__ge__, first),
+        (its.id.__lt__, beyond),
+        (its.recorded_at.__ge__, since),
+        (its.recorded_at.__lt__, until),
+    )
+    query = select(its.id).where(its.trace_id == trace_id, *met)
     query = query.order_by(its.id.desc() if last else its.id).limit(1)
     return (await connection.execute(query)).scalar_one_or_none()
 

@@ -29,6 +29,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import BadRequestError
 from app.store.capture import keys
 from app.store.database import tables
+from app.store.database.chunks import given
 from app.store.database.engine import Dialect
 from app.store.database.lanes import Lane
 from app.store.database.searched import searched_keys
@@ -310,9 +311,7 @@ def _lane(
 async def _scope(
     connection: AsyncConnection, dialect: Dialect, asked: EventFilter, after: int | None = None
 ) -> _Scope:
-    query = select(_traces.id, _traces.events)
-    if asked.visible is not None:
-        query = query.where(_traces.vhost.in_(sorted(asked.visible)))
+    query = select(_traces.id, _traces.events).where(*given((_traces.vhost.in_, asked.visible)))
     if after is not None:
         query = query.where(_traces.last_event_id > within(after))
     found = (await connection.execute(query)).all()

@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Select, and_, case, exists, func, not_, or
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.database import tables
+from app.store.database.chunks import given
 from app.store.database.subject import Subject, reads, writes
 from app.stored.assertions import Telling, Violation, ViolationFilter, ViolationKind, WebhookState
 
@@ -32,20 +33,16 @@ class Violations(Subject):
         limit: int = 100,
     ) -> Sequence[Violation]:
         """The newest, only those before a violation's id."""
-        query = _query()
-        if asked.visible is not None:
-            query = query.where(tables.traces.c.vhost.in_(sorted(asked.visible)))
-        if asked.assertion is not None:
-            query = query.where(_its.assertion == asked.assertion)
-        if asked.kind is not None:
-            query = query.where(_its.kind == asked.kind.value)
-        if asked.since is not None:
-            query = query.where(_its.found_at >= asked.since)
-        if asked.until is not None:
-            query = query.where(_its.found_at < asked.until)
-        if before is not None:
-            query = query.where(_its.id < before)
-        return await _read(connection, query.order_by(_its.id.desc()).limit(limit))
+        met = given(
+            (tables.traces.c.vhost.in_, asked.visible),
+            (_its.assertion.__eq__, asked.assertion),
+            (_its.kind.__eq__, asked.kind),
+            (_its.found_at.__ge__, asked.since),
+            (_its.found_at.__lt__, asked.until),
+            (_its.id.__lt__, before),
+        )
+        query = _query().where(*met).order_by(_its.id.desc()).limit(limit)
+        return await _read(connection, query)
 
     @writes
     async def claim(
