@@ -214,22 +214,16 @@ def related(
     steps = None if path is None else path.steps
     if steps is not None and relation is Relation.concurrent:
         relation = Relation.before if a.id < b.id else Relation.after
-    how = None if steps is None else _through(len(steps) - 1)
-    complete, sound = certainty.complete, certainty.sound
+    between = 0 if steps is None else len(steps) - 1
+    way = f"through {between} event{'s' * (between > 1)}" if between else "directly"
     said = said_of(
         a.id,
         b.id,
         relation,
-        how,
-        complete=complete,
-        sound=sound,
+        None if steps is None else way,
+        complete=certainty.complete,
+        sound=certainty.sound,
         doubtful=doubtful,
         candidates=max(a, b, key=lambda event: event.id).candidates,
     )
     return Related(a.vhost, relation, said.sentence, said.answer, steps)
-
-
-def _through(events: int) -> str:
-    if not events:
-        return "directly"
-    return f"through {events} event{'s' * (events > 1)}"

@@ -89,18 +89,14 @@ class Searches:
     def __init__(
         self, *, at_once: int = SEARCHES, each: int = EACH, waiting: int = WAITING
     ) -> None:
-        self._slots = Slots(at_once, each, waiting)
+        self.slots = Slots(at_once, each, waiting)
         self._following = Slots(FOLLOWING, FOLLOWING_EACH)  # any number may wait
-
-    @property
-    def waiting(self) -> int:
-        return self._slots.waiting
 
     def turn(
         self, owner: str, *, quick: bool = False, follow: bool = False
     ) -> AbstractAsyncContextManager[None]:
         """Wait for a user's turn; nobody waits for what is ``quick``."""
-        slots = self._following if follow else self._slots
+        slots = self._following if follow else self.slots
         return nullcontext() if quick else slots.slot(owner)
 
     def for_walk(

@@ -87,10 +87,6 @@ class Tail:
     most_bytes: int = KEPT_BYTES
     _batches: OrderedDict[_Key, _Reading] = field(default_factory=OrderedDict, init=False)
 
-    @property
-    def newest(self) -> int:
-        return self.feed.latest
-
     async def after(
         self, query: TailQuery, event_id: int, owner: str, *, follow: bool = True
     ) -> tuple[TailBatch, int]:

@@ -28,11 +28,6 @@ def add(app: typer.Typer, panel: str, *commands: Command | typer.Typer) -> None:
             app.command(name, rich_help_panel=panel)(unfolded(command))
 
 
-def named(command: Command, name: str, meaning: str) -> Command:
-    command.__name__, command.__doc__ = name, meaning
-    return command
-
-
 def family(name: str, meaning: str, **commands: Command) -> typer.Typer:
     """Commands that share their first word, by their second."""
     group = typer.Typer(name=name, help=meaning, no_args_is_help=True)

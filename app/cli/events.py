@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.client import PAGE, ServiceClient, trace_path
-from app.cli.commands import Command, named
+from app.cli.commands import Command
 from app.cli.options import (
     Along,
     AnyVhost,
@@ -196,7 +196,8 @@ def _walk(name: str, cursor: str, meaning: str) -> Command:
             complain("there are more: -n says how many to show")
         requirements.check(answer)
 
-    return named(walk, name, meaning)
+    walk.__name__, walk.__doc__ = name, meaning
+    return walk
 
 
 causes = _walk(

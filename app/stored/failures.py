@@ -198,7 +198,7 @@ def page_of(
 def found(newest_first: Sequence[Failure], limit: int, looked_at: int | None) -> FailurePage:
     """A page, groups and counts of what was counted; ``looked_at`` as `page_of`."""
     items, following = page_of(newest_first, limit, looked_at)
-    groups = groups_of(newest_first)
+    groups = _together(map(_alone, newest_first))
     return FailurePage(
         items=items,
         groups=groups[:MOST_GROUPS],
@@ -209,10 +209,6 @@ def found(newest_first: Sequence[Failure], limit: int, looked_at: int | None) ->
         truncated=following is not None,
         next=following,
     )
-
-
-def groups_of(newest_first: Sequence[Failure]) -> list[FailureGroup]:
-    return _together(map(_alone, newest_first))
 
 
 def _alone(one: Failure) -> FailureGroup:

@@ -26,7 +26,7 @@ import msgspec
 from app.background import Lookout
 from app.errors import OutageError
 from app.secret_url import SecretUrl
-from app.stored.assertions import Telling, Violation
+from app.stored.assertions import Telling
 from model.described import shown
 from model.times import MINUTE, iso_time, now
 
@@ -145,7 +145,7 @@ def pause(attempts: int) -> float:
 def cloud_event(telling: Telling, source: str) -> dict[str, Any]:
     """A violation, or a summary of several, as a CloudEvent; the same one each time."""
     first = telling.first
-    is_one = telling.count == 1
+    is_one, said = telling.count == 1, shown(first)
     return {
         "specversion": "1.0",
         "id": f"violation-{first.id}" if is_one else f"violations-{first.id}-{telling.last}",
@@ -154,7 +154,7 @@ def cloud_event(telling: Telling, source: str) -> dict[str, Any]:
         "subject": first.assertion,
         "time": iso_time(first.found_at),
         "datacontenttype": "application/json",
-        "data": violation_facts(first) if is_one else _summary(telling),
+        "data": {name: said[name] for name in TOLD} if is_one else _summary(telling),
     }
 
 
@@ -171,11 +171,6 @@ def _summary(telling: Telling) -> dict[str, Any]:
         "minute": minute,
         "sentence": f"{telling.count:,} more in this minute",
     }
-
-
-def violation_facts(violation: Violation) -> dict[str, Any]:
-    said = shown(violation)
-    return {name: said[name] for name in TOLD}
 
 
 def signed(secret: bytes, event_id: str, at: int, body: bytes) -> Mapping[str, str]:

@@ -66,7 +66,7 @@ async def test_a_user_has_a_share_of_the_searches_and_the_rest_waits_or_is_refus
         held = Held(world, monkeypatch)
         async with asking(client, 5) as mine:
             await until(lambda: held.searching == 2)
-            await until(lambda: world.searches.waiting == 3)
+            await until(lambda: world.searches.slots.waiting == 3)
             refused = await client.get("/itc_db", params=SLOW)
             async with asking(client, 1, headers=basic("watcher", "secret"), auth=None):
                 await until(lambda: held.searching == 3)  # another user's own share

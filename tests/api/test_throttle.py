@@ -107,7 +107,7 @@ def test_no_more_is_held_than_the_capacity(clock: Clock) -> None:
     for number in range(1_000):
         throttle.admit(f"user{number}", f"10.0.{number // 256}.{number % 256}")
 
-    assert (len(throttle._users), len(throttle._networks)) == (10, 10)
+    assert len(throttle._users._entries) == len(throttle._networks._entries) == 10
 
 
 def test_a_flood_of_names_does_not_wash_away_the_wait_of_its_address(clock: Clock) -> None:

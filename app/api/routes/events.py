@@ -349,7 +349,7 @@ async def live(
 
 def _start(last_event_id: str | None, after: int | None, parts: Parts) -> int:
     if last_event_id is None:
-        return parts.tail.newest if after is None else after
+        return parts.tail.feed.latest if after is None else after
     if not last_event_id.isascii() or not last_event_id.isdecimal() or len(last_event_id) > 18:
         raise BadRequestError("invalid Last-Event-ID: expected the id of an event")
     return int(last_event_id)
@@ -360,7 +360,7 @@ async def _frames(
 ) -> AsyncGenerator[bytes, None]:
     """Batches from ``start`` on; a notice when the stream cannot continue."""
     cursor = start
-    allowed = parts.tail.newest - start + BEHIND_EVENTS
+    allowed = parts.tail.feed.latest - start + BEHIND_EVENTS
     quiet = min(HEARTBEAT_SECONDS, parts.look_seconds)
     yield heartbeat(cursor)
     while not parts.stopping.is_set():
@@ -376,7 +376,7 @@ async def _frames(
             yield batch.encoded
         elif not await parts.tail.more(cursor, quiet, parts.stopping):
             yield heartbeat(cursor)
-        if parts.tail.newest - cursor > allowed:
+        if parts.tail.feed.latest - cursor > allowed:
             parts.subscribers.dropped += 1
             yield frame(
                 "dropped",

@@ -197,7 +197,7 @@ async def _of_service(
         "itc_store_bytes": await parts.store.size(),
         "itc_exports": exports.files,
         "itc_exports_bytes": exports.bytes,
-        "itc_searches_waiting": parts.searches.waiting,
+        "itc_searches_waiting": parts.searches.slots.waiting,
         "itc_live_subscribers": readers.count,
         "itc_live_dropped_total": readers.dropped,
         "itc_connections_announced": connections.on,

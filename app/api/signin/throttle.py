@@ -85,9 +85,6 @@ class _Failures(Generic[Key]):
         self._capacity = capacity
         self._entries: OrderedDict[Key, _Entry] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
     def until(self, key: Key) -> float:
         entry = self._entries.get(key)
         return entry.until if entry else 0.0

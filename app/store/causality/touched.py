@@ -219,7 +219,9 @@ async def _services(
         verdict = Verdict.caused if number in led else future.verdict_of(number)
         mark = future.firsts.get(number)
         found[name].append((_RANK[verdict], led.get(number, mark and mark.id)))
-    firsts = {name: min(those, key=_earliest) for name, those in found.items()}
+    firsts = {
+        name: min(those, key=lambda one: (one[0], one[1] or 0)) for name, those in found.items()
+    }
     ids = sorted(first for _, first in firsts.values() if first is not None)
     query = select(its.id, its.recorded_at)
     times = {row.id: row.recorded_at for row in await rows_with(connection, query, its.id, ids)}
@@ -242,10 +244,6 @@ def _queues(caused: Iterable[Any]) -> list[TouchedQueue]:
         for name, row in first.items()
         if name is not None
     ]
-
-
-def _earliest(one: tuple[int, int | None]) -> tuple[int, int]:
-    return one[0], one[1] or 0
 
 
 def _all_heard(services: Sequence[TouchedService]) -> Microseconds | None:

@@ -16,12 +16,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.errors import BadRequestError, OutageError, SettingsError
 from app.store.database import postgres, sqlite
-from app.store.database.lanes import Lane
+from app.store.database.lanes import POOL_SECONDS, Lane
 from model.times import now
 
 Dialect: TypeAlias = sqlite.Sqlite | postgres.Postgres
 
-POOL_SECONDS = 60  # how long a transaction waits for a connection
 # How long broken off transactions, and then connections, may take to end.
 LEAVING_SECONDS = 0.5
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 
+POOL_SECONDS = 60  # how long a transaction waits for a connection
+
 
 class Lane(enum.StrEnum):
     """The purpose of a read-only transaction.

@@ -54,14 +54,9 @@ class SchemaState(msgspec.Struct, frozen=True):
         return self.found == self.needed and not self.lacking
 
     @property
-    def is_unreleased(self) -> bool:
-        """Tell whether a version from before the first release made the tables."""
-        return self.found is not None and _UNRELEASED.fullmatch(self.found) is not None
-
-    @property
     def fault(self) -> tuple[str, str] | None:
         """A fault that `migrate` cannot mend, and what to do; None if there is none."""
-        if self.is_unreleased:
+        if self.found is not None and _UNRELEASED.fullmatch(self.found):
             return (
                 f"the database's tables ({self.found}) are of a version before the first release",
                 "carry its events over with that version's rabbitmq-itc archive, which writes"

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import NullPool
 
 from app.store.database.chunks import inserts, upserts
-from app.store.database.lanes import Lane
+from app.store.database.lanes import POOL_SECONDS, Lane
 from app.store.database.searched import Writing
 from model.words import EdgeKind
 
@@ -28,7 +28,6 @@ WRITERS = 4
 READERS = {Lane.quick: 8, Lane.follow: 2, Lane.bulk: 2}
 CONNECT_SECONDS = 10
 STATEMENT_SECONDS = 60  # a server that hangs must not hang the service
-POOL_SECONDS = 60
 # A network that drops everything without a word is noticed within this time, at both ends. A server
 # that is only slow is not meant: its system answers for it.
 DEAD_SECONDS = 20

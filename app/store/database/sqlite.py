@@ -22,7 +22,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from app.errors import SettingsError
 from app.store.database import regex
 from app.store.database.chunks import inserts, upserts
-from app.store.database.lanes import Lane
+from app.store.database.lanes import POOL_SECONDS, Lane
 from app.store.database.one_trip import all_rows, connected, in_its_thread
 from app.store.database.searched import Writing, keys
 from app.tracker.links.bodies import decompressed
@@ -41,7 +41,6 @@ BUSY_SECONDS = 10  # another process writes: one that runs traces, or migrates; 
 # SQLite's own waiting checks less and less often, in the end ten times a second, and meanwhile
 # nobody uses the file.
 TURN_SECONDS = 0.001
-POOL_SECONDS = 60
 
 # Python's lock is released and taken again for each statement, while the event loop wants it too:
 # with 32 rows in each, capture is a tenth slower. So a whole batch goes in a few statements, each
