@@ -104,8 +104,7 @@ def _at_once(
     say(printable(answer["sentence"]))
     if answer["events"]:
         if answer["count"] is not None:
-            complete = ", complete" if answer["complete"] else ""
-            say(f"{_of(answer['count'], answer['participants'])}{complete}")
+            say(_counted(answer, answer["count"]))
         show_events(answer["events"])
     elif answer["truncated"]:
         complain("it is too long to be shown at once: -o FILE writes it")
@@ -129,20 +128,15 @@ def _extension(output: Path | None) -> str:
 
 def _say_summary(summary: dict[str, Any], say: Callable[[str], None]) -> None:
     """In lines that a window of 80 columns has room for."""
-    if summary["relation"] == "concurrent":
-        if summary["answer"] == "unknown":
-            say(printable(summary["sentence"]))
-        else:
-            say(f"events {summary['from']} and {summary['to']} are concurrent: no chain")
-        return say_caveats(summary, say)
-    if summary["via"] != Via.any:
+    is_concurrent = summary["relation"] == "concurrent"
+    if is_concurrent and summary["answer"] != "unknown":
+        say(f"events {summary['from']} and {summary['to']} are concurrent: no chain")
+    elif is_concurrent or summary["via"] != Via.any:
         say(printable(summary["sentence"]))
-    if not summary["file"]:
-        return say_caveats(summary, say)
-    complete = ", complete" if summary["complete"] else ""
-    say(f"{_of(summary['events'], summary['participants'])}{complete}")
-    say(f"{number_of(summary['bytes'], 'byte')} in {summary['location']}")
-    return say_caveats(summary, say)
+    if summary["file"]:
+        say(_counted(summary, summary["events"]))
+        say(f"{number_of(summary['bytes'], 'byte')} in {summary['location']}")
+    say_caveats(summary, say)
 
 
 def exports(client: ServiceClient, json: Json = False) -> None:
@@ -197,8 +191,10 @@ def _write(response: httpx.Response, file: BinaryIO) -> None:
         file.write(part)
 
 
-def _of(events: int, participants: int) -> str:
-    return f"{number_of(events, 'event')} of {number_of(participants, 'participant')}"
+def _counted(answer: dict[str, Any], events: int) -> str:
+    complete = ", complete" if answer["complete"] else ""
+    of = number_of(answer["participants"], "participant")
+    return f"{number_of(events, 'event')} of {of}{complete}"
 
 
 Target = Annotated[Path, typer.Argument(metavar="FILE", help="Where to save it.")]

@@ -15,7 +15,7 @@ from app.store.capture.services import lives
 from app.store.database import tables
 from app.store.database.chunks import given, keep_newest
 from app.store.database.engine import Database
-from app.store.database.subject import Subject, reads, writes
+from app.store.database.subject import Subject, reading, reads, writes
 from app.stored.jobs import ENDED, TRANSITIONS, Job, JobState, Json
 from model.jobs import Progress
 
@@ -25,6 +25,15 @@ INTERRUPTED = "interrupted: the service ended while the job was unfinished"
 
 _UNFINISHED = _its.state.in_([JobState.queued, JobState.running])
 _COLUMNS = [_its[name] for name in Job.__struct_fields__]
+
+
+async def _get(connection: AsyncConnection, job_id: int) -> Job:
+    """A job; raises `NotFoundError`."""
+    query = select(*_COLUMNS).where(_its.id == job_id)
+    found = (await connection.execute(query)).one_or_none()
+    if found is None:
+        raise NotFoundError(f"no job has the number {job_id}")
+    return _job(found)
 
 
 class Jobs(Subject):
@@ -53,10 +62,7 @@ class Jobs(Subject):
         made = await connection.execute(insert(tables.jobs).values(row).returning(*_COLUMNS))
         return _job(made.one())
 
-    @reads
-    async def get(self, connection: AsyncConnection, job_id: int) -> Job:
-        """A job; raises `NotFoundError`."""
-        return await _get(connection, job_id)
+    get = reading(_get)
 
     @reads
     async def list(
@@ -154,14 +160,6 @@ class Jobs(Subject):
         """Remove ended jobs except the newest `keep`; returns how many were removed."""
         ended = _its.state.in_(sorted(ENDED))
         return await keep_newest(connection, tables.jobs, keep, ended)
-
-
-async def _get(connection: AsyncConnection, job_id: int) -> Job:
-    query = select(*_COLUMNS).where(_its.id == job_id)
-    found = (await connection.execute(query)).one_or_none()
-    if found is None:
-        raise NotFoundError(f"no job has the number {job_id}")
-    return _job(found)
 
 
 def _text(value: Json) -> str:

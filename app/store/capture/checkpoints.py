@@ -55,6 +55,12 @@ class _Restoration(NamedTuple):
     reference: References
     known: RestorePoint
 
+    async def rows(self, query: Select[Any]) -> AsyncIterator[Any]:
+        result = await self.connection.stream(query)
+        async for chunk in result.partitions(CHUNK):
+            for row in chunk:
+                yield row
+
 
 class Checkpoints(Subject):
     """The trackers' checkpoints, each stored with its batch."""
@@ -101,12 +107,12 @@ class Checkpoints(Subject):
         )
         await self.database.dialect.follow_indexes(connection)
         reading = _Restoration(connection, trace_id, references, known)
-        channels = await _channels(connection, trace_id)
+        channels = await _channels(reading)
         return RestorePoint(
             state=state or b"",
             channels=channels,
-            participants=await _participants(connection, trace_id),
-            copies=await _copies(connection, trace_id, references),
+            participants=await _participants(reading),
+            copies=await _copies(reading),
             handovers=await _handovers(reading, handovers),
             window=window or b"",
             ledger=ledger,
@@ -116,7 +122,7 @@ class Checkpoints(Subject):
             link_rules=tuple(each.rule for each in await link_rules.held(connection, trace_id)),
             own_rules=tuple(await link_rules.own(connection, trace_id)),
             kept=await _kept(reading, last_event_id),
-            lost=await _lost(connection, trace_id, references),
+            lost=await _lost(reading),
             open_channels=await settlements.open_channels(connection, trace_id),
             in_hand=await settlements.in_hand(connection, trace_id),
             begins=(epoch, first_event_id),
@@ -128,30 +134,21 @@ def _last(known: Sequence[T], newest_first: Sequence[T], most: int) -> list[T]:
     return [*known, *reversed(newest_first)][-most:] if most else []
 
 
-async def _rows(connection: AsyncConnection, query: Select[Any]) -> AsyncIterator[Any]:
-    result = await connection.stream(query)
-    async for chunk in result.partitions(CHUNK):
-        for row in chunk:
-            yield row
-
-
-async def _channels(connection: AsyncConnection, trace_id: int) -> list[ChannelState]:
+async def _channels(trace: _Restoration) -> list[ChannelState]:
     query = (
         select(tables.channels)
-        .where(tables.channels.c.trace_id == trace_id)
+        .where(tables.channels.c.trace_id == trace.trace_id)
         .order_by(tables.channels.c.number)
     )
     return [
         ChannelState(number, Channel(node, name, channel, user), participant, last, replies)
-        async for _, number, participant, node, name, channel, user, last, replies in _rows(
-            connection, query
+        async for _, number, participant, node, name, channel, user, last, replies in trace.rows(
+            query
         )
     ]
 
 
-async def _participants(
-    connection: AsyncConnection, trace_id: int
-) -> list[tuple[ParticipantState, Stamp, int]]:
+async def _participants(trace: _Restoration) -> list[tuple[ParticipantState, Stamp, int]]:
     last = tables.participants.join(
         tables.events, tables.events.c.id == tables.participants.c.last_event_id
     )
@@ -159,19 +156,17 @@ async def _participants(
     query = (
         select(*fields, tables.events.c.clock, tables.events.c.id)
         .select_from(last)
-        .where(tables.participants.c.trace_id == trace_id)
+        .where(tables.participants.c.trace_id == trace.trace_id)
         .order_by(tables.participants.c.number)
     )
     restored = []
-    async for *values, clock, event_id in _rows(connection, query):
+    async for *values, clock, event_id in trace.rows(query):
         state = ParticipantState(*values)
         restored.append((state, unpack(clock, state.interval), event_id))
     return restored
 
 
-async def _copies(
-    connection: AsyncConnection, trace_id: int, reference: References
-) -> list[PendingCopy]:
+async def _copies(trace: _Restoration) -> list[PendingCopy]:
     its, event = tables.copies.c, tables.events.c
     query = (
         select(
@@ -179,22 +174,19 @@ async def _copies(
             *(event.id, event.clock, event.lamport, event.participant),
         )
         .join(tables.events, event.id == its.event_id)
-        .where(its.trace_id == trace_id)
+        .where(its.trace_id == trace.trace_id)
         .order_by(its.number)
     )
     return [
-        PendingCopy(number, queue, mark, reference(event_id, clock, lamport), recorded_at, who)
-        async for number, queue, mark, recorded_at, event_id, clock, lamport, who in _rows(
-            connection, query
-        )
+        PendingCopy(number, queue, mark, trace.reference(*of), recorded_at, who)
+        async for number, queue, mark, recorded_at, *of, who in trace.rows(query)
     ]
 
 
 async def _handovers(trace: _Restoration, most: int) -> list[Handover]:
     """The last received events, each with its publish if that is known and still stored."""
-    connection, trace_id, reference, known = trace
     its, cause = tables.events.c, tables.events.alias("cause")
-    of_it = and_(cause.c.id == its.cause_id, cause.c.trace_id == trace_id)
+    of_it = and_(cause.c.id == its.cause_id, cause.c.trace_id == trace.trace_id)
     query = (
         select(
             *(its.id, its.queue, its.fingerprint, its.clock, its.lamport, its.participant),
@@ -202,67 +194,62 @@ async def _handovers(trace: _Restoration, most: int) -> list[Handover]:
             *(cause.c.id, cause.c.clock, cause.c.lamport, cause.c.fingerprint),
         )
         .select_from(tables.events.outerjoin(cause, of_it))
-        .where(its.trace_id == trace_id, its.queue.is_not(None), its.id > known.last_event_id)
+        .where(its.trace_id == trace.trace_id, its.queue.is_not(None))
+        .where(its.id > trace.known.last_event_id)
         .order_by(its.id.desc())
         .limit(most)
     )
     newest_first = []
-    async for own_id, queue, mark, clock, lamport, who, candidates, match, *of in _rows(
-        connection, query
-    ):
+    async for own_id, queue, mark, clock, lamport, who, candidates, match, *of in trace.rows(query):
         delivery = publish = Reference(clock, lamport, own_id)
         has_brought = False
         if of[0] is not None:
-            publish = reference(*of[:3])
+            publish = trace.reference(*of[:3])
             has_brought = match != Match.dead_lettered and brings_deaths(of[3])
         elif candidates is None:
             candidates = 0
         newest_first.append(Handover(queue, mark, publish, delivery, who, candidates, has_brought))
-    return _last(known.handovers, newest_first, most)
+    return _last(trace.known.handovers, newest_first, most)
 
 
 async def _kept(trace: _Restoration, last: int) -> list[tuple[bytes, Reference]]:
     """The last publishes that an exchange may keep, each with its mark, oldest first."""
-    connection, trace_id, reference, known = trace
     its, first = tables.events.c, last - LOOK_BACK
-    before = [each for each in known.kept if (each[1].id or 0) > first]
+    before = [each for each in trace.known.kept if (each[1].id or 0) > first]
     query = (
         select(its.fingerprint, its.id, its.clock, its.lamport)
-        .where(its.trace_id == trace_id, its.type == int(EventType.published))
+        .where(its.trace_id == trace.trace_id, its.type == int(EventType.published))
         .where(
             or_(its.exchange != "", its.routed_queues == "[]"),
-            its.id > max(first, known.last_event_id),
+            its.id > max(first, trace.known.last_event_id),
         )
         .order_by(its.id.desc())
         .limit(MOST_PUBLISHED)
     )
     newest_first = [
-        (mark[:BYTES], reference(*event)) async for mark, *event in _rows(connection, query)
+        (mark[:BYTES], trace.reference(*event)) async for mark, *event in trace.rows(query)
     ]
     return _last(before, newest_first, MOST_PUBLISHED)
 
 
-async def _lost(
-    connection: AsyncConnection, trace_id: int, reference: References
-) -> list[tuple[str, bytes, Reference]]:
+async def _lost(trace: _Restoration) -> list[tuple[str, bytes, Reference]]:
     """Copies that are gone, by queue and mark, those of the oldest publishes first."""
     its, event = tables.lost_copies.c, tables.events.c
     query = (
         select(its.queue, event.fingerprint, event.id, event.clock, event.lamport)
         .join(tables.events, event.id == its.event_id)
-        .where(its.trace_id == trace_id, its.reason != "equal")
+        .where(its.trace_id == trace.trace_id, its.reason != "equal")
         .order_by(its.event_id.desc(), its.queue)
         .limit(MOST_LOST)
     )
     newest_first = [
-        (queue, mark, reference(*of)) async for queue, mark, *of in _rows(connection, query)
+        (queue, mark, trace.reference(*of)) async for queue, mark, *of in trace.rows(query)
     ]
     return newest_first[::-1]
 
 
 async def _named(trace: _Restoration, most: int, channels: list[ChannelState]) -> list[NamedEvent]:
     """The last events that others may name, oldest first."""
-    connection, trace_id, reference, known = trace
     its, message = tables.events.c, tables.events.alias("message").c
     query = (
         select(
@@ -275,21 +262,21 @@ async def _named(trace: _Restoration, most: int, channels: list[ChannelState]) -
         .outerjoin(
             message.id.table, and_(message.id == its.cause_id, its.trace_id == message.trace_id)
         )
-        .where(its.trace_id == trace_id, its.id > known.last_event_id)
+        .where(its.trace_id == trace.trace_id, its.id > trace.known.last_event_id)
         .where(its.ids.is_not(None), ~its.quiet)
         .order_by(its.id.desc())
         .limit(most)
     )
     newest_first = []
     connections = {each.key: each.channel.connection for each in channels}
-    async for row in _rows(connection, query):
-        this = reference(row.id, row.clock, row.lamport)
+    async for row in trace.rows(query):
+        this = trace.reference(row.id, row.clock, row.lamport)
         is_delivery = row.type == EventType.received
         of: Reference | int | None = this
         if is_delivery:
             of = row.cause_id
             if row.message_clock is not None:
-                of = reference(row.cause_id, row.message_clock, row.message_lamport)
+                of = trace.reference(row.cause_id, row.message_clock, row.message_lamport)
         ids = row.ids
         newest_first.append(
             NamedEvent(
@@ -304,9 +291,9 @@ async def _named(trace: _Restoration, most: int, channels: list[ChannelState]) -
                 queue=row.queue,
             )
         )
-    oldest_first = _last(known.named, newest_first, most)
+    oldest_first = _last(trace.known.named, newest_first, most)
     if oldest_first:
-        led_to, again = await _led_to(connection, trace_id, oldest_first[0].reference.id or 0)
+        led_to, again = await _led_to(trace, oldest_first[0].reference.id or 0)
         for event in oldest_first:
             if event.is_delivery:
                 event.led_to = led_to[event.reference.id]
@@ -316,7 +303,7 @@ async def _named(trace: _Restoration, most: int, channels: list[ChannelState]) -
 
 
 async def _led_to(
-    connection: AsyncConnection, trace_id: int, first: int
+    trace: _Restoration, first: int
 ) -> tuple[defaultdict[int | None, int], dict[int | None, int]]:
     """`NamedEvent.led_to` and `NamedEvent.again`, from an event on, of what is certain."""
     its, certain = tables.edges.c, tables.edges.alias("certain").c
@@ -326,7 +313,7 @@ async def _led_to(
             certain.kind.table, and_(certain.effect_id == its.effect_id, certain.rule == its.rule)
         )
         .where(
-            its.trace_id == trace_id,
+            its.trace_id == trace.trace_id,
             its.cause_id >= first,
             certain.kind.in_([EdgeKind.reply, EdgeKind.forward]),
         )
@@ -334,7 +321,7 @@ async def _led_to(
     )
     led_to: defaultdict[int | None, int] = defaultdict(int)
     again: dict[int | None, int] = {}
-    async for cause, effect, own_kind, kind in _rows(connection, query):
+    async for cause, effect, own_kind, kind in trace.rows(query):
         led_to[cause] |= 1 << kind
         if own_kind == EdgeKind.forward:
             again[effect] = cause
