@@ -20,7 +20,7 @@ from app.traces.here import TracesHere
 from app.traces.pipeline import PipelineSettings
 from app.traces.retention import PruneCount, RetentionRule, preview, retain
 from app.tracker import Checkpoint
-from app.tracker.rebuild import LOST, rebuilt
+from app.tracker.rebuild import rebuilt
 
 if TYPE_CHECKING:
     from app.store.store import Store
@@ -43,11 +43,11 @@ class Upkeep(Lookout):
         self._settings = settings
         self.look_seconds = self.pause_seconds = settings.retention.check_seconds
 
-    async def reset(self, vhost: str) -> None:
-        """Replace a checkpoint that cannot be read.
+    async def reset(self, vhost: str) -> str:
+        """Replace a checkpoint that cannot be read; returns what is lost, in words.
 
-        Events, participants and their clocks stay. A gap says what is lost. The trace runs again if
-        it was wanted.
+        Events, participants and their clocks stay. A gap is recorded. The trace runs again if it
+        was wanted.
 
         Raises `NotFoundError` if there never was such a trace, `ConflictError` if its checkpoint
         can be read.
@@ -63,7 +63,8 @@ class Upkeep(Lookout):
             raise ConflictError(f"the checkpoint of the trace of {vhost!r} can be read")
         async with self._here.paused(vhost) as (trace, epoch):
             restored = await self._settings.restored(self._store, trace)
-            reason = f"the trace was reset, as its checkpoint could not be read; lost are {LOST}"
+            state, lost = rebuilt(restored)
+            reason = f"the trace was reset, as its checkpoint could not be read; lost are {lost}"
             await self._store.gaps.open(
                 trace.id,
                 after_event_id=restored.last_event_id,
@@ -71,13 +72,14 @@ class Upkeep(Lookout):
                 reason=reason,
                 epoch=epoch,
             )
-            checkpoint = Checkpoint(rebuilt(restored), [], [], [], [], [])
+            checkpoint = Checkpoint(state, [], [], [], [], [])
             batch = Batch([], checkpoint, restored.window)
             await self._store.batches.append(trace.id, batch, epoch)
         async with self._here.lock(vhost):  # it had failed, and may run again
             trace = await self._here.known(vhost)
             if trace.wanted and self._here.alive(vhost) is None:
                 await self._here.begin(trace)
+        return lost
 
     async def prune(
         self,

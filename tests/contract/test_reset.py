@@ -19,7 +19,6 @@ from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
 from app.traces.retention import RetentionRule
 from app.tracker import Bounds, Deliver, Policy, Publish, Tracker
-from app.tracker.rebuild import LOST
 from itc import Relation, compare
 from tests.introductions import NOBODY
 from tests.unit.broker_model import channel
@@ -108,12 +107,13 @@ async def test_after_a_reset_it_goes_on_with_the_same_participants_and_a_gap(
     store: Store, damaged: int
 ) -> None:
     traces = registry(store)
-    await traces.upkeep.reset("shop")
+    lost = await traces.upkeep.reset("shop")
+    assert "deliveries that waited" in lost
     status = await traces.status("shop")
     assert (status.state, status.events) == (TraceState.stopped, 2)
     (gap,) = status.gaps
     assert (gap.after_event_id, gap.until) == (await _last_id(store, "shop"), None)
-    assert LOST in gap.reason
+    assert lost in gap.reason
 
     before = await store.checkpoints.restore(damaged, 100)
     tracker = Tracker(Policy.channel, Bounds(), before)
@@ -129,6 +129,19 @@ async def test_after_a_reset_it_goes_on_with_the_same_participants_and_a_gap(
     assert by_dan.participant not in numbers
     assert len({by_dan.channel_key, *(c.key for c in before.channels)}) == 1 + len(before.channels)
     await store.batches.append(damaged, Batch([by_bob, by_dan], tracker.checkpoint(), b""))
+
+
+async def test_counters_stay_where_only_waiting_records_cannot_be_read(store: Store) -> None:
+    records = [publish("ann", b"1"), deliver("bob", b"1"), deliver("cid", b"lost")]
+    trace_id = await tracked(store, "shop", records)
+    trace = await store.traces.find("shop")
+    assert trace is not None
+    assert trace.checkpoint is not None
+    await damage(store, trace_id, flagged(trace.checkpoint))
+    traces = registry(store)
+    assert await traces.upkeep.reset("shop") == "deliveries that waited for their publish"
+    counters = (await traces.status("shop")).counters
+    assert (counters.published, counters.received) == (1, 1)
 
 
 async def test_one_that_can_be_read_is_left_alone(store: Store, damaged: int) -> None:
