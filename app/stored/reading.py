@@ -208,16 +208,17 @@ NO_EVENTS = Histogram(None, Duration(0), [])
 class TracePeriod(msgspec.Struct, frozen=True):
     """A trace's record of a period.
 
-    ``first`` and ``last`` are the ids of its first and last event, None without any; ``gaps`` the
-    newest ones in it, oldest first, of ``gap_count``. ``oldest_at`` is when the oldest event that
-    is still kept was recorded, in the period or not; None if there is none. Times in µs.
+    ``gaps`` are the newest ones in it, oldest first. ``oldest_at`` is when the oldest event that is
+    still kept was recorded, in the period or not; None if there is none. Times in µs.
     """
 
-    first: int | None
-    last: int | None
-    gaps: list[Gap]
-    gap_count: int
-    oldest_at: Microseconds | None
+    first: Annotated[int | None, "The first event in it; `null` if there is none."] = msgspec.field(
+        name="first_event"
+    )
+    last: int | None = msgspec.field(name="last_event")
+    gaps: Annotated[list[Gap], INNER]
+    gap_count: Annotated[int, "How many gaps there are; `gaps` are the newest of them."]
+    oldest_at: Annotated[Microseconds | None, INNER]
 
 
 LONGEST_ALIAS = 100  # characters

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from app.api.routes.periods import PeriodCertainty
-from app.stored.reading import Histogram
+from app.stored.reading import Histogram, TracePeriod
 from model.sound import Certainty
 from tests.api.conftest import World
 from tests.api.described import described
@@ -28,7 +28,7 @@ async def histogram(client: httpx.AsyncClient, **parameters: Any) -> SimpleNames
 async def certainty(client: httpx.AsyncClient, **parameters: Any) -> SimpleNamespace:
     answer = await client.get("/itc_db/certainty", params={"vhost": "/", **parameters})
     assert answer.status_code == 200, answer.text
-    return described(answer, (PeriodCertainty, Certainty))
+    return described(answer, (PeriodCertainty, TracePeriod, Certainty))
 
 
 async def test_events_are_counted_over_time(client: httpx.AsyncClient) -> None:

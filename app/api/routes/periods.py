@@ -36,15 +36,12 @@ class HistogramQuery(Filter):
     )
 
 
-class PeriodCertainty(msgspec.Struct, frozen=True, kw_only=True):
+class PeriodCertainty(msgspec.Struct, frozen=True):
     """Tell how far answers about a period of a virtual host are to be relied on."""
 
     vhost: str
     since: Microseconds | None
     until: Microseconds | None
-    first_event: Annotated[int | None, "The first event in it; `null` if there is none."]
-    last_event: int | None
-    gap_count: Annotated[int, "How many gaps there are; `gaps` are the newest of them."]
     known_since: Annotated[
         Microseconds | None,
         "When the trace was made, or when the oldest event was recorded that is still kept: of "
@@ -67,7 +64,7 @@ async def count_over_time(
         return json_answer(await parts.store.events.over_time(asked, query.buckets))
 
 
-@router.get("/certainty", **answering((PeriodCertainty, Certainty), READING_ONE))
+@router.get("/certainty", **answering((PeriodCertainty, TracePeriod, Certainty), READING_ONE))
 async def certainty_of_period(
     user: Reader,
     parts: Parts,
@@ -82,18 +79,9 @@ async def certainty_of_period(
     status = await parts.traces.status(vhost)
     period = await parts.store.periods.of(trace_id, since, until)
     soundness = await parts.store.doubts.between(trace_id, period.first or 0, period.last or 0)
-    found = PeriodCertainty(
-        vhost=vhost,
-        since=since,
-        until=until,
-        first_event=period.first,
-        last_event=period.last,
-        gap_count=period.gap_count,
-        known_since=_known_since(status, period),
-        state=status.state,
-        as_of=now(),
-    )
-    return json_answer(shown(found) | shown(Certainty(period.gaps, soundness)))
+    found = PeriodCertainty(vhost, since, until, _known_since(status, period), status.state, now())
+    certainty = Certainty(period.gaps, soundness)
+    return json_answer(shown(found) | shown(period) | shown(certainty))
 
 
 def _known_since(status: TraceStatus, period: TracePeriod) -> Microseconds | None:

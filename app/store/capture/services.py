@@ -57,11 +57,8 @@ class Services(Subject):
         await connection.execute(
             update(tables.services).where(_its.id != service, gone).values(until=_its.seen_at)
         )
-        await connection.execute(
-            delete(tables.services).where(
-                _its.until <= self.database.now - _microseconds(REMEMBERED_SECONDS)
-            )
-        )
+        forgotten = _its.until <= now - _microseconds(REMEMBERED_SECONDS)
+        await connection.execute(delete(tables.services).where(or_(forgotten, _its.id == service)))
         row = {
             "id": service,
             "name": name,
@@ -70,7 +67,6 @@ class Services(Subject):
             "until": now + _microseconds(seconds),
             "idle_since": now,
         }
-        await connection.execute(delete(tables.services).where(_its.id == service))
         await connection.execute(insert(tables.services).values(row))
 
     @writes
