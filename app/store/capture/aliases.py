@@ -76,7 +76,7 @@ class Aliases(Subject):
             select(_who.number, _who.key, _who.user, _who.place, tables.traces.c.policy)
             .add_columns(func.max(tables.connections.c.client))
             .join(tables.traces, tables.traces.c.id == _who.trace_id)
-            .join(tables.channels, tables.OF_WHOM)
+            .join(tables.channels, tables.CHANNELS_OF_PARTICIPANT)
             .join(
                 tables.connections,
                 and_(

@@ -80,7 +80,7 @@ async def in_hand(connection: AsyncConnection, trace_id: int) -> list[tuple[Chan
     at = tables.channels.c
     query = (
         select(at.node, at.connection, at.channel, at.user, _events.hold, _events.id)
-        .join(tables.channels, tables.OF_CHANNEL)
+        .join(tables.channels, tables.CHANNEL_OF_EVENT)
         .where(_events.trace_id == trace_id, _events.settlement == _IN_HAND)
         .order_by(_events.id)
     )

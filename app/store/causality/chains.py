@@ -115,7 +115,7 @@ class _ChainSearch:
 
         async def judge(ids: Collection[int]) -> None:
             query = select(*columns, *([] if from_start is None else [its.clock])).join_from(
-                tables.events, tables.participants, tables.OF_PARTICIPANT
+                tables.events, tables.participants, tables.PARTICIPANT_OF_EVENT
             )
             for event_id, height, interval, *clock in await rows_with(
                 connection, query, its.id, ids

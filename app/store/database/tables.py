@@ -214,11 +214,13 @@ events = _table(
 )
 
 # A participant's channels, and an event's channel and participant, for whoever joins them.
-OF_WHOM = and_(
+CHANNELS_OF_PARTICIPANT = and_(
     channels.c.trace_id == participants.c.trace_id, channels.c.participant == participants.c.number
 )
-OF_CHANNEL = and_(channels.c.trace_id == events.c.trace_id, channels.c.number == events.c.channel)
-OF_PARTICIPANT = and_(
+CHANNEL_OF_EVENT = and_(
+    channels.c.trace_id == events.c.trace_id, channels.c.number == events.c.channel
+)
+PARTICIPANT_OF_EVENT = and_(
     participants.c.trace_id == events.c.trace_id, participants.c.number == events.c.participant
 )
 

@@ -28,8 +28,8 @@ AT_ONCE = 1 << 20
 
 _JOINED = (
     tables.events.join(tables.traces, tables.traces.c.id == tables.events.c.trace_id)
-    .join(tables.participants, tables.OF_PARTICIPANT)
-    .join(tables.channels, tables.OF_CHANNEL)
+    .join(tables.participants, tables.PARTICIPANT_OF_EVENT)
+    .join(tables.channels, tables.CHANNEL_OF_EVENT)
 )
 _LONG: frozenset[Kind] = frozenset({"bytes", "table", "words"})
 

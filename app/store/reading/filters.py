@@ -80,9 +80,9 @@ def conditions(asked: EventFilter, dialect: Dialect) -> list[ColumnElement[bool]
     if asked.channel is not None:
         of_channel.append(_channels.channel == within(asked.channel, GREATEST_NUMBER))
     if of_channel:
-        met.append(exists().where(tables.OF_CHANNEL, *of_channel))
+        met.append(exists().where(tables.CHANNEL_OF_EVENT, *of_channel))
     if of_participant := _named(asked, _OF_PARTICIPANT):
-        met.append(exists().where(tables.OF_PARTICIPANT, *of_participant))
+        met.append(exists().where(tables.PARTICIPANT_OF_EVENT, *of_participant))
     if asked.routing_key is not None:
         keys = dialect.elements(_events.routing_keys)
         met.append(_any(keys, _is(keys.c.value, asked.routing_key, asked.use_regex)))

@@ -147,7 +147,7 @@ async def _programs(
             *(_who.number, _who.key, _who.user, _who.place, _who.client, known.process),
             known.client.label("other"),
         )
-        .join(tables.channels, tables.OF_WHOM)
+        .join(tables.channels, tables.CHANNELS_OF_PARTICIPANT)
         .join(tables.connections, behind)
         .where(_who.trace_id == trace_id, known.process.is_not(None))
         .distinct()
