@@ -174,7 +174,7 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
             authenticator=authenticator(settings, broker.management),
             broker=broker.management,
             traces=traces,
-            connections=connections.snapshot,
+            connections=lambda: connections.why_not is None,
             store=store,
             searches=searches,
             budget=budget,

@@ -85,7 +85,6 @@ def _tables() -> None:
         sa.Column("vhost", sa.Text(), nullable=False),
         sa.Column("user", sa.Text(), nullable=False),
         sa.Column("client", sa.Text(), nullable=True),
-        sa.Column("given_name", sa.Text(), nullable=True),
         sa.Column("process", sa.Text(), nullable=True),
         sa.Column("pid", sa.Text(), nullable=True),
         sa.Column("opened_at", sa.BigInteger(), nullable=False),

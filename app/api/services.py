@@ -20,7 +20,6 @@ from app.jobs.manager import JobManager
 from app.jobs.opening import Folders
 from app.settings import Settings
 from app.stored.capture import Trace
-from app.traces.connectionwatch import WatchState
 from app.traces.registry import TraceRegistry
 from app.traces.restamping import Restamping
 from app.tracker.links import BUILT_IN, Rule, TraceRule, of_all
@@ -52,7 +51,7 @@ class ServiceParts:
     authenticator: Authenticator
     broker: ManagementApi
     traces: TraceRegistry
-    connections: Callable[[], WatchState]
+    connections: Callable[[], bool]
     store: Store
     searches: Searches
     budget: ByteBudget

@@ -78,7 +78,6 @@ def connection_of(headers: Mapping[str, Any]) -> NewConnection | None:
         _text(headers, "vhost"),
         _text(headers, "user"),
         client_name(given, properties),
-        shown_name(given) if given else None,
         shown_name(process) if process else None,
         opened_at,
         _text(headers, "pid") or None,

@@ -44,15 +44,11 @@ PREFETCH = 1_000
 
 
 class AnnouncementBatch(msgspec.Struct, frozen=True):
-    """Announcements, each kind in its order, and the tag that acknowledges them all.
-
-    ``unread`` is how many messages were none of the broker's announcements.
-    """
+    """Announcements, each kind in its order, and the tag that acknowledges them all."""
 
     opened: list[NewConnection]
     closed: list[ClosedConnection]
     tag: int
-    unread: int
 
 
 class AnnouncementStream(DivertedStream):
@@ -78,7 +74,6 @@ class AnnouncementStream(DivertedStream):
             opened=[each for each in said if isinstance(each, NewConnection)],
             closed=[each for each in said if isinstance(each, ClosedConnection)],
             tag=taken[-1].tag,
-            unread=said.count(None),
         )
 
     async def bind(self) -> None:

@@ -97,7 +97,7 @@ class ClientConnection(msgspec.Struct, frozen=True):
     """A connection that somebody opened; ``opened_at`` in µs, by the broker's clock.
 
     The name is as trace messages have it. ``client`` names the program, None if nothing does;
-    ``given_name`` is what the client calls the connection, ``process`` its process id.
+    ``process`` is its process id.
     """
 
     node: str
@@ -105,7 +105,6 @@ class ClientConnection(msgspec.Struct, frozen=True):
     vhost: str
     user: str
     client: str | None
-    given_name: str | None
     process: str | None
     opened_at: int
 

@@ -17,8 +17,6 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from app.background import Background, end
 from app.errors import OutageError
 
@@ -40,20 +38,6 @@ PRUNE_SECONDS = 600.0
 NO_EXCHANGE = "the broker's event exchange is off: rabbitmq-plugins enable rabbitmq_event_exchange"
 
 
-class WatchState(msgspec.Struct, frozen=True):
-    """The state of the watch: are connections announced to us, and where; if not, ``why_not``.
-
-    ``announced`` is how many announcements were stored since the service started, ``unread`` how
-    many messages of our queue were none of the broker's.
-    """
-
-    on: bool
-    vhost: str | None
-    why_not: str | None
-    announced: int
-    unread: int
-
-
 class ConnectionWatch(Background):
     """The task that watches; what was announced and not stored when it ends comes again."""
 
@@ -72,17 +56,10 @@ class ConnectionWatch(Background):
         self._broker = broker
         self._keep = keep
         self._pause = pause
-        self._vhost: str | None = None
-        self._why_not: str | None = "the service is starting"
-        self._announced = self._unread = 0
+        # Why connections are not announced to us; None while they are.
+        self.why_not: str | None = "the service is starting"
         self._list_at = self._prune_at = 0.0
         self._pause_seconds = FIRST_PAUSE_SECONDS
-
-    def snapshot(self) -> WatchState:
-        is_on = self._why_not is None
-        return WatchState(
-            is_on, self._vhost if is_on else None, self._why_not, self._announced, self._unread
-        )
 
     async def run(self) -> None:
         while True:
@@ -99,9 +76,9 @@ class ConnectionWatch(Background):
             self._pause_seconds = min(self._pause_seconds * 2, LONGEST_PAUSE_SECONDS)
 
     def _off(self, why_not: str) -> None:
-        if self._why_not != why_not:
+        if self.why_not != why_not:
             log.warning("connections are not announced: %s", why_not)
-        self._why_not = why_not
+        self.why_not = why_not
 
     async def _attempt(self) -> None:
         vhost = await self._broker.event_exchange()
@@ -113,7 +90,7 @@ class ConnectionWatch(Background):
             await self._list()
             self._list_at = _now() + LIST_AGE_SECONDS
             await stream.consume()
-            self._vhost, self._why_not = vhost, None
+            self.why_not = None
             self._pause_seconds = FIRST_PAUSE_SECONDS
             log.info("connections are announced in the virtual host %r", vhost)
             upkeep = asyncio.create_task(self._keep_up(vhost, stream), name="announcements' upkeep")
@@ -136,8 +113,6 @@ class ConnectionWatch(Background):
         heard = await stream.batch()
         await self._store.add(heard.opened, heard.closed)
         await stream.acknowledge(heard.tag)
-        self._announced += len(heard.opened) + len(heard.closed)
-        self._unread += heard.unread
 
     async def _keep_up(self, vhost: str, stream: AnnouncementStream) -> None:
         while True:

@@ -118,7 +118,7 @@ async def service(
     watch.start()
 
     async def is_told() -> bool:
-        return watch.snapshot().on
+        return watch.why_not is None
 
     await until(is_told, "connections are announced")
     yield service

@@ -108,9 +108,7 @@ async def test_a_client_s_name_that_is_known_later_is_shown_from_then_on(
     await store.batches.append(trace_id, history.batch(60))
     assert await store.aliases.learn(trace_id) == 0
     seen = next(each.record.channel for each in history.events if each.participant == 1)
-    opened = NewConnection(
-        seen.node, seen.connection, "/", seen.user, "orders", "orders-1", None, 1
-    )
+    opened = NewConnection(seen.node, seen.connection, "/", seen.user, "orders", None, 1)
     await store.connections.add([opened])
     await store.aliases.learn(trace_id)
     assert (await names(store, trace_id))[1] == name.replace("shop", seen.user)
@@ -128,7 +126,7 @@ async def test_programs_that_are_one_participant_are_counted(store: Store) -> No
     def opened(number: int, process: str | None, user: str = "shop") -> NewConnection:
         seen = shops[number % 3]
         place = (seen.node, seen.connection, "/", user)
-        return NewConnection(*place, None, None, process, number)
+        return NewConnection(*place, None, process, number)
 
     async def shop() -> Participant:
         listed = await store.participants.list(trace_id)
@@ -153,6 +151,6 @@ async def test_who_used_a_connection_s_name_later_is_no_program_of_a_named_one(
     await store.batches.append(trace_id, history.batch(20))
     seen = (channel.node, channel.connection, "/", channel.user)
     for number, (client, process) in enumerate([("orders", "11"), ("billing", "12")]):
-        await store.connections.add([NewConnection(*seen, client, None, process, number)])
+        await store.connections.add([NewConnection(*seen, client, process, number)])
     [orders] = await store.participants.list(trace_id)
     assert (orders.name, orders.programs) == ("orders (shop@127.0.0.1)", 1)

@@ -17,9 +17,7 @@ S = 1_000_000
 def opened(
     at: int, name: str = NAME, *, client: str | None = "orders", pid: str = ""
 ) -> NewConnection:
-    return NewConnection(
-        NODE, name, "/", "shop", client, "orders-0", "12", at * S, pid or f"<{name} at {at}>"
-    )
+    return NewConnection(NODE, name, "/", "shop", client, "12", at * S, pid or f"<{name} at {at}>")
 
 
 def listed(at: int, name: str = NAME) -> NewConnection:
@@ -56,7 +54,6 @@ async def test_a_connection_is_kept_with_all_that_is_known(store: Store) -> None
             vhost="/",
             user="shop",
             client="orders",
-            given_name="orders-0",
             process="12",
             opened_at=5 * S,
             closed_at=None,

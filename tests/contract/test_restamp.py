@@ -42,7 +42,7 @@ async def told(store: Store, seed: int, policy: Policy = Policy.channel) -> Hist
     clients = {channel.connection: client_of(channel) for channel in history.channels[::2]}
     await store.connections.add(
         [
-            NewConnection("rabbit@0", name, "/", "shop", client, None, None, opened_at=1)
+            NewConnection("rabbit@0", name, "/", "shop", client, None, opened_at=1)
             for name, client in clients.items()
             if client is not None
         ]

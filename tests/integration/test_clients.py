@@ -25,7 +25,7 @@ async def watch(service: Service) -> AsyncIterator[ConnectionWatch]:
     watch.start()
 
     async def is_on() -> bool:
-        return watch.snapshot().on
+        return watch.why_not is None
 
     await until(is_on, "connections are announced")
     yield watch

@@ -33,7 +33,7 @@ def test_whatever_is_said_what_is_read_can_be_stored(said: dict[str, Any]) -> No
         for text in (
             found.vhost,
             found.pid or "",
-            found.given_name or "",
+            found.client or "",
             *properties_of(created() | said).values(),
         ):
             assert "\0" not in text

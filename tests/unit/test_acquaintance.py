@@ -60,9 +60,7 @@ class World:
     def open(self, where: Channel, client: str | None, user: str = "shop") -> None:
         number = len(self.opened) + 1
         self.opened.append(
-            BrokerConnection(
-                "n", where.connection, "/", user, client, client, None, self.now, number, None
-            )
+            BrokerConnection("n", where.connection, "/", user, client, None, self.now, number, None)
         )
 
     def close(self, where: Channel) -> None:

@@ -65,7 +65,6 @@ def test_a_connection_is_announced_with_its_names() -> None:
         opened_at=1795316507347_000,
         pid=f"<{NODE}.1795316495.917.0>",
         client="orders",
-        given_name="orders-0",
         process="4711",
     )
 
@@ -131,7 +130,7 @@ def test_a_property_is_read_however_erlang_writes_it(term: str, text: str) -> No
 )
 def test_nothing_inside_another_value_passes_for_a_property(lie: str) -> None:
     found = opened(created(lie))
-    assert (found.given_name, properties_of(created(lie))) == (None, {})
+    assert (found.client, properties_of(created(lie))) == (None, {})
 
 
 def test_only_so_many_properties_are_read() -> None:

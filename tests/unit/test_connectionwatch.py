@@ -13,7 +13,7 @@ from app.errors import OutageError
 from app.stored.capture import ClosedConnection, NewConnection
 from app.traces.connectionwatch import NO_EXCHANGE, ConnectionWatch
 
-A = NewConnection("n", "a", "/", "u", "orders", "orders-1", "12", 1, "<a>")
+A = NewConnection("n", "a", "/", "u", "orders", "12", 1, "<a>")
 
 
 class World:
@@ -21,6 +21,7 @@ class World:
 
     def __init__(self) -> None:
         self.vhost: str | None = "/"
+        self.opened: list[str] = []
         self.bound = True
         self.refusal: Exception | None = None
         self.store_fails: Exception | None = None
@@ -46,6 +47,7 @@ class World:
     async def open(self, vhost: str) -> AsyncIterator[World]:
         if self.refusal is not None:
             raise self.refusal
+        self.opened.append(vhost)
         yield self
 
     async def consume(self) -> None:
@@ -111,27 +113,24 @@ async def test_announcements_are_stored_and_then_acknowledged(
     world: World, watch: ConnectionWatch
 ) -> None:
     watch.start()
-    world.to_hear.put_nowait(
-        AnnouncementBatch([A], [ClosedConnection("n", "b", "<b>", 5)], tag=2, unread=3)
-    )
+    world.to_hear.put_nowait(AnnouncementBatch([A], [ClosedConnection("n", "b", "<b>", 5)], tag=2))
     await until(lambda: world.acknowledged == [2])
     assert world.stored == [
         A,
         ClosedConnection("n", "b", "<b>", 5),
     ]
-    state = watch.snapshot()
-    assert (state.on, state.vhost, state.announced, state.unread) == (True, "/", 2, 3)
+    assert (watch.why_not, world.opened) == (None, ["/"])
 
 
 async def test_what_could_not_be_stored_is_not_acknowledged(
     world: World, watch: ConnectionWatch
 ) -> None:
     world.store_fails = OutageError("the disk is full")
-    world.to_hear.put_nowait(AnnouncementBatch([A], [], tag=1, unread=0))
+    world.to_hear.put_nowait(AnnouncementBatch([A], [], tag=1))
     watch.start()
     await until(lambda: world.consumed == 2)
     assert world.acknowledged == []
-    world.to_hear.put_nowait(AnnouncementBatch([A], [], tag=1, unread=0))
+    world.to_hear.put_nowait(AnnouncementBatch([A], [], tag=1))
     await until(lambda: world.acknowledged == [1])
 
 
@@ -145,12 +144,9 @@ async def test_while_it_fails_it_says_why_and_goes_on(
     world.refusal = failure
     watch.start()
     await until(lambda: world.pauses > 5)
-    state = watch.snapshot()
-    assert not state.on
-    assert state.vhost is None
-    assert (state.why_not or "").startswith(told)
+    assert (watch.why_not or "").startswith(told)
     world.refusal = None
-    await until(lambda: watch.snapshot().on)
+    await until(lambda: watch.why_not is None)
 
 
 async def test_an_account_without_rights_to_a_queue_still_has_the_list(
@@ -167,16 +163,16 @@ async def test_without_an_event_exchange_connections_are_listed_until_there_is_o
     world.vhost, world.listed = None, [A]
     watch.start()
     await until(lambda: bool(world.stored) and world.pruned_to == 50)
-    assert watch.snapshot().why_not == NO_EXCHANGE
+    assert watch.why_not == NO_EXCHANGE
     world.vhost = "events"
-    await until(lambda: watch.snapshot().vhost == "events")
+    await until(lambda: world.opened == ["events"] and watch.why_not is None)
 
 
 async def test_a_lost_binding_is_restored_and_what_was_missed_is_listed(
     world: World, watch: ConnectionWatch
 ) -> None:
     watch.start()
-    await until(lambda: watch.snapshot().on)
+    await until(lambda: watch.why_not is None)
     listed, world.bound = world.reconciled, False
     await until(lambda: world.bindings == 1 and world.reconciled > listed)
 
@@ -185,7 +181,7 @@ async def test_a_lost_connection_is_opened_again(world: World, watch: Connection
     watch.start()
     world.to_hear.put_nowait(OutageError("the broker is gone"))
     await until(lambda: world.consumed == 2)
-    assert watch.snapshot().on
+    assert watch.why_not is None
 
 
 async def test_a_watch_that_was_never_started_can_be_stopped(world: World) -> None:

@@ -49,7 +49,7 @@ class World:
         """Have the store know a new connection, closed some seconds ago or still open."""
         ended = None if closed_ago is None else int((time.time() - closed_ago) * 1e6)
         number = max((each.id for each in self.known.values()), default=0) + 1
-        self.known[name] = BrokerConnection("n", name, "/", "u", "c", None, None, 1, number, ended)
+        self.known[name] = BrokerConnection("n", name, "/", "u", "c", None, 1, number, ended)
 
     # The store
 
@@ -80,7 +80,7 @@ class World:
 
     def listed(self, name: str) -> None:
         """Have the management API show a connection."""
-        self.present_ones.append(NewConnection("n", name, "/", "u", None, None, None, 1))
+        self.present_ones.append(NewConnection("n", name, "/", "u", None, None, 1))
 
 
 @pytest.fixture

@@ -191,7 +191,7 @@ async def _of_service(
     taken, repeated, refused = 0, 0, Counter[Refusal]()
     if parts.spans is not None:
         taken, repeated, refused = parts.spans.taken, parts.spans.repeated, parts.spans.refused
-    connections, readers = parts.connections(), parts.subscribers
+    readers = parts.subscribers
     came: dict[tuple[str, ...], float] = {("taken",): taken, ("repeated",): repeated}
     alone: dict[str, float] = {
         "itc_store_bytes": await parts.store.size(),
@@ -200,7 +200,7 @@ async def _of_service(
         "itc_searches_waiting": parts.searches.slots.waiting,
         "itc_live_subscribers": readers.count,
         "itc_live_dropped_total": readers.dropped,
-        "itc_connections_announced": connections.on,
+        "itc_connections_announced": parts.connections(),
     }
     return {
         **{name: {(): number} for name, number in alone.items()},

@@ -545,7 +545,6 @@ connections = _table(
     Column("vhost", Text, nullable=False),
     Column("user", Text, nullable=False),
     Column("client", Text, nullable=True),  # the program's name
-    Column("given_name", Text, nullable=True),
     Column("process", Text, nullable=True),
     Column("pid", Text, nullable=True),  # of Erlang; the management API does not say it
     Column("opened_at", BigInteger, nullable=False),
