@@ -12,7 +12,7 @@ less, as many were traced in **excess** of what the broker counted.
 While there is traffic a look only bounds it, and neither bound is proof of anything: counters are
 late, and a trace message may wait inside the broker where no queue shows it yet, 38,000 of them in
 a flood of publishes. What two looks in a row find short is **suspected** until the next rest, which
-decides (`VERDICTS`):
+decides (`verdict_on`):
 
 - from below: what was counted was traced, so it has been seen or is queued:
   ``difference >= counted - (seen + queued)``;
@@ -97,20 +97,6 @@ class AuditVerdict(Enum):
     suspected = auto()  # something may be missing
     missing = auto()  # something is
     even = auto()  # all came: what was suspected is taken back
-
-
-# By whether all is at rest, whether it was before, and whether something is short. Without an
-# earlier rest the difference was only bounded, so even a rest can't prove what is short of that.
-VERDICTS = {
-    (False, False, False): AuditVerdict.open,
-    (False, False, True): AuditVerdict.suspected,
-    (False, True, False): AuditVerdict.open,
-    (False, True, True): AuditVerdict.suspected,
-    (True, False, False): AuditVerdict.even,
-    (True, False, True): AuditVerdict.suspected,
-    (True, True, False): AuditVerdict.even,
-    (True, True, True): AuditVerdict.missing,
-}
 
 
 class AuditState(msgspec.Struct, frozen=True):
@@ -254,7 +240,7 @@ class Audit:
         short = change.positive
         # Counters of channels that have closed may come after a rest: it looked like an excess.
         late = short.least(was.new_excess)
-        verdict = _verdict(was, short, at_rest=True)
+        verdict = verdict_on(was, short, at_rest=True)
         missing = Tally()
         if verdict is AuditVerdict.missing:
             missing = short - late
@@ -295,7 +281,7 @@ class Audit:
             # What is suspected already is no news, but stays suspected until the next rest.
             short = (self.compares.of(both) - was.difference - was.suspected).positive
         self.state = msgspec.structs.replace(was, difference=known, suspected=was.suspected + short)
-        return AuditChange(_verdict(was, short, at_rest=False), suspected=short)
+        return AuditChange(verdict_on(was, short, at_rest=False), suspected=short)
 
     def _begin_anew(self, look: Look) -> AuditChange:
         self._lowest = None
@@ -327,8 +313,14 @@ class Audit:
         return found[1:]
 
 
-def _verdict(was: AuditState, short: Tally, *, at_rest: bool) -> AuditVerdict:
-    return VERDICTS[at_rest, was.even_at is not None, bool(short.sum)]
+def verdict_on(was: AuditState, short: Tally, *, at_rest: bool) -> AuditVerdict:
+    """The verdict on what is short.
+
+    Without an earlier rest the difference was only bounded, so even a rest can't prove anything.
+    """
+    if not short.sum:
+        return AuditVerdict.even if at_rest else AuditVerdict.open
+    return AuditVerdict.missing if at_rest and was.even_at is not None else AuditVerdict.suspected
 
 
 def _are_same(was: dict[str, int], now: dict[str, int]) -> bool:

@@ -9,7 +9,6 @@ import pytest
 from app.traces.audit import (
     BACKWARDS,
     LATE_SECONDS,
-    VERDICTS,
     Audit,
     AuditChange,
     AuditState,
@@ -19,6 +18,7 @@ from app.traces.audit import (
     Ledger,
     Look,
     Tally,
+    verdict_on,
 )
 from app.traces.status import audit_status
 from app.tracker.taken import taken
@@ -84,13 +84,11 @@ def suspected(publishes: int) -> AuditChange:
 
 
 def test_only_a_rest_after_a_rest_proves_a_loss_and_any_rest_takes_a_suspicion_back() -> None:
-    assert set(VERDICTS) == set(itertools.product((False, True), repeat=3))
-    assert [case for case in VERDICTS if VERDICTS[case] is AuditVerdict.missing] == [
-        (True, True, True)
-    ]
-    for at_rest, was_at_rest, is_short in VERDICTS:
-        taken_back = VERDICTS[at_rest, was_at_rest, is_short] is AuditVerdict.even
-        assert taken_back == (at_rest and not is_short)
+    for at_rest, was_at_rest, is_short in itertools.product((False, True), repeat=3):
+        was = AuditState(even_at=Microseconds(1) if was_at_rest else None)
+        verdict = verdict_on(was, Tally(int(is_short)), at_rest=at_rest)
+        assert (verdict is AuditVerdict.missing) == (at_rest and was_at_rest and is_short)
+        assert (verdict is AuditVerdict.even) == (at_rest and not is_short)
 
 
 def test_a_quiet_moment_makes_it_exact() -> None:
