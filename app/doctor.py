@@ -417,10 +417,7 @@ def _right(verb: str, name: str) -> Right:
 
 
 def rights_to(queue: str, exchange: str = TRACE_EXCHANGE) -> list[Right]:
-    return [
-        *(_right(verb, queue) for verb in Permissions.__struct_fields__),
-        _right("read", exchange),
-    ]
+    return [*(_right(verb, queue) for verb in _VERBS), _right("read", exchange)]
 
 
 def _rights_for_marks(queue: str, taken: Selection) -> list[Right]:

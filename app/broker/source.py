@@ -228,7 +228,11 @@ class TraceSource:
         else:
             if is_others(queue, self._firehose.owner):
                 raise QueueTakenError(in_use_by_another(vhost, queue.name))
-            self._refuse_foreign(vhost, queue)
+            if what := fault(queue, self._firehose.bounds):
+                raise ForeignQueueError(
+                    f"the queue {shown(queue.name)} of the virtual host {shown(vhost)} was made by "
+                    f"somebody else ({shown(what)}), and is created again"
+                )
             quorum, present = queue.type == "quorum", await self._bound(vhost)
             known = bookmarks(present)
             present -= {each.key for each in known}
@@ -302,13 +306,6 @@ class TraceSource:
     def _keys(self, taken: Selection) -> tuple[str, ...]:
         return keys(self._firehose.queue, taken)
 
-    def _refuse_foreign(self, vhost: str, queue: QueueInfo) -> None:
-        if what := fault(queue, self._firehose.bounds):
-            raise ForeignQueueError(
-                f"the queue {shown(queue.name)} of the virtual host {shown(vhost)} was made by "
-                f"somebody else ({shown(what)}), and is created again"
-            )
-
     async def cut_off(self, vhost: str, services: Collection[str]) -> None:
         """Close the connections of these services that consume the trace queue.
 
@@ -316,20 +313,13 @@ class TraceSource:
         until the broker misses its heartbeats. Returns after `CUT_OFF_SECONDS` at the latest, since
         a connection to a stopped client may take the broker long to close. Raises `OutageError`.
         """
-        with contextlib.suppress(TimeoutError):
+        reason = "another rabbitmq-itc has taken this trace over"
+        with contextlib.suppress(TimeoutError, NotFoundError):
             async with asyncio.timeout(CUT_OFF_SECONDS):
-                await self._cut_off(vhost, services)
-
-    async def _cut_off(self, vhost: str, services: Collection[str]) -> None:
-        try:
-            consumers = await self._management.consumers(vhost, self._firehose.queue)
-        except NotFoundError:
-            return
-        for connection, service in consumers.items():
-            if service in services:
-                await self._management.close_connection(
-                    connection, "another rabbitmq-itc has taken this trace over"
-                )
+                consumers = await self._management.consumers(vhost, self._firehose.queue)
+                for connection, service in consumers.items():
+                    if service in services:
+                        await self._management.close_connection(connection, reason)
 
     async def delete_queue(self, vhost: str) -> None:
         """Delete the trace queue and what it holds, and our policy for it."""

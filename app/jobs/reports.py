@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import enum
 import hashlib
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import ClassVar
@@ -44,8 +43,6 @@ def check_key(key: str | None) -> None:
 
 # How many documents of a virtual host are kept, those made last.
 KEPT = 100
-
-_PERIOD = re.compile(r"([0-9]{1,19})-([0-9]{1,19})\.json")
 
 
 class Documents:
@@ -126,15 +123,7 @@ class Topologies(Documents):
 
     def get(self, vhost: str, since: int | None = None, until: int | None = None) -> Json:
         """The topology of a period, or the one counted last; raises `NotFoundError`."""
-        paths = self.newest_first("*.json", vhost)
-        fitting = (path for path in paths if _is_of(path.name, since, until))
-        for found in self.read(fitting):
+        ends = ["*" if each is None else f"{each}" for each in (since, until)]
+        for found in self.read(self.newest_first(f"{'-'.join(ends)}.json", vhost)):
             return found
         raise NotFoundError(f"no topology of {vhost} was counted for that time")
-
-
-def _is_of(name: str, since: int | None, until: int | None) -> bool:
-    period = _PERIOD.fullmatch(name)
-    return period is not None and (
-        (since is None or int(period[1]) == since) and (until is None or int(period[2]) == until)
-    )

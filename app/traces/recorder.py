@@ -220,10 +220,7 @@ class Recorder:
         newest = batch.events[-1].stamp if batch.events else None
         settled = batch.checkpoint.settlements.settled.values()
         self.work.count_stored(newest, time.perf_counter() - began, settled)
-        self._stored(ids)
-
-    def _stored(self, ids: range) -> None:
         if ids:
             self.last_event_id = ids[-1]
             self._rate.add(len(ids))
-            self._pipeline.feed.advance(ids[-1])
+            pipeline.feed.advance(ids[-1])

@@ -130,17 +130,13 @@ class RunningTrace:
             await self._task
         self._life.stopped()
 
-    def _take_ahead(self) -> RestorePoint | None:
-        ahead, self._ahead = self._ahead, None  # which takes room
-        return ahead
-
     async def _run(self) -> None:
         self._is_passing = False
         while self._life.state is not TraceState.stopping or (
             self._is_passing and self._ending.when_empty
         ):
             try:
-                is_over = await self._attempt(self._take_ahead())
+                is_over = await self._attempt()
             except UndeliverableError as error:
                 self._life.waiting(str(error))
                 self._is_passing = True
@@ -149,7 +145,7 @@ class RunningTrace:
                     return
                 self._is_passing = False
 
-    async def _attempt(self, ahead: RestorePoint | None = None) -> bool:
+    async def _attempt(self) -> bool:
         """Restore, connect, and store what comes, until asked to end.
 
         Returns whether the usual way will do again, when passing. Raises `OutageError` if the
@@ -157,8 +153,9 @@ class RunningTrace:
         """
         pipeline, source, vhost = self.pipeline, self.pipeline.source, self.trace.vhost
         self._reached = None
+        ahead, self._ahead = self._ahead, None
         self._reached = recorder = await Recorder.restore(pipeline, ahead)
-        ahead = None  # which takes room
+        del ahead  # which takes room
         try:
             async with source.open(
                 vhost,
