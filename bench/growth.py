@@ -78,7 +78,7 @@ def bytes_of_a_copy(participants: int) -> float:
     records = traffic(40 * participants + WAITING, participants)
     for _ in stamped(tracker, itertools.islice(records, 40 * participants)):
         pass
-    waiting = tracker.pending_copies
+    waiting = tracker.totals().pending_copies
     with _Allocated() as allocated:
         for number, record in enumerate(records):
             left = Publish(
@@ -88,7 +88,7 @@ def bytes_of_a_copy(participants: int) -> float:
                 pass
             if number % BATCH == 0:
                 tracker.checkpoint()
-        return allocated.bytes() / (tracker.pending_copies - waiting)
+        return allocated.bytes() / (tracker.totals().pending_copies - waiting)
 
 
 class _Allocated:

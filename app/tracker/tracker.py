@@ -189,11 +189,6 @@ class Tracker:
         self._steps = Steps(self.participants, self._linker)
 
     @property
-    def pending_copies(self) -> int:
-        """The number of routed copies that were not handed over yet."""
-        return self._matcher.pending_copies
-
-    @property
     def held_since(self) -> int | None:
         """The time at which the oldest held record reached us (µs), None if none waits."""
         return self._window.oldest
@@ -338,7 +333,8 @@ class Tracker:
     def totals(self) -> Totals:
         self.counters.copies_dropped = self._matcher.copies_dropped
         links, unread = self._linker.counts, dict(self._linker.unread)
-        return Totals(self.counters, len(self.participants), self.pending_copies, links, unread)
+        copies = self._matcher.pending_copies
+        return Totals(self.counters, len(self.participants), copies, links, unread)
 
     @staticmethod
     def stored_totals(state: bytes | None) -> Totals:

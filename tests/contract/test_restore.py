@@ -76,7 +76,7 @@ async def test_traces_are_restored_apart(store: Store) -> None:
         assert restored.state == history.tracker.checkpoint().state
         stamps = {event.participant: event.stamp for event in history.events}
         assert {p.number: stamp for p, stamp, _ in restored.participants} == stamps
-        assert len(restored.copies) == history.tracker.pending_copies
+        assert len(restored.copies) == history.tracker.totals().pending_copies
 
 
 @pytest.mark.parametrize("policy", [Policy.connection, Policy.channel])
@@ -100,7 +100,7 @@ async def test_a_batch_may_change_more_of_each_kind_than_a_statement_takes(
     if policy is Policy.connection:
         acted = {event.channel_key: event.reference.id for event in history.events}
         assert {each.key: each.last_event_id for each in restored.channels} == acted
-    assert len(restored.copies) == history.tracker.pending_copies
+    assert len(restored.copies) == history.tracker.totals().pending_copies
 
 
 @pytest.mark.parametrize("policy", [Policy.client, Policy.channel])

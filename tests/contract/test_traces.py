@@ -41,7 +41,7 @@ async def test_traces_are_listed_by_name_with_their_numbers(store: Store) -> Non
     assert (listed.events, listed.last_event_id) == (50, 50)
     assert listed.checkpoint == history.tracker.checkpoint().state
     assert listed.participants == len(history.tracker.participants)
-    assert listed.pending_copies == history.tracker.pending_copies
+    assert listed.pending_copies == history.tracker.totals().pending_copies
 
 
 async def test_what_is_wanted_is_kept(store: Store, trace_id: int) -> None:

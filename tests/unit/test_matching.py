@@ -314,10 +314,10 @@ def test_only_the_oldest_of_its_kind_can_be_lost(world: World) -> None:
         world(publish(who, "work"))
     (first, second), _ = world.tracker.waiting()
     world.tracker.lose(second, 1, "not_there")
-    assert world.tracker.pending_copies == 2
+    assert world.tracker.totals().pending_copies == 2
     world.tracker.lose(first, 1, "not_there")
     world.tracker.lose(first, 1, "not_there")
-    assert world.tracker.pending_copies == 1
+    assert world.tracker.totals().pending_copies == 1
 
 
 def test_a_lost_copy_may_have_died_and_come_as_a_dead_letter(world: World) -> None:

@@ -62,7 +62,7 @@ def test_copies_in_queues_that_are_left_out_are_not_kept() -> None:
     world = World(taken(None, ["q"]), copies=2)
     for number in range(5):
         world.publish("a", b"%d" % number, "other", "another", "q" if number == 0 else "third")
-    assert world.tracker.pending_copies == 1
+    assert world.tracker.totals().pending_copies == 1
     [event] = world.deliver("a", b"0", "q")
     assert event.match is Match.routed
     assert world.tracker.totals().counters.copies_dropped == 0
@@ -100,7 +100,7 @@ def test_what_waits_in_queues_that_are_taken_no_more_is_forgotten() -> None:
     world = World(ALL)
     world.publish("a", b"1", "q", "other")
     again = after(world, taken(None, ["q"]), [])
-    assert again.tracker.pending_copies == 1
+    assert again.tracker.totals().pending_copies == 1
     assert len(again.tracker.checkpoint().copies_removed) == 1
     [event] = again.deliver("a", b"1", "q")
     assert event.match is Match.routed

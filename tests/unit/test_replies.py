@@ -43,7 +43,7 @@ def test_it_is_received_once_for_each_reply(routed: tuple[str, ...]) -> None:
     reply = Publish(ANSWERS, "", (NAME,), routed, {}, b"answer")
     events = applied(here, REQUEST, reply, reply)
     assert [event.match for event in events].count(Match.untraced) == 2
-    assert here.pending_copies == 1  # the request's
+    assert here.totals().pending_copies == 1  # the request's
     assert here.counters.untraced == 2
 
 

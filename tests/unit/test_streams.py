@@ -267,7 +267,7 @@ def test_copies_wait_for_streams_and_other_queues_alike_and_leave_no_trace() -> 
     for now, record in enumerate(published):
         tracker.apply(record, now)
     tracker.apply(read(3, **MODE), 9)
-    assert tracker.pending_copies == 1
+    assert tracker.totals().pending_copies == 1
     in_streams = {(q, fingerprint(record)[BYTES:]) for record in published for q in ("s", "q")}
     assert sum(map(tracker._matcher._copies.count, in_streams)) == 1
 
