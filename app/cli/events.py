@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any
@@ -80,14 +80,10 @@ def events(
     if follow and not json:
         _print_lines(found)
     else:
-        listed(found, json, _COLUMNS, limit=limit)
+        listed(found, json, SHOWN_COLUMNS, limit=limit)
     if follow:
         for batch in _new_events(client, found[-1]["id"] if found else None, asked):
-            listed(batch, json, _COLUMNS) if json else _print_lines(batch)
-
-
-def show_events(found: Iterable[dict[str, Any]]) -> None:
-    table(_COLUMNS, found)
+            listed(batch, json, SHOWN_COLUMNS) if json else _print_lines(batch)
 
 
 def _new_events(
@@ -121,7 +117,7 @@ def _cell(name: str, event: dict[str, Any]) -> str:
     return "" if value is None else str(value)
 
 
-_COLUMNS = {field.shown.label.upper(): partial(_cell, field.name) for field in _FIELDS}
+SHOWN_COLUMNS = {field.shown.label.upper(): partial(_cell, field.name) for field in _FIELDS}
 
 
 def _print_lines(events: list[dict[str, Any]]) -> None:
@@ -190,7 +186,7 @@ def _walk(name: str, cursor: str, meaning: str) -> Command:
         asked = {"via": via, "exchange": exchange, "queue": queue, **filters.parameters()}
         path, payload = f"/itc_db/events/{event}/{name}", None if json else "none"
         answer = client.pages(path, cursor, limit, PAGE, payload=payload, **asked)
-        listed(answer, json, _COLUMNS)
+        listed(answer, json, SHOWN_COLUMNS)
         say_caveats(answer, complain)
         if answer["next"] is not None:
             complain("there are more: -n says how many to show")

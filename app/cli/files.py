@@ -14,7 +14,7 @@ import typer
 
 from app.cli.client import PAGE, ServiceClient, segment
 from app.cli.commands import family
-from app.cli.events import show_events
+from app.cli.events import SHOWN_COLUMNS
 from app.cli.exits import CommandError, Exit
 from app.cli.following import finished
 from app.cli.options import (
@@ -29,7 +29,7 @@ from app.cli.options import (
     Wait,
     say_caveats,
 )
-from app.cli.output import as_json, columns, complain, listed, printable, say
+from app.cli.output import as_json, columns, complain, listed, printable, say, table
 from model.exports import DEFAULT, FORMATS, format_of
 from model.words import Via, number_of
 
@@ -105,7 +105,7 @@ def _at_once(
     if answer["events"]:
         if answer["count"] is not None:
             say(_counted(answer, answer["count"]))
-        show_events(answer["events"])
+        table(SHOWN_COLUMNS, answer["events"])
     elif answer["truncated"]:
         complain("it is too long to be shown at once: -o FILE writes it")
     say_caveats(answer)

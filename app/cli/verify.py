@@ -14,12 +14,12 @@ from typing import Annotated, Any, BinaryIO
 import typer
 
 from app.cli.client import ServiceClient, segment
-from app.cli.events import show_events
+from app.cli.events import SHOWN_COLUMNS
 from app.cli.exits import CommandError, Exit
 from app.cli.files import download
 from app.cli.following import followed, submit
 from app.cli.options import Json, Listed, Output, Requirements, say_caveats
-from app.cli.output import as_json, complain, printable, say
+from app.cli.output import as_json, complain, printable, say, table
 from app.cli.verifying import VERDICTS, faults, parsed, public_key, sentence_of, signature_faults
 from model.answers import Verdict
 from model.evidence import COLUMNS, SIGNATURE
@@ -77,7 +77,7 @@ def touched(
         if queues := [each["name"] for each in answer.get("queues", ())]:
             say(printable(f"caused, {number_of(len(queues), 'queue')}: {', '.join(queues)}"))
         if answer.get("items"):
-            show_events(answer["items"])
+            table(SHOWN_COLUMNS, answer["items"])
         say_caveats(answer)
         if answer.get("next"):
             complain("there are more: -n says how many to list, -o FILE writes them all")

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from app.cli.conversations import _delivery_line as delivery_line
-from app.cli.events import _COLUMNS
+from app.cli.events import SHOWN_COLUMNS
 from app.cli.events import _by as said_of_step
 from app.cli.exits import CommandError, Exit
 from app.cli.output import columns, printable
@@ -747,8 +747,8 @@ async def test_what_the_broker_was_told_does_not_reach_the_terminal(
 
 def test_a_quiet_event_is_marked_behind_its_match() -> None:
     event = dict.fromkeys(SHOWN) | {"match": "routed", "quiet": True}
-    assert "routed (quiet)" in [of(event) for of in _COLUMNS.values()]
-    assert "routed" in [of(event | {"quiet": False}) for of in _COLUMNS.values()]
+    assert "routed (quiet)" in [of(event) for of in SHOWN_COLUMNS.values()]
+    assert "routed" in [of(event | {"quiet": False}) for of in SHOWN_COLUMNS.values()]
 
 
 def test_a_column_that_no_item_has_is_said() -> None:

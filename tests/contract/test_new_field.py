@@ -46,7 +46,7 @@ SCRIPT = """
     from app.api.described import components, schema_of
     from app.api.events import EventObject, event_view
     from app.api.signin.permissions import EVERYTHING_READ
-    from app.cli.events import _COLUMNS
+    from app.cli.events import SHOWN_COLUMNS
     from app.store import Store, migrate
     from app.stored.reading import EventFilter
     from history import History
@@ -81,7 +81,7 @@ SCRIPT = """
         "export": [json.loads(text) for text in json_texts("entry", fields["entry"])],
         "parquet": str(SCHEMA.field("entry").type),
         "schema": components(schema_of(EventObject))["Event"]["properties"]["entry"],
-        "command": {label: of(views[0]) for label, of in _COLUMNS.items()},
+        "command": {label: of(views[0]) for label, of in SHOWN_COLUMNS.items()},
         "listed": [name for name, field in SHOWN.items() if field.shown.usual],
     }))
 """
