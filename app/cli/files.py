@@ -214,6 +214,8 @@ def export_period(
 
     As FILE ends: .ocel.json, .otlp.json (spans), .asyncapi.json, .asyncapi.yaml.
     """
+    if file == STDOUT:
+        raise CommandError(Exit.usage, "a period is written to a file, whose name says as what")
     path = f"/itc_db/periods/{segment(vhost)}/{segment(file.name)}"
     summary = finished(client, path, wait, json, via=via, **asdict(period))
     as_json(summary) if json else _say_period(summary)

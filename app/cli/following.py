@@ -13,7 +13,7 @@ from app.cli.client import ServiceClient
 from app.cli.exits import CommandError, Exit
 from app.cli.output import as_json, complain, err, printable, say
 
-_POLL_SECONDS = 0.2
+_FIRST_LOOK, _LAST_LOOK = 0.2, 2.0  # seconds between two looks at a job, as it takes longer
 _ENDED = ("succeeded", "failed", "cancelled")
 
 
@@ -98,9 +98,11 @@ def _with_progress(client: ServiceClient, job_id: int) -> dict[str, Any]:
 def _watch(
     client: ServiceClient, job_id: int, show: Callable[[dict[str, Any]], None]
 ) -> dict[str, Any]:
+    pause = _FIRST_LOOK
     while True:
         job: dict[str, Any] = client.get(f"/itc_db/jobs/{job_id}")
         show(job)
         if job["state"] in _ENDED:
             return job
-        time.sleep(_POLL_SECONDS)
+        time.sleep(pause)
+        pause = min(_LAST_LOOK, 1.2 * pause)

@@ -168,7 +168,7 @@ def _counts(got: Briefs | None, bounds: _Bounds, judge: VariantJudge) -> Variant
     def found(some: Iterator[Brief]) -> Iterable[str]:
         mine = VariantCounts()
         for brief in some:
-            if brief.shape is not None:
+            if brief.shape is not None and len(mine.shapes) < 2 * MOST_VARIANTS:
                 mine.shapes.setdefault(brief.variant, brief.shape)
             state = state_of(brief, observed, judge)
             if state is not None:

@@ -176,7 +176,7 @@ class Sums:
 
     def add(self, brief: Brief, state: str | None) -> None:
         """Count a conversation, or why it is left out."""
-        if brief.shape is not None:
+        if brief.shape is not None and len(self.shapes) < 2 * MOST_VARIANTS:
             self.shapes.setdefault(brief.variant, json.dumps(brief.shape))
         if state is not None:
             self.left_out[state] += 1

@@ -294,6 +294,7 @@ async def test_events_are_followed(world: World, tmp_path: Path) -> None:
         (("deliveries", ORDERED), Exit.ok, "handed over for 2 of 2 queues"),
         (("deliveries", INVOICED), Exit.ok, "waiting"),
         (("deliveries", 2), Exit.usage, "only a publish has deliveries"),
+        (("period", "export", "/", "-"), Exit.usage, "written to a file"),
         (("chain", ORDERED, ORDERED), Exit.usage, "both ids are the same"),
         (("chain", ORDERED, INVOICED, "--file", "x.exe"), Exit.usage, "ends in one of .jsonl"),
         (("chain", ORDERED, INVOICED, "--file", "../x"), Exit.usage, "name"),
