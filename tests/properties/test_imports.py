@@ -41,7 +41,7 @@ MAY_IMPORT = {
         "app.tracker",
         "model.texts",
     ),
-    "app.stored": ("app.tracker", "itc", "model"),
+    "app.stored": ("app.errors", "app.tracker", "itc", "model"),
     # What Spark asks as well, it asks in Spark's words.
     "app.store": (
         "app.errors",
