@@ -194,10 +194,8 @@ def _list(
 ) -> Select[Any]:
     event_id: ColumnElement[int]
     trace_id, event_id = _PLACES.get(kind, (tables.events.c.trace_id, tables.events.c.id))
-    bounds = [
-        *given((event_id.__ge__, scope.first), (event_id.__lt__, scope.end)),
-        *given((event_id.__lt__, before)),
-    ]
+    less = event_id.__lt__
+    bounds = [*given((event_id.__ge__, scope.first), (less, scope.end), (less, before))]
     query = select(event_id.label("id"), literal_column(f"'{kind}'").label("kind"))
     order: list[ColumnElement[Any]] = [event_id.desc()]
     if kind is FailureKind.error_queue:
