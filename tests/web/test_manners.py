@@ -246,6 +246,21 @@ def test_of_another_virtual_host_the_events_begin_anew(demo: Served, open_page: 
     assert "type=" not in page.url
 
 
+def test_what_is_chosen_right_after_a_link_is_of_the_link_s_view(
+    demo: Served, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/events?live=off&type=received")
+    page.evaluate(
+        """() => {
+          document.querySelector('a[href^="#/overview"]').click();
+          const hosts = document.querySelector('select[aria-label="Virtual host"]');
+          hosts.value = "shop";
+          hosts.dispatchEvent(new Event("change", { bubbles: true }));
+        }"""
+    )
+    expect(page.get_by_role("heading", name="shop")).to_be_visible()
+
+
 def test_what_a_proxy_says_in_the_service_s_place_is_shown_as_an_error(
     demo: Served, open_page: OpenPage
 ) -> None:

@@ -98,7 +98,7 @@ export function hrefHere(changes) {
 
 /** Changes the parameters of this view; null removes one. `replace` adds no step to go back to. */
 export function patch(changes, { replace = false } = {}) {
-  const { view, params } = route.peek();
+  const { view, params } = parse(location.hash); // a link that was just followed is not heard of yet
   show({ view, params: { ...params, ...changes } }, replace);
 }
 

@@ -1,12 +1,13 @@
 // A small sheet under a button, which Escape or a click elsewhere closes.
-import { useEffect, useRef, useState } from "../../vendor/hooks.js";
+import { useLayoutEffect, useRef, useState } from "../../vendor/hooks.js";
 
 /** `anchor` is the ref of the element that holds the button and the sheet. */
 export function useSheet() {
   const [open, setOpen] = useState(false);
   const anchor = useRef(null);
   const close = () => setOpen(false);
-  useEffect(() => {
+  // Before it is seen: whoever presses Escape at once is heard.
+  useLayoutEffect(() => {
     if (!open) return undefined;
     const outside = (event) => {
       if (event.key === "Escape") event.preventDefault();
