@@ -3,7 +3,9 @@
 The same backlog of real trace messages, in five queues, is drained by a client that only
 acknowledges, by the whole service on SQLite and on PostgreSQL, by the service on SQLite without any
 rule of links, and by RabbitMQ's tracing plugin, one after another, each in a process of its own, in
-every round. Messages have an id, and the headers that were asked for (`bench.rules`).
+every round. The plugin is first, and of the others each in its turn; all wait until the broker
+rests, as what is left to it of the one before halves a rate. Messages have an id, and the headers
+that were asked for (`bench.rules`).
 
 ``--looking`` lets applications work at a steady rate, which the service on SQLite keeps up with,
 and compares windows of time in which a process looks, again and again, for what ties 50,000 other
@@ -40,8 +42,10 @@ from bench.rules import KINDS
 from bench.stores import VHOST
 from bench.stores import fill as build
 from tools.servers import Broker, PostgresServer, RabbitNode
+from tools.servers.rabbit import SLEEPING
 
 ROUNDS = 5
+RESTING = 0.05  # s of processor time in a second
 LOOKED_AT, TRACE = 50_000, "trace"
 STEADY, WINDOW_SECONDS = 1_000, 60.0  # publishes a second
 COUNT = 100_000
@@ -52,10 +56,11 @@ UNLINKED = "service on SQLite, without links"
 
 
 class Drained(NamedTuple):
-    """Messages a second; and µs of the drain's own processor time a message, where it is known."""
+    """Messages a second; and µs of processor time a message: the drain's own and the broker's."""
 
     rate: float
-    processor: float | None = None
+    processor: float | None = None  # where it is known; the plugin's is the broker's
+    broker: float = 0.0
 
 
 def drained(
@@ -78,8 +83,22 @@ def drained(
     return Drained(count / seconds, used[0] / count * 1e6 if used else None)
 
 
+def rest(broker: RabbitNode) -> float:
+    """Wait until the broker has nothing left to do; the processor time that it has had, in s."""
+    used = -1.0
+    while (now := cpu_of(broker.pid)) - used > RESTING:
+        used = now
+        time.sleep(1)
+    return now
+
+
 def one_round(
-    broker: RabbitNode, server: PostgresServer, participants: int, count: int, headers: Headers
+    broker: RabbitNode,
+    server: PostgresServer,
+    participants: int,
+    count: int,
+    headers: Headers,
+    number: int,
 ) -> dict[str, Drained]:
     """Fill and drain; return the rate by who drained."""
     with (
@@ -94,13 +113,21 @@ def one_round(
             UNLINKED: f"sqlite:///{Path(folder) / 'unlinked.db'}",
             POSTGRES: postgres,
         }
-        asyncio.run(fill(broker, vhost, list(databases), participants, count, headers))
-        # First: it does not wait for minutes.
-        seen = {PLUGIN: Drained(plugin.drained(broker, log, count))}
-        return seen | {
-            name: drained(broker, vhost, name, count, url, "off" if name == UNLINKED else "on")
-            for name, url in databases.items()
-        }
+        names = [*databases]
+        asyncio.run(fill(broker, vhost, names, participants, count, headers))
+        first = number % len(names)
+        seen = {}
+        # The plugin first: it does not wait for minutes.
+        for name in (PLUGIN, *names[first:], *names[:first]):
+            before = rest(broker)
+            if name == PLUGIN:
+                found = Drained(plugin.drained(broker, log, count))
+            else:
+                links = "off" if name == UNLINKED else "on"
+                found = drained(broker, vhost, name, count, databases[name], links)
+            used = cpu_of(broker.pid) - before
+            seen[name] = found._replace(broker=used / count * 1e6)
+        return seen
 
 
 @contextmanager
@@ -197,10 +224,16 @@ def _stored(at: str) -> int:
         return 0
 
 
-def table(participants: int, count: int, rounds: int, headers: Headers) -> list[str]:
+def table(
+    participants: int, count: int, rounds: int, headers: Headers, *, sleeping: bool
+) -> list[str]:
     """Return the table's rows for a number of participants."""
-    with RabbitNode() as broker, PostgresServer() as server:
-        seen = [one_round(broker, server, participants, count, headers) for _ in range(rounds)]
+    erlang = SLEEPING if sleeping else ""
+    with RabbitNode(erlang=erlang) as broker, PostgresServer() as server:
+        seen = [
+            one_round(broker, server, participants, count, headers, number)
+            for number in range(rounds)
+        ]
     rows = []
     for name in (ACK, SQLITE, UNLINKED, POSTGRES, PLUGIN):
         rate = statistics.median(each[name].rate for each in seen)
@@ -212,6 +245,7 @@ def table(participants: int, count: int, rounds: int, headers: Headers) -> list[
         known = [one for one in used if one is not None]
         cells = [str(participants), name, f"{rate:,.0f}", *(f"{ratio:.2f}" for ratio in ratios)]
         cells.append(f"{statistics.median(known):.1f}" if known else "")
+        cells.append(f"{statistics.median(each[name].broker for each in seen):.1f}")
         rows.append(f"| {' | '.join(cells)} |")
     return rows
 
@@ -223,6 +257,7 @@ def main() -> None:
     parser.add_argument("rounds", type=int, nargs="?", default=ROUNDS)
     parser.add_argument("--participants", type=int, nargs="+", default=PARTICIPANTS)
     parser.add_argument("--headers", choices=list(KINDS), default="no headers")
+    parser.add_argument("--sleeping", action="store_true", help=f"a broker with {SLEEPING}")
     parser.add_argument("--looking", action="store_true", help="only beside a process that looks")
     options = parser.parse_args()
     if options.looking:
@@ -233,11 +268,17 @@ def main() -> None:
         return
     heads = (
         *("participants", "drained by", "messages/s"),
-        *("/ acknowledging", "/ plugin", "/ without links", "processor, µs each"),
+        *("/ acknowledging", "/ plugin", "/ without links", "processor, µs each", "the broker's"),
     )
     sys.stdout.write(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n")
     for participants in options.participants:
-        rows = table(participants, options.count, options.rounds, KINDS[options.headers])
+        rows = table(
+            participants,
+            options.count,
+            options.rounds,
+            KINDS[options.headers],
+            sleeping=options.sleeping,
+        )
         sys.stdout.write("\n".join(rows) + "\n")
         sys.stdout.flush()
 
