@@ -75,14 +75,14 @@ _OTHERS = bytes(sorted(set(range(256)) - set(b"[]{}")))
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 
 
-def parse(body: bytes, refused: Counter[str], *, most_bytes: int = MOST_BYTES) -> Any:
+def parse(body: bytes, refused: Counter[str]) -> Any:
     """A body as JSON values; None where it is none, or none that is read, which is counted.
 
     A body that does not begin like an object or an array is not JSON, and nobody said so.
     """
     if body[:1] not in (b"{", b"[") and body[:64].lstrip()[:1] not in (b"{", b"["):
         return None
-    if len(body) > most_bytes:
+    if len(body) > MOST_BYTES:
         refused[TOO_LARGE] += 1
     elif _is_too_deep(body):
         refused[TOO_DEEP] += 1
