@@ -61,14 +61,15 @@ def main() -> None:
     parser.add_argument("store", type=Path, nargs="+")
     parser.add_argument("--cluster", action="store_true")
     parser.add_argument("--jobs", nargs="+", help="only these")
+    parser.add_argument("--memory", default="1g", help="the heap of the JVM, and of each executor")
     asked = parser.parse_args()
-    settings = SparkSettings(master="local[2]", memory="1g")
+    settings = SparkSettings(master="local[2]", memory=asked.memory)
     with ExitStack() as stack:
         if asked.cluster:
             cluster = SparkCluster()
             stack.callback(cluster.close)
             cluster.start()
-            settings = SparkSettings(cluster.master, memory="1g", secret=cluster.secret)
+            settings = SparkSettings(cluster.master, memory=asked.memory, secret=cluster.secret)
         measure(asked.store, settings, asked.jobs)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
@@ -85,10 +86,15 @@ def each_brief(batches: Batches) -> Iterator[Brief]:
 
 
 def collected(frame: DataFrame, found: Callable[[Iterator[Brief]], Iterable[str]]) -> Iterator[str]:
-    """The lines that a function makes of the briefs of each partition."""
+    """The lines, of JSON, that a function makes of the briefs of each partition.
 
-    def lines(batches: Batches) -> Iterator[pa.RecordBatch]:
-        yield from batched(found(each_brief(batches)))
+    Compressed on their way: Spark's driver keeps those of all partitions until the last is read.
+    """
 
-    for row in frame.mapInArrow(lines, _LINES).toLocalIterator(prefetchPartitions=True):
-        yield row["line"]
+    def packed(batches: Batches) -> Iterator[pa.RecordBatch]:
+        if text := "\n".join(found(each_brief(batches))):
+            lines = pa.array([zlib.compress(text.encode(), 1)], pa.binary())
+            yield pa.RecordBatch.from_arrays([lines], ["lines"])
+
+    for row in frame.mapInArrow(packed, "lines binary").toLocalIterator(prefetchPartitions=True):
+        yield from zlib.decompress(row["lines"]).decode().split("\n")
