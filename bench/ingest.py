@@ -4,8 +4,8 @@ The same backlog of real trace messages, in five queues, is drained by a client 
 acknowledges, by the whole service on SQLite and on PostgreSQL, by the service on SQLite without any
 rule of links, and by RabbitMQ's tracing plugin, one after another, each in a process of its own, in
 every round. The plugin is first, and of the others each in its turn; all wait until the broker
-rests, as what is left to it of the one before halves a rate. Messages have an id, and the headers
-that were asked for (`bench.rules`).
+rests, as what is left to it of the one before may halve a rate. Messages have an id, and the
+headers that were asked for (`bench.rules`).
 
 ``--looking`` lets applications work at a steady rate, which the service on SQLite keeps up with,
 and compares windows of time in which a process looks, again and again, for what ties 50,000 other
@@ -42,7 +42,6 @@ from bench.rules import KINDS
 from bench.stores import VHOST
 from bench.stores import fill as build
 from tools.servers import Broker, PostgresServer, RabbitNode
-from tools.servers.rabbit import SLEEPING
 
 ROUNDS = 5
 RESTING = 0.05  # s of processor time in a second
@@ -224,12 +223,9 @@ def _stored(at: str) -> int:
         return 0
 
 
-def table(
-    participants: int, count: int, rounds: int, headers: Headers, *, sleeping: bool
-) -> list[str]:
+def table(participants: int, count: int, rounds: int, headers: Headers) -> list[str]:
     """Return the table's rows for a number of participants."""
-    erlang = SLEEPING if sleeping else ""
-    with RabbitNode(erlang=erlang) as broker, PostgresServer() as server:
+    with RabbitNode() as broker, PostgresServer() as server:
         seen = [
             one_round(broker, server, participants, count, headers, number)
             for number in range(rounds)
@@ -257,7 +253,6 @@ def main() -> None:
     parser.add_argument("rounds", type=int, nargs="?", default=ROUNDS)
     parser.add_argument("--participants", type=int, nargs="+", default=PARTICIPANTS)
     parser.add_argument("--headers", choices=list(KINDS), default="no headers")
-    parser.add_argument("--sleeping", action="store_true", help=f"a broker with {SLEEPING}")
     parser.add_argument("--looking", action="store_true", help="only beside a process that looks")
     options = parser.parse_args()
     if options.looking:
@@ -272,13 +267,7 @@ def main() -> None:
     )
     sys.stdout.write(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n")
     for participants in options.participants:
-        rows = table(
-            participants,
-            options.count,
-            options.rounds,
-            KINDS[options.headers],
-            sleeping=options.sleeping,
-        )
+        rows = table(participants, options.count, options.rounds, KINDS[options.headers])
         sys.stdout.write("\n".join(rows) + "\n")
         sys.stdout.flush()
 

@@ -27,7 +27,6 @@ from app.broker.trace_queue import QueueBounds
 from bench.traffic import Traffic
 from drills.service import Service
 from tools.servers import RabbitNode, wait_until
-from tools.servers.rabbit import SLEEPING
 
 OFF, ON, BOUND, SERVICE = STATES = ("off", "on", "bound", "service")
 UNREAD = "bench.unread"
@@ -136,7 +135,7 @@ def measured(options: argparse.Namespace) -> tuple[str, list[Seen]]:
     """The broker's version, and every turn."""
     seen: list[Seen] = []
     with (
-        RabbitNode(erlang=SLEEPING if options.sleeping else "") as broker,
+        RabbitNode() as broker,
         broker.fresh_vhost() as vhost,
         tempfile.TemporaryDirectory() as name,
     ):
@@ -221,7 +220,6 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--queues", nargs="+", default=["classic", "quorum"])
     parser.add_argument("--seconds", type=float, default=1.5, help="of each turn")
     parser.add_argument("--rounds", type=int, default=2, help="an even number")
-    parser.add_argument("--sleeping", action="store_true", help=f"a broker with {SLEEPING}")
     parser.add_argument("--json", action="store_true", help="print every turn")
     parser.add_argument("--markdown", action="store_true", help=f"write into docs/{PAGE.name}")
     return parser.parse_args(words)

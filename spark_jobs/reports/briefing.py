@@ -61,13 +61,13 @@ def _briefed(via: Via, since: int, until: int) -> Callable[[Batches], Iterator[p
             for one in each(batches, via)
             if since <= one.conversation.began_at < until
         )
-        yield from batched(made)
+        yield from _batched(made)
 
     return lines
 
 
-def batched(lines: Iterable[str]) -> Iterator[pa.RecordBatch]:
-    """Lines as rows of `LINES`."""
+def _batched(lines: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    """Lines as rows of `_LINES`."""
     some: list[str] = []
     for line in lines:
         some.append(line)

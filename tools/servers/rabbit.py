@@ -21,8 +21,6 @@ from tools.servers.processes import Child, Folder, ServerError, free_port, port_
 # packages, whose scripts do not.
 SCRIPT_FOLDERS = ("/usr/lib/rabbitmq/bin", "/opt/rabbitmq/sbin", "/usr/local/opt/rabbitmq/sbin")
 PLUGINS = ("rabbitmq_management", "rabbitmq_event_exchange", "rabbitmq_tracing")
-# Arguments of the Erlang VM with which its schedulers sleep at once when they have nothing to do.
-SLEEPING = "+sbwt none +sbwtdcpu none +sbwtdio none"
 START_SECONDS = 120.0  # 4 to 8 s when idle; builds share slow machines
 USER = PASSWORD = "guest"  # noqa: S105 - the broker's own default, valid only on loopback
 
@@ -65,9 +63,8 @@ class RabbitNode(Broker):
 
     ``folder`` keeps its data; without one a temporary folder is used and removed by `close`.
     ``settings`` are more lines for its configuration file, ``plugins`` more plugins, and
-    ``plugins_folder`` holds some besides the package's own; ``erlang`` are more arguments of its
-    Erlang VM. A restarted node keeps its ports, so clients find it again. Use it as a context
-    manager, or call `start` and `close`.
+    ``plugins_folder`` holds some besides the package's own. A restarted node keeps its ports, so
+    clients find it again. Use it as a context manager, or call `start` and `close`.
     """
 
     def __init__(
@@ -80,7 +77,6 @@ class RabbitNode(Broker):
         settings: Mapping[str, str] | None = None,
         plugins: tuple[str, ...] = (),
         plugins_folder: Path | None = None,
-        erlang: str = "",
     ) -> None:
         self.amqp_port, self.management_port, self._dist_port = (free_port() for _ in range(3))
         super().__init__(
@@ -97,7 +93,6 @@ class RabbitNode(Broker):
         self._settings = dict(settings or {})
         self._plugins = (*PLUGINS, *plugins)
         self._plugins_folder = plugins_folder
-        self._erlang = erlang
         self._child: Child | None = None
 
     @property
@@ -230,9 +225,7 @@ class RabbitNode(Broker):
             "RABBITMQ_PLUGINS_EXPAND_DIR": str(here / "plugins"),
             "RABBITMQ_GENERATED_CONFIG_DIR": str(here / "generated"),
             # A private distribution must not be reachable from other machines.
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": (
-                f"-kernel inet_dist_use_interface {{127,0,0,1}} {self._erlang}"
-            ),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
             **self._plugin_folders(),
         }
 
