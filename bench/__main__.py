@@ -17,6 +17,7 @@ FULL: tuple[tuple[str, ...], ...] = (
     ("bench.growth",),
     ("bench.scale", "{folder}"),
     ("bench.ingest",),
+    ("bench.steady",),
     ("bench.steps",),
     ("bench.rules",),
     ("bench.overhead",),
@@ -34,6 +35,7 @@ QUICK: tuple[tuple[str, ...], ...] = (
     ("bench.growth", "20000"),
     ("bench.scale", "{folder}", "--sizes", "20000", "40000"),
     ("bench.ingest", "20000", "1"),
+    ("bench.steady", "250"),
     ("bench.rules", "20000", "1"),
     ("bench.spread", "5000", "1"),
 )

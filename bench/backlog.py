@@ -92,8 +92,9 @@ async def gossip(
             return queue.declaration_result.message_count or 0
 
         yield waiting
+        # First: they talk on while they are closed, a thousand for seconds.
+        broker.api("PUT", "vhosts", vhost, json={"tracing": False})
         await asyncio.gather(*(connection.close() for connection in talking))
-    broker.api("PUT", "vhosts", vhost, json={"tracing": False})
 
 
 async def _gossip(

@@ -129,8 +129,10 @@ class TraceStream(DivertedStream):
         acknowledged and will come again, so it is left to the next connection.
         :raises UndeliverableError: when the broker broke the connection off over a message.
         """
-        if len(self._waiting) < most and self._lost is None:
-            await self._fill(most, linger)
+        self._enough = most
+        if not self._is_enough and self._lost is None:
+            self._arrived.clear()
+            await is_set_within(self._arrived, linger)
         self._check()
         batch: list[Arrival] = []
         size = 0
@@ -251,22 +253,17 @@ class TraceStream(DivertedStream):
         self._next_at = first + len(deliveries)
         for at, message in enumerate(deliveries, first):
             message.at = at
-        super().take_in(deliveries)
-        self._arrived_tag = deliveries[-1].tag
         sizes = [len(message.body) for message in deliveries]
         self._bytes += sum(sizes)
+        super().take_in(deliveries)
+        self._arrived_tag = deliveries[-1].tag
         self._largest = max(self._largest, *sizes)
         if self._bytes > BUFFER_BYTES:
             self._gate.clear()
 
-    async def _fill(self, most: int, linger: float) -> None:
-        """Wait for ``most`` messages, for ``linger`` seconds, or until the connection is lost."""
-        clock = asyncio.get_running_loop().time
-        deadline = clock() + linger
-        while len(self._waiting) < most and self._lost is None:
-            self._arrived.clear()
-            if not await is_set_within(self._arrived, deadline - clock()):
-                return
+    @property
+    def _is_enough(self) -> bool:
+        return super()._is_enough or self._bytes >= PORTION_BYTES
 
 
 AnyStream = TypeVar("AnyStream", bound=TraceStream)

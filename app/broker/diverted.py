@@ -63,6 +63,7 @@ class DivertedStream:
         self._place = place
         self._waiting: deque[Arrival] = deque()
         self._arrived = asyncio.Event()
+        self._enough = 1  # deliveries, to wake whoever waits for them
         self._lost: OutageError | None = None
 
     def divert(self, connection: TraceConnection, channel: AbstractChannel) -> None:
@@ -78,7 +79,13 @@ class DivertedStream:
     def take_in(self, deliveries: list[Arrival]) -> None:
         """Take in what has arrived; called in the queue's order."""
         self._waiting.extend(deliveries)
-        self._arrived.set()
+        if self._is_enough:
+            self._arrived.set()
+
+    @property
+    def _is_enough(self) -> bool:
+        """Tell whether as much waits as who waits for it has asked for."""
+        return len(self._waiting) >= self._enough
 
     def lose(self, reason: OutageError) -> None:
         if self._lost is None:

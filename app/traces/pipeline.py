@@ -39,7 +39,7 @@ class PipelineSettings(msgspec.Struct, frozen=True):
 
     bounds: Bounds = Bounds()
     batch_events: int = 8_000
-    batch_seconds: float = 0.1
+    batch_seconds: float = 0.2
     prefetch: int = 32_000
     check_seconds: float = 15.0
     mark_seconds: float = 1.0  # 0: no marks

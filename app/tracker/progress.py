@@ -8,8 +8,8 @@ stands still, since nothing can come then either.
 
 from __future__ import annotations
 
-# The tracker is called at least every tenth of a second, unless the store is slow.
-MOST_STEP = 250_000
+# The tracker is called every fifth of a second, or little later, unless the store is slow.
+MOST_STEP = 500_000
 # Times of arrival go back a little behind the last call; further back the clock was set back.
 MOST_BACK = 10_000_000
 

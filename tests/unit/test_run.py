@@ -21,6 +21,7 @@ from app.traces.running import Capture, RunningTrace
 from app.tracker import Channel, Deliver, Publish, RestorePoint, Settlement
 from app.tracker.events import Checkpoint
 from app.tracker.links import BUILT_IN, Rule, of_all
+from app.tracker.progress import MOST_STEP
 from app.tracker.taken import Selection
 from tests.introductions import NOBODY
 from tests.unit.run_ends import QuietSource, QuietStream
@@ -353,3 +354,7 @@ async def test_what_is_in_hand_stays_known_while_a_loss_may_be_taken_back(world:
     said = [batch.checkpoint.settlements for batch in world.store.appended if batch.events]
     assert [len(each.settled) for each in said] == [1, 1, 1, 0]
     assert [each.unknown_after for each in said] == [None, None, None, 0]
+
+
+def test_the_trackers_time_goes_on_while_nothing_comes() -> None:
+    assert PipelineSettings().batch_seconds * 1e6 < MOST_STEP / 2, "with as much left for the rest"
