@@ -252,10 +252,10 @@ def test_copies_whose_numbers_do_not_grow_are_no_checkpoint(
 
 
 def test_copies_grow_old_over_restarts_and_whatever_the_clock_does() -> None:
-    bounds = Bounds(copy_age=1_300_000)
+    bounds = Bounds(copy_age=1_550_000)
     store, tracker = Store(), Tracker(Policy.channel, bounds)
     store.append(tracker.apply(publish("ann", "red"), DAY), tracker.checkpoint())
-    for start in (2 * DAY, 1):  # 0.5 s pass in each run, 0.25 s at most before it
+    for start in (2 * DAY, 1):  # 0.5 s pass in each run, and 0.5 s at most before it
         tracker = Tracker(Policy.channel, bounds, store.restored)
         for number in range(6):
             events = tracker.apply(publish("ann", body=b"%d" % number), start + number * 100_000)
