@@ -19,7 +19,6 @@ import argparse
 import asyncio
 import json
 import os
-import sqlite3
 import statistics
 import subprocess
 import sys
@@ -28,7 +27,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,13 +38,14 @@ from bench.applications import Application
 from bench.backlog import Headers, fill, gossip
 from bench.drain import cpu_of
 from bench.rules import KINDS
+from bench.steady import TRACE, capturing, stored
 from bench.stores import VHOST
 from bench.stores import fill as build
 from tools.servers import Broker, PostgresServer, RabbitNode
 
 ROUNDS = 5
 RESTING = 0.05  # s of processor time in a second
-LOOKED_AT, TRACE = 50_000, "trace"
+LOOKED_AT = 50_000
 STEADY, WINDOW_SECONDS = 1_000, 60.0  # publishes a second
 COUNT = 100_000
 PARTICIPANTS = [4, 64, 1000]
@@ -173,24 +173,20 @@ async def beside_looking(participants: int, rounds: int, headers: Headers) -> st
     seen: dict[bool, list[Window]] = {True: [], False: []}
     looked = 0
     with RabbitNode() as broker, broker.fresh_vhost() as vhost, tempfile.TemporaryDirectory() as at:
-        other, url = f"sqlite:///{at}/other.db", f"sqlite:///{at}/itc.db"
+        other = f"sqlite:///{at}/other.db"
         await build(other, Application("order-id", LOOKED_AT // 10).records(), Rules(()))
-        arguments = [broker.amqp_url(vhost), broker.management_url, vhost, TRACE, str(10**9), url]
-        command = [sys.executable, "-m", "bench.drain", "service", *arguments]
-        async with gossip(broker, vhost, [TRACE], participants, headers, rate=STEADY) as waiting:
-            drain = await asyncio.create_subprocess_exec(*command)
-            try:
-                while _stored(at) < STEADY or await waiting() > STEADY:  # noqa: ASYNC110 - no event
-                    await asyncio.sleep(0.1)
-                for number in range(rounds):
-                    for turn in (True, False, False, True):
-                        is_looking = bool(number % 2) ^ turn
-                        with looking(other) if is_looking else nullcontext([0]) as looks:
-                            seen[is_looking].append(await _window(at, drain.pid, waiting))
-                        looked += looks[0]
-            finally:
-                drain.kill()
-                await drain.wait()
+        async with (
+            gossip(broker, vhost, [TRACE], participants, headers, rate=STEADY) as waiting,
+            capturing(broker, vhost, at) as service,
+        ):
+            while stored(at) < STEADY or await waiting() > STEADY:  # noqa: ASYNC110 - no event
+                await asyncio.sleep(0.1)
+            for number in range(rounds):
+                for turn in (True, False, False, True):
+                    is_looking = bool(number % 2) ^ turn
+                    with looking(other) if is_looking else nullcontext([0]) as looks:
+                        seen[is_looking].append(await _window(at, service, waiting))
+                    looked += looks[0]
     events, processor = (
         [sum(each[column] for each in seen[is_looking]) for is_looking in (True, False)]
         for column in (0, 1)
@@ -207,20 +203,11 @@ async def beside_looking(participants: int, rounds: int, headers: Headers) -> st
 
 async def _window(at: str, pid: int, waiting: Callable[[], Awaitable[int]]) -> Window:
     ends, waited = time.monotonic() + WINDOW_SECONDS, 0
-    events, used = _stored(at), cpu_of(pid)
+    events, used = stored(at), cpu_of(pid)
     while time.monotonic() < ends:
         waited = max(waited, await waiting())
         await asyncio.sleep(0.1)
-    return Window(_stored(at) - events, cpu_of(pid) - used, waited)
-
-
-def _stored(at: str) -> int:
-    """How many events are stored in the file in this folder; 0 before it is made."""
-    try:
-        with closing(sqlite3.connect(f"file:{at}/itc.db?mode=ro", uri=True)) as connection:
-            return int(connection.execute("SELECT events FROM traces").fetchone()[0])
-    except (sqlite3.OperationalError, TypeError):
-        return 0
+    return Window(stored(at) - events, cpu_of(pid) - used, waited)
 
 
 def table(participants: int, count: int, rounds: int, headers: Headers) -> list[str]:

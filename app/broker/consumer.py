@@ -255,11 +255,11 @@ class TraceStream(DivertedStream):
             message.at = at
         sizes = [len(message.body) for message in deliveries]
         self._bytes += sum(sizes)
-        super().take_in(deliveries)
-        self._arrived_tag = deliveries[-1].tag
         self._largest = max(self._largest, *sizes)
         if self._bytes > BUFFER_BYTES:
             self._gate.clear()
+        self._arrived_tag = deliveries[-1].tag
+        super().take_in(deliveries)
 
     @property
     def _is_enough(self) -> bool:

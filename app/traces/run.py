@@ -10,7 +10,7 @@ store small ones it grows: each transaction writes every page that it has touche
 participant among them, so a larger one does less for each event. With batches of 8,000 instead of
 2,000 a message takes 21.3 instead of 25.5 µs of processor time with 64 participants, and 30.9
 instead of 37.2 with 1,000. Where they come slowly it is small, and what a transaction takes in any
-case, some 7 ms, is most of it: so it waits a fifth of a second for more.
+case is most of what it costs: so it waits a fifth of a second for more (`bench.steady`).
 """
 
 from __future__ import annotations
