@@ -1,7 +1,7 @@
 """A connection that diverts its deliveries, and reads no more than fits.
 
-The client library opens it and does all the talking; it reads through a `DivertingReader`, which
-takes the deliveries out and passes them to the consumer.
+The client library opens it and does all the talking; what it reads comes through a `Diversion`,
+which takes the deliveries out and passes them to the consumer.
 
 The prefetch bounds how many trace messages are on their way to us, not how large they are: 32,000
 bodies of 10 MB are 320 GB. AMQP has a bound in bytes that RabbitMQ does not implement, so we stop
@@ -25,18 +25,16 @@ from aiormq.abc import AbstractConnection
 from aiormq.connection import TCPTransportFactory, TLSTransportFactory, TransportFactory
 from yarl import URL
 
-from app.background import is_set_within
 from app.broker._wire import DeliverySplitter
 from app.broker.deliveries import HEARTBEAT_FRAME, Arrival
 from app.broker.outages import CONNECTION_ERRORS, BrokerAddress, outages
 
 CONNECT_SECONDS = 10.0
-READ_BYTES = 256 * 1024
 # The library considers a connection dead if it reads nothing from it, and the broker sends no
 # heartbeats while it sends deliveries.
 SIGN_OF_LIFE_SECONDS = 1.0
 # The broker sends a heartbeat every half of this. Without any it counts as dead after 1.3 times as
-# long, which the library finds out within another half: 20 s after the last byte at most.
+# long, which the library finds out within another half: some 20 s after the last byte at most.
 HEARTBEAT_SECONDS = 10
 MOST_SILENCE = 1.3
 # A closed connection is not waited for longer than this: its other end may be gone.
@@ -57,57 +55,61 @@ def _short_text(data: bytes) -> tuple[int, str]:
 pamqp.decode.METHODS["shortstr"] = _short_text  # where the library looks it up
 
 
-class DivertingReader:
-    """A stream reader, as far as the client library uses it: gated, and without deliveries.
+class Diversion(asyncio.Protocol):
+    """What a connection receives, on its way to the client library: without the deliveries.
 
-    It reads while the ``gate`` is set.
+    It stands between the transport and the protocol that the library reads from, so that a read
+    with nothing but deliveries wakes no task.
     """
 
-    def __init__(
-        self, reader: StreamReader, gate: asyncio.Event, splitter: DeliverySplitter
-    ) -> None:
-        self._reader = reader
-        self._gate = gate
+    def __init__(self, transport: asyncio.Transport, splitter: DeliverySplitter) -> None:
+        """Take the place of the ``transport``'s protocol, and pass on to that one."""
+        self.transport = transport
         self._splitter = splitter
-        self._passed = bytearray()
-        self._passed_at = 0.0
+        self._library = cast("asyncio.Protocol", transport.get_protocol())
+        self._is_paused = self._has_heard = False
+        transport.set_protocol(self)
+        self._show_life()
 
-    def at_eof(self) -> bool:
-        return not self._passed and self._reader.at_eof()
+    def data_received(self, data: bytes) -> None:
+        self._has_heard = True
+        if passed := self._splitter.feed(data):
+            self._library.data_received(passed)
 
-    async def readexactly(self, count: int) -> bytes:
-        while len(self._passed) < count:
-            if not await self._read_on():
-                raise asyncio.IncompleteReadError(bytes(self._passed), count)
-        taken = bytes(self._passed[:count])
-        del self._passed[:count]
-        return taken
+    def eof_received(self) -> bool | None:
+        self._next_sign.cancel()
+        return self._library.eof_received()
 
-    async def read(self, count: int = -1) -> bytes:
-        """Read up to `count` bytes, once the gate is open; empty at the end."""
-        while not self._passed and await self._read_on():
-            pass
-        there = len(self._passed)
-        return await self.readexactly(there if count < 0 else min(count, there))
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._next_sign.cancel()
+        self._library.connection_lost(exc)
 
-    async def _read_on(self) -> bool:
-        """Take in what has arrived; False at the end."""
-        # Not for so long that the connection seems dead.
-        if not (self._gate.is_set() or await is_set_within(self._gate, SIGN_OF_LIFE_SECONDS)):
-            self._passed += HEARTBEAT_FRAME
-            return True
-        data = await self._reader.read(READ_BYTES)
-        passed = self._splitter.feed(data)
-        now = asyncio.get_running_loop().time()
-        if not passed and self._is_overdue(now):
-            passed = HEARTBEAT_FRAME
-        if passed:
-            self._passed += passed
-            self._passed_at = now
-        return bool(data)
+    def pause_writing(self) -> None:
+        self._library.pause_writing()
 
-    def _is_overdue(self, now: float) -> bool:
-        return self._splitter.is_diverting and now - self._passed_at > SIGN_OF_LIFE_SECONDS
+    def resume_writing(self) -> None:
+        self._library.resume_writing()
+
+    def pause(self) -> None:
+        """Receive nothing more for now.
+
+        Over TLS uvloop loses what the broker says last if it closes the connection meanwhile.
+        """
+        self._is_paused = True
+        self.transport.pause_reading()
+
+    def resume(self) -> None:
+        """Go on receiving."""
+        if self._is_paused:
+            self._is_paused = False
+            self.transport.resume_reading()
+
+    def _show_life(self) -> None:
+        if self._splitter.is_diverting and (self._is_paused or self._has_heard):
+            self._library.data_received(HEARTBEAT_FRAME)  # before it are whole frames
+        self._has_heard = False
+        loop = asyncio.get_running_loop()
+        self._next_sign = loop.call_later(SIGN_OF_LIFE_SECONDS, self._show_life)
 
 
 class _HeartbeatConnection(aiormq.Connection):
@@ -179,24 +181,32 @@ class TraceConnection(VhostConnection):
         super().__init__(url, vhost, **kwargs)
         tls = url.scheme == "amqps"
         self._sockets: TransportFactory = TLSTransportFactory() if tls else TCPTransportFactory()
-        self._transport: asyncio.WriteTransport | None = None
-        self.gate = asyncio.Event()  # open to reading
-        self.gate.set()
+        self._diversion: Diversion | None = None
         self._splitter = DeliverySplitter()
         self.kwargs["transport_factory"] = self
 
     async def create(self, url: URL, **kwargs: Any) -> tuple[StreamReader, StreamWriter]:
         reader, writer = await self._sockets.create(url, **kwargs)
-        self._transport = writer.transport
-        return cast("StreamReader", DivertingReader(reader, self.gate, self._splitter)), writer
+        self._diversion = Diversion(cast("asyncio.Transport", writer.transport), self._splitter)
+        return reader, writer
 
     async def leave(self) -> None:
-        self.gate.set()  # the broker's closing frames are read like anything else
+        self.resume()  # the broker's closing frames are read like anything else
         await super().leave()
 
+    def pause(self) -> None:
+        """Read nothing more from the socket for now."""
+        if self._diversion is not None:
+            self._diversion.pause()
+
+    def resume(self) -> None:
+        """Go on reading."""
+        if self._diversion is not None:
+            self._diversion.resume()
+
     def _break_off(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
+        if self._diversion is not None:
+            self._diversion.transport.abort()
 
     @property
     def broker_version(self) -> tuple[int, ...]:

@@ -88,7 +88,7 @@ class TraceStream(DivertedStream):
         self.know_accounts(())
         # Delivery tags count from 1: the last that arrived, and the last acknowledged.
         self._arrived_tag = self._acknowledged = 0
-        self._gate = connection.gate
+        self._connection = connection
         self._bytes = 0
         self._largest = 0
         self._is_exclusive = not reading.quorum
@@ -144,7 +144,7 @@ class TraceStream(DivertedStream):
             batch.append(each)
         self._bytes -= size
         if self._bytes <= BUFFER_BYTES:
-            self._gate.set()
+            self._connection.resume()
         return batch
 
     async def acknowledge(self, tag: int) -> None:
@@ -257,7 +257,7 @@ class TraceStream(DivertedStream):
         self._bytes += sum(sizes)
         self._largest = max(self._largest, *sizes)
         if self._bytes > BUFFER_BYTES:
-            self._gate.clear()
+            self._connection.pause()
         self._arrived_tag = deliveries[-1].tag
         super().take_in(deliveries)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +15,7 @@ from app.broker.outages import BrokerAddress
 
 async def arrivals(monkeypatch: pytest.MonkeyPatch, reads: list[tuple[int, int]]) -> list[int]:
     """Times of arrival in µs, for ``reads``: (time in µs, number of messages) each."""
-    connection: Any = SimpleNamespace(broker_version=(4, 2), gate=asyncio.Event())
+    connection: Any = SimpleNamespace(broker_version=(4, 2), resume=lambda: None)
     nothing: Any = None
     place = BrokerAddress("localhost:5672", "guest", "/")
     stream = TraceStream(nothing, "itc.trace", connection, place, Reading(100), queue_is_new=False)

@@ -10,7 +10,7 @@ from pamqp.body import ContentBody
 from pamqp.header import ContentHeader
 
 from app.broker._wire import DeliverySplitter, decode_headers
-from app.broker.connection import DivertingReader
+from app.broker.connection import Diversion
 from app.broker.deliveries import HEARTBEAT_FRAME, Arrival
 
 OURS, OTHER = 1, 2
@@ -77,24 +77,56 @@ def test_a_routing_key_that_is_not_utf8_keeps_its_odd_bytes_as_escapes() -> None
     assert decode_headers(taken[0].header) == {"n": 1}
 
 
-class Wire:
-    """A reader of bytes that a test feeds."""
+class Library(asyncio.StreamReaderProtocol):
+    """What the library reads from; it keeps what it was handed."""
+
+    def __init__(self, stream: asyncio.StreamReader) -> None:
+        super().__init__(stream)
+        self.handed = b""
+
+    def data_received(self, data: bytes) -> None:
+        self.handed += data
+        super().data_received(data)
+
+
+class Wire(asyncio.Transport):
+    """A transport of bytes that a test receives, and the stream that the library reads."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.stream = asyncio.StreamReader()
-        self.gate = asyncio.Event()
-        self.gate.set()
-        self.splitter = DeliverySplitter()
+        self.library = Library(self.stream)
+        self.is_open = True
         self.taken: list[Arrival] = []
-        self.came = asyncio.Event()
-        self.reader = DivertingReader(self.stream, self.gate, self.splitter)
+        self.splitter = DeliverySplitter()
+        self.diversion = Diversion(self, self.splitter)
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self.library
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        assert isinstance(protocol, asyncio.Protocol)
+        self.receiver = protocol
+
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def pause_reading(self) -> None:
+        self.is_open = False
+
+    def resume_reading(self) -> None:
+        assert not self.is_open
+        self.is_open = True
+
+    def receive(self, data: bytes) -> None:
+        assert self.is_open
+        self.receiver.data_received(data)
 
     def divert(self) -> None:
-        self.splitter.divert(OURS, self.take)
-
-    def take(self, deliveries: list[Arrival]) -> None:
-        self.taken.extend(deliveries)
-        self.came.set()
+        self.splitter.divert(OURS, self.taken.extend)
 
 
 DELIVERY = Arrival(1, False, "publish.", header_of(b"body", 1), b"body")
@@ -102,77 +134,101 @@ FRAMES = delivery_frames(OURS, DELIVERY, 1)
 ANSWER = frame.marshal(commands.Basic.ConsumeOk("itc.trace"), OURS)
 
 
-async def test_the_library_reads_everything_else_in_pieces_of_its_choice() -> None:
+async def test_the_library_reads_everything_else() -> None:
     wire = Wire()
     wire.divert()
-    wire.stream.feed_data(FRAMES + ANSWER + FRAMES + ANSWER[:5])
-    assert await wire.reader.readexactly(7) == ANSWER[:7]
-    assert await wire.reader.readexactly(len(ANSWER) - 7) == ANSWER[7:]
+    wire.receive(FRAMES + ANSWER + FRAMES + ANSWER[:5])
+    assert await wire.stream.readexactly(len(ANSWER)) == ANSWER
     assert wire.taken == [DELIVERY, DELIVERY]
-    wire.stream.feed_data(ANSWER[5:])
-    assert await wire.reader.read() == ANSWER
+    wire.receive(ANSWER[5:])
+    assert await wire.stream.readexactly(len(ANSWER)) == ANSWER
 
 
 async def test_at_the_end_the_library_is_told() -> None:
     wire = Wire()
-    wire.stream.feed_data(ANSWER + ANSWER[:3])
-    wire.stream.feed_eof()
-    assert await wire.reader.readexactly(len(ANSWER)) == ANSWER
+    wire.receive(ANSWER + ANSWER[:3])
+    assert wire.receiver.eof_received(), "the library has its say before the socket is closed"
+    assert await wire.stream.readexactly(len(ANSWER)) == ANSWER
     with pytest.raises(asyncio.IncompleteReadError):
-        await wire.reader.readexactly(1)
-    assert wire.reader.at_eof()
-    assert await wire.reader.read() == b""
+        await wire.stream.readexactly(1)
+    assert wire.stream.at_eof()
 
 
-async def test_a_connection_with_deliveries_alone_shows_signs_of_life(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now = 100.0
-    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+async def test_of_a_lost_connection_the_library_is_told_why() -> None:
     wire = Wire()
-    wire.stream.feed_data(ANSWER)
-    assert await wire.reader.readexactly(len(ANSWER)) == ANSWER
-    wire.divert()
-    wire.stream.feed_data(FRAMES)
-    reading = asyncio.ensure_future(wire.reader.readexactly(len(HEARTBEAT_FRAME)))
-    await wire.came.wait()
-    assert not reading.done(), "within a second nothing is missed"
-    now += 1.5
-    wire.stream.feed_data(FRAMES)
-    assert await reading == HEARTBEAT_FRAME
-    assert len(wire.taken) == 2
+    wire.receiver.connection_lost(ConnectionResetError("by the peer"))
+    with pytest.raises(ConnectionResetError, match="by the peer"):
+        await wire.stream.readexactly(1)
 
 
-async def test_nothing_is_read_while_the_gate_is_closed() -> None:
+async def test_a_library_that_writes_waits_for_the_socket() -> None:
     wire = Wire()
-    wire.divert()
-    wire.gate.clear()
-    wire.stream.feed_data(FRAMES + ANSWER)
-    reading = asyncio.ensure_future(wire.reader.readexactly(len(ANSWER)))
-    for _ in range(10):
+    writer = asyncio.StreamWriter(wire, wire.library, wire.stream, asyncio.get_running_loop())
+    wire.receiver.pause_writing()
+    draining = asyncio.ensure_future(writer.drain())
+    for _ in range(3):
         await asyncio.sleep(0)
-    assert not wire.taken
-    wire.gate.set()
-    assert await reading == ANSWER
-    assert wire.taken == [DELIVERY]
+    assert not draining.done()
+    wire.receiver.resume_writing()
+    await draining
 
 
-async def test_a_closed_gate_does_not_make_the_connection_seem_dead(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def quick_signs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.broker.connection.SIGN_OF_LIFE_SECONDS", 0.01)
+
+
+@pytest.mark.usefixtures("quick_signs")
+async def test_a_connection_with_deliveries_alone_shows_signs_of_life() -> None:
     wire = Wire()
     wire.divert()
-    wire.gate.clear()
-    wire.stream.feed_data(FRAMES)
-    size = len(HEARTBEAT_FRAME)
-    assert await wire.reader.readexactly(2 * size) == 2 * HEARTBEAT_FRAME
-    assert not wire.taken
+    for _ in range(2):
+        wire.receive(FRAMES)
+        assert await wire.stream.readexactly(len(HEARTBEAT_FRAME)) == HEARTBEAT_FRAME
+    assert wire.taken == [DELIVERY, DELIVERY]
+    await no_sign_of_life(wire)
 
 
-async def test_a_silent_connection_shows_no_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.broker.connection.SIGN_OF_LIFE_SECONDS", 0.01)
+@pytest.mark.usefixtures("quick_signs")
+async def test_a_connection_that_is_paused_does_not_seem_dead() -> None:
     wire = Wire()
     wire.divert()
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(wire.reader.readexactly(1), 0.1)
+    wire.diversion.pause()
+    assert not wire.is_open
+    assert await wire.stream.readexactly(2 * len(HEARTBEAT_FRAME)) == 2 * HEARTBEAT_FRAME
+    for _ in range(2):  # of which the second changes nothing
+        wire.diversion.resume()
+    await no_sign_of_life(wire)
+
+
+@pytest.mark.usefixtures("quick_signs")
+async def test_one_that_is_silent_shows_none() -> None:
+    wire = Wire()
+    wire.divert()
+    await no_sign_of_life(wire)
+
+
+@pytest.mark.usefixtures("quick_signs")
+async def test_one_that_is_still_opened_shows_none() -> None:
+    wire = Wire()
+    wire.receive(ANSWER[:3])
+    await no_sign_of_life(wire)
+
+
+@pytest.mark.usefixtures("quick_signs")
+@pytest.mark.parametrize("is_lost", [True, False])
+async def test_one_that_is_over_shows_none(is_lost: bool) -> None:
+    wire = Wire()
+    wire.divert()
+    wire.receive(FRAMES)
+    if is_lost:
+        wire.receiver.connection_lost(None)
+    else:
+        wire.receiver.eof_received()
+    await no_sign_of_life(wire)
+
+
+async def no_sign_of_life(wire: Wire) -> None:
+    before = wire.library.handed
+    await asyncio.sleep(0.1)  # ten times as long as until the next
+    assert wire.library.handed == before

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from yarl import URL
 
-from app.broker.consumer import PORTION_BYTES, Reading, TraceStream
+from app.broker.consumer import BUFFER_BYTES, PORTION_BYTES, Reading, TraceStream
 from app.broker.deliveries import Arrival
 from app.broker.outages import BrokerAddress
 from app.errors import OutageError
@@ -17,9 +16,26 @@ from app.errors import OutageError
 LONG = 3600.0  # s: whoever waits so long fails
 
 
+class Connection:
+    """As far as a stream knows it."""
+
+    broker_version = (3, 10, 8)
+    is_paused = False
+
+    def pause(self) -> None:
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+
+
 @pytest.fixture
-def stream() -> TraceStream:
-    connection: Any = SimpleNamespace(gate=asyncio.Event(), broker_version=(3, 10, 8))
+def connection() -> Connection:
+    return Connection()
+
+
+@pytest.fixture
+def stream(connection: Any) -> TraceStream:
     place = BrokerAddress.of(URL("amqp://guest:guest@localhost"), "/")
     return TraceStream(cast("Any", None), "q", connection, place, Reading(9), queue_is_new=True)
 
@@ -52,6 +68,20 @@ async def test_a_portion_of_large_bodies_is_enough(stream: TraceStream) -> None:
     stream.take_in([arrival(1, PORTION_BYTES), arrival(2, PORTION_BYTES)])
     assert [each.tag for each in await waiting] == [1]
     assert [each.tag for each in await stream.batch(1_000, LONG)] == [2]
+
+
+async def test_nothing_is_read_while_too_much_waits(
+    stream: TraceStream, connection: Connection
+) -> None:
+    portions = BUFFER_BYTES // PORTION_BYTES
+    stream.take_in([arrival(tag, PORTION_BYTES) for tag in range(portions)])
+    assert not connection.is_paused
+    stream.take_in([arrival(portions, PORTION_BYTES), arrival(portions + 1)])
+    assert connection.is_paused
+    await stream.batch(1, LONG)
+    assert connection.is_paused, "a byte too much is left"
+    await stream.batch(1, LONG)
+    assert not connection.is_paused
 
 
 async def test_a_lost_connection_wakes_it(stream: TraceStream) -> None:
