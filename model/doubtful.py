@@ -2,7 +2,7 @@
 
 What lies behind one may be an effect of whatever came before it, though no clock says so: between
 two such events "cannot have" is not said. Service and Spark ask for them with the same statement
-(`spark_jobs.statements.doubtful_sql`).
+(`statements.doubtful_sql`).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ concurrent. That is seen in four ways: in participants that were assumed; in par
 publish and never receive, where others of their client receive; whatever the policy, where
 hardly any publish is by a participant that also receives; and in participants whose messages name
 causes that another participant of their program was handed. Service and Spark ask with the same
-statements (`spark_jobs.statements`) and say the same sentences.
+`statements` and say the same sentences.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ from spark_jobs.period import Period
 from spark_jobs.ranges import Longs
 from spark_jobs.slices import MOST_ROWS, Slice, spans
 from spark_jobs.source import Batches, read
-from spark_jobs.statements import REACTIONS
+from statements import REACTIONS
 
 Row: TypeAlias = dict[str, Any]
 

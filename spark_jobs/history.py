@@ -25,7 +25,7 @@ from model.words import ACTS, EdgeKind
 from spark_jobs.database import Connection
 from spark_jobs.errors import JobError
 from spark_jobs.ranges import Longs, Ranges
-from spark_jobs.statements import (
+from statements import (
     Question,
     acting_sql,
     assumed_sql,

@@ -36,7 +36,7 @@ REACH_SECONDS = 5
 # With fewer a JVM with Spark's archives on its path may end at its start, without a word of why.
 FEW_DESCRIPTORS = 256
 CONNECT_PORT, MASTER_PORT = 15002, 7077
-PACKAGES = ("itc", "model", "spark_jobs")
+PACKAGES = ("itc", "model", "spark_jobs", "statements")
 ROOT = Path(__file__).resolve().parent.parent
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 

@@ -21,8 +21,8 @@ from spark_jobs.columns import restore, select
 from spark_jobs.database import DatabaseAddress
 from spark_jobs.fields import EVENT_COLUMNS, event_fields, json_texts
 from spark_jobs.following import chain_of
-from spark_jobs.statements import Question, spanned_sql
 from spark_jobs.walking import Ways
+from statements import Question, spanned_sql
 from tests.contract.history import History
 from tests.contract.links import LinkedHistory
 

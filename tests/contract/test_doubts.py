@@ -17,7 +17,7 @@ from model.doubtful import MOST_DOUBTFUL
 from model.sound import MOST_QUIET, AssumedParticipant, Misfit
 from spark_jobs.database import DatabaseAddress
 from spark_jobs.history import History as Jobs
-from spark_jobs.statements import Question, doubtful_sql, quiet_sql
+from statements import Question, doubtful_sql, quiet_sql
 from tests.contract.history import History
 
 # A client (user, place, name), and how much one of its participants published and received.

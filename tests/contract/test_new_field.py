@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 CHECKOUT = Path(__file__).parents[2]
-SOURCES = ("alembic", "app", "itc", "model", "spark_jobs")
+SOURCES = ("alembic", "app", "itc", "model", "spark_jobs", "statements")
 
 BEFORE = "    redelivered: Annotated["
 LINE = """\

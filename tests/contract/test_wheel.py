@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[2]
-SOURCES = ("itc", "app", "spark_jobs", "web", "alembic", "vendor")
+SOURCES = ("itc", "model", "app", "spark_jobs", "statements", "web", "alembic", "vendor")
 FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
 
 

@@ -17,7 +17,7 @@ import pytest
 from tests.docs.documents import CHECKOUT
 from tools.servers import Child, free_port
 
-SOURCES = ("itc", "model", "app", "spark_jobs", "web", "alembic", "vendor")
+SOURCES = ("itc", "model", "app", "spark_jobs", "statements", "web", "alembic", "vendor")
 FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
 
 

@@ -31,7 +31,7 @@ def planted(tmp_path: Path) -> Path:
         module = folder / f"{name}.py"
         module.parent.mkdir(parents=True, exist_ok=True)
         module.write_text(f"open({str(ran)!r}, 'a').write({name!r} + '\\n')\nraise SystemExit(9)\n")
-    for name in ("model", "spark_jobs"):
+    for name in ("model", "spark_jobs", "statements"):
         (folder / name).mkdir()
     # An installation of Spark, where Spark looks for its own first.
     submit = folder.parent / "bin" / "spark-submit"

@@ -16,14 +16,16 @@ import pytest
 from tests.properties.import_chains import Tree
 
 ROOT = Path(__file__).parents[2]
-OURS = ("app", "itc", "model", "spark_jobs", "tools", "bench", "drills", "tests")
+PRODUCT = ("app", "itc", "model", "spark_jobs", "statements")
+OURS = (*PRODUCT, "tools", "bench", "drills", "tests")
 
 # A room, and which of ours it may import besides itself.
 MAY_IMPORT = {
     "itc": (),
     # What the service and Spark's jobs share; they import nothing of each other.
     "model": ("itc",),
-    "spark_jobs": ("itc", "model"),
+    "statements": ("model",),
+    "spark_jobs": ("itc", "model", "statements"),
     "app.errors": (),
     "app.round_robin": (),
     "app.background": ("app.errors",),
@@ -42,15 +44,7 @@ MAY_IMPORT = {
         "model.texts",
     ),
     "app.stored": ("app.errors", "app.tracker", "itc", "model"),
-    # What Spark asks as well, it asks in Spark's words.
-    "app.store": (
-        "app.errors",
-        "app.stored",
-        "app.tracker",
-        "itc",
-        "model",
-        "spark_jobs.statements",
-    ),
+    "app.store": ("app.errors", "app.stored", "app.tracker", "itc", "model", "statements"),
     # Archives are read by the code that wrote them, loaded when one is asked for.
     "app.jobs": (
         "app.background",
@@ -110,6 +104,7 @@ SPARK = ("pyspark", "py4j")
 NEVER_LOADS = {
     "itc": None,  # standard library only
     "model": None,
+    "statements": None,
     "app.tracker": ("asyncio", "httpx", *DATABASE, *BROKER, *WEB, *SPARK),
     "app.stored": ("asyncio", "httpx", *DATABASE, *BROKER, *WEB, *SPARK),
     "app.api": (*DATABASE, *BROKER, *SPARK),
@@ -211,7 +206,7 @@ def test_what_routes_are_made_of_knows_no_route(room: str, tree: Tree) -> None:
 
 def test_no_module_imports_itself_through_others(tree: Tree) -> None:
     """Not even for types, and in no room: what goes in a circle cannot be read one by one."""
-    names = {name for name in tree.files if within(name, ("app", "itc", "model", "spark_jobs"))}
+    names = {name for name in tree.files if within(name, PRODUCT)}
     modules = {name: {*imports_in(tree.files[name], types=True)} & names - {name} for name in names}
     for name, imported in modules.items():
         # A package names what is in it, and is not what a module in it needs of another.

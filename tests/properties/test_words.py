@@ -23,7 +23,7 @@ def classes() -> Counter[str]:
     """How often each name of a class is given."""
     files = (
         file
-        for room in ("app", "itc", "model", "spark_jobs")
+        for room in ("app", "itc", "model", "spark_jobs", "statements")
         for file in (ROOT / room).rglob("*.py")
     )
     return Counter(

@@ -23,7 +23,7 @@ from model.sound import (
     doubts_of,
     misfit_of,
 )
-from spark_jobs.statements import (
+from statements import (
     EVIDENCE,
     PARAMETERS,
     Question,

@@ -13,7 +13,7 @@ from app.store.capture.leases import lock_trace
 from app.store.database import tables
 from app.store.database.subject import Subject, reads, writes
 from model.gaps import Gap
-from spark_jobs.statements import PARAMETERS, Question, spanned_sql
+from statements import PARAMETERS, Question, spanned_sql
 
 _its = tables.gaps.c
 

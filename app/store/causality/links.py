@@ -26,7 +26,7 @@ from app.stored.causality import CausalPath, EventLinks, Named, NamedBy, Naming,
 from app.stored.likely import NO_OVERLAY, Overlay
 from model.ways import MOST_REACHED, MOST_STEPS, Direction
 from model.words import ACTS, BY_BROKER, EdgeKind, EventType
-from spark_jobs.statements import PARAMETERS, Question, late_sql
+from statements import PARAMETERS, Question, late_sql
 
 # How many events of a conversation one query reads.
 PAGE = 64

@@ -12,7 +12,7 @@ from app.store.database import tables
 from app.store.database.chunks import chunks, rows_with
 from model.ranges import Asked, Holds, Mark, ParticipantSpan, search
 from model.who import Who
-from spark_jobs.statements import Question, acting_sql, marks_sql
+from statements import Question, acting_sql, marks_sql
 
 
 async def places(

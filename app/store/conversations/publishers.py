@@ -16,7 +16,7 @@ from app.store.database.chunks import chunks
 from model.conversations import MOST_PUBLISHES, PublisherRecord
 from model.happened import ConversationEvent
 from model.words import EdgeKind, EventType, Via
-from spark_jobs.statements import REACTIONS
+from statements import REACTIONS
 
 # Of each participant, the newest events that are looked through. If there are more and none of
 # these is a publish that names nothing, one before them may be.

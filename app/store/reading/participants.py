@@ -16,7 +16,7 @@ from app.stored.reading import Participant, ParticipantChannel, VectorEntry
 from app.tracker.identity import named
 from model.event import Event
 from model.sound import Evidence
-from spark_jobs.statements import EVIDENCE
+from statements import EVIDENCE
 
 _who = tables.participants.c
 

@@ -12,7 +12,7 @@ from app.store.database.subject import Subject, reads
 from app.store.reading.times import ids_between, within
 from app.stored.reading import TracePeriod
 from model.times import Microseconds
-from spark_jobs.statements import Question, spanned_sql
+from statements import Question, spanned_sql
 
 _gaps = tables.gaps.c
 

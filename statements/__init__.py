@@ -1,8 +1,8 @@
-"""Statements that the service's store asks too: about gaps, and whether participants are who acts.
+"""What the service's store and Spark's jobs both ask in SQL: of gaps, and whether participants act.
 
-They are text, as Spark's are, over the tables that both read, and load nothing but `model`, whose
-predicates some of them say in SQL; tests hold one to the other. Numbers and names in them are our
-own, or parameters' names.
+Statements are text over the tables that both read, and load nothing but `model`, some of whose
+predicates they say in SQL; tests hold one to the other. Numbers and names in them are our own, or
+parameters' names.
 """
 
 from __future__ import annotations
