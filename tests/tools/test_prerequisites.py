@@ -21,7 +21,8 @@ ROOT = Path(__file__).parents[2]
 COPIED = (
     *(f"tools/{name}" for name in ("install", "as_root.sh", "services.sh")),
     *(f"tools/{name}" for name in ("progress.sh", "prerequisites.sh")),
-    *("pyproject.toml", "requirements.lock", "requirements-dev.lock", "setup.py"),
+    *("pyproject.toml", "setup.py"),
+    *("requirements.lock", "requirements-build.lock", "requirements-dev.lock"),
     *("itc/_core.c", "app/broker/_wire.pyx"),
 )
 
