@@ -9,6 +9,7 @@ from pydantic import Field
 
 from app.api.parameters import KnownFields, Name
 from app.api.services import Parts
+from app.api.signin.auth import User
 from app.errors import NotFoundError
 from app.stored.likely import NO_OVERLAY, Overlay
 from app.stored.proposals import LikelyBasis, RuleProposal, TraceCoverage
@@ -29,8 +30,9 @@ SAID = (
 
 
 class LikelyQuery(KnownFields):
-    """A choice among proposals."""
+    """A way to go along, and a choice among proposals."""
 
+    via: WalkWord
     proposal: Name | None = Field(None, description="With `via=likely`: by this proposal alone.")
 
 
@@ -54,17 +56,21 @@ class Ground(NamedTuple):
 
 
 async def ground_of(
-    via: WalkWord, proposal: str | None, vhost: str, events: tuple[int, ...], parts: Parts
+    query: LikelyQuery, vhost: str, events: tuple[int, ...], user: User, parts: Parts
 ) -> Ground:
-    """The ground of an answer about some events; raises `NotFoundError` for no such proposal."""
-    if via != "likely":
-        return Ground(Via(via))
+    """The ground of an answer about some events; raises `NotFoundError` for no such proposal.
+
+    Proposals name fields of messages and go by their values: `likely` is for who may read them.
+    """
+    if query.via != "likely":
+        return Ground(Via(query.via))
+    user.must_read(vhost)
     trace = await parts.store.traces.find(vhost)
     if trace is None:
         raise NotFoundError("no such trace")
     seen, chosen = await proposed(trace.id, parts)
-    if proposal is not None:
-        chosen = [one_of(seen, proposal)]
+    if query.proposal is not None:
+        chosen = [one_of(seen, query.proposal)]
     first, last = min(events) - MOST_PREVIEWED // 2, max(events) + MOST_PREVIEWED // 2
     overlay = Overlay(max(1, first), last)
     said = "nothing was found that ties messages together and is not adopted"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, NamedTuple, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -13,8 +13,6 @@ from app.stored.reading import VhostFilter
 from model.error_queues import exception_type
 from model.times import Microseconds
 from model.who import Who
-
-T = TypeVar("T", "Failure", "FailureGroup")
 
 # Counts over time have at most this many spans, each as long as one of these (s).
 MOST_SPANS = 120
@@ -56,8 +54,9 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     ]
     type: Annotated[
         str | None,
-        "The message's type: what it is called, or where it was sent. `null`, as `exception`, for "
-        "whom the broker would not hand every message of the virtual host.",
+        "The message's type: what it is called, or where it was sent. `null`, as `exception` and "
+        "what an `error_queue` message says of where it failed, for whom the broker would not hand "
+        "every message of the virtual host.",
     ]
     exception: Annotated[str | None, "Its type and its message, of `error_queue`."]
     at: Annotated[Microseconds, "When the event was recorded."]
@@ -75,6 +74,16 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     publisher: Annotated[Who | None, "Who published the message."]
     exchange: Annotated[str, "Where it was published to."]
     routing_key: str
+
+    def without_content(self) -> Failure:
+        """For whom the broker would not hand every message: without what is in this one.
+
+        Where a message in an error queue failed, and was published first, it may have said itself.
+        """
+        if self.kind is not FailureKind.error_queue:
+            return replace(self, type=None, exception=None)
+        told = {"exchange": "", "routing_key": ""} if self.message is None else {}
+        return replace(self, type=None, exception=None, queue=None, candidate=None, **told)
 
 
 class FailureDraft(NamedTuple):
@@ -170,15 +179,6 @@ class FailurePage(msgspec.Struct, frozen=True, kw_only=True):
     counted_all: Annotated[bool, "Whether there are no others."]
     truncated: Annotated[bool, "Whether there are more than `items`."]
     next: Annotated[int | None, "`before` for those."]
-
-    def without_content(self, may_read: Callable[[str], bool]) -> FailurePage:
-        """The page for whoever may read the messages of some virtual hosts alone."""
-
-        def readable(one: T) -> T:
-            return one if may_read(one.vhost) else replace(one, type=None, exception=None)
-
-        items, groups = map(readable, self.items), map(readable, self.groups)
-        return replace(self, items=[*items], groups=_together(groups))
 
 
 def page_of(

@@ -56,6 +56,14 @@ class Job(msgspec.Struct, frozen=True):
     started_at: Microseconds | None
     finished_at: Microseconds | None
 
+    def without_content(self) -> Job:
+        """For whom the broker would not hand every message: without what a report is made of."""
+        if self.kind != "report":
+            return self
+        period = {name: self.request[name] for name in ("report", "vhost", "since", "until")}
+        error = None if self.error is None else "its reason may tell what messages hold"
+        return msgspec.structs.replace(self, request=period, result=None, error=error)
+
 
 Report: TypeAlias = Callable[[Progress], None]
 """A runner calls it with the progress of a job."""

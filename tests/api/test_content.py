@@ -15,16 +15,19 @@ from app.api.application import build
 from app.api.signin.auth import BrokerAuthenticator
 from app.api.signin.permissions import EVERYTHING_READ, ReadRights, pattern_of
 from app.errors import RefusedError
+from app.jobs.process import JobFailedError
 from app.stored.failures import Failure, FailureKind
 from app.stored.failures import found as found_failures
+from app.tracker import Publish
 from model.times import Microseconds
 from model.who import Who
 from tests.api.conftest import World, make_world, served
 from tests.api.fakes import FakeBroker, basic
-from tests.api.story import ALONE, AUDITED, BILLED, INVOICED, ORDERED, STRAY
+from tests.api.story import ALONE, AUDITED, BILLED, INVOICED, ORDERED, SHOP, STRAY
 from tests.api.test_failures import rejections
 from tests.api.test_held_assertions import FILE, OF_SLASH, found
 from tests.api.test_live import next_event, reader
+from tests.api.test_proposals import propose, tell_orders
 from tests.api.test_rights import (
     ASSERTION,
     CHAIN,
@@ -70,6 +73,7 @@ _MADE_OF_IT = {
     ("PUT", COMPARISON),
     ("GET", "/itc_db/reports/{report_id}"),
     ("GET", "/itc_db/proposals"),
+    ("POST", "/itc_db/proposals/{proposal}/adopt"),
 }
 _WITHOUT_IT = {
     ("GET", "/itc_db/traces"),
@@ -83,7 +87,6 @@ _WITHOUT_IT = {
     ("GET", "/itc_db/assertions"),
     ("PUT", "/itc_db/assertions/{vhost}"),
     ("DELETE", ASSERTION),
-    ("POST", "/itc_db/proposals/{proposal}/adopt"),
     ("GET", "/itc_db/hidden"),
     ("GET", "/itc_db/in_hand"),
     ("GET", "/itc_db/slow"),
@@ -301,7 +304,7 @@ async def test_readers_of_the_same_with_other_rights_share_nothing(
 
 async def test_a_long_message_is_withheld_too(world: World, service: httpx.AsyncClient) -> None:
     """What is read only while the answer is being sent."""
-    from tests.api.story import SHOP, publish
+    from tests.api.story import publish
 
     headers = world.broker.add("ann", "secret", "monitoring", "/", read={})
     await world.tell(*[publish(SHOP, "long", "billing", body=b"x" * 1_000) for _ in range(500)])
@@ -355,14 +358,81 @@ def test_groups_of_failures_are_not_told_apart_by_what_is_withheld() -> None:
             routing_key="orders",
         )
 
-    page = found_failures(
-        [failure(3, "a", "x"), failure(2, "b", "y"), failure(1, "a", "x")], 9, None
-    )
+    failures = [failure(3, "a", "x"), failure(2, "b", "y"), failure(1, "a", "x")]
+    page = found_failures(failures, 9, None)
     assert [(each.type, each.count) for each in page.groups] == [("a", 2), ("b", 1)]
-    assert page.without_content(lambda vhost: True) == page
-    [group] = page.without_content(lambda vhost: False).groups
+    withheld = [each.without_content() for each in failures]
+    [group] = found_failures(withheld, 9, None).groups
     assert (group.type, group.count, group.by) == (None, 3, ["x", "y"])
     assert (group.first_at, group.last_at, group.newest) == (1, 3, 3)
+
+
+async def test_what_a_message_says_of_its_failure_is_neither_shown_nor_found_by(
+    world: World, service: httpx.AsyncClient
+) -> None:
+    """The queue where it failed, the way that it had been published, and whose body it has."""
+    said = {
+        "x-exception-message": "no stock",
+        "x-original-exchange": "hidden-exchange",
+        "x-original-routingKey": "hidden-key",
+    }
+    names = {"NServiceBus.FailedQ": "hidden-queue@host"}
+    forwards = [
+        Publish(SHOP, "", ("errors",), ("errors",), {"headers": headers}, b"")
+        for headers in (said, names)
+    ]
+    await world.tellers["/"].tell(forwards)
+    nobody = world.broker.add("ann", "secret", "monitoring", "/", read={})
+
+    async def failures(headers: dict[str, str], **asked: str) -> httpx.Response:
+        asked |= {"vhost": "/", "kind": "error_queue"}
+        return await service.get("/itc_db/failures", params=asked, headers=headers)
+
+    whole, withheld = await failures(basic("admin", "secret")), await failures(nobody)
+    hidden = ("hidden-queue", "hidden-exchange", "hidden-key", "no stock")
+    assert [word in whole.text for word in hidden] == [True] * 4
+    assert [word in withheld.text for word in hidden] == [False] * 4
+    assert [answer.json()["counted"] for answer in (whole, withheld)] == [2, 2]
+    for headers, count in ((basic("admin", "secret"), 1), (nobody, 0)):
+        assert (await failures(headers, queue="hidden-queue")).json()["counted"] == count
+
+
+async def test_what_proposals_go_by_is_for_those_who_may_read_it(
+    world: World, service: httpx.AsyncClient
+) -> None:
+    order, _, invoice = await tell_orders(world)
+    [proposal, *_] = await propose(world)
+    ways = [f"events/{invoice}/causes", f"events/{order}/effects", f"chain/{order}/{invoice}"]
+    everything = world.broker.add("bob", "secret", "administrator", "/", read={"/": ".*"})
+    nothing = world.broker.add("ann", "secret", "administrator", "/", read={"/": "^own"})
+    for headers, status in ((nothing, 401), (everything, 200)):
+        for way in (*ways, f"conversations/{invoice}"):
+            for asked in ({"via": "likely"}, {"via": "likely", "proposal": proposal.id}):
+                told = await service.get(f"/itc_db/{way}", params=asked, headers=headers)
+                assert told.status_code == status
+                assert ("because" in told.text) is (status == 200)
+    adoption = f"/itc_db/proposals/{proposal.id}/adopt?vhost=/"
+    assert (await service.post(adoption, headers=nothing)).status_code == 401
+    assert "because" not in (await service.get("/itc_db/links?vhost=/", headers=nothing)).text
+    assert (await service.post(adoption, headers=everything)).status_code == 204
+
+
+async def test_what_a_report_compares_is_for_those_who_may_read_it(
+    world: World, service: httpx.AsyncClient
+) -> None:
+    asked = {"vhost": "/", "since": "2026-01-01", "until": "2026-01-02", "key": "header.hidden"}
+    admin = basic("admin", "secret")
+    nobody = world.broker.add("ann", "secret", "monitoring", "/", read={})
+    assert (await service.put("/itc_db/reports/races", params=asked, headers=admin)).is_success
+    world.spark.fail = JobFailedError("the job broke off: KeyError: 'hidden'")
+    failing = asked | {"key": "header.other"}
+    assert (await service.put("/itc_db/reports/races", params=failing, headers=admin)).is_error
+    for path in ("reports", "jobs", "jobs/1", "jobs/2", "jobs/1/progress", "jobs/2/progress"):
+        for headers in (admin, nobody):
+            told = await service.get(f"/itc_db/{path}", headers=headers)
+            assert told.status_code == 200
+            words = [word in told.text for word in ("hidden", "header.")]
+            assert any(words) if headers is admin else not any(words), path
 
 
 async def test_violations_do_not_say_of_what_message_they_are(

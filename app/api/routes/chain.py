@@ -74,7 +74,7 @@ async def get_chain(
     via, limit = query.via, query.limit
     is_far = query.after is not None or via != "any"
     async with parts.searches.for_walk(user.name, limit, via, is_far=is_far):
-        ground = await ground_of(via, query.proposal, one.vhost, (a, b), parts)
+        ground = await ground_of(query, one.vhost, (a, b), user, parts)
         found = await parts.store.chains.between(
             a, b, limit, query.large, ground.via, after=query.after, overlay=ground.overlay
         )

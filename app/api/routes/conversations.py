@@ -117,7 +117,7 @@ async def get_conversation(
     event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     user.must_read(event.vhost)
     async with parts.searches.turn(user.name):
-        ground = await ground_of(query.via, query.proposal, event.vhost, (event_id,), parts)
+        ground = await ground_of(query, event.vhost, (event_id,), user, parts)
         found = await parts.store.conversations.of_event(
             event_id, ground.via, limit=query.limit, after=query.after, overlay=ground.overlay
         )
@@ -163,9 +163,10 @@ async def list_failures(
     asked = query.filter_for(user)
     trace_id = None if query.vhost is None else await trace_id_of(query.vhost, user, parts)
     async with parts.searches.turn(user.name):
-        found = await parts.store.failures.find(asked, before=query.before, limit=query.limit)
-    readable = found.without_content(user.content.cover)
+        found = await parts.store.failures.find(
+            asked, before=query.before, limit=query.limit, may_read=user.content.cover
+        )
     if trace_id is None:
-        return json_answer(readable)
+        return json_answer(found)
     certainty = await spanned(trace_id, *await parts.store.failures.span(asked), parts)
-    return json_answer(shown(readable) | shown(certainty))
+    return json_answer(shown(found) | shown(certainty))

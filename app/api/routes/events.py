@@ -190,7 +190,7 @@ async def _walked(
     asked = walk.filter_for(user)
     is_far = beyond is not None or not asked.names_traces_alone
     async with parts.searches.for_walk(user.name, walk.limit, walk.via, is_far=is_far):
-        ground = await ground_of(walk.via, walk.proposal, event.vhost, (event_id,), parts)
+        ground = await ground_of(walk, event.vhost, (event_id,), user, parts)
         found = await parts.store.causality.walk(
             event_id,
             towards,

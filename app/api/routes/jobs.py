@@ -37,13 +37,17 @@ async def list_jobs(
     """Jobs of virtual hosts that the user sees, newest first."""
     states = None if state is None else {state}
     jobs = await parts.jobs.jobs(user.vhosts, states=states, limit=limit)
-    return json_answer(jobs)
+    return json_answer([_readable(job, user) for job in jobs])
 
 
 @router.get("/{job_id}", **answering(Job, READING_ONE))
 async def get_job(job_id: JobId, user: Reader, parts: Parts) -> Response:
     """One job."""
-    return json_answer(await _visible_job(job_id, user, parts))
+    return json_answer(_readable(await _visible_job(job_id, user, parts), user))
+
+
+def _readable(job: Job, user: User) -> Job:
+    return job if user.content.cover(job.vhost) else job.without_content()
 
 
 async def _visible_job(job_id: int, user: User, parts: Parts) -> Job:
@@ -77,11 +81,11 @@ async def follow_job(job_id: JobId, user: Reader, parts: Parts, request: Request
     await _visible_job(job_id, user, parts)
     parts.subscribers.admit()
     drop = partial(reason_to_drop, user, request)
-    return EventStream(_progress(job_id, parts, drop), parts.subscribers.leave)
+    return EventStream(_progress(job_id, user, parts, drop), parts.subscribers.leave)
 
 
 async def _progress(
-    job_id: int, parts: Parts, drop: Callable[[], Awaitable[str | None]]
+    job_id: int, user: User, parts: Parts, drop: Callable[[], Awaitable[str | None]]
 ) -> AsyncGenerator[bytes, None]:
     changes = parts.jobs.watch(job_id)
     coming = asyncio.ensure_future(anext(changes, None))
@@ -99,7 +103,7 @@ async def _progress(
             job = coming.result()
             if job is None:
                 return
-            yield b"data: %b\n\n" % encode_json(shown(job))
+            yield b"data: %b\n\n" % encode_json(shown(_readable(job, user)))
             coming = asyncio.ensure_future(anext(changes, None))
     finally:
         coming.cancel()

@@ -125,6 +125,7 @@ async def adopt_proposal(
     Answers with 204, and for the past with what restamping does.
     """
     trace = await trace_of(vhost, asker.user, asker.parts)
+    asker.user.must_read(vhost)
     seen, _ = await proposed(trace.id, asker.parts)
     store, of_all = asker.parts.store.link_rules, asker.parts.link_rules
     one = one_of(seen, proposal)

@@ -211,9 +211,11 @@ async def _reported(
     "/reports", **answering(list[AnyFacts], READING, description="Each: the facts of a report.")
 )
 async def list_reports(user: Reader, parts: Parts) -> Response:
-    """Every report that there is, the one made last first, without its lists."""
+    """Every report that the user may read, the one made last first, without its lists."""
     found = await asyncio.to_thread(parts.folders.reports.newest)
-    return json_answer([facts for facts in found if user.sees(facts["vhost"])])
+    vhosts = {facts["vhost"] for facts in found}
+    readable = {each for each in vhosts if user.sees(each) and user.content.cover(each)}
+    return json_answer([facts for facts in found if facts["vhost"] in readable])
 
 
 @router.get("/reports/{report_id}", **answering(AnyReport, READING_ONE, description="A report."))
