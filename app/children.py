@@ -180,16 +180,6 @@ def tell_service(message: object) -> None:
     sys.stdout.buffer.flush()
 
 
-def leave_signals_to_the_service() -> None:
-    """Have this process, a child of the service, end only when its stdin does.
-
-    Whoever ends a whole group, as systemd does, means the service: it ends its children in order,
-    and would take one that ends before it for a failure, and start it again.
-    """
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-
-
 async def _listen(stderr: asyncio.StreamReader, hear: Callable[[list[str]], None]) -> None:
     while chunk := await stderr.read(_ERROR_BYTES):
         hear(chunk.decode(errors="replace").splitlines())

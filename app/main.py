@@ -34,7 +34,6 @@ from app.stored.capture import ParticipantRules
 from app.stored.jobs import Report
 from app.traces.claims import LEASE_SECONDS, Claims
 from app.traces.opening import (
-    capture_alone,
     open_traces,
     pipeline_settings,
     previews,
@@ -43,7 +42,6 @@ from app.traces.opening import (
 )
 from app.traces.pipeline import PipelineSettings
 from app.traces.restamping import Restamping
-from app.traces.running import Capture
 from app.tracker.links import BUILT_IN, Rule, Rules, merged
 from app.watch.opening import open_watches
 
@@ -134,7 +132,7 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
         stack.callback(greeting.cancel)
         connections = watch_connections(stack, store, broker)
         spans = watch_spans(stack, settings, store)
-        traces = open_traces(stack, settings, store, broker, pipeline, service)
+        traces = open_traces(store, broker, pipeline, service)
         folders = open_folders(settings)
         jobs = open_jobs(
             settings,
@@ -182,11 +180,7 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
             subscribers=Subscribers(),
             jobs=jobs,
             folders=folders,
-            readiness=Readiness(
-                database=traces.here.check_store,
-                broker=broker.management.vhosts,
-                traces=traces.here.check_processes,
-            ),
+            readiness=Readiness(database=traces.here.check_store, broker=broker.management.vhosts),
             spans=None if spans is None else Intake(store.spans, intake, arrived=spans.arrived),
             previews=previews(store, pipeline),
             link_rules=pipeline.rules_of_all,
@@ -229,14 +223,6 @@ async def _say_what_there_is(settings: Settings, management: ManagementApi) -> N
             log.warning("the broker's user %r is no administrator: it cannot trace", user.name)
     except ItcError as error:
         log.warning("the broker cannot be used yet: %s; rabbitmq-itc doctor says more", error)
-
-
-@asynccontextmanager
-async def open_capture(settings: Settings, service: str) -> AsyncIterator[Capture]:
-    async with AsyncExitStack() as stack:
-        store = await open_store(stack, settings)
-        broker = BrokerParts(stack, settings, store.name, service)
-        yield capture_alone(store, broker, _pipeline(settings))
 
 
 @asynccontextmanager

@@ -167,9 +167,6 @@ class Settings(BaseSettings):
     prefetch: Annotated[int, Field(ge=1, le=65_535)] = 32_000
     """Most trace messages read ahead of their commit; at least four batches, or the broker has to
     wait for us."""
-    trace_processes: Annotated[int, Field(ge=0, le=64)] = 0
-    """Processes that traces are spread over, to use more than one core; 0 runs them within the
-    service."""
     shared_places: Names = ()
     """Networks from which several programs connect under one address, as behind a proxy, comma
     separated: there a client's own name tells them apart. Loopback is one."""
@@ -177,9 +174,8 @@ class Settings(BaseSettings):
     """Most routed copies of a trace that wait for their delivery; beyond that the oldest are
     forgotten and counted."""
     hold_seconds: Annotated[float, Field(ge=5, le=3600)] = 10
-    """How long a service keeps a trace that it cannot capture: its process says nothing, and is
-    then started again; or, among several services, the broker is out of its reach, but not of
-    another's."""
+    """Among several services, how long one keeps a trace whose broker is out of its reach, but
+    not of another's."""
     reorder_seconds: Annotated[float, Field(ge=0, le=60)] = 1
     """On a cluster: how long a delivery waits for a publish that it overtook, and a publish for a
     delivery that it names."""

@@ -22,7 +22,6 @@ FULL: tuple[tuple[str, ...], ...] = (
     ("bench.rules",),
     ("bench.overhead",),
     ("bench.partial",),
-    ("bench.spread",),
     ("bench.chain", "{folder}"),
     ("bench.spark", "{folder}"),
     ("bench.links", "{folder}"),
@@ -37,7 +36,6 @@ QUICK: tuple[tuple[str, ...], ...] = (
     ("bench.ingest", "20000", "1"),
     ("bench.steady", "250"),
     ("bench.rules", "20000", "1"),
-    ("bench.spread", "5000", "1"),
 )
 
 

@@ -3,13 +3,11 @@
     python -m bench.drain ack AMQP_URL MANAGEMENT_URL VHOST QUEUE COUNT
     python -m bench.drain service AMQP_URL MANAGEMENT_URL VHOST QUEUE COUNT DATABASE_URL \
         [LINKS [BODIES]]
-    python -m bench.drain spread AMQP_URL MANAGEMENT_URL VHOST,… QUEUE COUNT DATABASE_URL PROCESSES
 
 ``ack`` is the least a client can do: aio-pika's own consumer, acknowledging every 500 at once.
 ``service`` is the whole of capture: parse, match, stamp, commit, acknowledge; behind the seconds
 it prints those of processor time. LINKS and BODIES (``on``, ``off``) say whether the built-in rules
-are on, and whether bodies are taken. ``spread`` is the same for several virtual hosts at once, in
-the service's own process (0) or in that many others.
+are on, and whether bodies are taken.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import aio_pika
@@ -31,9 +28,7 @@ from app.broker.management import ManagementApi
 from app.broker.source import TraceSource
 from app.broker.trace_queue import QueueBounds
 from app.garbage import tune_garbage_collection
-from app.main import open_services
 from app.secret_url import SecretUrl
-from app.settings import Settings
 from app.store import Store, migrate
 from app.traces.feed import Feed
 from app.traces.introductions import Introductions
@@ -95,19 +90,11 @@ async def capture(
     settings = PipelineSettings(link_rules=BUILT_IN if links == "on" else ())
     registry = TraceRegistry(store, source, settings, introductions=introductions)
     await registry.start(vhost, Policy.channel, bodies=bodies == "on")
-    took = await _paced(registry.feed, 0, count)
+    took = await _paced(registry.feed, count)
     await registry.shutdown(deadline=10)
     await management.close()
     await store.close()
     return took
-
-
-async def spread(settings: Settings, vhosts: Sequence[str], count: int) -> float:
-    """Run a trace of each virtual host until each has stored ``count`` events."""
-    async with open_services(settings) as services:
-        await asyncio.gather(*(services.traces.start(vhost, Policy.channel) for vhost in vhosts))
-        total = count * len(vhosts)
-        return (await _paced(services.traces.feed, total // 10, total))[0]
 
 
 def cpu_of(pid: int) -> float:
@@ -116,12 +103,12 @@ def cpu_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def _paced(feed: Feed, after: int, total: int) -> tuple[float, float]:
-    """Seconds for all events at the pace of those after number ``after``; processor time too.
+async def _paced(feed: Feed, total: int) -> tuple[float, float]:
+    """Seconds for all events at the pace of those after the first; processor time too.
 
-    The earlier ones include what only the start of a run costs: connections, processes.
+    The first one includes what only the start of a run costs.
     """
-    first = await feed.beyond(after)
+    first = await feed.beyond(0)
     begin, used = time.perf_counter(), time.process_time()
     await feed.beyond(total - 1)
     share = total / (total - first)
@@ -134,17 +121,6 @@ def main() -> None:
     how, amqp_url, management_url, vhost, queue, count, *database = sys.argv[1:]
     if how == "ack":
         said = [uvloop.run(acknowledge(amqp_url, queue, int(count)))]
-    elif how == "spread":
-        tune_garbage_collection()
-        database_url, processes = database
-        settings = Settings(
-            amqp_url=SecretUrl(amqp_url),
-            management_url=SecretUrl(management_url),
-            database_url=SecretUrl(database_url),
-            trace_queue=queue,
-            trace_processes=int(processes),
-        )
-        said = [uvloop.run(spread(settings, vhost.split(","), int(count)))]
     else:
         tune_garbage_collection()
         said = [*uvloop.run(capture(amqp_url, management_url, vhost, queue, int(count), *database))]

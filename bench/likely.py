@@ -170,7 +170,7 @@ async def row(broker: Broker, vhost: str, library: str, keyed: bool, folder: Pat
     """A line of the table."""
     url, chosen = f"sqlite:///{folder / 'itc.db'}", LIBRARIES[library]
     settings = {"ITC_SHARED_PLACES": ",".join(EVERYWHERE), "ITC_LINKS": "false"}
-    service = Service(broker, url, folder, 0, settings)
+    service = Service(broker, url, folder, settings)
     (folder / "pipeline").mkdir()
     pipeline = Pipeline(broker, vhost, folder / "pipeline")
     async with service.tracing(vhost), opened(url) as store:

@@ -1,10 +1,9 @@
 """Kill the service with SIGKILL at random moments under load; then count what is wrong.
 
-    python -m drills.kills [KILLS] [--processes N]
+    python -m drills.kills [KILLS]
 
-20 kills by default, on SQLite and then on PostgreSQL. If traces have processes of their own
-(`ITC_TRACE_PROCESSES`), every second kill hits one of those, and the service lives on.
-`drills.judge` says what is wrong; all its figures must be 0.
+20 kills by default, on SQLite and then on PostgreSQL. `drills.judge` says what is wrong; all its
+figures must be 0.
 """
 
 from __future__ import annotations
@@ -18,33 +17,23 @@ import sys
 import tempfile
 from pathlib import Path
 
-from app.traces.processes import MODULE
 from drills.judge import Report, judged, opened, oracle, settled
 from drills.load import Load
-from drills.service import START_SECONDS, Service
-from tools.servers import Broker, PostgresServer, RabbitNode, wait_until
+from drills.service import Service
+from tools.servers import Broker, PostgresServer, RabbitNode
 
 
 async def drill(
-    broker: Broker,
-    database_url: str,
-    kills: int,
-    folder: Path,
-    *,
-    pause: float = 0.01,
-    processes: int = 0,
+    broker: Broker, database_url: str, kills: int, folder: Path, *, pause: float = 0.01
 ) -> Report:
     """Run the drill on an empty database; returns the verdict."""
-    service = Service(broker, database_url, folder, processes)
+    service = Service(broker, database_url, folder)
     with broker.fresh_vhost("kills") as vhost:
         async with oracle(broker, vhost) as records, service.tracing(vhost):
             load = Load(broker.amqp_url(vhost), pause)
             await load.start()
             for number in range(kills):
-                if processes and number % 2:
-                    await _kill_a_process(service)
-                else:
-                    await _kill(service, early=number % 5 == 4)
+                await _kill(service, early=number % 5 == 4)
             await load.stop()
             await service.listening()
             async with opened(database_url) as store:
@@ -64,18 +53,7 @@ async def _kill(service: Service, *, early: bool) -> None:
     service.start()
 
 
-async def _kill_a_process(service: Service) -> None:
-    """Kill a process that runs traces at a random moment; the service starts another."""
-    await service.listening()
-    await asyncio.sleep(random.uniform(0.1, 1.5))
-    await asyncio.to_thread(
-        wait_until, lambda: bool(service.processes(MODULE)), START_SECONDS, "another process"
-    )
-    for pid in service.processes(MODULE)[:1]:
-        os.kill(pid, signal.SIGKILL)
-
-
-async def main(kills: int, processes: int) -> int:
+async def main(kills: int) -> int:
     """Run it on both databases, on private servers; returns the number of errors."""
     wrong = 0
     given = Broker.from_environment(os.environ)
@@ -88,20 +66,13 @@ async def main(kills: int, processes: int) -> int:
                 ("SQLite", f"sqlite:///{folders[0] / 'itc.db'}", folders[0]),
                 ("PostgreSQL", url, folders[1]),
             ):
-                report = await drill(broker, address, kills, folder, processes=processes)
+                report = await drill(broker, address, kills, folder)
                 print(name, report, flush=True)
                 wrong += report.wrong
     return wrong
 
 
-def arguments() -> argparse.Namespace:
-    """Read the command line."""
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m drills.kills")
     parser.add_argument("kills", nargs="?", type=int, default=20)
-    parser.add_argument("--processes", type=int, default=0, help="as ITC_TRACE_PROCESSES")
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    given = arguments()
-    sys.exit(asyncio.run(main(given.kills, given.processes)) > 0)
+    sys.exit(asyncio.run(main(parser.parse_args().kills)) > 0)

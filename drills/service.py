@@ -28,7 +28,6 @@ class Service:
         broker: Broker,
         database_url: str,
         folder: Path,
-        processes: int = 0,
         settings: Mapping[str, str] | None = None,
         module: str = "app.cli",
     ) -> None:
@@ -43,7 +42,6 @@ class Service:
             "ITC_DATA_DIR": str(folder),
             "ITC_AUTH": "none",
             "ITC_PORT": str(self.port),
-            "ITC_TRACE_PROCESSES": str(processes),
             **(settings or {}),
         }
         self._process: Child | None = None
@@ -130,16 +128,6 @@ class Service:
             answer = await client.request(method, place.rstrip("/"), json=json, params=query)
         answer.raise_for_status()
         return answer.json() if answer.content else None
-
-    def processes(self, module: str) -> list[int]:
-        """Its children that run a module."""
-        pid = self.process.pid
-        children = Path(f"/proc/{pid}/task/{pid}/children")
-        return [
-            int(child)
-            for child in children.read_text().split()
-            if module.encode() in Path(f"/proc/{child}/cmdline").read_bytes()
-        ]
 
     @property
     def is_running(self) -> bool:

@@ -1,6 +1,6 @@
 """Several services on one PostgreSQL, of which one after the other is lost under load.
 
-    python -m drills.services [FAULTS] [--processes N] [--rolling TIMES]
+    python -m drills.services [FAULTS] [--rolling TIMES]
 
 30 faults by default. In turn the service that runs a trace is killed, stopped (SIGSTOP, and woken
 later), cut off from the database by a proxy that passes nothing on, or asked to end. Then another
@@ -169,7 +169,6 @@ async def members(
     broker: Broker,
     database_url: str,
     folder: Path,
-    processes: int = 0,
     count: int = SERVICES,
     *,
     linked: bool = True,
@@ -182,7 +181,7 @@ async def members(
             own = folder / f"service-{number}"
             own.mkdir()
             url = link.url if linked else database_url  # where this process takes no turn at all
-            member = Member(Service(broker, url, own, processes), link)
+            member = Member(Service(broker, url, own), link)
             member.service.start()
             stack.push_async_callback(asyncio.to_thread, member.service.end, signal.SIGTERM)
             found.append(member)
@@ -198,7 +197,6 @@ async def drill(
     folder: Path,
     *,
     pause: float = 0.03,
-    processes: int = 0,
     rolling: int = 0,
 ) -> tuple[list[Report], list[Gone]]:
     """Run the drill on an empty database; returns a verdict for each virtual host.
@@ -210,7 +208,7 @@ async def drill(
         vhosts = [stack.enter_context(broker.fresh_vhost("services")) for _ in range(TRACES)]
         seen = [await stack.enter_async_context(oracle(broker, vhost)) for vhost in vhosts]
         store = await stack.enter_async_context(opened(database_url))
-        services = members(broker, database_url, folder, processes, linked=not rolling)
+        services = members(broker, database_url, folder, linked=not rolling)
         there = await stack.enter_async_context(services)
         for number, vhost in enumerate(vhosts):
             await there[number].service.start_trace(vhost)
@@ -338,7 +336,7 @@ async def _until(condition: Callable[[], Awaitable[bool]], seconds: float, what:
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def main(faults: int, processes: int, rolling: int) -> int:
+async def main(faults: int, rolling: int) -> int:
     """Run it on private servers; returns the number of errors."""
     given = Broker.from_environment(os.environ)
     with (
@@ -347,9 +345,7 @@ async def main(faults: int, processes: int, rolling: int) -> int:
         PostgresServer() as server,
         server.fresh_database() as url,
     ):
-        reports, gone = await drill(
-            broker, url, faults, Path(place), processes=processes, rolling=rolling
-        )
+        reports, gone = await drill(broker, url, faults, Path(place), rolling=rolling)
     for report in reports:
         print(report)
     for fault in dict.fromkeys(each.fault for each in gone):
@@ -364,11 +360,10 @@ def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m drills.services")
     parser.add_argument("faults", nargs="?", type=int, default=30)
-    parser.add_argument("--processes", type=int, default=0, help="as ITC_TRACE_PROCESSES")
     parser.add_argument("--rolling", type=int, default=0, help="restarts of all, one by one")
     return parser.parse_args()
 
 
 if __name__ == "__main__":
     given = arguments()
-    sys.exit(asyncio.run(main(given.faults, given.processes, given.rolling)) > 0)
+    sys.exit(asyncio.run(main(given.faults, given.rolling)) > 0)

@@ -8,22 +8,21 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from app.background import end
 from app.errors import ConflictError, NotFoundError, NotTracedError, OutageError
 from app.stored.capture import Trace
 from app.traces.elsewhere import Elsewhere
 from app.traces.feed import Feed
-from app.traces.processes import RemoteTrace
 from app.traces.status import Snapshot
 from app.traces.supervisor import patiently
 
 if TYPE_CHECKING:
     from app.broker.source import TraceSource
     from app.store.store import Store
-    from app.traces.processes import Ahead, Running, TraceProcesses
-    from app.traces.running import Capture
+    from app.traces.running import Capture, RunningTrace
+    from app.tracker import RestorePoint
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +41,7 @@ class TracesHere:
         store: Store,
         source: TraceSource,
         elsewhere: Elsewhere,
-        capture: Capture | TraceProcesses,
+        capture: Capture,
         feed: Feed,
     ) -> None:
         """Have ``capture`` run traces; ``feed`` hears of their events."""
@@ -51,9 +50,9 @@ class TracesHere:
         self._elsewhere = elsewhere
         self._service = elsewhere.service
         self._capture = capture
-        self.ahead: dict[int, Ahead] = {}  # of traces that others are to leave
+        self.ahead: dict[int, RestorePoint] = {}  # of traces that others are to leave
         self.feed = feed
-        self._running: dict[str, Running] = {}
+        self._running: dict[str, RunningTrace] = {}
         self._changing: dict[str, asyncio.Lock] = {}
         self._tidying: dict[str, asyncio.Task[None]] = {}
 
@@ -96,12 +95,6 @@ class TracesHere:
             if standing.away == "store":
                 raise OutageError(standing.waiting_for)
 
-    async def check_processes(self) -> None:
-        """Return where the processes of the traces say how these are; else `OutageError`."""
-        for vhost, snapshot in ((each, run.snapshot()) for each, run in self._running.items()):
-            if snapshot.is_old:
-                raise OutageError(f"the process of the trace of {vhost!r} says nothing")
-
     def out_of_reach(self) -> Collection[str]:
         """The virtual hosts whose traces wait here for a broker that does not answer."""
         runs = self._running.items()
@@ -120,11 +113,11 @@ class TracesHere:
         """The virtual hosts whose traces run here, or have failed here."""
         return [*self._running]
 
-    def present(self, vhost: str) -> Running | None:
+    def present(self, vhost: str) -> RunningTrace | None:
         """A trace's run, also one that is over."""
         return self._running.get(vhost)
 
-    def alive(self, vhost: str) -> Running | None:
+    def alive(self, vhost: str) -> RunningTrace | None:
         """A trace's run, None if it does not run."""
         present = self._running.get(vhost)
         return present if present is not None and present.is_alive else None
@@ -155,8 +148,7 @@ class TracesHere:
             raise ConflictError(f"another service runs the trace of {trace.vhost!r}: ask that one")
 
     def _run(self, trace: Trace) -> None:
-        ahead: Any = self.ahead.pop(trace.id, None)  # as the same capture read it
-        self._running[trace.vhost] = self._capture.run(trace, ahead)
+        self._running[trace.vhost] = self._capture.run(trace, self.ahead.pop(trace.id, None))
 
     async def run_again(self, vhost: str) -> None:
         """Run a trace by what is stored of it, whose run has ended for a change."""
@@ -176,8 +168,7 @@ class TracesHere:
 
     def forget(self, trace_id: int) -> None:
         """Let go of what was read ahead of a trace that stays where it is."""
-        if isinstance(ahead := self.ahead.pop(trace_id), RemoteTrace):
-            ahead.leave()
+        del self.ahead[trace_id]
 
     async def stop_here(self, vhost: str) -> None:
         """Stop a trace as another service was asked to."""

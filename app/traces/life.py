@@ -72,14 +72,6 @@ class Life:
     def __init__(self) -> None:
         self.standing = Standing()
 
-    @classmethod
-    def run_again(cls, ended: Standing, waiting_for: str) -> Life:
-        """Begin again after the trace's process died; its errors stay known."""
-        life = cls()
-        life.standing = Standing(last_error=ended.last_error, restarts=ended.restarts)
-        life.waiting(waiting_for)
-        return life
-
     @property
     def state(self) -> TraceState:
         return self.standing.state

@@ -1,24 +1,18 @@
-"""Opens the traces of a service, or of one of its processes."""
+"""Opens the traces of a service."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from app.stored.capture import ParticipantRules, Trace
 from app.traces.connectionwatch import ConnectionWatch
-from app.traces.feed import Feed
 from app.traces.introductions import Introductions
 from app.traces.pipeline import PipelineSettings
-from app.traces.processes import SERVICE, TraceProcesses
 from app.traces.registry import TraceRegistry
 from app.traces.restamping import Restamping
 from app.traces.retention import RetentionRule
-from app.traces.running import Capture
 from app.traces.spanwatch import SpanWatch
 from app.tracker import Bounds
 from app.tracker.links import Origin, Rule, TraceRule
@@ -32,23 +26,11 @@ _DAY_SECONDS = 86_400
 
 
 def open_traces(
-    stack: AsyncExitStack,
-    settings: Settings,
-    store: Store,
-    broker: BrokerParts,
-    pipeline: PipelineSettings,
-    service: str,
+    store: Store, broker: BrokerParts, pipeline: PipelineSettings, service: str
 ) -> TraceRegistry:
-    """The traces, in processes of their own if so set; none of them runs yet."""
-    processes = None
-    if settings.trace_processes:
-        line = msgspec.json.encode({**settings.portable(), SERVICE: service})
-        processes = TraceProcesses(
-            settings.trace_processes, line, most_silent=settings.hold_seconds
-        )
-        stack.push_async_callback(processes.close)
-    introductions = _introductions(store, broker)
-    return TraceRegistry(store, broker.source, pipeline, introductions, processes, service)
+    """The traces; none of them runs yet."""
+    introductions = Introductions(store.connections, broker.announcements())
+    return TraceRegistry(store, broker.source, pipeline, introductions, service)
 
 
 def previews(
@@ -62,16 +44,6 @@ def previews(
         return Restamping(store.restamps, trace.id, by, lambda _: None, pipeline)
 
     return preview
-
-
-def capture_alone(store: Store, broker: BrokerParts, pipeline: PipelineSettings) -> Capture:
-    """The runs of traces in a process that does nothing else, beside others like it."""
-    introductions, turn = _introductions(store, broker), asyncio.Lock()
-    return Capture(store, broker.source, pipeline, introductions, Feed(), turn)
-
-
-def _introductions(store: Store, broker: BrokerParts) -> Introductions:
-    return Introductions(store.connections, broker.announcements())
 
 
 def watch_connections(stack: AsyncExitStack, store: Store, broker: BrokerParts) -> ConnectionWatch:

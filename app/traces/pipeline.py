@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -117,8 +116,7 @@ class Ending(msgspec.Struct):
 class Pipeline:
     """The parts that the runs of a trace share, and that outlive each of them.
 
-    A run stamps and stores while it holds ``turn``; ``gaps`` and ``marks`` are those of all runs;
-    ``introductions`` say who is behind a connection.
+    ``gaps`` and ``marks`` are those of all runs; ``introductions`` say who is behind a connection.
     """
 
     trace: Trace
@@ -129,5 +127,4 @@ class Pipeline:
     settings: PipelineSettings
     gaps: GapWatch
     marks: Marks
-    turn: AbstractAsyncContextManager[None]
     introductions: Introductions

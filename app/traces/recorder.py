@@ -203,7 +203,7 @@ class Recorder:
         )
 
     async def append(self, batch: Batch) -> None:
-        """Store a batch in the trace's turn; waits here while the store is away.
+        """Store a batch; waits here while the store is away.
 
         Raises `LeaseLostError` if another has taken the trace since this run has.
         """
@@ -213,8 +213,7 @@ class Recorder:
         async def append() -> range:
             nonlocal began
             began = time.perf_counter()
-            async with pipeline.turn:
-                return await pipeline.store.batches.append(pipeline.trace.id, batch, self.epoch)
+            return await pipeline.store.batches.append(pipeline.trace.id, batch, self.epoch)
 
         ids = await patiently(append, pipeline.supervisor)
         newest = batch.events[-1].stamp if batch.events else None

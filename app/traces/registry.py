@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from app.broker.source import TraceSource
     from app.store.store import Store
     from app.traces.introductions import Introductions
-    from app.traces.processes import TraceProcesses
 
 # How long another service may take to start a trace, and to stop one.
 START_SECONDS = 10.0
@@ -50,23 +49,16 @@ class TraceRegistry:
         source: TraceSource,
         settings: PipelineSettings,
         introductions: Introductions,
-        processes: TraceProcesses | None = None,
         service: str = "the service",
     ) -> None:
-        """Run traces in this process, unless there are ``processes`` for them.
-
-        ``introductions`` say who is behind connections. The traces that run are held by
-        ``service``.
-        """
+        """``introductions`` say who is behind connections; ``service`` holds running traces."""
         self._store = store
         self._source = source
         self._settings = settings
         self._service = service
         self._elsewhere = Elsewhere(store.services, service)
         self.feed = Feed()  # of new events of all virtual hosts
-        if processes is not None:
-            processes.start(self.feed)
-        capture = processes or Capture(store, source, settings, introductions, self.feed)
+        capture = Capture(store, source, settings, introductions, self.feed)
         self.here = TracesHere(store, source, self._elsewhere, capture, self.feed)
         self.upkeep = Upkeep(store, self.here, self._elsewhere, settings)
 

@@ -187,20 +187,16 @@ class Run:
         # Asked before the batch on its way is acknowledged, which may end the waiting.
         is_empty = silent and not stream.waits
         await self._acquaintance.meet(messages, held_back=stamper.resume.is_holding)
-        async with self._pipeline.turn:
-            if stamper.is_new:
-                self._recorder.take_up_rules()
-                self._queues.take_up()
-                self._batch_began = time.monotonic()
-            begins = self._pipeline.gaps.take_new()
-            if begins is not None:
-                self._recorder.tracker.settlements.forget(begins)
-            steps = stamper.steps(messages, silent)
-            is_through = stamper.stamp(steps)
-        while not is_through:
+        if stamper.is_new:
+            self._recorder.take_up_rules()
+            self._queues.take_up()
+            self._batch_began = time.monotonic()
+        begins = self._pipeline.gaps.take_new()
+        if begins is not None:
+            self._recorder.tracker.settlements.forget(begins)
+        steps = stamper.steps(messages, silent)
+        while not stamper.stamp(steps):  # noqa: ASYNC110  it stamps some more
             await asyncio.sleep(0)
-            async with self._pipeline.turn:
-                is_through = stamper.stamp(steps)
         await self._ask_channels()
         return len(messages), is_empty
 

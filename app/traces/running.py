@@ -1,4 +1,4 @@
-"""A trace that runs in this process: its life, its supervisor, and the attempts to run it.
+"""A running trace: its life, its supervisor, and the attempts to run it.
 
 Whatever goes wrong ends an attempt: the next one starts from the checkpoint again, and what was not
 acknowledged comes back from the broker.
@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.errors import (
@@ -40,19 +39,13 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Capture:
-    """Runs traces in this process, with what they share; ``feed`` hears of their events.
-
-    Those that share a ``turn`` stamp or store one after the other. Use that if other processes use
-    the same store: they wait while one trace's transaction is open, and it would stay open longer
-    if other traces stamped meanwhile.
-    """
+    """Runs traces, with what they share; ``feed`` hears of their events."""
 
     store: Store
     source: TraceSource
     settings: PipelineSettings
     introductions: Introductions
     feed: Feed
-    turn: AbstractAsyncContextManager[None] = field(default_factory=contextlib.nullcontext)
 
     async def read(self, trace: Trace) -> RestorePoint:
         """Read a trace ahead of its run; raises `OutageError`."""
@@ -79,7 +72,6 @@ class RunningTrace:
             settings=capture.settings,
             gaps=GapWatch(capture.store.gaps, trace.id, trace.vhost),
             marks=Marks(),
-            turn=capture.turn,
             introductions=capture.introductions,
         )
         self._ending = Ending()

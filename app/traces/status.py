@@ -54,7 +54,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     """A running trace's status. ``rate`` in events/s; ``totals`` is None before its restore.
 
     All that was traced before ``settled_at`` (µs) is stored, up to the event ``settled_id``; 0 as
-    long as that is not known. ``is_old``: whoever runs it has said nothing for some seconds.
+    long as that is not known.
     """
 
     standing: Standing
@@ -67,7 +67,6 @@ class Snapshot(msgspec.Struct, frozen=True):
     remarks: tuple[str, ...] = ()
     settled_at: int = 0
     settled_id: int = 0
-    is_old: bool = False
 
 
 class AuditSide(msgspec.Struct, frozen=True):

@@ -182,7 +182,6 @@ class Runner:
                 pause=fault.pause,
                 body=fault.body,
                 proxies=fault.proxies,
-                processes=fault.processes,
                 own_clock=fault.own_clock,
             ) as stage:
                 verdict = await self._played(fault, stage)

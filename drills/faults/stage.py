@@ -21,7 +21,6 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from app.traces.processes import MODULE
 from drills.faults.clients import ENDS, Clients, Ender
 from drills.faults.history import Key
 from drills.faults.judge import Held, Verdict, judged
@@ -37,7 +36,6 @@ from tools.servers import (
     RabbitCluster,
     RabbitNode,
     ServerError,
-    wait_until,
 )
 
 POLICY = "channel"  # every client's connection is a participant
@@ -138,14 +136,6 @@ class Stage:
         """Start a service that was killed, and wait until it answers."""
         (service or self.service).start()
         await (service or self.service).listening()
-
-    async def kill_trace_process(self) -> None:
-        """SIGKILL the first process that runs traces; the service starts another."""
-        await asyncio.to_thread(
-            wait_until, lambda: bool(self.service.processes(MODULE)), READY_SECONDS, "a process"
-        )
-        for pid in self.service.processes(MODULE)[:1]:
-            os.kill(pid, signal.SIGKILL)
 
     async def restart_broker(self, node: RabbitNode | None = None) -> None:
         """SIGKILL the broker, or one of its nodes, and start it again."""
@@ -446,7 +436,6 @@ async def staged(
     pause: float = 0.025,
     body: bytes = BODY,
     proxies: bool = False,
-    processes: int = 0,
     own_clock: bool = False,
 ) -> AsyncIterator[Stage]:
     """A stage with a running trace and clients at work."""
@@ -466,7 +455,7 @@ async def staged(
             through, ways = await stage.proxied()
             stage.broker_proxy, stage.database_proxy = ways
             own |= through
-        stage.services.append(Service(broker, url, folder, processes, settings=own))
+        stage.services.append(Service(broker, url, folder, own))
         stage.set_ways(stage.service, (stage.broker_proxy, stage.database_proxy))
         stack.push_async_callback(_end_all, stage)
         await stage.restart()

@@ -22,9 +22,9 @@ class Fault:
 
     ``broker``: which one it needs. ``settings`` are the service's. ``pause`` and ``body`` are
     those of the clients. ``proxies``: the service reaches its broker and its database through
-    `Proxy`. ``processes``: as ``ITC_TRACE_PROCESSES``. ``own_clock``: the service has a clock that
-    can be set. ``keeps``: everything can be kept, so that even a gap is an error. ``seconds``: how
-    long a trial may take. ``short``: the stores on which it is in the short form.
+    `Proxy`. ``own_clock``: the service has a clock that can be set. ``keeps``: everything can be
+    kept, so that even a gap is an error. ``seconds``: how long a trial may take. ``short``: the
+    stores on which it is in the short form.
     """
 
     name: str
@@ -36,7 +36,6 @@ class Fault:
     pause: float = 0.025
     body: bytes = BODY
     proxies: bool = False
-    processes: int = 0
     own_clock: bool = False
     keeps: bool = False
     seconds: float = 240.0

@@ -65,9 +65,8 @@ async def hook() -> AsyncIterator[Hook]:
         yield hook
 
 
-@pytest.mark.parametrize("processes", [0, pytest.param(1, marks=pytest.mark.long(30))])
 async def test_a_webhook_that_hangs_harms_nothing_and_a_kill_tells_each_once(
-    rabbit: Broker, vhost: str, tmp_path: Path, migrated_file: Path, hook: Hook, processes: int
+    rabbit: Broker, vhost: str, tmp_path: Path, migrated_file: Path, hook: Hook
 ) -> None:
     (tmp_path / "secret").write_text("key\n")
     shutil.copy(migrated_file, tmp_path / "itc.db")
@@ -75,7 +74,6 @@ async def test_a_webhook_that_hangs_harms_nothing_and_a_kill_tells_each_once(
         rabbit,
         f"sqlite:///{tmp_path / 'itc.db'}",
         tmp_path,
-        processes,
         {
             "ITC_WEBHOOK_URL": hook.address,
             "ITC_WEBHOOK_SECRET_FILE": str(tmp_path / "secret"),

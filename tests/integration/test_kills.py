@@ -29,11 +29,3 @@ async def test_nothing_is_lost_doubled_or_wrong_after_kills_on_postgresql(
     rabbit: Broker, postgres_url: str, tmp_path: Path
 ) -> None:
     is_right(await drill(rabbit, postgres_url, 3, tmp_path), 3)
-
-
-@pytest.mark.long(25)
-async def test_nothing_is_lost_doubled_or_wrong_where_traces_run_in_processes_of_their_own(
-    rabbit: Broker, tmp_path: Path
-) -> None:
-    url = f"sqlite:///{tmp_path / 'itc.db'}"
-    is_right(await drill(rabbit, url, 4, tmp_path, processes=1), 4)

@@ -129,14 +129,12 @@ async def the_rule(service: Service, vhost: str) -> dict[str, Any]:
     return next(each for each in listed if each["name"] == "shipped-for")
 
 
-@pytest.mark.parametrize(
-    ("processes", "waits"), [(0, False), pytest.param(1, True, marks=pytest.mark.long(15))]
-)
+@pytest.mark.parametrize("waits", [False, pytest.param(True, marks=pytest.mark.long(15))])
 async def test_a_rule_set_while_messages_flow_holds_from_one_event_on_also_after_a_kill(
-    rabbit: Broker, vhost: str, tmp_path: Path, processes: int, waits: bool
+    rabbit: Broker, vhost: str, tmp_path: Path, waits: bool
 ) -> None:
     url = f"sqlite:///{tmp_path / 'itc.db'}"
-    service = Service(rabbit, url, tmp_path, processes)
+    service = Service(rabbit, url, tmp_path)
     quoted = vhost.replace("/", "%2F")
     async with oracle(rabbit, vhost) as records, service.tracing(vhost, "channel"):
         async with flowing(rabbit, vhost):

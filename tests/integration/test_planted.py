@@ -56,7 +56,6 @@ def address(rabbit: Broker, planted: Path) -> Iterator[str]:
             "ITC_MANAGEMENT_URL": rabbit.management_url,
             "ITC_DATA_DIR": "data",
             "ITC_DATABASE_URL": "sqlite:///data/events.db",
-            "ITC_TRACE_PROCESSES": "1",
             "ITC_AUTH": "none",
             "ITC_PORT": str(port),
         },

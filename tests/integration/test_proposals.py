@@ -67,7 +67,7 @@ async def test_it_is_found_without_being_asked_for_and_then_conversations_are_ex
 ) -> None:
     shutil.copy(migrated_file, tmp_path / "itc.db")
     settings = {"ITC_SHARED_PLACES": "0.0.0.0/0"}
-    service = Service(rabbit, f"sqlite:///{tmp_path / 'itc.db'}", tmp_path, 0, settings)
+    service = Service(rabbit, f"sqlite:///{tmp_path / 'itc.db'}", tmp_path, settings)
     done: list[str] = []
     orders = [f"order-{number:05}" for number in range(ORDERS)]
 

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from app.traces.processes import MODULE
 from drills.service import Service
-from tests.integration.conftest import until
 from tests.integration.proxy import Proxy
 from tests.integration.test_capture import send_and_receive
 from tools.servers import Broker
@@ -30,31 +28,14 @@ async def seconds_to_end(service: Service, number: signal.Signals) -> float:
     return time.monotonic() - began
 
 
-def lives(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
-
-
-@pytest.mark.parametrize("processes", [pytest.param(0, marks=pytest.mark.long(5)), 1])
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
-async def test_a_signal_ends_the_service_and_its_children(
-    number: signal.Signals,
-    processes: int,
-    rabbit: Broker,
-    vhost: str,
-    tmp_path: Path,
+async def test_a_signal_ends_the_service(
+    number: signal.Signals, rabbit: Broker, vhost: str, tmp_path: Path
 ) -> None:
-    url = f"sqlite:///{tmp_path / 'itc.db'}"
-    service = Service(rabbit, url, tmp_path, processes)
-
-    async def children_run() -> bool:
-        return len(service.processes(MODULE)) == processes
-
+    service = Service(rabbit, f"sqlite:///{tmp_path / 'itc.db'}", tmp_path)
     async with service.tracing(vhost):
-        await until(children_run, "its children run")
-        children = service.processes(MODULE)
         await send_and_receive(rabbit, vhost, 3)
         assert await seconds_to_end(service, number) < SLACK
-        assert not any(map(lives, children))
 
 
 async def test_a_database_that_stalls_does_not_keep_the_service_from_ending(

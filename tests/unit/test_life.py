@@ -165,14 +165,3 @@ def test_entering_the_present_state_again_is_no_transition(state: TraceState) ->
 )
 def test_the_lives_of_traces_are_legal(steps: list[Step], standing: Standing) -> None:
     assert lived(*steps).standing == standing
-
-
-@pytest.mark.parametrize("state", TraceState)
-def test_a_trace_whose_process_died_begins_again_and_knows_its_errors(state: TraceState) -> None:
-    ended = lived(fail, *WAY[state]).standing
-    life = Life.run_again(ended, "its process")
-    assert life.standing == Standing(
-        TraceState.waiting, "its process", ended.last_error, ended.restarts
-    )
-    running(life)
-    assert life.state is TraceState.running

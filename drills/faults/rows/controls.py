@@ -20,15 +20,6 @@ async def _kills(stage: Stage) -> None:
 
 
 @fault(
-    "process-kills", "the process that runs the trace killed, three times", processes=1, keeps=True
-)
-async def _process_kills(stage: Stage) -> None:
-    for _ in range(3):
-        await stage.kill_trace_process()
-        await stage.pass_by(1.5)
-
-
-@fault(
     "cuts",
     "the service's connections to the broker cut, six times",
     stores=BOTH,

@@ -1,4 +1,4 @@
-"""Kills at random moments, of the service, its trace process, the broker, and PostgreSQL."""
+"""Kills at random moments, of the service, the broker, and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from drills.faults.table import BOTH, Fault
 
 AT_A_TIME = 25  # kills in one trial
 KILL_SECONDS = 25.0  # that one may take, with everything that has to come back
-WEIGHTS = {"service": 6, "process": 6, "broker": 2, "database": 3}
+WEIGHTS = {"service": 12, "broker": 2, "database": 3}
 
 
 def killing(kills: int) -> list[Fault]:
@@ -25,11 +25,10 @@ def _row(number: int, kills: int) -> Fault:
 
     return Fault(
         f"kills-{number + 1}",
-        f"{kills} kills of service, process, broker, database",
+        f"{kills} kills of service, broker, database",
         act,
         stores=(BOTH[number % 2],),
         pause=0.1,
-        processes=1,
         seconds=120 + kills * KILL_SECONDS,
     )
 
@@ -43,9 +42,6 @@ async def _kill(stage: Stage, random_: random.Random, kills: int) -> None:
         if victim == "service":
             await stage.kill()
             stage.service.start()  # and the next kill may come before it listens
-        elif victim == "process":
-            await stage.service.listening()
-            await stage.kill_trace_process()
         elif victim == "broker":
             await stage.restart_broker()
         else:
