@@ -97,17 +97,54 @@ def test_prometheus_scrapes_the_service_under_the_name_that_the_rules_have() -> 
     assert 'up{job="rabbitmq-itc"}' in (CHECKOUT / "deploy" / "prometheus" / rules).read_text()
 
 
-def test_prometheus_has_a_user_of_its_own_with_nothing_but_the_tag(rabbit: Broker) -> None:
+def test_no_password_is_on_a_command_line() -> None:
+    """Whoever is on the machine can read command lines, those in containers as well."""
+    files = [CHECKOUT / "compose.yaml", *(CHECKOUT / "deploy").rglob("*.yaml")]
+    documents = [each for file in files for each in yaml.safe_load_all(file.read_text())]
+    run = [line for document in documents for line in commands_in(document)]
+    assert {"pg_isready", "--config"} <= {*run}
+    secret = re.compile(r"PASS|SECRET|change-me|://\S*:\S*@", re.IGNORECASE)
+    assert [word for word in run if secret.search(word)] == []
+    docs = [CHECKOUT / "README.md", *(CHECKOUT / "docs").glob("*.md")]
+    shell = [
+        each
+        for file in docs
+        for each in re.findall(r"^```sh.*?^```", file.read_text(), re.M | re.S)
+    ]
+    run = re.findall(r"(?:docker|podman|kubectl)(?:\\\n|[^\n])*", "\n".join(shell))
+    assert len(run) > 5
+    assert [line for line in run if secret.search(line)] == []
+
+
+def commands_in(value: Any) -> Iterator[str]:
+    """The words of all commands that a document has, wherever they stand."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            if name in ("command", "args", "entrypoint", "test"):
+                yield from shlex.split(each) if isinstance(each, str) else map(str, each)
+            else:
+                yield from commands_in(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from commands_in(each)
+
+
+def test_prometheus_has_a_user_of_its_own_with_nothing_but_the_tag(
+    rabbit: Broker, tmp_path: Path
+) -> None:
     one = COMPOSE["services"]["prometheus-user"]
     assert one["image"].startswith("curlimages/curl:")
     where = {
         "http://rabbitmq:15672": rabbit.management_url,
         "${RABBITMQ_USER:-admin}:${RABBITMQ_PASSWORD:-admin}": f"{rabbit.user}:{rabbit.password}",
     }
-    command = ["curl", *one["command"]]
+    [mount] = one["configs"]
+    text = COMPOSE["configs"][mount["source"]]["content"]
     for written, here in where.items():
-        command = [part.replace(written, here) for part in command]
-    command = [re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", part) for part in command]
+        text = text.replace(written, here)
+    asked = tmp_path / "prometheus-user"
+    asked.write_text(re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text))
+    command = ["curl", *(part.replace(mount["target"], str(asked)) for part in one["command"])]
     [service] = [each for each in config("prometheus")["scrape_configs"] if "basic_auth" in each]
     name, password = service["basic_auth"].values()
     try:
