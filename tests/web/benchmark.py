@@ -253,15 +253,14 @@ def conversation(browser: Browser, messages: int) -> dict[str, Any]:
     with running(world) as server:
         page = signed_in(browser, server)
         result: dict[str, Any] = {}
-        for view in ("waterfall", "flow", "sequence"):
+        for view in ("waterfall", "sequence"):
             page.goto(f"{server.url}/icon.svg")
             page.goto(f"{server.url}/#/conversations?event={root}&view={view}")
-            page.wait_for_selector(".conv-row, .conv-flow .part")
+            page.wait_for_selector(".conv-row")
             result[view] = page.evaluate(
                 "() => new Promise((done) => requestAnimationFrame(() => done(performance.now())))"
             )
-            if view != "flow":
-                result[f"{view} frames"] = page.evaluate(SCROLLED)
+            result[f"{view} frames"] = page.evaluate(SCROLLED)
         page.close()
     return result
 
@@ -297,13 +296,13 @@ def print_drawings(browser: Browser, server: Served) -> None:
         )
         print(f"  {size:9,}  {cells}  {result['layOut']:8.1f}")
     print("\nconversations: milliseconds until shown; work of a frame: median, 95 %")
-    print("  messages  waterfall  frames         flow       sequence   frames")
+    print("  messages  waterfall  frames         sequence   frames")
     for messages in CONVERSATIONS:
         told = conversation(browser, messages)
         frames = [quantiles(told[f"{view} frames"]) for view in ("waterfall", "sequence")]
         print(
             f"  {messages:8,}  {told['waterfall']:9.0f}  {frames[0]}"
-            f"  {told['flow']:9.0f}  {told['sequence']:9.0f}  {frames[1]}"
+            f"  {told['sequence']:9.0f}  {frames[1]}"
         )
     print("\nmemory of the page, MB")
     for size in SIZES:

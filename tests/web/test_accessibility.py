@@ -18,7 +18,6 @@ VIEWS = {
     "event": "#/events?live=off&vhost=%2F&event=500",
     "conversations": "#/conversations",
     "conversation": "#/conversations?vhost=%2F&event=500",
-    "flow": "#/conversations?vhost=%2F&event=500&view=flow",
     "sequence": "#/conversations?vhost=%2F&event=500&view=sequence&panel=on",
     "failures": "#/conversations?vhost=%2F&filter=failures",
     "chain": "#/chain?a=3&b=1400",

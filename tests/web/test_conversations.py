@@ -18,7 +18,7 @@ from tests.web.service import Served, running
 from tests.web.test_accessibility import settled, violations
 from tests.web.test_space_time import Held
 
-VIEWS = ("waterfall", "flow", "sequence")
+VIEWS = ("waterfall", "sequence")
 
 
 class Told:
@@ -148,7 +148,6 @@ def computed(page: Page, script: str, answer: dict[str, Any]) -> Any:
         f"""async (answer) => {{
           const model = await import("/app/conversations/model.js");
           const waterfall = await import("/app/conversations/waterfall-layout.js");
-          const flow = await import("/app/conversations/flow-layout.js");
           const sequence = await import("/app/conversations/sequence-layout.js");
           const told = model.modelOf(answer);
           {script}
@@ -240,16 +239,11 @@ def test_the_one_who_rejected_is_who_the_broker_s_act_says(told: Told, open_page
 
 
 def test_what_died_is_drawn_from_who_rejected_it(told: Told, open_page: OpenPage) -> None:
-    edges, mermaid = computed(
+    mermaid = computed(
         open_page(told.server),
-        """const { edges } = flow.graphOf(told);
-           const drawn = edges.map(({ from, to, how }) => [from, to, how]);
-           return [drawn, sequence.mermaidOf(sequence.sequenceOf(told))];""",
+        "return sequence.mermaidOf(sequence.sequenceOf(told));",
         with_acts(told),
     )
-    stock, shop = "participant\n2", "participant\n1"
-    assert [stock, "queue\norders.dead", "rejected"] in edges
-    assert "died" not in {how for _, _, how in edges}
     lines = mermaid.splitlines()
     lanes = (re.match(r"  participant (p\d+) as (\w+)", line) for line in lines)
     short = {lane[2]: lane[1] for lane in lanes if lane}
@@ -261,7 +255,6 @@ def test_what_died_is_drawn_from_who_rejected_it(told: Told, open_page: OpenPage
         f"  Note over {short['shop']}: receipt.print pushed out of printer by #35;{told.order}"
         in told_of
     )
-    assert shop in {start for start, _, _ in edges}
 
 
 def test_bars_lie_within_the_time_and_say_whose_they_are(told: Told, open_page: OpenPage) -> None:
@@ -331,31 +324,6 @@ def test_ticks_are_round_and_far_enough_apart(
     [step] = steps
     assert re.fullmatch(r"[125](\.0+)?(e[+-]\d+)?|0\.0*[125]|[125]0*", step), step
     assert float(step) / seconds * pixels >= 100
-
-
-@pytest.mark.parametrize("which", ["order", "batch"])
-def test_the_flow_has_every_message_and_no_two_nodes_in_one_place(
-    told: Told, open_page: OpenPage, which: str
-) -> None:
-    answer = told.answer(getattr(told, which))
-    graph = computed(
-        open_page(told.server),
-        """const graph = flow.graphOf(told);
-           const { nodes, edges, width, height } = flow.arrange(graph);
-           return { width, height, nodes: nodes.map(({ id, x, y }) => [id, x, y]),
-             edges: edges.map(({ from, to, how, count }) => [from, to, how, count]) };""",
-        answer,
-    )
-    boxes = [(x, y) for _, x, y in graph["nodes"]]
-    for n, (x, y) in enumerate(boxes):
-        assert 0 <= x <= graph["width"] - 160
-        assert 0 <= y <= graph["height"] - 46
-        assert all(abs(x - a) >= 160 or abs(y - b) >= 46 for a, b in boxes[:n])
-    count = {how: sum(e[3] for e in graph["edges"] if e[2] == how) for how in ("sent", "received")}
-    copies = [copy for one in answer["messages"] for copy in one["copies"]]
-    assert count == {"sent": len(copies), "received": answer["counts"]["deliveries"]}
-    known = {node[0] for node in graph["nodes"]}
-    assert all(edge[0] in known and edge[1] in known for edge in graph["edges"])
 
 
 def test_a_sequence_is_in_the_order_of_time_and_is_written_as_mermaid(
@@ -592,9 +560,8 @@ def test_a_message_whose_publish_was_not_observed_is_shown(
     event = next(e.id for e in demo.world.events if e.match == "unmatched")
     page = open_page(demo, f"#/conversations?event={event}")
     expect(page.get_by_role("treeitem")).to_contain_text("not observed")
-    for view in ("flow", "sequence"):
-        page.goto(f"{demo.url}/#/conversations?event={event}&view={view}")
-        expect(page.locator(".conv-drawing").first).to_contain_text("not observed")
+    page.goto(f"{demo.url}/#/conversations?event={event}&view=sequence")
+    expect(page.locator(".conv-drawing").first).to_contain_text("not observed")
 
 
 def test_put_together_by_another_way_it_may_be_larger(
@@ -613,7 +580,7 @@ def test_put_together_by_another_way_it_may_be_larger(
     assert "via=conversation" in page.url
 
 
-# ---- three drawings, one selection --------------------------------------------------------------
+# ---- two drawings, one selection ----------------------------------------------------------------
 
 
 def test_a_link_shows_the_same_event_in_the_same_drawing(told: Told, open_page: OpenPage) -> None:
@@ -623,9 +590,6 @@ def test_a_link_shows_the_same_event_in_the_same_drawing(told: Told, open_page: 
     expect(page.locator(".drawer h2")).to_have_text(f"#{event}")
     page.get_by_role("button", name="Waterfall").click()
     expect(page.get_by_role("treeitem", selected=True)).to_contain_text("payment.done")
-    page.get_by_role("button", name="Flow").click()
-    expect(page.locator("tr.lit")).to_contain_text(["mailer", "ship"])
-    page.go_back()
     page.go_back()
     expect(page.locator("[role=option][aria-selected=true]")).to_contain_text("payment.done")
 
@@ -734,19 +698,6 @@ def test_the_time_axis_zooms_to_the_chosen_message_and_back(
     expect(page.locator(".conv-axis-time span").first).to_have_text("0")
 
 
-def test_a_flow_is_chosen_from_by_arrow_and_by_table(told: Told, open_page: OpenPage) -> None:
-    page = opened(told, open_page, "&view=flow")
-    table = page.get_by_role("group", name="Flows")
-    died = table.get_by_role("row").filter(has_text="rejected, to")
-    died.get_by_role("button", name="orders.dead").click()
-    expect(page.locator(".drawer h2")).to_have_text(f"#{told.event('receipt.print')}")
-    expect(died).to_have_class("lit")
-    waits = page.locator(".part").filter(has_text="mail.out")
-    expect(waits).to_contain_text("1 in · 1 waiting")
-    page.locator(".part").filter(has_text="printer").last.click()
-    expect(died).to_have_class("lit")
-
-
 def test_a_sequence_is_copied_as_mermaid_and_saved_as_svg_and_png(
     told: Told, open_page: OpenPage, tmp_path: Path
 ) -> None:
@@ -828,10 +779,10 @@ def test_a_drawings_code_is_loaded_when_it_is_looked_at(told: Told, open_page: O
     page.goto(f"{told.server.url}/#/conversations?event={told.order}")
     expect(page.get_by_role("treeitem")).to_have_count(10)
     assert "waterfall.js" in asked
-    assert not {"flow.js", "sequence.js"} & set(asked)
-    page.get_by_role("button", name="Flow").click()
-    expect(page.get_by_role("group", name="Flows")).to_be_visible()
-    assert "flow.js" in asked
+    assert "sequence.js" not in asked
+    page.get_by_role("button", name="Sequence").click()
+    expect(page.locator(".conv-drawing").first).to_be_visible()
+    assert "sequence.js" in asked
 
 
 # ---- a thousand messages ------------------------------------------------------------------------

@@ -411,22 +411,6 @@ def test_what_nearly_always_follows_is_proposed_and_held(shop: Served, open_page
     shop.put(f"/itc_db/assertions/{SHOP}", PAID)
 
 
-def test_the_flow_of_nine_services_is_as_wide_as_the_window(
-    shop: Served, open_page: OpenPage
-) -> None:
-    found = shop.answer("/itc_db/conversations", correlation_id=f"order-{SOUGHT}")["items"]
-    page = open_page(shop, f"#/conversations?event={found[0]['root']}&view=flow")
-    expect(page.locator(".conv-drawing")).to_contain_text("warehouse")
-    fits = "e => e.scrollWidth <= e.clientWidth"
-    assert page.locator(".conv-flow-scroll").evaluate(fits)
-    # The last message goes back to who sent the first.
-    inside = """(svg) => [...svg.querySelectorAll("path")].every((path) => {
-      const { x, width } = path.getBBox();
-      return x >= 0 && x + width <= svg.viewBox.baseVal.width;
-    })"""
-    assert page.locator(".conv-flow svg.conv-drawing").evaluate(inside)
-
-
 def test_orders_are_what_the_trial_says() -> None:
     assert len(SERVICES) == 12
     assert Order(SOUGHT, 0).fails

@@ -1,4 +1,4 @@
-// One conversation: the facts, three drawings with one selection, and the selected event at the side.
+// One conversation: the facts, two drawings with one selection, and the selected event at the side.
 import { useEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
@@ -20,13 +20,11 @@ import { WAYS } from "./words.js";
 const MOST_EVENTS = 5000; // of one answer
 const VIEWS = [
   ["waterfall", "Waterfall", "When: a row for each message, below what led to it"],
-  ["flow", "Flow", "Who sent what to whom"],
   ["sequence", "Sequence", "In which order, to copy into a ticket"],
 ];
-// Few look at all three.
+// Few look at both.
 const DRAWINGS = {
   waterfall: lazy(() => import("./waterfall.js"), "the waterfall"),
-  flow: lazy(() => import("./flow.js"), "the flow"),
   sequence: lazy(() => import("./sequence.js"), "the sequence"),
 };
 

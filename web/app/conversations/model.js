@@ -154,9 +154,3 @@ export function waitingOf({ messages }) {
 
 /** What consumers hold: `{message, delivery}`. */
 export const heldOf = ({ places }) => [...places.values()].filter(({ delivery }) => delivery?.settlement === "in_hand");
-
-/** The middle one of some numbers, or null. */
-export function median(numbers) {
-  const known = numbers.filter((n) => n != null).sort((a, b) => a - b);
-  return known.length ? known[known.length >> 1] : null;
-}
