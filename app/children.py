@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import re
 import signal
@@ -30,6 +31,8 @@ import msgspec
 from app.priority import weigh
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 _ERROR_BYTES = 1 << 16
 _FOLDER = "/"  # only root can put anything there
@@ -125,10 +128,15 @@ class Child(Generic[T]):
     async def read(self) -> T | None:
         """Wait for the next line; None if there are no more, because the child has ended.
 
-        Raises `ValueError` for a line that is too long.
+        One whose line cannot be read, or is too long, is ended: that may have been its answer.
         """
-        line = await self._stdout.readline()
-        return self._decode(line) if line.endswith(b"\n") else None
+        try:
+            line = await self._stdout.readline()
+            return self._decode(line) if line.endswith(b"\n") else None
+        except (ValueError, RecursionError) as error:
+            log.warning("child process %d is ended over what it said: %s", self.pid, error)
+            await self.kill()
+            return None
 
     async def wait(self) -> int:
         return await self._process.wait()

@@ -123,10 +123,28 @@ async def test_sending_to_a_dead_one_is_an_error_only_for_a_caller_that_waits(st
         await asyncio.wait_for(tell(), 30)
 
 
-async def test_a_line_that_is_too_long_is_an_error(start: Start) -> None:
-    child = await start("print('{\"word\": \"' + 10_000 * 'x' + '\"}')", line_bytes=1_000)
-    with pytest.raises(ValueError, match="limit"):
-        await child.read()
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"Loading ...",
+        b"",
+        b"\xff",
+        b'{"word": NaN}',
+        b'{"word": 1}',
+        b"{}",
+        b'{"word": "one", "more": ' + b"[" * 20_000 + b"}",
+        b'{"word": "' + b"x" * 70_000 + b'"}',
+    ],
+    ids=lambda line: line[:12],
+)
+async def test_one_whose_line_cannot_be_read_is_ended_and_logged(
+    start: Start, caplog: pytest.LogCaptureFixture, line: bytes
+) -> None:
+    script = f"import sys; sys.stdout.buffer.write({line!r} + b'\\n'); sys.stdout.flush()\n"
+    child = await start(script + DEAF)
+    assert await child.read() is None
+    assert child.exit_code == -signal.SIGKILL
+    assert f"child process {child.pid} is ended" in caplog.text
 
 
 async def test_its_stderr_is_heard_to_the_end(start: Start) -> None:

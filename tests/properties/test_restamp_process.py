@@ -67,6 +67,8 @@ async def test_the_trace_pauses_from_where_it_is_caught_up_to_the_swap(
     ("steps", "error", "sentence", "paused"),
     [
         ((STAMPING,), OutageError, "nothing has changed", False),
+        (("say('Loading ...')\n", HANG), OutageError, "nothing has changed", False),
+        ((CAUGHT_UP, "say('Loading ...')\n", HANG), OutageError, "either the old", True),
         ((CAUGHT_UP,), OutageError, "either the old stamps or the new", True),
         ((ERROR,), ItcError, "because", False),
         ((CAUGHT_UP, ERROR), ItcError, "because", True),

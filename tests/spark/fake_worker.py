@@ -28,6 +28,8 @@ def run(message: dict[str, Any], settings: dict[str, Any]) -> None:
     elif kind == "die":
         print("java.lang.OutOfMemoryError", file=sys.stderr, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
+    elif kind == "mumble":
+        say("done", id=job, result={"share": float("nan")})  # which is not JSON
     elif kind == "hang":
         say("progress", id=job, stage="reading", percent=1.0, rows_read=0, rows_written=0)
         cancel = json.loads(sys.stdin.readline())

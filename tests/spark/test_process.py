@@ -107,6 +107,13 @@ async def test_a_process_that_dies_in_mid_job_is_replaced(
     assert (await process.run(3, "echo", {}, Reports()))["pid"] != first
 
 
+async def test_a_process_whose_answer_cannot_be_read_is_replaced(process: SparkProcess) -> None:
+    first = (await process.run(1, "echo", {}, Reports()))["pid"]
+    with pytest.raises(OutageError, match="look into the service's log"):
+        await process.run(2, "mumble", {}, Reports())
+    assert (await process.run(3, "echo", {}, Reports()))["pid"] != first
+
+
 async def test_a_process_that_died_while_idle_is_replaced(process: SparkProcess) -> None:
     first = (await process.run(1, "echo", {}, Reports()))["pid"]
     os.kill(first, signal.SIGKILL)
