@@ -30,10 +30,13 @@ is_authorized(Request, Context) ->
 content_types_provided(Request, Context) ->
     {rabbit_mgmt_util:responder_map(to_json), Request, Context}.
 
-%% The service's address, this node's version of the plugin, and what it does.
+%% The service's address, this node's version of the plugin, and what it does; of the virtual hosts
+%% those alone that the user sees elsewhere in the management API.
 to_json(Request, Context) ->
     {ok, Url} = application:get_env(rabbitmq_itc, url),
-    #{vhosts := VHosts, failures := Failures, claimants := Claimants} = rabbit_itc_watch:status(),
+    #{vhosts := Told, failures := Failures, claimants := Claimants} = rabbit_itc_watch:status(),
+    Visible = rabbit_mgmt_util:list_visible_vhosts_names(Context#context.user),
+    VHosts = [VHost || VHost <- Told, lists:member(VHost, Visible)],
     Facts = [{url, iolist_to_binary(Url)}, {version, rabbit_itc_record:version()}, {vhosts, VHosts},
              {failures, Failures}, {claimants, Claimants}],
     rabbit_mgmt_util:reply(Facts, Request, Context).

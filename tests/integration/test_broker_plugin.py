@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pika
 import pika.exceptions
 import pytest
@@ -262,6 +263,30 @@ def test_it_is_disabled_and_enabled_with_channels_open_and_leaves_nothing(
     worker.basic_nack(held[1], requeue=True)
     [(_, settled)] = [each for each in client.until("settled") if each[0] == "settled"]
     assert (settled["outcome"], settled["delivery_tag"]) == ("returned", 2)
+
+
+def test_the_management_api_names_only_virtual_hosts_that_a_user_sees(
+    broker: RabbitNode, vhost: str, client: Client
+) -> None:
+    client.trace(on=True)
+    client.until("began")
+    with broker.fresh_vhost() as other:
+        broker.api("PUT", "vhosts", other, json={"tracing": True})
+        wait_for(lambda: other in evaluate(broker, "rabbit_itc_watch:status()."))
+        seen = {}
+        for name, tag, vhosts in (
+            ("none", "management", []),
+            ("own", "management", [vhost]),
+            ("watcher", "monitoring", []),
+        ):
+            broker.add_user(name, "secret", [tag])
+            for each in vhosts:
+                broker.permit(name, each, "^$", "^$", "^$")
+            url = f"{broker.management_url}/api/itc"
+            answer = httpx.get(url, auth=(name, "secret")).raise_for_status().json()
+            seen[name] = {*answer["vhosts"]} & {vhost, other}
+            broker.delete_user(name)
+    assert seen == {"none": set(), "own": {vhost}, "watcher": {vhost, other}}
 
 
 def test_it_works_without_the_management_plugin(broker: RabbitNode, client: Client) -> None:
