@@ -10,10 +10,11 @@ import errno
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from tempfile import TemporaryFile
+from typing import BinaryIO, cast
 
 from model.exports import LEFTOVER, Quota, usage_of
 from model.jobs import Problem
@@ -43,6 +44,16 @@ class HashedFile:
         written = self._file.write(data)
         self.bytes += written
         return written
+
+    @contextmanager
+    def spooled(self, chunks: Iterable[bytes]) -> Iterator[BinaryIO]:
+        """The chunks in a file without a name beside this one, bounded as it is."""
+        with TemporaryFile(dir=Path(self._file.name).parent) as spool:
+            for chunk in chunks:
+                spool.write(chunk)
+                self._bound(spool.tell())
+            spool.seek(0)
+            yield cast("BinaryIO", spool)
 
     def tell(self) -> int:
         """The number of bytes written."""

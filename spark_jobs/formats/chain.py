@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, BinaryIO, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -46,6 +47,10 @@ class Sink(Protocol):
 
     def write(self, data: bytes, /) -> int:
         """Append."""
+        ...
+
+    def spooled(self, chunks: Iterable[bytes], /) -> AbstractContextManager[BinaryIO]:
+        """The chunks in a file of their own, at its beginning."""
         ...
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from model.words import EventType
 from spark_jobs.fields import compact
-from spark_jobs.formats.chain import Chain, Renderer, Sink
+from spark_jobs.formats.chain import Chain, DiagramLane, Renderer, Sink
 from spark_jobs.formats.lines import one_line
 from spark_jobs.named import NamedCause, named_in
 from spark_jobs.ranges import Ranges
@@ -138,6 +138,10 @@ def _write_dot(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
 # Mermaid
 
 
+# Of a text that is longer than this Mermaid draws nothing but that it is too long.
+MERMAID_CHARACTERS = 50_000
+MERMAID_NOTE = 200  # of these, room to say what is left out
+EVENT_END = "\0"  # between events, until they are written; texts have none
 # What Mermaid's grammar may take for syntax; each has a code that is shown as the character.
 MERMAID_OWN = re.compile(r"[^\w .,/()@\[\]'*+=|-]|->|--|\bend\b", re.IGNORECASE)
 
@@ -167,13 +171,49 @@ def _mermaid_statements(event: dict[str, Any], chain: Chain) -> Iterator[str]:
         yield f"    P{link.participant}-->>{lane}: {text}"
 
 
+def _mermaid_events(event: dict[str, Any], chain: Chain) -> Iterator[str]:
+    yield "\n".join(_mermaid_statements(event, chain))
+
+
 def _write_mermaid(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
-    lines = ["sequenceDiagram"]
-    for lane in chain.lanes.values():
-        lines.append(f"    participant P{lane.number} as {_mermaid_text(lane.name)}")
-    file.write(("\n".join(lines) + "\n").encode())
+    """As many events, from the first, as Mermaid draws, and in words how many these are."""
+    lanes: dict[int, str] = {}
+    events: list[str] = []
+    room, total = MERMAID_CHARACTERS - MERMAID_NOTE, 0
     for chunk in chunks:
-        file.write(chunk + b"\n")
+        for event in chunk.decode().split(EVENT_END):
+            total += 1
+            if len(events) < total - 1:
+                continue
+            new = {number: _mermaid_lane(chain.lanes[number]) for number in _lanes_of(event)}
+            new = {number: line for number, line in new.items() if number not in lanes}
+            room -= sum(_units(line) + 1 for line in (event, *new.values()))
+            if room >= 0:
+                lanes |= new
+                events.append(event)
+    if len(events) < total:
+        ends = ",".join(f"P{number}" for number in sorted({min(lanes), max(lanes)}))
+        events.append(
+            f"    Note over {ends}: the first {len(events)} of {total} events."
+            f" Mermaid draws {MERMAID_CHARACTERS} characters"
+        )
+    lines = ["sequenceDiagram", *(lanes[number] for number in chain.lanes if number in lanes)]
+    file.write("".join(f"{line}\n" for line in (*lines, *events)).encode())
+
+
+def _mermaid_lane(lane: DiagramLane) -> str:
+    return f"    participant P{lane.number} as {_mermaid_text(lane.name)}"
+
+
+def _lanes_of(event: str) -> set[int]:
+    """The participants of an event's statements, which name them before the colon."""
+    heads = (line.partition(":")[0] for line in event.split("\n"))
+    return {int(number) for head in heads for number in re.findall(r"P(\d+)", head)}
+
+
+def _units(text: str) -> int:
+    """The length that JavaScript counts."""
+    return len(text.encode("utf-16-le")) // 2
 
 
 # Chrome trace events
@@ -216,5 +256,5 @@ def _write_trace(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
 
 
 DOT = Renderer(COLUMNS, _rendered(_dot_statements), _write_dot, lanes=True)
-MERMAID = Renderer(COLUMNS, _rendered(_mermaid_statements), _write_mermaid, lanes=True)
+MERMAID = Renderer(COLUMNS, _rendered(_mermaid_events, EVENT_END), _write_mermaid, lanes=True)
 TRACE = Renderer(COLUMNS, _rendered(_trace_statements, ",\n"), _write_trace, lanes=True)

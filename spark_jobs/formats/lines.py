@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import json
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -16,6 +16,9 @@ from spark_jobs.formats.chain import Chain, Renderer, Sink, write_chunks
 from spark_jobs.named import named_in
 
 LINE = "{" + ",".join(f'"{name}":%s' for name in EXPORTED) + "}"
+# The names in tables of properties, each with the names in tables under it.
+Names: TypeAlias = dict[str, "Names"]
+MOST_NAMES = 1_000  # of a table; more are data
 LINE_ENDS = "\x85\u2028\u2029"
 # Control characters, and those that change the direction of what stands around them: a name with
 # one of these reads as another on a screen.
@@ -23,6 +26,8 @@ BIDIRECTIONAL = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 CONTROL = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029{BIDIRECTIONAL}]")
 # In a cell, which may have lines.
 IN_CELLS = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029{BIDIRECTIONAL}]")
+# What a cell is quoted for.
+QUOTED = re.compile('[",\r\n]')
 # What a spreadsheet takes for the beginning of a formula; the wide ones are those of East Asian
 # keyboards.
 FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
@@ -43,8 +48,52 @@ def _joined(lines: list[str], separator: str) -> bytes:
 
 
 def _render_jsonl(batch: pa.RecordBatch, chain: Chain) -> bytes:
+    """The names of all that is in the events' properties on a line, then a line for each event."""
     del chain
-    return _joined(_json_lines(batch), "\n") + b"\n"
+    names: Names = {}
+    for text in set(batch.column("properties").to_pylist()):
+        if text:
+            _note_names(json.loads(text), names)
+    return _joined([compact(names), *_json_lines(batch)], "\n") + b"\n"
+
+
+def _write_jsonl(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
+    """A line for each event; the first has every name that the properties of any have.
+
+    Readers that look at the first lines only (Polars: 100) drop what these lack without a word.
+    """
+    del chain
+    names: Names = {}
+    with file.spooled(_without_names(chunks, names)) as lines:
+        if first := lines.readline():
+            event = json.loads(first)
+            event["properties"] = _with_names(event["properties"], names)
+            file.write(_joined([compact(event)], "") + b"\n")
+        shutil.copyfileobj(lines, file)
+
+
+def _without_names(chunks: Iterable[bytes], names: Names) -> Iterator[bytes]:
+    for chunk in chunks:
+        head, _, lines = chunk.partition(b"\n")
+        _note_names(json.loads(head), names)
+        yield lines
+
+
+def _note_names(table: Mapping[str, Any], names: Names) -> None:
+    """Add a table's names, and those of the tables in it, with their own names."""
+    for name, value in table.items():
+        if name in names or len(names) < MOST_NAMES:
+            inner = names.setdefault(name, {})
+            if isinstance(value, dict):
+                _note_names(value, inner)
+
+
+def _with_names(table: Mapping[str, Any], names: Names) -> dict[str, Any]:
+    """A table with all names, null where it has no value."""
+    return dict.fromkeys(names) | {
+        name: _with_names(value, names.get(name, {})) if isinstance(value, dict) else value
+        for name, value in table.items()
+    }
 
 
 def _render_json(batch: pa.RecordBatch, chain: Chain) -> bytes:
@@ -77,9 +126,16 @@ def _render_exact_csv(batch: pa.RecordBatch, chain: Chain) -> bytes:
 
 
 def _csv(columns: Sequence[Sequence[Any]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows(zip(*columns, strict=True))
-    return text.getvalue().encode()
+    """Rows of cells: an empty text stands in quotes, and nothing at all is no text."""
+    rows = zip(*(map(_cell_text, values) for values in columns), strict=True)
+    return "".join(f"{','.join(row)}\r\n" for row in rows).encode()
+
+
+def _cell_text(value: Any) -> str:
+    text = "" if value is None else str(value)
+    if value != "" and not QUOTED.search(text):
+        return text
+    return '"' + text.replace('"', '""') + '"'
 
 
 def _safe(values: Sequence[Any]) -> Sequence[Any]:
@@ -169,7 +225,7 @@ def _escaped(found: re.Match[str]) -> str:
     return f"\\u{ord(found[0]):04x}"
 
 
-JSONL = Renderer(EVENT_COLUMNS, _render_jsonl, write_chunks)
+JSONL = Renderer(EVENT_COLUMNS, _render_jsonl, _write_jsonl)
 JSON = Renderer(EVENT_COLUMNS, _render_json, _write_json)
 CSV = Renderer(EVENT_COLUMNS, _render_csv, _write_csv)
 EXACT_CSV = Renderer(EVENT_COLUMNS, _render_exact_csv, _write_csv)
