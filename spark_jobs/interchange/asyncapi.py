@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from spark_jobs.interchange.seen import MessageNotes, PeriodShapes, Route
-from spark_jobs.interchange.shapes import Json
+from spark_jobs.interchange.seen import BROKER_NAMES, MessageNotes, PeriodShapes, Route
+from spark_jobs.interchange.shapes import JAVASCRIPT_NAMES, Json
 
-VERSION = "3.0.0"
+VERSION = "3.1.0"
 AMQP_BINDING = "0.3.0"
 LONGEST_ID = 100
 MOST_CHANNELS = 1_000
@@ -99,7 +99,7 @@ def _channel_name(channel: tuple[bool, str, str]) -> str:
 
 def _ids(things: Sequence[Any], name: Any) -> dict[Any, str]:
     """An id for each, of characters that a reference may have."""
-    taken: set[str] = set()
+    taken = {*JAVASCRIPT_NAMES}
     ids = {}
     for thing in things:
         base = _UNSAFE.sub("_", name(thing))[:LONGEST_ID] or "_"
@@ -118,12 +118,15 @@ def _channel_object(
     is_send, place, key = channel
     kinds = sorted({messages[path.type] for path in paths if _channel(path) == channel})
     address = key if is_send else place
+    is_temporary = address in BROKER_NAMES
     binding: Json = {"is": "queue", "queue": {"name": place, "vhost": vhost}}
+    if is_temporary and not is_send:
+        binding["queue"] = {"exclusive": True, "vhost": vhost}
     if is_send:
         binding = {"is": "routingKey", "exchange": {"name": place, "vhost": vhost}}
     return {
         # In an address, braces would be parameters.
-        "address": None if {"{", "}"} & {*address} else address,
+        "address": None if is_temporary or {"{", "}"} & {*address} else address,
         "messages": {each: {"$ref": f"#/components/messages/{each}"} for each in kinds},
         "bindings": {"amqp": {**binding, "bindingVersion": AMQP_BINDING}},
     }

@@ -37,6 +37,12 @@ MOST_PATHS = 10_000
 MOST_TYPES = 1_000
 MOST_SAMPLES = 200  # of a type, in one task
 LONGEST_BODY = 262_144  # bytes, of a sample
+
+BROKER_NAMES = ("amq.gen", "amq.rabbitmq.reply-to")
+"""Beginnings of the names that the broker makes up: of unnamed queues, and where replies go.
+
+Clients may not declare any queue that begins with ``amq.``.
+"""
 MOST_SAMPLED = 33_554_432  # bytes, in one task
 
 
@@ -106,11 +112,11 @@ class PeriodShapes:
     def add(self, row: Row) -> None:
         """Note one event."""
         properties = json.loads(row["properties"])
-        routing_keys = json.loads(row["routing_keys"])
+        routing_keys = [*map(_lasting, json.loads(row["routing_keys"]))]
         is_send = row["type"] == EventType.published
         kind = type_of(properties, *_published_to(row, properties, routing_keys), row["payload"])
         key = routing_keys[0] if routing_keys else ""
-        place, key = (row["exchange"], key) if is_send else (row["queue"] or "", "")
+        place, key = (row["exchange"], key) if is_send else (_lasting(row["queue"] or ""), "")
         self.events += 1
         if not self._note(Route(is_send, place, key, row["participant_name"], kind), 1):
             return
@@ -182,8 +188,13 @@ def _published_to(row: Row, properties: Json, routing_keys: list[str]) -> tuple[
     """Return where the message was published to, before it died."""
     if row["match"] == Match.dead_lettered and (deaths := deaths_of(properties)):
         oldest = deaths[-1]
-        return oldest.exchange or "", [*oldest.routing_keys]
+        return oldest.exchange or "", [*map(_lasting, oldest.routing_keys)]
     return row["exchange"], routing_keys
+
+
+def _lasting(name: str) -> str:
+    """A name that the broker made up as what all such names begin with: they are one address."""
+    return next((own for own in BROKER_NAMES if name.startswith((f"{own}-", f"{own}."))), name)
 
 
 def json_in(body: bytes | None, content_type: object) -> Any:

@@ -170,13 +170,34 @@ class Shape:
         return schema
 
 
+JAVASCRIPT_NAMES = frozenset(
+    {
+        "__defineGetter__",
+        "__defineSetter__",
+        "__lookupGetter__",
+        "__lookupSetter__",
+        "__proto__",
+        "constructor",
+        "hasOwnProperty",
+        "isPrototypeOf",
+        "propertyIsEnumerable",
+        "prototype",
+        "toLocaleString",
+        "toString",
+        "valueOf",
+    }
+)
+"""Names that every object of JavaScript has: as a key of ours it would hide the object's own."""
+
+
 def _means_something(name: str) -> bool:
     """Tell whether readers of JSON take a field of this name for something else than a field.
 
-    ``$ref`` is replaced by what it points to, wherever it stands, and ``__proto__`` is the object's
-    own in JavaScript: by a pattern a schema can say them without having such a field itself.
+    ``$ref`` is replaced by what it points to, wherever it stands, and ``<<`` merges into its object
+    where JSON is read as YAML: by a pattern a schema can say them without having such a field
+    itself.
     """
-    return name.startswith("$") or name in ("__proto__", "constructor", "prototype")
+    return name.startswith("$") or name == "<<" or name in JAVASCRIPT_NAMES
 
 
 def formats_of(text: str) -> set[str]:

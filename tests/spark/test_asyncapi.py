@@ -1,14 +1,17 @@
-"""What was seen as an AsyncAPI document, valid by its official schema."""
+"""What was seen as an AsyncAPI document, valid by its official schema and parser."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from jsonschema import Draft7Validator
+from playwright._impl._driver import compute_driver_executable
 
 from app.tracker.links import BUILT_IN
 from model.words import EventType, Match
@@ -16,7 +19,9 @@ from spark_jobs.interchange import asyncapi, seen
 from spark_jobs.interchange.asyncapi import as_json, as_yaml, document_of
 from spark_jobs.interchange.seen import PeriodShapes
 
-SCHEMA = Path(__file__).parent / "vendor" / "asyncapi" / "3.0.0.json"
+NODE_PACKAGES = Path(__file__).parents[1] / "node" / "node_modules"
+SCHEMA = NODE_PACKAGES / "@asyncapi" / "specs" / "schemas" / "3.1.0.json"
+pytestmark = pytest.mark.skipif(not SCHEMA.exists(), reason="tools/install found no npm")
 FACTS = {"vhost": "/", "since": "2026-01-01", "until": "2026-01-02", "complete": True, "gaps": []}
 RULES = [{**rule.to_json(), "origin": "built_in"} for rule in BUILT_IN]
 
@@ -90,8 +95,80 @@ def _at(document: Any, reference: str) -> Any:
     return document
 
 
+READ_BY_PARSER = """
+const { Parser } = require(process.argv[1]);
+new Parser().parse(require("fs").readFileSync(0, "utf8")).then(({ document, diagnostics }) => {
+  const names = (all) => all.map((each) => each.id());
+  console.log(JSON.stringify({
+    diagnostics: diagnostics.map((each) => each.message),
+    channels: document && names(document.channels().all()),
+    operations: document && names(document.operations().all()),
+    messages: document && names(document.components().messages().all()),
+  }));
+});
+"""
+
+
+def parsed(text: bytes) -> dict[str, Any]:
+    """A document as AsyncAPI's own parser reads it, from which a warning is a fault, too."""
+    node, _ = compute_driver_executable()  # the Node that Playwright brings
+    ran = subprocess.run(
+        [node, "-e", READ_BY_PARSER, str(NODE_PACKAGES / "@asyncapi" / "parser")],
+        input=text,
+        capture_output=True,
+        check=True,
+        timeout=120,
+    )
+    read: dict[str, Any] = json.loads(ran.stdout)
+    assert read.pop("diagnostics") == []
+    return read
+
+
+# What a key of an object means something else for: JavaScript's own, YAML's, JSON Schema's.
+MEANT_OTHERWISE = [
+    *("__proto__", "constructor", "prototype", "hasOwnProperty", "toString", "valueOf"),
+    *("isPrototypeOf", "toLocaleString", "propertyIsEnumerable", "__defineGetter__"),
+    *("__defineSetter__", "__lookupGetter__", "__lookupSetter__", "<<", "$ref", "", "length"),
+]
+
+
+@pytest.mark.parametrize("write", [as_json, as_yaml])
+def test_the_official_parser_takes_any_name(write: Callable[[dict[str, Any]], bytes]) -> None:
+    rows = [
+        make({name: {name: 1}}, who=name, headers={name: name}, properties={"type": name}, **place)
+        for name in MEANT_OTHERWISE
+        for make, place in (
+            (sent, {"exchange": name, "key": name}),
+            (got, {"queue": name or "q"}),
+        )
+    ]
+    document = made(*rows)
+    read = parsed(write(document))
+    assert {*read["channels"]} == {*document["channels"]}
+    assert {*read["operations"]} == {*document["operations"]}
+    assert {*read["messages"]} == {*document["components"]["messages"]}
+    assert len(read["operations"]) == 2 * len(MEANT_OTHERWISE)
+
+
+def test_names_that_the_broker_makes_up_are_one_channel_without_an_address() -> None:
+    replies = [f"amq.rabbitmq.reply-to.g1h{k}" for k in range(3)]
+    queues = [f"amq.gen-{k}" for k in range(3)]
+    requests = [sent({}, exchange="", key=key) for key in (*replies, *queues, "amq.general")]
+    document = made(*requests, *[got({}, queue=queue) for queue in queues])
+    addresses = {name: each["address"] for name, each in document["channels"].items()}
+    assert addresses == {
+        "amq.rabbitmq.reply-to": None,
+        "amq.gen": None,
+        "amq.general": "amq.general",
+        "queue.amq.gen": None,
+    }
+    assert "name" not in document["channels"]["queue.amq.gen"]["bindings"]["amqp"]["queue"]
+    counts = {each["x-count"] for each in document["operations"].values()}
+    assert (counts, len(document["components"]["messages"])) == ({1, 3}, 4)
+
+
 def test_the_schema_refuses_what_is_wrong() -> None:
-    assert faults({"asyncapi": "3.0.0"})
+    assert faults({"asyncapi": "3.1.0"})
     document = made(sent({"id": 1}))
     document["operations"]["shop.send.orders.order.new"]["action"] = "publish"
     assert faults(document)
