@@ -76,7 +76,7 @@ def pieces(
 
     Raises `JobError`, where Spark or the store fails.
     """
-    columns = (*COLUMNS, "payload_bytes")
+    columns = (*COLUMNS, "payload_bytes", "connection")
     with explained():
         meter.enter("gathering", 2.0)
         frame = gathered(spark, request.database, period, request.via, columns=columns)

@@ -32,6 +32,9 @@ EVENT_ATTRIBUTES = {
     "redelivered": "boolean",
     "settlement": "string",
     "settled_at": "time",
+    "returned_by": "string",
+    "rejected_by": "string",
+    "overflow_by": "string",
 }
 OBJECT_ATTRIBUTES: dict[str, dict[str, str]] = {
     "conversation": {
@@ -161,7 +164,10 @@ def _event(
     keys: list[str],
     did: Iterable[tuple[int, str]],
 ) -> bytes:
-    """The event; ``did`` says who gave its copy back, rejected it, or pushed it out."""
+    """The event; ``did`` says who gave its copy back, rejected it, or pushed it out.
+
+    That is an attribute, and a relation where the participant has no other one to the event.
+    """
     is_publish = it.type is EventType.published
     queues = dict.fromkeys(it.routed_queues) if is_publish else [it.queue] if it.queue else []
     related = [
@@ -172,6 +178,7 @@ def _event(
         *((_id("key", key), "key") for key in keys),
         *((_id("participant", number), f"{word} by") for number, word in did),
     ]
+    acts = {f"{word}_by": _id("participant", number) for number, word in did}
     values = {
         "event": it.id,
         "message_type": it.message_type,
@@ -181,6 +188,7 @@ def _event(
         "redelivered": it.redelivered,
         **({} if it.settlement is None else {"settlement": it.settlement.name}),
         **({} if it.settled_at is None else {"settled_at": iso_time(it.settled_at)}),
+        **acts,
     }
     return _json(
         {
@@ -221,7 +229,11 @@ def _object(
 
 
 def _relations(related: list[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"objectId": each, "qualifier": word} for each, word in dict.fromkeys(related)]
+    """Relations, of two to one object the first: pm4py drops one, which one it does not say."""
+    first: dict[str, str] = {}
+    for name, word in related:
+        first.setdefault(name, word)
+    return [{"objectId": name, "qualifier": word} for name, word in first.items()]
 
 
 def _id(kind: str, name: object) -> str:

@@ -23,7 +23,7 @@ from app.api.otlp.fields import ReadingBudget
 from app.stored.spans import Span as StoredSpan
 from model.exports import manifest_of
 from model.jobs import Problem, Progress
-from model.words import Via
+from model.words import Disposition, EdgeKind, Via
 from spark_jobs.errors import JobError
 from spark_jobs.interchange import writing
 from spark_jobs.interchange.collector import MOST_TRIES
@@ -181,6 +181,60 @@ def test_names_that_mean_something_to_readers_of_json_are_read_back(
     assert document_faults(json.loads((tmp_path / "a.asyncapi.json").read_text())) == []
 
 
+def test_readers_of_event_logs_lose_neither_relations_nor_objects(
+    make: Made, tmp_path: Path
+) -> None:
+    import pm4py
+    import r4pm
+    from pm4py.objects.ocel.importer.jsonocel import importer as ocel_importer
+
+    history = History(pasts=False)
+    shop, billing, admin = history.join(), history.join(), history.join()
+    for number in range(20):
+        said = {"properties": json.dumps({"headers": {}, "correlation_id": f"order {number}"})}
+        ordered = history.publish(shop, **said)
+        got = history.receive(billing, ordered, **said)
+        returned = [Link.act(got, EdgeKind.returned)]
+        again = history.receive(billing, ordered, match=2, links=returned, **said)
+        rejected = [Link.act(again, EdgeKind.rejected)]
+        handed = history.receive(
+            admin if number % 2 else billing, ordered, queue="dead", match=3, links=rejected, **said
+        )
+        history.publish(admin, links=[Link(handed)], routed_queues="[]", **said)
+    url = history.write(tmp_path / "store.db")
+    make("a.ocel.json", url=url, since=NOON, until=NOON + 10**9)
+    path = str(tmp_path / "a.ocel.json")
+    written = json.loads(Path(path).read_text())
+    pairs = Counter(
+        (event["id"], each["objectId"], each["qualifier"])
+        for event in written["events"]
+        for each in event["relationships"]
+    )
+    # With r4pm beside it pm4py reads with that.
+    read = ocel_importer.apply(path, variant=ocel_importer.Variants.OCEL20_STANDARD)
+    rust = r4pm.df.import_ocel(path)
+    columns = ["ocel:eid", "ocel:oid", "ocel:qualifier"]
+    assert Counter(read.relations[columns].itertuples(index=False, name=None)) == pairs
+    assert Counter(rust["relations"].select(columns).iter_rows()) == pairs
+    objects = {each["id"] for each in written["objects"]}
+    # Neither keeps an object without events, or an event without objects.
+    assert {oid for _, oid, _ in pairs} == objects == {*read.objects["ocel:oid"]}
+    assert {*rust["objects"]["ocel:oid"]} == objects
+    assert len(read.events) == len(rust["events"]) == len(history.rows)
+    words = Counter(word for _, _, word in pairs)
+    # Half of those who rejected a message were handed it as a dead letter, too.
+    assert (words["receiver"], words["rejected by"], words["returned by"]) == (60, 10, 0)
+    acts = Counter(read.events["rejected_by"].dropna()) + Counter(
+        read.events["returned_by"].dropna()
+    )
+    assert acts == {f"participant:{billing.number}": 40}
+    # What knows no objects: one case for each conversation.
+    flat = pm4py.ocel_flattening(read, "conversation")
+    pm4py.write_xes(flat, str(tmp_path / "a.xes"))
+    cases = pm4py.read_xes(str(tmp_path / "a.xes"))
+    assert (len(cases), cases["case:concept:name"].nunique()) == (len(history.rows), 20)
+
+
 def spans_in(path: Path) -> list[dict[str, Any]]:
     return [
         span
@@ -202,9 +256,13 @@ def test_a_file_of_spans_has_all_of_them_and_a_second_one_is_the_same(
     events = {each for conversation in whole(history) for each in conversation}
     kinds = Counter(history.rows[each - 1]["type"] for each in events)
     alone = sum(history.rows[each - 1]["cause_id"] not in {None, *events} for each in events)
-    # A publish is a span, and a delivery, with its time in the queue where its publish is there.
+    # A publish is a span, and a delivery, with its time in the queue where its publish is there,
+    # and what its consumer said of it.
     waited = kinds[1] - alone
-    assert Counter(each["kind"] for each in spans) == {4: kinds[0], 1: waited, 5: kinds[1]}
+    said = (Disposition.acknowledged, Disposition.rejected, Disposition.returned)
+    settled = sum(history.rows[each - 1]["settlement"] in said for each in events)
+    counted = Counter(each["kind"] for each in spans)
+    assert counted == {4: kinds[0], 1: waited, 5: kinds[1], 3: settled}
     ids = {(each["traceId"], each["spanId"]) for each in spans}
     assert len(ids) == len(spans) == manifest["spans"]
     foreign = [each for each in spans if each["flags"] & 0x200]
