@@ -180,7 +180,11 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
             subscribers=Subscribers(),
             jobs=jobs,
             folders=folders,
-            readiness=Readiness(database=traces.here.check_store, broker=broker.management.vhosts),
+            readiness=Readiness(
+                database=traces.here.check_store,
+                broker=broker.management.vhosts,
+                traces=traces.here.check_failed,
+            ),
             spans=None if spans is None else Intake(store.spans, intake, arrived=spans.arrived),
             previews=previews(store, pipeline),
             link_rules=pipeline.rules_of_all,

@@ -9,6 +9,10 @@ import re
 # do that cut a text in the middle of an emoji.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
+# Bytes of a name, of which PostgreSQL's indexes take some 2,700 in a row: one of a queue or a user
+# has up to 255, and each may be stored as the four characters of its escape.
+LONGEST_NAME = 1_020
+
 
 def storable(text: str | bytes) -> str:
     r"""A text with escapes for what cannot be stored: ``\x00``, ``\ud83d``, bytes as ``\xff``.
@@ -22,6 +26,14 @@ def storable(text: str | bytes) -> str:
     if text.isascii() and "\0" not in text:
         return text
     return _UNSTORABLE.sub(_escaped, text)
+
+
+def storable_name(text: str) -> str:
+    """A name as `storable` has it; raises `ValueError` for what no name is as long as."""
+    name = storable(text)
+    if len(name.encode()) > LONGEST_NAME:
+        raise ValueError("is longer than any name")
+    return name
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -23,7 +23,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 
 from app.broker.deliveries import Arrival
-from model.texts import storable
+from model.texts import storable, storable_name
 
 cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(str text)
@@ -232,6 +232,7 @@ def user_of(bytes header not None, /):
 # `routed_queues` of a publish or `redelivered` of a deliver.
 cdef enum:
     CHANNEL = 2
+    EXCHANGE = 4
     KEYS = 5
     PROPERTIES = 6
     LAST = 7
@@ -272,13 +273,24 @@ cdef as_number(value, int most):
     return value
 
 
-cdef as_texts(value):
-    """A list of texts, as a tuple; None if it is no list."""
+cdef as_name(value):
+    """A name as any database holds it, and finds it; None if it is no text."""
+    name = as_text(value)
+    return name if name is None or len(<str>name) <= 255 else storable_name(name)
+
+
+cdef as_texts(value, bint are_names):
+    """A list of texts, as a tuple; None if it is no list.
+
+    Of names each once, as it is stored: two that differ may map to one.
+    """
     if type(value) is not list:
         return None
     for each in <list>value:
         if type(each) is not str:
             raise ValueError("holds what is no text")
+    if are_names:
+        return tuple(dict.fromkeys([as_name(each) for each in <list>value]))
     return tuple([as_text(each) for each in <list>value])
 
 
@@ -287,11 +299,11 @@ cdef as_field(int field, bint is_publish, value):
     if field == PROPERTIES:
         read, kind = value if type(value) is dict else None, "table"
     elif field == KEYS or field == LAST and is_publish:
-        read, kind = as_texts(value), "list"
+        read, kind = as_texts(value, field == LAST), "list"
     elif field == CHANNEL or field == LAST:
         read, kind = as_number(value, 65535 if field == CHANNEL else 1), "number"
     else:
-        read, kind = as_text(value), "text"
+        read, kind = as_text(value) if field == EXCHANGE else as_name(value), "text"
     if read is None:
         raise ValueError(f"is {'missing: a' if value is None else 'no'} {kind}")
     return read

@@ -22,8 +22,8 @@ CREATED, CLOSED = "connection.created", "connection.closed"
 MOST_PROPERTIES = 64
 LONGEST_PROPERTY = 4_096
 # A name of a connection, a virtual host or a user has at most this many characters, and so has a
-# value that is kept.
-LONGEST_TEXT = 1_024
+# value that is kept: PostgreSQL finds connections by two such names in a row of some 2,700 bytes.
+LONGEST_TEXT = 320
 
 # Where clients say their process id.
 _PROCESS = ("process_id", "ProcessId", "pid")
@@ -111,7 +111,7 @@ def _text(values: Mapping[str, Any], key: str) -> str:
 
 def _kept(text: str) -> str:
     """As much of a text as is kept, as the firehose's texts are kept, so that the two are equal."""
-    return storable(text[:LONGEST_TEXT])
+    return storable(text[:LONGEST_TEXT])[:LONGEST_TEXT]
 
 
 def _named(properties: Mapping[Any, Any]) -> dict[str, str]:

@@ -85,7 +85,7 @@ def stop(client: ServiceClient, vhost: Vhost) -> None:
 
 
 def reset(client: ServiceClient, vhost: Vhost) -> None:
-    """Make a checkpoint that cannot be read anew; a gap says what is lost. Its events stay."""
+    """Make the checkpoint of a trace that fails anew; a gap says what is lost. Its events stay."""
     client.send("PUT", trace_path(vhost), json={"reset": True})
     say(f"{printable(vhost)}: reset")
 

@@ -15,6 +15,7 @@ from app.errors import ConflictError, NotFoundError, NotTracedError, OutageError
 from app.stored.capture import Trace
 from app.traces.elsewhere import Elsewhere
 from app.traces.feed import Feed
+from app.traces.life import TraceState
 from app.traces.status import Snapshot
 from app.traces.supervisor import patiently
 
@@ -94,6 +95,13 @@ class TracesHere:
         for standing in (each.standing for each in self.snapshots().values()):
             if standing.away == "store":
                 raise OutageError(standing.waiting_for)
+
+    async def check_failed(self) -> None:
+        """Return where no trace has failed; else `OutageError`: what it would take goes by."""
+        for vhost, run in self._running.items():
+            standing = run.snapshot().standing
+            if standing.state is TraceState.failed:
+                raise OutageError(f"the trace of {vhost!r} has failed: {standing.last_error}")
 
     def out_of_reach(self) -> Collection[str]:
         """The virtual hosts whose traces wait here for a broker that does not answer."""

@@ -57,6 +57,12 @@ class Standing(msgspec.Struct, frozen=True):
     restarts: int = 0
     away: Away | None = None
 
+    @property
+    def is_failing(self) -> bool:
+        """Tell whether it failed last, and nothing is known to go well since."""
+        is_new = self.state is TraceState.starting and self.last_error is not None
+        return is_new or self.state is TraceState.failed
+
 
 # The standing of a trace that is not running.
 NOT_RUN = Standing(TraceState.stopped)

@@ -20,6 +20,7 @@ from app.traces.here import TracesHere
 from app.traces.pipeline import PipelineSettings
 from app.traces.retention import PruneCount, RetentionRule, preview, retain
 from app.tracker import Checkpoint
+from app.tracker.events import NEVER, SettledChanges
 from app.tracker.rebuild import rebuilt
 
 if TYPE_CHECKING:
@@ -44,27 +45,32 @@ class Upkeep(Lookout):
         self.look_seconds = self.pause_seconds = settings.retention.check_seconds
 
     async def reset(self, vhost: str) -> str:
-        """Replace a checkpoint that cannot be read; returns what is lost, in words.
+        """Replace the checkpoint of a trace that fails; returns what is lost, in words.
 
         Events, participants and their clocks stay. A gap is recorded. The trace runs again if it
         was wanted.
 
-        Raises `NotFoundError` if there never was such a trace, `ConflictError` if its checkpoint
-        can be read.
+        Raises `NotFoundError` if there never was such a trace, `ConflictError` if it does not fail.
         """
         trace = await self._here.known(vhost)
         await self._elsewhere.check(trace)
         restored = await self._settings.restored(self._store, trace)
+        present = self._here.alive(vhost)
+        fails = present is not None and present.snapshot().standing.is_failing
         try:
             self._settings.tracker(trace, restored)
         except CheckpointError:
-            pass
+            why = "its checkpoint could not be read"
         else:
-            raise ConflictError(f"the checkpoint of the trace of {vhost!r} can be read")
+            why = "it failed again and again"
+            if not fails:
+                raise ConflictError(
+                    f"the trace of {vhost!r} does not fail, and its checkpoint can be read"
+                )
         async with self._here.paused(vhost) as (trace, epoch):
             restored = await self._settings.restored(self._store, trace)
-            state, lost = rebuilt(restored)
-            reason = f"the trace was reset, as its checkpoint could not be read; lost are {lost}"
+            state, lost = rebuilt(restored, without_copies=fails)
+            reason = f"the trace was reset, as {why}; lost are {lost}"
             await self._store.gaps.open(
                 trace.id,
                 after_event_id=restored.last_event_id,
@@ -72,7 +78,9 @@ class Upkeep(Lookout):
                 reason=reason,
                 epoch=epoch,
             )
-            checkpoint = Checkpoint(state, [], [], [], [], [])
+            gone = [copy.number for copy in restored.copies] if fails else []
+            unsettled = SettledChanges(NEVER) if fails else SettledChanges()
+            checkpoint = Checkpoint(state, [], [], [], [], gone, settlements=unsettled)
             batch = Batch([], checkpoint, restored.window)
             await self._store.batches.append(trace.id, batch, epoch)
         async with self._here.lock(vhost):  # it had failed, and may run again

@@ -1,4 +1,4 @@
-"""A tracker's checkpoint made anew, where the stored one cannot be read.
+"""A tracker's checkpoint made anew, where the stored one cannot be read, or led to failures.
 
 The state holds little that is not stored elsewhere: participants and their intervals, channels and
 copies are rows. So the trace goes on where it was, its participants keep their clocks, and no new
@@ -31,13 +31,19 @@ class _Readable(msgspec.Struct):
     totals: Totals
 
 
-def rebuilt(restored: RestorePoint) -> tuple[bytes, str]:
-    """A state that a tracker can go on from, and in words what is lost."""
+def rebuilt(restored: RestorePoint, *, without_copies: bool = False) -> tuple[bytes, str]:
+    """A state that a tracker can go on from, and in words what is lost.
+
+    ``without_copies``: those that wait, and what consumers hold, are lost too.
+    """
     try:
         known, also = msgspec.msgpack.decode(restored.state, type=_Readable), ""
         IdPool.load(known.pool)
     except (msgspec.MsgspecError, ClockError):
         known, also = _from_rows(restored), ", and all counters"
+    if without_copies:
+        known.totals.counters.copies_dropped += len(restored.copies)
+        also = f", what waits in queues, what consumers hold{also}"
     # The tracker's time is that of what it holds last.
     time = max((copy.recorded_at for copy in restored.copies), default=0)
     state = TrackerState(

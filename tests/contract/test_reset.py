@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,7 +11,7 @@ import msgspec
 import pytest
 from sqlalchemy import update
 
-from app.errors import CheckpointError, ConflictError, LeaseLostError, NotFoundError
+from app.errors import CheckpointError, ConflictError, LeaseLostError, NotFoundError, OutageError
 from app.store import Store
 from app.store.database import tables
 from app.stored.capture import Batch, Trace
@@ -27,11 +28,18 @@ REORDERING = Bounds(reorder_window=1_000_000)
 
 
 class NoBroker:
-    """Nobody asks it."""
+    """A trace that runs here fails, unless it ``works``: then it is away."""
+
+    def __init__(self) -> None:
+        self.works = False
+        self.opened = asyncio.Event()
 
     @asynccontextmanager
-    async def open(self, vhost: str, prefetch: int) -> AsyncIterator[Any]:
-        raise AssertionError("no trace runs here")
+    async def open(self, *_: object, **__: object) -> AsyncIterator[Any]:
+        if not self.works:
+            raise AssertionError("no trace runs here")
+        self.opened.set()
+        raise OutageError("the broker is away")
         yield
 
 
@@ -142,6 +150,30 @@ async def test_counters_stay_where_only_waiting_records_cannot_be_read(store: St
     assert await traces.upkeep.reset("shop") == "deliveries that waited for their publish"
     counters = (await traces.status("shop")).counters
     assert (counters.published, counters.received) == (1, 1)
+
+
+async def test_one_that_fails_goes_on_without_what_it_remembers(store: Store) -> None:
+    """Whatever of that made it fail: a copy of which a row is there already that it is lost."""
+    source = NoBroker()
+    traces = TraceRegistry(store, source, PipelineSettings(bounds=REORDERING), NOBODY)  # type: ignore[arg-type]
+    await tracked(store, "shop", [publish("ann", b"1"), deliver("bob", b"1"), publish("ann", b"2")])
+    await traces.here.begin(await traces.here.known("shop"))
+    async with asyncio.timeout(10):
+        while (await traces.status("shop")).state != TraceState.failed:  # noqa: ASYNC110  asking tells
+            await asyncio.sleep(0.01)
+    with pytest.raises(OutageError, match="the trace of 'shop' has failed"):  # readiness asks so
+        await traces.here.check_failed()
+    source.works = True
+    lost = await traces.upkeep.reset("shop")
+    assert "what waits in queues" in lost
+    async with asyncio.timeout(10):
+        await source.opened.wait()
+    await traces.here.check_failed()
+    status = await traces.status("shop")
+    assert (status.events, status.pending_copies) == (3, 0)
+    assert lost in status.gaps[0].reason
+    assert status.gaps[0].reason.startswith("the trace was reset, as it failed again and again")
+    await traces.shutdown(5)
 
 
 async def test_one_that_can_be_read_is_left_alone(store: Store, damaged: int) -> None:

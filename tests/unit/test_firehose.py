@@ -52,6 +52,26 @@ def read(key: str, headers: dict[str, Any], body: bytes = b"b") -> Any:
     )
 
 
+def test_queues_that_are_stored_as_one_text_are_one() -> None:
+    names = ["a\0", "a\\x00", "b", "b", bytearray(b"c")]
+    assert isinstance(read("publish.orders", {**PUBLISH, "routed_queues": names}), Unreadable)
+    publish = read("publish.orders", {**PUBLISH, "routed_queues": names[:4]})
+    assert publish.routed_queues == ("a\\x00", "b")
+
+
+@pytest.mark.parametrize("header", ["node", "connection", "user", "routed_queues"])
+def test_a_name_is_as_long_as_names_can_be_and_not_longer(header: str) -> None:
+    longest = "\0" * 255  # each of which is stored as four characters
+    for name, is_one in ((longest, True), ("é" * 510, True), (longest + "\0", False)):
+        said = [name] if header == "routed_queues" else name
+        result = read("publish.orders", {**PUBLISH, header: said})
+        assert isinstance(result, Publish if is_one else Unreadable)
+        if not is_one:
+            assert result.reason == f"header {header} is longer than any name"
+    longer = read("publish.orders", {**PUBLISH, "routing_keys": ["k" * 5_000]})
+    assert longer.routing_keys == ("k" * 5_000,)  # from a header of the sender's, of any length
+
+
 def read_settlement(event: str, headers: dict[str, Any], user: str | None = "rmq-internal") -> Any:
     properties = Basic.Properties(headers=headers, user_id=user)
     return parse(f"settle.{event}", ContentHeader(0, 0, properties).marshal(), b"", 7)

@@ -116,8 +116,8 @@ class TraceRequest(PathWords):
     )
     reset: StrictBool = Field(
         default=False,
-        description="Make a checkpoint that cannot be read anew instead, from the stored events. "
-        "A gap says what is lost.",
+        description="Make the checkpoint of a trace that fails anew instead, from the stored "
+        "events. A gap says what is lost.",
     )
 
 

@@ -50,7 +50,7 @@ _UNAVAILABLE = answer_of(Health, description="Something is unavailable: see `che
 
 @router.get("/health/ready", **answering(Health, {**answers(400), 503: _UNAVAILABLE}))
 async def probe_ready(parts: Parts) -> Response:
-    """The service can do its work: the database and the broker's management API answer."""
+    """The service can do its work: the database and the management API answer, no trace failed."""
     checks = await parts.readiness.checks()
     well = set(checks.values()) == {"ok"} and not parts.stopping.is_set()
     health = Health("ok" if well else "unavailable", checks)

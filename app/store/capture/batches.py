@@ -196,7 +196,7 @@ async def _store_checkpoint(
     await dialect.insert_many(connection, tables.copies, new_copies)
     await remove_copies(connection, trace_id, changes.copies_removed)
     lost = rows.lost_rows(trace_id, changes.copies_lost)
-    await dialect.insert_many(connection, tables.lost_copies, lost)
+    await dialect.upsert_many(connection, tables.lost_copies, lost, ())
 
 
 async def _note_last_of_channels(
