@@ -14,31 +14,18 @@ from typing import ClassVar
 
 import msgspec
 
-from app.errors import BadRequestError, NotFoundError
+from app.errors import NotFoundError
 from app.jobs.folders import folder_of, newest_first, times_of
 from app.stored.jobs import JobRequest, Json
-
-NAMED = ("header.", "body.")
-KEYS = ("message_id", "correlation_id", "routing_key")
-"""Messages that share one of these are compared, or a header, or a field of a JSON body."""
 
 
 class ReportKind(enum.StrEnum):
     """The subject of a report."""
 
-    races = "races"
-    inversions = "inversions"
     assertions = "assertions"
     correlations = "correlations"
     expectations = "expectations"
     comparison = "comparison"
-
-
-def check_key(key: str | None) -> None:
-    if not (key is None or key in KEYS or any(key.startswith(n) and key != n for n in NAMED)):
-        raise BadRequestError(
-            f"key: expected {', '.join(KEYS)}, header.NAME or body.NAME, not {key}"
-        )
 
 
 # How many documents of a virtual host are kept, those made last.

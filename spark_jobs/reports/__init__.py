@@ -14,14 +14,12 @@ from spark_jobs import period
 from spark_jobs.export import write_file
 from spark_jobs.period import Period
 from spark_jobs.progress import Meter, Report, silent
-from spark_jobs.reports import assertions, comparison, correlations, expectations, order
+from spark_jobs.reports import assertions, comparison, correlations, expectations
 from spark_jobs.reports.request import Json, ReportRequest
 
 Kind: TypeAlias = Callable[[SparkSession, ReportRequest, Period, Meter], ReportFacts]
 
 REPORTS: dict[str, Kind] = {
-    "races": order.make,
-    "inversions": order.make,
     "assertions": assertions.make,
     "correlations": correlations.make,
     "expectations": expectations.make,

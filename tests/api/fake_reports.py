@@ -120,28 +120,7 @@ def made(work: Json) -> tuple[Json, Json]:
     if work["report"] == "assertions":
         verdicts = {"verdict": "violated", "holds": 1, "violated": 1, "unknown": 1}
         return verdicts, {"results": _results(asked)}
-    groups = [{"queue": "billing", "count": 1, "counted_all": True}]
-    lists = {"items": [_unordered(asked["key"])], "groups": groups, "truncated": False}
-    return {"count": 1, "counted_all": True}, lists
-
-
-def _unordered(key: str | None) -> Json:
-    """An order and its invoice that are in no order."""
-    shop, billing = ({"number": 1, "name": "shop"}, {"number": 2, "name": "billing"})
-    return {
-        "queue": "billing",
-        "key": key,
-        "a": 1,
-        "b": 3,
-        "a_by": shop,
-        "b_by": billing,
-        "handed_a": 2,
-        "handed_b": None,
-        "handed_a_by": billing,
-        "handed_b_by": None,
-        "participants": ["billing"],
-        "at": "2026-01-02T03:04:05.678901Z",
-    }
+    raise ValueError(f"there are no reports of {work['report']}")
 
 
 def _expectations() -> Json:

@@ -66,7 +66,6 @@ _MADE_OF_IT = {
     ("PUT", PERIOD),
     ("GET", PERIOD),
     ("PUT", "/itc_db/spans"),
-    ("PUT", "/itc_db/reports/{report}"),
     ("PUT", "/itc_db/reports/assertions"),
     ("PUT", "/itc_db/correlations"),
     ("PUT", EXPECTATIONS),
@@ -420,13 +419,16 @@ async def test_what_proposals_go_by_is_for_those_who_may_read_it(
 async def test_what_a_report_compares_is_for_those_who_may_read_it(
     world: World, service: httpx.AsyncClient
 ) -> None:
-    asked = {"vhost": "/", "since": "2026-01-01", "until": "2026-01-02", "key": "header.hidden"}
+    asked = {"vhost": "/", "since": "2026-01-01", "until": "2026-01-02"}
+    hidden = b"assertions: [{name: a, never_concurrent: [b, c], per: header.hidden}]"
     admin = basic("admin", "secret")
     nobody = world.broker.add("ann", "secret", "monitoring", "/", read={})
-    assert (await service.put("/itc_db/reports/races", params=asked, headers=admin)).is_success
+    where = "/itc_db/reports/assertions"
+    made = await service.put(where, params=asked, content=hidden, headers=admin)
+    assert made.is_success
     world.spark.fail = JobFailedError("the job broke off: KeyError: 'hidden'")
-    failing = asked | {"key": "header.other"}
-    assert (await service.put("/itc_db/reports/races", params=failing, headers=admin)).is_error
+    other = hidden.replace(b"hidden", b"other")
+    assert (await service.put(where, params=asked, content=other, headers=admin)).is_error
     for path in ("reports", "jobs", "jobs/1", "jobs/2", "jobs/1/progress", "jobs/2/progress"):
         for headers in (admin, nobody):
             told = await service.get(f"/itc_db/{path}", headers=headers)

@@ -11,7 +11,7 @@ import pytest
 
 from app.stored.failures import FailurePage
 from app.tracker import Policy, Record
-from model.reports.order import OrderFacts, OrderReport
+from model.reports.learning import ExpectationsFacts, ExpectationsReport
 from model.sound import Certainty
 from tests.api.conftest import World, connected
 from tests.api.described import conforms
@@ -99,19 +99,18 @@ async def test_what_cannot_be_asked_is_refused(
 
 
 async def test_a_report_is_made_listed_and_read(client: httpx.AsyncClient) -> None:
-    asked = {"vhost": "/", "since": "2026-01-01", "until": "2026-01-02", "key": "header.order"}
-    made = await client.put("/itc_db/reports/races", params=asked)
+    asked = {"vhost": "/", "since": "2026-01-01", "until": "2026-01-02"}
+    made = await client.put("/itc_db/reports/expectations", params=asked)
     assert made.status_code == 201
     report = made.json()
-    conforms(report, OrderReport)
+    conforms(report, ExpectationsReport)
     [facts] = (await client.get("/itc_db/reports")).json()
-    conforms(facts, OrderFacts)
+    conforms(facts, ExpectationsFacts)
     assert facts["id"] == report["id"]
     assert (await client.get(f"/itc_db/reports/{facts['id']}")).json() == report
-    for wrong in ({"key": "payload"}, {"since": "2026-01-02"}):
-        refused = await client.put("/itc_db/reports/races", params={**asked, **wrong})
-        assert refused.status_code == 400
-    assert (await client.put("/itc_db/reports/ties", params=asked)).status_code == 400
+    refused = {**asked, "since": "2026-01-02"}
+    answer = await client.put("/itc_db/reports/expectations", params=refused)
+    assert answer.status_code == 400
 
 
 async def test_the_command_line_shows_failures(run: Command, world: World) -> None:  # noqa: F811

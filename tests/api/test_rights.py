@@ -24,7 +24,7 @@ SAME = "same"  # the answer is the same for everybody
 _DAYS = ("2026-01-01", "2026-01-02")
 _SINCE, _UNTIL = (microseconds_of(datetime.fromisoformat(day)) for day in _DAYS)
 REPORT_ID = (
-    Reports(Path()).request(ReportKind.races, "/", _SINCE, _UNTIL, "ann", {"key": None}).work["id"]
+    Reports(Path()).request(ReportKind.correlations, "/", _SINCE, _UNTIL, "ann", {}).work["id"]
 )
 
 # (method, route) → (a request, the right it needs, what a user without the virtual host gets)
@@ -94,7 +94,6 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("GET", "/itc_db/jobs/{job_id}/progress"): ("/itc_db/jobs/1/progress", READ, 404),
     ("PUT", "/itc_db/topology"): ("/itc_db/topology?vhost=/", WRITE, 404),
     ("GET", "/itc_db/topology"): ("/itc_db/topology?vhost=/", READ, 404),
-    ("PUT", "/itc_db/reports/{report}"): ("/itc_db/reports/races?vhost=/", WRITE, 404),
     ("PUT", "/itc_db/correlations"): ("/itc_db/correlations?vhost=/", WRITE, 404),
     ("PUT", "/itc_db/reports/assertions"): ("/itc_db/reports/assertions?vhost=/", WRITE, 404),
     ("PUT", EXPECTATIONS): (f"{EXPECTATIONS}?vhost=/", WRITE, 404),
@@ -118,7 +117,7 @@ PATHS = {
     "what an event touched": ROUTES["GET", TOUCHED][0],
     "a period's log": ROUTES["GET", PERIOD][0],
     "a topology": ROUTES["GET", "/itc_db/topology"][0],
-    "a report": f"/itc_db/reports/races?vhost=/&since={_DAYS[0]}&until={_DAYS[1]}",
+    "a report": f"/itc_db/correlations?vhost=/&since={_DAYS[0]}&until={_DAYS[1]}",
     "an archive": ROUTES["PUT", "/itc_db/archive"][0],
 }
 

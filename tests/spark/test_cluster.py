@@ -150,8 +150,6 @@ async def test_the_service_runs_a_chain_through_a_connect_server(
 HOUR = 3_600 * SECOND
 PERIOD: Work = {"vhost": VHOST, "since": BEGIN, "until": BEGIN + HOUR}
 ASKED: dict[str, Work] = {
-    "races": {"key": "correlation_id"},
-    "inversions": {"key": "correlation_id"},
     "correlations": {},
     "assertions": {
         "assertions": [{"name": "shipped", "every": "order", "leads_to": "ship", "within": "1h"}],

@@ -268,65 +268,8 @@ def test_an_error_is_shown_and_can_be_tried_again(demo: Served, open_page: OpenP
     expect(each(page).first).to_be_visible()
 
 
-def test_a_report_is_started_by_an_administrator_and_links_to_the_events(
-    serve: Callable[[Past], Served], open_page: OpenPage
-) -> None:
-    world = demo_world(600)
-    server = serve(world)
-    page = open_page(
-        server, f"#/conversations?filter=failures&vhost=%2F&since={early(world)}", hurry=True
-    )
-    expect(page.get_by_text("No report yet")).to_be_visible()
-    page.get_by_role("button", name="New report").press("Enter")
-    page.get_by_role("group", name="New report").get_by_label("Period").select_option("0")
-    page.get_by_role("button", name="Start").click()
-    table = page.get_by_role("group", name="Races")
-    expect(table.locator("tbody tr").first).to_be_visible()
-    [listed] = server.answer("/itc_db/reports")
-    made = server.answer(f"/itc_db/reports/{listed['id']}")
-    [first, *_] = made["items"]
-    row = table.locator("tbody tr").first
-    expect(row).to_contain_text(first["a_by"]["name"])
-    row.get_by_role("link", name=f"#{first['b']}", exact=True).click()
-    expect(page.locator(".drawer h2")).to_have_text(f"#{first['b']}")
-    reports = page.get_by_role("group", name="Reports")
-    expect(reports.locator("tbody tr")).to_have_count(1)
-    reports.get_by_role("link", name="Open the races").click()
-    assert f"report={made['id']}" in page.url
-    page.reload()
-    expect(table.locator("tbody tr")).to_have_count(len(made["items"]))
-
-
 def early(world: Past) -> str:
     return iso(world.events[0].at)
-
-
-def test_inversions_name_both_hand_overs_and_who_may_only_look_reads_them(
-    demo: Served, open_page: OpenPage
-) -> None:
-    world = demo.world
-    who = {"number": 2, "name": "billing"}
-    found = {"queue": "billing", "key": "order-1", "a": 1, "b": 9, "a_by": who, "b_by": who}
-    found |= {"handed_a": 12, "handed_b": 11, "handed_a_by": who, "handed_b_by": who}
-    found |= {"participants": ["billing"], "at": early(world)}
-    facts = {
-        "id": "00000000000000a1",
-        "report": "inversions",
-        "vhost": "/",
-        "key": "correlation_id",
-    }
-    facts |= {"since": early(world), "until": early(world), "made_at": early(world)}
-    facts |= {"count": 1, "counted_all": False, "truncated": False, "items": [found]}
-    facts["groups"] = [{"queue": "billing", "count": 1, "counted_all": False}]
-    facts |= {"complete": True, "gaps": [], "sound": True, "doubts": [], "quiet": 0}
-    page = open_page(demo, "#/overview", user="watch")
-    page.route(f"**/itc_db/reports/{facts['id']}", lambda route: route.fulfill(json=facts))
-    page.goto(f"{demo.url}/#/conversations?filter=failures&report={facts['id']}")
-    row = page.get_by_role("group", name="Inversions").locator("tbody tr")
-    expect(row.locator("a.tabular")).to_have_text(["#1", "#9", "#11", "#12"])
-    expect(row).to_contain_text("order-1")
-    expect(page.get_by_text("only the newest were compared")).to_be_visible()
-    expect(page.get_by_role("button", name="New report")).to_have_count(0)
 
 
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.long(3))])
@@ -335,7 +278,6 @@ def test_axe_finds_nothing(demo: Served, open_page: OpenPage, theme: str) -> Non
         demo, "#/conversations?filter=failures&vhost=%2F&kind=died", theme=theme, policy=False
     )
     settled(page)
-    page.get_by_role("button", name="New report").click()
     assert violations(page) == []
     page.goto(f"{demo.url}/#/chain?a=883&b=900&event=900")
     settled(page)

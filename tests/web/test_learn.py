@@ -101,16 +101,6 @@ def test_an_administrator_has_a_file_of_assertions_judged(
     expect(page.get_by_role("group", name="Reports").locator("tbody tr")).to_have_count(1)
 
 
-def test_reports_on_order_are_not_among_these(serve: Serve, open_page: OpenPage) -> None:
-    server = serve(demo_world(300))
-    made(server, "races")
-    page = open_page(server, "#/learn")
-    expect(page.get_by_text("No report yet")).to_be_visible()
-    page.get_by_role("link", name="Conversations", exact=True).last.click()
-    page.get_by_role("link", name="Failures").click()
-    expect(page.get_by_role("group", name="Reports").locator("tbody tr")).to_have_count(1)
-
-
 @pytest.mark.parametrize("kind", ["expectations", "comparison", "correlations", "assertions"])
 def test_a_reader_sees_reports_and_starts_none(
     serve: Serve, open_page: OpenPage, kind: str

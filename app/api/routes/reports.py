@@ -1,8 +1,7 @@
 """Reports on periods, and who sent what where in one, each made by a job and read here.
 
-On order: where publishes race, and where deliveries turn their order round. On assertions: whether
-they held. Learnt from a period: what normally follows what, what a release changed, and which
-fields tie messages together.
+On assertions: whether they held. Learnt from a period: what normally follows what, what a release
+changed, and which fields tie messages together.
 """
 
 from __future__ import annotations
@@ -11,11 +10,9 @@ import asyncio
 from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import WithJsonSchema
 
 from app.api.described import answering, json_answer
 from app.api.openapi import READING, READING_ONE, WITH_BODY, example
-from app.api.parameters import LONGEST_TEXT, Text
 from app.api.routes.assertions import FILE, assertions_in
 from app.api.routes.queries import Moment, OfVhost, period_of
 from app.api.routes.submitting import MAKING, Asker, Asking
@@ -23,7 +20,7 @@ from app.api.routes.traces import trace_id_of
 from app.api.services import Parts
 from app.api.signin.auth import Reader
 from app.errors import BadRequestError
-from app.jobs.reports import KEYS, ReportKind, check_key
+from app.jobs.reports import ReportKind
 from app.stored.jobs import Json
 from model.assertions import to_json
 from model.reports.assertions import AssertionFacts, AssertionReport
@@ -34,7 +31,6 @@ from model.reports.learning import (
     ExpectationsFacts,
     ExpectationsReport,
 )
-from model.reports.order import OrderFacts, OrderReport, OrderWord
 from model.times import DAY, HOUR
 from model.topology import Topology
 from model.words import Along
@@ -42,26 +38,11 @@ from model.words import Along
 router = APIRouter(tags=["reports"], prefix="/itc_db")
 topologies = APIRouter(tags=["topology"], prefix="/itc_db/topology")
 
-AnyFacts: TypeAlias = (
-    OrderFacts | ExpectationsFacts | ComparisonFacts | CorrelationFacts | AssertionFacts
-)
-AnyReport: TypeAlias = (
-    OrderReport | ExpectationsReport | ComparisonReport | CorrelationReport | AssertionReport
-)
+AnyFacts: TypeAlias = ExpectationsFacts | ComparisonFacts | CorrelationFacts | AssertionFacts
+AnyReport: TypeAlias = ExpectationsReport | ComparisonReport | CorrelationReport | AssertionReport
 
 _LONGEST_WAIT = 30 * 86_400  # s
 
-Key = Annotated[
-    Text,
-    # What `check_key` lets through, for those who read the OpenAPI document.
-    WithJsonSchema(
-        {
-            "type": "string",
-            "pattern": rf"^({'|'.join(KEYS)}|(header|body)\.[^\x00]+)$",
-            "maxLength": LONGEST_TEXT,
-        }
-    ),
-]
 ReportId = Annotated[
     str,
     Path(
@@ -91,7 +72,6 @@ Wait = Annotated[
 _SHARE, _CASES, _RARE = 0.95, 100, 0.01
 
 
-# Before those on order, whose kinds stand in its place.
 @router.put(
     "/reports/assertions",
     **answering(AssertionReport, MAKING | WITH_BODY, status=201),
@@ -156,29 +136,6 @@ async def make_comparison(
     asked = {"before_since": first, "before_until": last, "via": via, "wait": wait}
     asked["cases"] = _CASES
     return await _reported(ReportKind.comparison, vhost, (start, end), asked, asker)
-
-
-@router.put("/reports/{report}", **answering(OrderReport, MAKING, status=201))
-async def make_report(
-    report: Annotated[
-        OrderWord, Path(description="What about.", openapi_examples=example("races"))
-    ],
-    asker: Asking,
-    vhost: OfVhost,
-    since: RecordedSince = None,
-    until: RecordedUntil = None,
-    key: Annotated[
-        Key | None,
-        Query(
-            description="Compare only messages that share this: `message_id`, `correlation_id`, "
-            "`routing_key`, `header.NAME`, or `body.NAME`, a field of a JSON body."
-        ),
-    ] = None,
-) -> Response:
-    """Look for races or inversions, as a job; by default in the last hour."""
-    period = await _period(vhost, since, until, asker)
-    check_key(key)
-    return await _reported(ReportKind[report], vhost, period, {"key": key}, asker)
 
 
 @router.put("/correlations", **answering(CorrelationReport, MAKING, status=201))

@@ -22,6 +22,7 @@ from model.words import EventType, Via
 from spark_jobs.executors import tasks_at_a_time
 from spark_jobs.gathering import COLUMNS, gathered
 from spark_jobs.period import Period
+from spark_jobs.reports.asserting.keys import FIELD, columns_of, key_of
 from spark_jobs.reports.asserting.pasts import OPEN, First, firsts, may_follow
 from spark_jobs.reports.asserting.rows import (
     CLOCK_COLUMNS,
@@ -33,7 +34,6 @@ from spark_jobs.reports.asserting.rows import (
     row_of,
     type_in,
 )
-from spark_jobs.reports.order import FIELD, columns_of, key_of
 from spark_jobs.reports.request import Json, ReportRequest
 
 # Of one key, so many messages of each of two types are compared, the newest: each with each.

@@ -3,7 +3,7 @@ import { count, dateTime, inOurTime, seconds, toMicros } from "../core/format.js
 import { download } from "../core/download.js";
 import { cancelJob, hasEnded, useJobs } from "../core/jobs.js";
 import { attempt } from "../core/notices.js";
-import { href, hrefFailures, vhost } from "../core/route.js";
+import { href, vhost } from "../core/route.js";
 import { mayWrite } from "../core/session.js";
 import { ExportsTable } from "../ui/exports-table.js";
 import { Icon } from "../ui/icons.js";
@@ -54,8 +54,6 @@ function Row({ job, reload }) {
     ${job.error && html`<tr class="under"><td colspan="9"><span class="small"><${Value}>${inOurTime(job.error)}<//></span></td></tr>`}`;
 }
 
-const ON_ORDER = new Set(["races", "inversions"]); // reports among the failures; the others are in Rules
-
 function Request({ job }) {
   const { kind, request = {}, vhost: name } = job;
   if (kind === "chain") {
@@ -65,8 +63,7 @@ function Request({ job }) {
   }
   if (kind === "report") {
     const view = request.report === "assertions" ? "assertions" : null;
-    const shown = { vhost: name, view, job: String(job.id) };
-    return html`<a href=${ON_ORDER.has(request.report) ? hrefFailures(shown) : href("learn", shown)}><${Value}>${request.report}<//></a>`;
+    return html`<a href=${href("learn", { vhost: name, view, job: String(job.id) })}><${Value}>${request.report}<//></a>`;
   }
   if (kind === "touched") return html`<a href=${href("events", { event: String(request.event) })}>since #${request.event}</a>`;
   if (kind === "topology") {

@@ -11,17 +11,12 @@ import { Alert, Empty, Failure, Panel, pending } from "../../ui/panel.js";
 import { useSteps } from "../../ui/steps.js";
 import { Chips, Filters, filtersOf } from "./filters.js";
 import { OverTime } from "./over-time.js";
-import { OrderReports } from "./reports.js";
 import { GroupsTable, ItemsTable } from "./tables.js";
 
 const PAGE = 100;
 const LIST = "Conversations that failed";
 
 export default function FailedConversations() {
-  return html`<${Failures} /><${OrderReports} />`;
-}
-
-function Failures() {
   const filters = filtersOf(route.value.params);
   const load = (before, signal) => api.failures({ vhost: vhost.value, ...filters, limit: PAGE, before }, signal);
   const loaded = usePages(load, [vhost.value, filters]);
