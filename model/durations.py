@@ -67,6 +67,24 @@ Cells: TypeAlias = dict[int, int]
 Owner: TypeAlias = tuple[OwnerKind, str]
 
 
+OTHERS = ""
+"""The name under which those are counted together that have no place of their own."""
+
+
+def busiest(totals: Mapping[str, tuple[str, int]], most: int) -> set[str]:
+    """The names that have a place, at most this many, by their user and total.
+
+    A user has as many places as any other that has more names, those of the busiest of its own: so
+    nobody takes the others' by names alone. Of equal totals the first stay.
+    """
+    by_user: defaultdict[str, list[str]] = defaultdict(list)
+    for name in sorted(totals, key=lambda name: -totals[name][1]):
+        by_user[totals[name][0]].append(name)
+    ranked = [(rank, name) for names in by_user.values() for rank, name in enumerate(names)]
+    ranked.sort(key=lambda each: (each[0], -totals[each[1]][1]))
+    return {name for _, name in ranked[:most]}
+
+
 class RowKey(NamedTuple):
     """Where counts are stored in a trace: by the length of their parts, and their time (µs)."""
 
@@ -107,6 +125,11 @@ class DurationCounts:
             for cell, times in cells.items():
                 by_hour[cell & ~0x3F00 | (begin - day) // HOUR << 8] += times
         return rows
+
+
+def deliveries_in(cells: Cells) -> int:
+    """The number of deliveries among some counts."""
+    return sum(times for cell, times in cells.items() if cell & 255 == HANDED_OVER)
 
 
 class OwnerRow(NamedTuple):

@@ -87,8 +87,13 @@ class DurationMap(msgspec.Struct, frozen=True, kw_only=True):
         "From a delivery until it was acknowledged or rejected, as the broker plugin says; without "
         "its word until the first publish that names the delivery as its cause.",
     ]
-    queues: Annotated[list[str], "Those of these days; at most 1000 a day, as of services."]
+    queues: Annotated[
+        list[str],
+        "Those of these days; at most 1000 a day, as of services: the busiest of each user.",
+    ]
     services: list[str]
+    other_queues: Annotated[int, "Deliveries of these days from all others, counted together."]
+    other_services: Annotated[int, "The same of services."]
 
 
 class SlowOwner(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +110,10 @@ class SlowOwners(msgspec.Struct, frozen=True):
     """Queues and services that became slow in the last hour, against the hour before."""
 
     as_of: Annotated[Microseconds, "Events until then are counted."]
-    looked_at: Annotated[int, "The number of queues and services that had any messages."]
+    looked_at: Annotated[int, "The number of queues and services that were looked at."]
+    looked_at_all: Annotated[
+        bool, "Whether all that had messages were; else the busiest of each user."
+    ]
     level: Annotated[float, "The chance of telling any, at most, where only rates changed."]
     items: list[SlowOwner]
 
@@ -136,7 +144,7 @@ def map_of(
 
 
 def slow_owners(
-    rows: Iterable[OwnerRow], vhosts: Mapping[int, str], now: int, as_of: int
+    rows: Iterable[OwnerRow], are_all: bool, vhosts: Mapping[int, str], now: int, as_of: int
 ) -> SlowOwners:
     """Those that became slow in the hour until now, by the counts of two hours by the minute."""
     until = now - now % MINUTE + MINUTE
@@ -158,7 +166,7 @@ def slow_owners(
             vhost = vhosts[trace_id]
             found.append(SlowOwner(vhost=vhost, measured=measured, change=change, **whose))
     found.sort(key=lambda one: one.change.before / one.change.after)
-    return SlowOwners(Microseconds(as_of), len(those), LEVEL, found)
+    return SlowOwners(Microseconds(as_of), len(those), are_all, LEVEL, found)
 
 
 def _series(

@@ -167,17 +167,50 @@ async def test_rows_are_bounded_and_go_when_they_are_old(
 
     await handed("a")
     await handed(*"abcdef")
-    assert await rows(BY_MINUTE) == await rows(BY_HOUR) == 3
+    assert await rows(BY_MINUTE) == await rows(BY_HOUR) == 4  # with those counted together
     assert await store.durations.names(trace_id, BEGINNING, BEGINNING + 1) == {
-        OwnerKind.queue: ["a", "b"],
-        OwnerKind.service: ["shop"],
+        OwnerKind.queue: (["a", "b"], 4),
+        OwnerKind.service: (["shop"], 0),
     }
     found = await stored(store)
     minute = BEGINNING - BEGINNING % MINUTE
     assert found[OwnerKind.queue, "a", Measured.waiting, minute, HANDED_OVER] == 2
     set_clock(store, BEGINNING + BY_MINUTE.kept + DAY)
     await handed("a")
-    assert (await rows(BY_MINUTE), await rows(BY_HOUR)) == (0, 3)
+    assert (await rows(BY_MINUTE), await rows(BY_HOUR)) == (0, 4)
     set_clock(store, BEGINNING + BY_HOUR.kept + DAY)
     await handed("a")
     assert await rows(BY_HOUR) == 0
+
+
+async def test_places_are_shared_among_users_and_go_to_the_busiest(
+    store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever comes late has the places of one who has more, and nothing goes uncounted."""
+    monkeypatch.setattr(counting, "MOST_OWNERS", 6)
+    monkeypatch.setattr(counting, "MOST_ROWS", 6)
+    set_clock(store, BEGINNING)
+    trace = Trace(store, trace_id)
+
+    async def handed(user: str, *queues: str) -> None:
+        place = Channel("rabbit@one", f"{user}:1 -> b", 1, user)
+        await trace.take([Deliver(place, "", (each,), each, False, {}, b"") for each in queues])
+        await count(store, random.Random(0))
+
+    await handed("flood", *(f"own.{number}" for number in range(20)))
+    await handed("flood", *["own.busy"] * 3)
+    await handed("shop", "orders", "invoices")
+    await handed("stock", "stock")
+    names = await store.durations.names(trace_id, BEGINNING, BEGINNING + 1)
+    queues, others = names[OwnerKind.queue]
+    assert {"own.busy", "orders", "invoices", "stock"} < {*queues}
+    assert len(queues) == 6
+    counts = Counter[bool]()
+    for (kind, name, *_, step), times in (await stored(store)).items():
+        if (kind, step) == (OwnerKind.queue, HANDED_OVER):
+            counts[bool(name)] += times
+    assert (counts.total(), counts[False]) == (20 + 3 + 2 + 1, others)
+    assert (await stored(store)).total() == (await stored(store, BY_HOUR)).total()
+    rows, is_whole = await store.durations.recent([trace_id], BEGINNING)
+    assert (len(rows), is_whole) == (6, False)
+    assert {"stock", "own.busy"} < {row.name for row in rows}

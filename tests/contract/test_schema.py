@@ -27,7 +27,7 @@ from tools.servers.postgres import shipped
 
 CHECKOUT = Path(__file__).parents[2]
 TABLES = {*metadata.tables, "keys", "alembic_version"}
-NEWEST = "r0001"
+NEWEST = "r0002"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -168,7 +168,10 @@ def test_several_processes_may_migrate_at_once(empty_url: str) -> None:
     assert asyncio.run(schema_state(empty_url)).is_current
 
 
-PUBLISHED = {"r0001_tables.py": "dd7a5936032d565de90f0f572c5f2e0fd944628ab86b17221da9b69fb32149a2"}
+PUBLISHED = {
+    "r0001_tables.py": "dd7a5936032d565de90f0f572c5f2e0fd944628ab86b17221da9b69fb32149a2",
+    "r0002_durations.py": "df8ecbbf308013bcbaa31f20e8b66b930075606634f8c761d1fb90f662097c4a",
+}
 """Each migration that a database may have been made by, and the SHA-256 of its file."""
 
 

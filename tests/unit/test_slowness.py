@@ -213,7 +213,7 @@ def test_what_became_slow_is_told_with_the_slowest_first() -> None:
     for key, cells in counts.rows().items():
         if key.part == MINUTE:
             rows.append(OwnerRow(7, key.at, key.kind, key.name, dict(cells)))
-    found = slow_owners(rows, {7: "shop"}, now, now)
+    found = slow_owners(rows, True, {7: "shop"}, now, now)
     said = [
         (each.queue, each.service, each.measured.name, round(each.change.after / 1e6, 1))
         for each in found.items
@@ -229,4 +229,4 @@ def test_what_became_slow_is_told_with_the_slowest_first() -> None:
     assert {each.vhost for each in found.items} == {"shop"}
     assert found.looked_at == 7
     often = [row for row in rows if row.name != "seldom"]
-    assert slow_owners(often, {7: "shop"}, now, now).items == found.items
+    assert slow_owners(often, True, {7: "shop"}, now, now).items == found.items

@@ -100,9 +100,9 @@ async def list_slow(user: Reader, parts: Parts, vhost: OfVhostOrAll = None) -> R
     vhosts = {each.id: each.vhost for each in traces}
     at = now()
     async with parts.searches.turn(user.name):
-        rows = await parts.store.durations.recent(vhosts, at - 2 * HOUR)
+        found = await parts.store.durations.recent(vhosts, at - 2 * HOUR)
         as_of = await parts.store.durations.as_of(vhosts)
-        return json_answer(await asyncio.to_thread(slow_owners, rows, vhosts, at, as_of or at))
+        return json_answer(await asyncio.to_thread(slow_owners, *found, vhosts, at, as_of or at))
 
 
 @router.get("/durations", **answering(DurationMap, READING_ONE))
@@ -143,5 +143,7 @@ async def get_durations(
 
     names, as_of, rows = await parts.store.at_once(found)
     more = {"vhost": vhost, "queue": queue, "service": service if queue is None else None}
-    more |= {"as_of": as_of, **{f"{kind.name}s": names[kind] for kind in OwnerKind}}
+    more |= {"as_of": as_of}
+    for kind, those in names.items():
+        more |= {f"{kind.name}s": those.names, f"other_{kind.name}s": those.others}
     return json_answer(await asyncio.to_thread(map_of, periods, rows, **more))

@@ -67,11 +67,13 @@ async def names_of(
 
 async def services_of(
     connection: AsyncConnection, trace_id: int, numbers: Collection[int]
-) -> dict[int, str]:
-    """The service of each participant: its client's name, else its user."""
+) -> dict[int, tuple[str, str]]:
+    """The service of each participant, its client's name, else its user; and its user."""
     its = tables.participants.c
-    query = select(its.number, func.coalesce(its.client, its.user)).where(its.trace_id == trace_id)
-    return {row[0]: row[1] for row in await rows_with(connection, query, its.number, numbers)}
+    service = func.coalesce(its.client, its.user)
+    query = select(its.number, service, its.user).where(its.trace_id == trace_id)
+    rows = await rows_with(connection, query, its.number, numbers)
+    return {number: (service, user) for number, service, user in rows}
 
 
 async def oldest(connection: AsyncConnection, trace_id: int) -> Any:

@@ -213,9 +213,9 @@ async def _services(
     led: dict[int, int] = {}
     for row in caused:
         led[row.participant] = min(row.id, led.get(row.participant, row.id))
-    names = await ranges.services_of(connection, trace_id, future.acting)
+    services_of = await ranges.services_of(connection, trace_id, future.acting)
     found: defaultdict[str, list[tuple[int, int | None]]] = defaultdict(list)
-    for number, name in names.items():
+    for number, (name, _) in services_of.items():
         verdict = Verdict.caused if number in led else future.verdict_of(number)
         mark = future.firsts.get(number)
         found[name].append((_RANK[verdict], led.get(number, mark and mark.id)))

@@ -405,6 +405,9 @@ durations = _table(
     Column("kind", SmallInteger, primary_key=True, autoincrement=False),  # `OwnerKind`
     Column("name", Text, primary_key=True),
     Column("cells", LargeBinary, nullable=False),
+    Column("total", BigInteger, nullable=False, server_default=text("0")),  # of all counts
+    # Who consumed first: places are shared among users.
+    Column("user", Text, nullable=False, server_default=text("''")),
     sqlite_with_rowid=False,
 )
 

@@ -10,33 +10,36 @@ that name earlier ones are stored. So settlements are counted by the same place.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.causality.ranges import services_of
 from app.store.database import tables
-from app.store.database.chunks import rows_with
+from app.store.database.chunks import chunks, rows_with
 from app.store.database.subject import Subject, reads, writes
 from app.tracker.links import SPANS_RULE
 from model.durations import (
     BY_HOUR,
     BY_MINUTE,
+    OTHERS,
     Cells,
     CountedPeriod,
     DurationCounts,
     Owner,
     OwnerKind,
     OwnerRow,
+    busiest,
+    deliveries_in,
 )
 from model.times import HOUR, Microseconds
 
 MOST_OWNERS = 1_000
-"""Queues of a virtual host that are counted in an hour, and in a day; and services."""
+"""Queues of a virtual host with places in an hour, and in a day; and services."""
 
 MOST_ROWS = 3_000
 """Rows that are looked through for what became slow."""
@@ -44,6 +47,7 @@ MOST_ROWS = 3_000
 _its, _place, _traces = tables.durations.c, tables.duration_places.c, tables.traces.c
 _events = tables.events.c
 _ROWS = select(_its.trace_id, _its.at, _its.kind, _its.name, _its.cells)
+_KEY = [*tables.durations.primary_key.columns]
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Cells).decode
 
@@ -86,6 +90,14 @@ class DurationPortion(NamedTuple):
     read_at: int
     is_whole: bool  # there are no more
     counts: DurationCounts
+    users: Mapping[Owner, str]
+
+
+class OwnerNames(NamedTuple):
+    """The queues, or the services, of a period, and the deliveries of those without a place."""
+
+    names: list[str]
+    others: int
 
 
 class Durations(Subject):
@@ -121,16 +133,24 @@ class Durations(Subject):
             connection, _OF_DELIVERIES, asked
         )
         numbers = {row[1] for row in (*handed_over, *settled, *led)}
-        names = await services_of(connection, trace_id, numbers)
-        counts = DurationCounts()
+        services = await services_of(connection, trace_id, numbers)
+        counts, users = DurationCounts(), dict[Owner, str]()
+
+        def owners(queue: str | None, number: int) -> list[Owner]:
+            service, user = services.get(number, (None, ""))
+            found = _owners(queue, service)
+            for each in found:
+                users.setdefault(each, user)
+            return found
+
         for queue, number, at, published in handed_over:
             waited = None if published is None or published > at else at - published
-            counts.handed_over(_owners(queue, names.get(number)), at, waited)
+            counts.handed_over(owners(queue, number), at, waited)
         for queue, number, at, took in (*settled, *led):
-            counts.handled(_owners(queue, names.get(number)), at, took)
+            counts.handled(owners(queue, number), at, took)
         of_last = select(_events.recorded_at).where(_events.id == through)
         read_at = (await connection.execute(of_last)).scalar_one_or_none() or 0
-        return DurationPortion(place, through, read_at, is_whole, counts)
+        return DurationPortion(place, through, read_at, is_whole, counts, users)
 
     @writes
     async def count(self, connection: AsyncConnection, portion: DurationPortion) -> None:
@@ -162,36 +182,61 @@ class Durations(Subject):
             for at, keys in groupby(those, key=lambda key: key.at):
                 if -HOUR <= now - at <= resolution.kept:  # clocks may be anywhere
                     new = {(key.kind, key.name): rows[key] for key in keys}
-                    await self._merge(connection, (trace_id, resolution.part, at), new)
+                    await self._merge(
+                        connection, (trace_id, resolution.part, at), new, portion.users
+                    )
 
     async def _merge(
         self,
         connection: AsyncConnection,
         place: tuple[int, int, int],
-        new: Mapping[Owner, Counter[int]],
+        new: dict[Owner, Counter[int]],
+        users: Mapping[Owner, str],
     ) -> None:
         """Add counts to the rows of one time of a trace."""
         its = [each == value for each, value in zip(_its, place, strict=False)]
-        stored = select(_its.kind, _its.name, _its.cells).where(*its)
+        for kind in OwnerKind:
+            of_kind = *its, _its.kind == kind
+            without = await self._without_place(connection, of_kind, kind, new, users)
+            others = Counter[int]()
+            for some in chunks(sorted(without)):
+                gone = delete(tables.durations).where(*of_kind, _its.name.in_(some))
+                for cells in await connection.scalars(gone.returning(_its.cells)):
+                    others.update(_decode(cells))
+            for name in without:
+                others.update(new.pop((kind, name), {}))
+            if others:
+                new[kind, OTHERS] = others + new.get((kind, OTHERS), Counter())
+        stored = select(_its.kind, _its.name, _its.cells, _its.user).where(*its)
         found = await rows_with(connection, stored, _its.name, {name for _, name in new})
-        known = {(kind, name): cells for kind, name, cells in found}
-        room = dict.fromkeys(OwnerKind, MOST_OWNERS)
-        if new.keys() - known.keys():
-            numbers = select(_its.kind, func.count()).where(*its).group_by(_its.kind)
-            for kind, number in await connection.execute(numbers):
-                room[kind] -= number
+        known = {(kind, name): (cells, user) for kind, name, cells, user in found}
         values = []
         for owner, cells in new.items():
-            if owner in known:  # mostly many, and the new ones few
-                added = _decode(known[owner])
-                for cell, times in cells.items():
-                    added[cell] = added.get(cell, 0) + times
-                values.append((*place, *owner, _encode(added)))
-            else:
-                room[owner[0]] -= 1
-                if room[owner[0]] >= 0:
-                    values.append((*place, *owner, _encode(cells)))
-        await self.database.dialect.upsert_many(connection, tables.durations, values, ("cells",))
+            before, user = known.get(owner, (None, users.get(owner, "")))
+            added = cells if before is None else cells + Counter(_decode(before))
+            values.append((*place, *owner, _encode(added), added.total(), user))
+        changing = ("cells", "total")
+        await self.database.dialect.upsert_many(connection, tables.durations, values, changing)
+
+    async def _without_place(
+        self,
+        connection: AsyncConnection,
+        of_kind: Sequence[ColumnElement[bool]],
+        kind: OwnerKind,
+        new: Mapping[Owner, Counter[int]],
+        users: Mapping[Owner, str],
+    ) -> set[str]:
+        """The names, stored or new, that have no place beside the others."""
+        ours = {name: cells.total() for (each, name), cells in new.items() if each == kind and name}
+        taken = select(func.count()).where(*of_kind, _its.name != OTHERS)
+        if len(ours) + (await connection.execute(taken)).scalar_one() <= MOST_OWNERS:
+            return set()
+        stored = select(_its.name, _its.user, _its.total).where(*of_kind, _its.name != OTHERS)
+        totals = {name: (user, total) for name, user, total in await connection.execute(stored)}
+        for name, total in ours.items():
+            user, before = totals.get(name, (users[kind, name], 0))
+            totals[name] = user, before + total
+        return totals.keys() - busiest(totals, MOST_OWNERS)
 
     @reads
     async def of(
@@ -207,26 +252,47 @@ class Durations(Subject):
     @reads
     async def recent(
         self, connection: AsyncConnection, trace_ids: Collection[int], since: int
-    ) -> list[OwnerRow]:
-        """The counts by the minute of all queues and services since a time, the newest."""
-        query = _ROWS.where(_its.part == BY_MINUTE.part, _its.at > since - BY_MINUTE.row)
-        query = query.order_by(_its.at.desc()).limit(MOST_ROWS)
-        return [_row(e) for e in await rows_with(connection, query, _its.trace_id, trace_ids)]
+    ) -> tuple[list[OwnerRow], bool]:
+        """The counts by the minute of queues and services since a time, and whether of all.
+
+        Of more than `MOST_ROWS` those of the busiest of each user.
+        """
+        of_user = [_its.trace_id, _its.at, _its.kind, _its.user]
+        order = _its.total.desc(), _its.name
+        rank = func.row_number().over(partition_by=of_user, order_by=order)
+        some = select(*_KEY, rank.label("rank")).where(_its.part == BY_MINUTE.part)
+        some = some.where(_its.at > since - BY_MINUTE.row, _its.name != OTHERS)
+        of_others = select(_its.name).where(
+            _its.part == BY_MINUTE.part, _its.at > since - BY_MINUTE.row, _its.name == OTHERS
+        )
+        rows, is_whole = list[OwnerRow](), True
+        for ids in chunks(sorted(trace_ids)):
+            ranked = some.where(_its.trace_id.in_(ids)).subquery()
+            chosen = select(ranked).order_by(ranked.c.rank).limit(MOST_ROWS + 1).subquery()
+            joined = [each == chosen.c[each.name] for each in _KEY]
+            found = (await connection.execute(_ROWS.join(chosen, and_(*joined)))).all()
+            others = await connection.execute(of_others.where(_its.trace_id.in_(ids)).limit(1))
+            is_whole &= len(found) <= MOST_ROWS and others.first() is None
+            rows += map(_row, found[:MOST_ROWS])
+        return rows, is_whole
 
     @reads
     async def names(
         self, connection: AsyncConnection, trace_id: int, since: int, until: int
-    ) -> dict[OwnerKind, list[str]]:
+    ) -> dict[OwnerKind, OwnerNames]:
         """The queues and the services that have any counts in the days of a period."""
-        query = (
-            select(_its.kind, _its.name)
-            .where(_its.trace_id == trace_id, _its.part == BY_HOUR.part)
-            .where(_its.at > since - BY_HOUR.row, _its.at < until)
-            .distinct()
-            .order_by(_its.name)
-        )
+        of_days = _its.at > since - BY_HOUR.row, _its.at < until
+        days = _its.trace_id == trace_id, _its.part == BY_HOUR.part, *of_days
+        query = select(_its.kind, _its.name).where(*days).distinct().order_by(_its.name)
         rows = (await connection.execute(query)).all()
-        return {kind: [row.name for row in rows if row.kind == kind] for kind in OwnerKind}
+        others = Counter[int]()
+        of_others = select(_its.kind, _its.cells).where(*days, _its.name == OTHERS)
+        for kind, cells in await connection.execute(of_others):
+            others[kind] += deliveries_in(_decode(cells))
+        return {
+            kind: OwnerNames([e.name for e in rows if e.kind == kind and e.name], others[kind])
+            for kind in OwnerKind
+        }
 
     @reads
     async def as_of(

@@ -69,15 +69,16 @@ function Owner({ queue, service, data }) {
     const [kind, ...rest] = chosen.split(":");
     patch({ queue: null, service: null, ...(chosen && { [kind]: rest.join(":") }) });
   };
-  const group = (kind, label, names) => html`<optgroup label=${label}>
-    ${names.map((one) => html`<option key=${one} value=${`${kind}:${one}`}>${visible(one)}</option>`)}</optgroup>`;
+  const group = (kind, label, names, others) => html`<optgroup label=${label}>
+    ${names.map((one) => html`<option key=${one} value=${`${kind}:${one}`}>${visible(one)}</option>`)}
+    ${others > 0 && html`<option disabled>and others, with ${plural(others, "delivery", "deliveries")}</option>`}</optgroup>`;
   const known = { queue: data?.queues ?? [], service: data?.services ?? [] };
   if (queue != null && !known.queue.includes(queue)) known.queue = [...known.queue, queue];
   if (service != null && !known.service.includes(service)) known.service = [...known.service, service];
   return html`<label class="labelled"><span>Of</span>
     <select class="select" aria-label="Queue or service" value=${value} onChange=${choose}>
       <option value="">choose …</option>
-      ${group("service", "Services", known.service)}${group("queue", "Queues", known.queue)}
+      ${group("service", "Services", known.service, data?.other_services)}${group("queue", "Queues", known.queue, data?.other_queues)}
     </select></label>`;
 }
 
@@ -88,8 +89,11 @@ function Shown({ map }) {
   }
   const trace = (traces.value.data ?? []).find((one) => one.vhost === map.vhost);
   const holes = [...(trace?.gaps ?? []).filter((gap) => !isChosen(gap)).map(gapOf), ...before(trace), ...uncounted(map)];
+  const [names, others] = map.queue == null ? [map.services, map.other_services] : [map.queues, map.other_queues];
+  const isAmongOthers = others > 0 && !names.includes(map.queue ?? map.service);
   const late = uncountedText(map.as_of);
   return html`${late && html`<p class="soft small">${late}</p>`}
+    ${isAmongOthers && html`<p class="soft small" role="status">It is none of the busiest of its user, which have a place of their own: if it had messages, they are counted together with others.</p>`}
     ${[...SERIES].sort(([a], [b]) => !map[a].change - !map[b].change).map(([key, title, said, token]) => html`<${Series} key=${key} map=${map} series=${map[key]} title=${title} said=${said} token=${token} holes=${holes} />`)}`;
 }
 

@@ -18,9 +18,9 @@ const QUANTILES = { median: "half within", p90: "9 of 10 within" };
 export function SlowNow({ vhost, tools }) {
   const { data, error, reload } = useResource((signal) => api.slow(vhost, signal), [vhost], { every: EVERY_SECONDS });
   if (!data) return error && html`<${Failure} error=${error} onRetry=${reload} />`;
-  const { items, looked_at: all, as_of } = data;
+  const { items, looked_at: all, looked_at_all: isWhole, as_of } = data;
   return html`<${Panel} title="Became slow" flush id="slow-now"
-      note="within the last hour, against the hour before" foot=${[items.length > MOST && `The ${MOST} slowest of ${items.length} are shown.`, uncountedText(as_of)].filter(Boolean).join(" ")} tools=${tools}>
+      note="within the last hour, against the hour before" foot=${[items.length > MOST && `The ${MOST} slowest of ${items.length} are shown.`, !isWhole && "Only the busiest queues and services of each user were looked at.", uncountedText(as_of)].filter(Boolean).join(" ")} tools=${tools}>
     ${items.length
       ? html`<${Table} label="What became slow" heads="Who|Before → now|Since|What|Virtual host">
           ${items.slice(0, MOST).map((one) => html`<${Slow} key=${JSON.stringify([one.vhost, one.queue, one.service, one.measured])} ...${one} />`)}
