@@ -45,6 +45,10 @@ class CheckpointError(ConflictError):
     """A trace's stored checkpoint cannot be read, so it cannot go on before it is reset."""
 
 
+class UnfitError(ItcError):
+    """The database does not take what is to be stored, and never will: a value, not an outage."""
+
+
 class NotAuthenticatedError(ItcError):
     """No credentials, or the broker refuses them."""
 

@@ -16,6 +16,7 @@ import msgspec
 
 from app.broker._wire import decode_headers, read_trace, user_of
 from app.tracker import Channel, Deliver, Publish, Record, Settlement, Unreadable
+from app.tracker.records import QUARANTINED_BODY
 from model.texts import storable
 
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
@@ -44,11 +45,10 @@ SETTLEMENTS: dict[str, frozenset[str]] = {
     "rolled_back": _OF_CHANNEL,
 }
 
-# What is kept of a message that cannot be read.
-QUARANTINED_BODY = 4096
+# Of what is kept of a message that cannot be read.
+QUARANTINED_HEADERS = 16_384
 # A channel's number has 16 bits, and a flag has one.
 MOST_CHANNELS = 65_535
-QUARANTINED_HEADERS = 16384
 
 # Node, connection, channel's number, user; exchange, routing keys, properties; the queues that a
 # publish was routed to, or whether a deliver is a redelivery.

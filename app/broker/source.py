@@ -13,7 +13,6 @@ from typing import Any, Literal, NoReturn
 import msgspec
 
 from app.broker.consumer import Firehose, Reading, TraceStream
-from app.broker.firehose import QUARANTINED_BODY
 from app.broker.management import ManagementApi, Node, QueueInfo
 from app.broker.marks import MarkPublisher, keys, takes_default
 from app.broker.outages import VirtualHostError, in_use_by_another, shown
@@ -30,6 +29,7 @@ from app.broker.trace_queue import (
 )
 from app.broker.undeliverable import waiting
 from app.errors import ForeignQueueError, NotFoundError, OutageError, QueueTakenError
+from app.tracker.records import QUARANTINED_BODY
 from app.tracker.taken import ALL, Selection, covers
 
 # How long the broker may take to show some messages, and to show those that it removes: one that

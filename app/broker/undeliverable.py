@@ -13,8 +13,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from app.broker.firehose import QUARANTINED_BODY, QUARANTINED_HEADERS
+from app.broker.firehose import QUARANTINED_HEADERS
 from app.tracker import Unreadable
+from app.tracker.records import QUARANTINED_BODY
 from model.texts import storable
 
 LONGEST_ROUTING_KEY = 255

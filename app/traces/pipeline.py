@@ -15,6 +15,7 @@ from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
 from app.traces.marks import Marks
 from app.traces.retention import RetentionRule
+from app.traces.sieve import Sieve
 from app.traces.supervisor import Supervisor
 from app.tracker import (
     Bounds,
@@ -116,7 +117,8 @@ class Ending(msgspec.Struct):
 class Pipeline:
     """The parts that the runs of a trace share, and that outlive each of them.
 
-    ``gaps`` and ``marks`` are those of all runs; ``introductions`` say who is behind a connection.
+    ``gaps``, ``marks`` and ``sieve`` are those of all runs; ``introductions`` say who is behind a
+    connection.
     """
 
     trace: Trace
@@ -127,4 +129,5 @@ class Pipeline:
     settings: PipelineSettings
     gaps: GapWatch
     marks: Marks
+    sieve: Sieve
     introductions: Introductions

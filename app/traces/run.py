@@ -18,11 +18,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from app.background import end
-from app.errors import OutageError
+from app.errors import ItcError, OutageError, UnfitError
 from app.traces.acquaintance import Acquaintance
 from app.traces.auditing import Auditor
 from app.traces.life import Standing
@@ -31,13 +31,15 @@ from app.traces.pipeline import Ending, Pipeline
 from app.traces.queuewatch import QueueWatch
 from app.traces.recorder import Recorder
 from app.traces.retention import AT_MOST, retain_some
-from app.traces.stamping import Stamper, Stretch
+from app.traces.sieve import SiftedError
+from app.traces.stamping import Stamper, Stretch, recognised_by
 from app.traces.status import Snapshot
-from app.traces.supervisor import patiently
+from app.traces.supervisor import failure_in_words, patiently
 from app.tracker.events import NEVER
 
 if TYPE_CHECKING:
     from app.broker.consumer import TraceStream
+    from app.broker.deliveries import Arrival
 
 CANCEL_SECONDS = 0.5
 # How often it is looked at which rules of links people have set, and whether copies still wait.
@@ -74,7 +76,7 @@ class Run:
         self._recorder = recorder
         self._stream = stream
         self._ending = ending
-        self._stamper = Stamper(recorder, stream)
+        self._stamper = Stamper(recorder, stream, pipeline.sieve)
         self._acquaintance = Acquaintance(
             pipeline.trace.vhost,
             recorder.tracker,
@@ -181,8 +183,18 @@ class Run:
         :returns: how many messages came, and whether the queue is known to be empty.
         """
         settings, stream, stamper = self._pipeline.settings, self._stream, self._stamper
-        most = min(PORTION, settings.batch_events - stamper.stretch.messages)
+        most = min(PORTION, self._most - stamper.stretch.messages)
         messages = await stream.batch(most, settings.batch_seconds)
+        try:
+            return await self._stamp(messages)
+        except ItcError:
+            raise
+        except Exception as failure:
+            self._sift([*stamper.stretch.digests, *map(recognised_by, messages)], failure)
+            raise
+
+    async def _stamp(self, messages: Sequence[Arrival]) -> tuple[int, bool]:
+        stream, stamper = self._stream, self._stamper
         silent = not messages and await self._is_silent()
         # Asked before the batch on its way is acknowledged, which may end the waiting.
         is_empty = silent and not stream.waits
@@ -207,12 +219,23 @@ class Run:
             settlements.is_anew, self._next_asking = False, now + ASKING_SECONDS
             await self._stream.ask_channels()
 
+    @property
+    def _most(self) -> int:
+        """How many messages a batch may have."""
+        return self._pipeline.sieve.most or self._pipeline.settings.batch_events
+
+    def _sift(self, digests: Iterable[bytes], failure: Exception) -> None:
+        """Raise `SiftedError` if it may be a message that made this attempt fail."""
+        sieve = self._pipeline.sieve
+        if sieve.narrow([*dict.fromkeys(digests)], failure_in_words(failure)):
+            raise SiftedError(sieve) from failure
+
     def _may_grow(self) -> bool:
         """Tell whether the batch in the making may wait for more."""
         settings, stamper = self._pipeline.settings, self._stamper
         return (
             not self._ending.at_once
-            and stamper.stretch.messages < settings.batch_events
+            and stamper.stretch.messages < self._most
             and stamper.stretch.size < BATCH_BYTES
             and time.monotonic() - self._batch_began < PATIENCE * settings.batch_seconds
         )
@@ -323,7 +346,12 @@ class Run:
         if gaps.is_open:
             self._forget_settlements(stretch)
         if stretch.batch is not None:
-            await recorder.append(stretch.batch)
+            try:
+                await recorder.append(stretch.batch)
+            except UnfitError as failure:
+                self._sift(stretch.digests, failure)
+                raise
+            self._pipeline.sieve.widen({*stretch.digests}, self._pipeline.settings.batch_events)
         if stretch.messages:
             await self._stream.acknowledge(stretch.tag)
         if self._stream.remark is not None:

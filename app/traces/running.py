@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ from app.traces.marks import Marks
 from app.traces.pipeline import Ending, Pipeline, PipelineSettings
 from app.traces.recorder import Recorder
 from app.traces.run import Run
+from app.traces.sieve import Sieve, SiftedError
 from app.traces.status import Snapshot
 from app.traces.supervisor import Supervisor
 from app.tracker import RestorePoint
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from app.broker.source import TraceSource
     from app.store.store import Store
     from app.traces.introductions import Introductions
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -72,6 +76,7 @@ class RunningTrace:
             settings=capture.settings,
             gaps=GapWatch(capture.store.gaps, trace.id, trace.vhost),
             marks=Marks(),
+            sieve=Sieve(),
             introductions=capture.introductions,
         )
         self._ending = Ending()
@@ -129,6 +134,8 @@ class RunningTrace:
         ):
             try:
                 is_over = await self._attempt()
+            except SiftedError as sifted:
+                log.warning("trace of %r: %s", self.trace.vhost, sifted, exc_info=sifted.__cause__)
             except UndeliverableError as error:
                 self._life.waiting(str(error))
                 self._is_passing = True

@@ -19,6 +19,7 @@ from app.traces.audit import Tally
 from app.traces.marks import Mark
 from app.traces.recorder import Recorder
 from app.traces.resume import Resume
+from app.traces.sieve import Sieve, quarantined
 from app.tracker import Settlement, StampedEvent, Unreadable
 from app.tracker.digest import digest
 from app.tracker.events import Reference
@@ -34,6 +35,11 @@ MOST_SECONDS = 0.005
 
 
 _THROUGH = object()
+
+
+def recognised_by(arrival: Arrival) -> bytes:
+    """The digest of a message, by which it is known when it comes again."""
+    return arrival.digest or digest(arrival.message)
 
 
 class Stretch(msgspec.Struct):
@@ -60,9 +66,10 @@ class Stretch(msgspec.Struct):
 class Stamper:
     """Stamps what arrives in one stream, a portion at a time, and makes batches of that."""
 
-    def __init__(self, recorder: Recorder, stream: TraceStream) -> None:
+    def __init__(self, recorder: Recorder, stream: TraceStream, sieve: Sieve) -> None:
         self._recorder = recorder
         self._stream = stream
+        self._refused = sieve.refused
         self.resume: Resume[Arrival] = Resume(recorder.window)
         self.stretch = Stretch()  # in the making
         self._until = 0.0
@@ -88,7 +95,7 @@ class Stamper:
         ``silent`` says that the queue holds no more for now.
         """
         recorder, tracker = self._recorder, self._recorder.tracker
-        about_of, stamped = self._stream.about, self.stretch
+        about_of, stamped, refused = self._stream.about, self.stretch, self._refused
         events, digests = stamped.events, stamped.digests
         before = len(events)
         received = published = count = size = 0  # the first two are what the broker counts
@@ -105,7 +112,10 @@ class Stamper:
             stamped.tag = arrival.tag
             if not is_new:
                 continue
-            digests.append(arrival.digest or digest(message))
+            mark = recognised_by(arrival)
+            digests.append(mark)
+            if refused and mark in refused:
+                message = quarantined(arrival, refused[mark])
             about = about_of(message)
             if about.sentinel is not None:
                 recorder.lose_sentinel(about.sentinel)

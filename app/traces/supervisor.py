@@ -122,12 +122,12 @@ class Supervisor:
             self._retry_seconds = FIRST_RETRY_SECONDS
         # One that has failed and did not come to run again is not tried several times.
         if are_few and self.life.state is not TraceState.failed:
-            self.life.restarting(_told(failure))
+            self.life.restarting(failure_in_words(failure))
             return
         seconds = self._retry_seconds
         self._retry_seconds = min(self._retry_seconds * 2, LONGEST_RETRY_SECONDS)
         at = said_time(round((self._time_of_day() + seconds) * 1_000_000))
-        self.life.failed(_told(failure), f"the next try, at {at}")
+        self.life.failed(failure_in_words(failure), f"the next try, at {at}")
         log.error("trace of %r failed too often; next try in %.0f s", self._name, seconds)
         await self._pause(seconds)
 
@@ -155,7 +155,7 @@ async def patiently(work: Callable[[], Awaitable[T]], supervisor: Supervisor | N
             return done
 
 
-def _told(failure: Exception) -> str:
+def failure_in_words(failure: Exception) -> str:
     """The part of a failure for users. Only our own errors are known to hold no secrets."""
     if isinstance(failure, ItcError):
         return str(failure)

@@ -101,6 +101,9 @@ class Settlement(msgspec.Struct, frozen=True, tag=True, gc=False):
     body: ClassVar[bytes] = b""
 
 
+QUARANTINED_BODY = 4096  # bytes that are kept of a message that cannot be read
+
+
 @final
 class Unreadable(msgspec.Struct, frozen=True):
     """A trace message that cannot be read: kept with the reason, never fatal.

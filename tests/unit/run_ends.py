@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from itertools import islice
+from typing import TypeAlias
 
+from app.broker.consumer import TRACE_QUEUE
+from app.broker.deliveries import Arrival
+from app.broker.firehose import parse
+from app.broker.own import Own
 from app.broker.trace_queue import Bookmark, QueueState
 from app.tracker.taken import Selection
+
+Message: TypeAlias = tuple[str, bytes, bytes]  # routing key, content header, body
 
 
 class QuietStream:
@@ -54,3 +65,51 @@ class QuietSource:
 
     async def look(self, vhost: str, taken: Selection) -> QueueState:
         return QueueState()
+
+
+class FilledSource(QuietSource):
+    """A broker whose trace queue holds messages, and gives back what is not acknowledged."""
+
+    def __init__(self, messages: Iterable[Message]) -> None:
+        self.new, self.returned = iter(messages), deque[Message]()
+        self.is_through: Callable[[], None] = lambda: None
+        self.before_each: Callable[[], None] = lambda: None
+        self.opened = 0
+
+    @asynccontextmanager
+    async def open(self, *_: object, **__: object) -> AsyncIterator[FilledStream]:
+        self.opened += 1
+        stream = FilledStream(self)
+        try:
+            yield stream
+        finally:
+            self.returned.extendleft(reversed(stream.held))
+
+
+class FilledStream(QuietStream):
+    """One connection to that queue."""
+
+    def __init__(self, source: FilledSource) -> None:
+        self._source = source
+        self.held: deque[Message] = deque()
+        self._tag = 0
+        self.about = Own(TRACE_QUEUE, self.account).about
+
+    async def batch(self, most: int, linger: float) -> Sequence[Arrival]:
+        await asyncio.sleep(0)
+        self._source.before_each()
+        returned = self._source.returned
+        again = [returned.popleft() for _ in range(min(most, len(returned)))]
+        messages = [*again, *islice(self._source.new, most - len(again))]
+        if not messages:
+            self._source.is_through()
+        first, self._tag = self._tag + 1, self._tag + len(messages)
+        self.held.extend(messages)
+        return [
+            Arrival(tag, tag - first < len(again), *message, tag, parse(*message, tag))
+            for tag, message in enumerate(messages, first)
+        ]
+
+    async def acknowledge(self, tag: int) -> None:
+        for _ in range(len(self.held) - (self._tag - tag)):
+            self.held.popleft()

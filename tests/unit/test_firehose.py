@@ -9,7 +9,7 @@ import pytest
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
-from app.broker.firehose import QUARANTINED_BODY, parse
+from app.broker.firehose import parse
 from app.tracker import (
     Channel,
     Deliver,
@@ -17,6 +17,7 @@ from app.tracker import (
     Settlement,
     Unreadable,
 )
+from app.tracker.records import QUARANTINED_BODY
 
 COMMON: dict[str, Any] = {
     "exchange_name": "orders",

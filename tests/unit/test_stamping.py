@@ -13,6 +13,7 @@ from app.garbage import tune_garbage_collection
 from app.traces.audit import Tally
 from app.traces.pipeline import PipelineSettings
 from app.traces.resume import Window
+from app.traces.sieve import Sieve
 from app.traces.stamping import Stamper
 from app.traces.status import CaptureCost
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker
@@ -43,7 +44,7 @@ def stamper(tracker: Any) -> Stamper:
     recorder: Any = SimpleNamespace(
         tracker=tracker, window=Window(1), work=CaptureCost(), seen=Tally()
     )
-    return Stamper(recorder, stream)
+    return Stamper(recorder, stream, Sieve())
 
 
 def test_around_the_tracker_an_ordinary_message_takes_few_operations() -> None:

@@ -11,6 +11,7 @@ import msgspec
 from sqlalchemy import Executable, bindparam, case, delete, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.errors import ItcError, UnfitError
 from app.store.capture import link_rules, quarantine, rows, settlements
 from app.store.capture.aliases import with_aliases
 from app.store.capture.leases import lock_trace
@@ -64,18 +65,28 @@ class Batches(Subject):
         super().__init__(database)
         self._bounds = bounds
 
-    @writes
-    async def append(
-        self, connection: AsyncConnection, trace_id: int, batch: Batch, epoch: int | None = None
-    ) -> range:
+    async def append(self, trace_id: int, batch: Batch, epoch: int | None = None) -> range:
         """Store a batch, all or nothing; returns its events' ids, set in their references too.
 
         After an `OutageError`, append the very same batch again: if its commit did succeed, it is
         recognised by its token and keeps its ids. Only one caller at a time may append to a trace:
         the one that took it last, whose ``epoch`` says so (`app.store.capture.leases`); None if
-        there can be no other. Raises `NotFoundError` if there is no such trace, and
-        `LeaseLostError`.
+        there can be no other. Raises `NotFoundError` if there is no such trace, `LeaseLostError`,
+        and `UnfitError` for a batch that cannot be stored for what is in it.
         """
+        try:
+            return await self._append(trace_id, batch, epoch)
+        except ItcError:
+            raise
+        except Exception as error:
+            if self.database.refuses(error):
+                raise UnfitError("the database does not take a value of it") from error
+            raise
+
+    @writes
+    async def _append(
+        self, connection: AsyncConnection, trace_id: int, batch: Batch, epoch: int | None
+    ) -> range:
         dialect = self.database.dialect
         # Before anything else: a commit in doubt, which may still be on its way, ends first.
         previous_id, stored = await lock_trace(

@@ -175,6 +175,13 @@ class Database:
         """
         return await self._to_its_end(self._write(work))
 
+    def refuses(self, error: BaseException) -> bool:
+        """Tell whether the database or its driver did not take a value, as an error says."""
+        return any(
+            isinstance(each, ValueError | OverflowError) or self.dialect.refuses(each)
+            for each in _and_causes(error)
+        )
+
     async def _in_lane(self, lane: Lane, seconds: float | None, work: Work[T]) -> T:
         readers = self._readers[lane]
         async with readers.place():  # a caller cancelled while waiting for one leaves at once

@@ -62,7 +62,9 @@ _SETTINGS = {
     "28": "the database does not accept this user and password",
     "3D": "there is no database of this name",
 }
-
+# Classes of errors about values: two of a key, no text or number of its, one that is missing or
+# there already, and one that is too large.
+_REFUSED = ("21", "22", "23", "54")
 
 _PROGRAM = "rabbitmq-itc"
 
@@ -288,6 +290,10 @@ class Postgres:
 
     def misconfigured(self, error: BaseException) -> str | None:
         return _by_state(_SETTINGS, error) if isinstance(error, errors.PostgresError) else None
+
+    def refuses(self, error: BaseException) -> bool:
+        state = getattr(error, "sqlstate", None) if isinstance(error, errors.PostgresError) else ""
+        return (state or "")[:2] in _REFUSED
 
     def misread(self, error: BaseException) -> str | None:
         """The server's word on an invalid regular expression, in a sentence."""

@@ -105,6 +105,7 @@ _OUTAGES = {
     sqlite3.SQLITE_READONLY: "the database file cannot be written to",
     sqlite3.SQLITE_PERM: "the database file may not be accessed",
 }
+_REFUSED = (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH)
 
 
 # From some events along messages and links, each event once. SQLite has no lateral joins.
@@ -302,6 +303,10 @@ class Sqlite:
     def misconfigured(self, error: BaseException) -> str | None:
         """The fault of the address, in a sentence, if this driver's error says so."""
         return _UNUSABLE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
+
+    def refuses(self, error: BaseException) -> bool:
+        """Tell whether this driver's error is about a value."""
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF in _REFUSED
 
     def misread(self, error: BaseException) -> str | None:
         """Nothing: `app.store.database.regex` does the matching, and has already checked them."""
