@@ -6,6 +6,7 @@
     sound.py     doubts about who acts, and the one rule for which of them an answer has
     doubtful.py  deliveries of which it is not known what led to them, and what lies behind them
     times.py     times as text
+    bodies.py    bodies read within bounds: unpacked, as UTF-8, as JSON
     payloads.py  payloads as text
     blocks.py    which ids' times the store notes together
     exports.py   what exports are called, and what is said of one

@@ -6,17 +6,17 @@ the audit, says none of this, and does not say it of what it publishes next.
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
+from model.bodies import parse
 from model.deaths import headers_of
 from model.texts import storable
 
 # So many characters of an exception are kept, of its type and message together.
 LONGEST_EXCEPTION = 300
-# A header or a body of more bytes is not looked into.
-MOST_TEXT = 262_144
 
 Path: TypeAlias = tuple[str | int, ...]
 """A way into tables and lists, through texts that are JSON; a number leaves a table as it is."""
@@ -160,7 +160,7 @@ def forward_of(
             kind = (properties or {}).get("type")
             if not isinstance(kind, str) or not kind.startswith(profile.type):
                 continue
-            said = _parsed((body or b"").decode("utf-8", "replace"))
+            said = parse(body or b"", Counter())
         elif headers.keys().isdisjoint(profile.says):
             continue
         if any(_at(said, path) is None for path in profile.also):
@@ -210,11 +210,9 @@ def _at(value: object, path: Path) -> object:
     return value
 
 
+@lru_cache(maxsize=2)  # several ways lead through the same text
 def _parsed(text: str) -> object:
-    try:
-        return json.loads(text) if len(text) <= MOST_TEXT else None
-    except (ValueError, RecursionError):
-        return None
+    return parse(text.encode("utf-8", "surrogatepass"), Counter())
 
 
 def _text(said: object, path: Path, *, empty: bool = False) -> str | None:

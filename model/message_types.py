@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from model.bodies import parse
 from model.texts import storable
 
 _MASSTRANSIT = "application/vnd.masstransit+json"
@@ -60,10 +61,7 @@ def _in_body(properties: Mapping[str, Any] | None, payload: bytes | None) -> str
     envelope = _envelope(properties)
     if envelope is None or not payload:
         return None
-    try:
-        body = json.loads(payload)
-    except (ValueError, RecursionError):  # also what is cut, and bytes that are no UTF-8
-        return None
+    body = parse(payload, Counter())  # nothing, of what is cut
     if not isinstance(body, dict):
         return None
     if envelope == _CLOUDEVENTS:

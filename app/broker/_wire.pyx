@@ -13,9 +13,10 @@ Frames, methods and tables: https://www.rabbitmq.com/resources/specs/amqp0-9-1.p
 3).
 """
 
-from base64 import b64encode
+from binascii import b2a_base64
 
 cimport cython
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.unicode cimport PyUnicode_1BYTE_DATA, PyUnicode_FindChar
 from libc.math cimport isfinite
@@ -27,10 +28,14 @@ from model.texts import storable, storable_name
 
 cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(str text)
+    int PyUnicode_KIND(str text)
+    str PyUnicode_FromKindAndData(int kind, const void *data, Py_ssize_t size)
     double PyFloat_Unpack4(const char *data, int is_little_endian) except? -1
     double PyFloat_Unpack8(const char *data, int is_little_endian) except? -1
 
 cdef enum:
+    MOST_VALUES = 9_000  # of a table; each of its fields counts for three, and takes up to 0.8 µs
+    MOST_NAMES = 65_536  # of queues that a message goes to, and of keys
     DEEPEST = 64  # for anything a person nests, and far from the end of any stack
     FLAGS_AT = 12  # class, weight and the body's size come before the flags
     # A property's place among the flags. Before each are those of higher bits: short texts but for
@@ -50,6 +55,9 @@ cdef enum:
     BODY_SIZE_AT = 4  # in a header's payload, after class and weight
     REMEMBERED = 4096  # names, of up to
     SHORT = 64  # bytes
+
+
+cdef const char *HEX = b"0123456789abcdef"
 
 
 cdef struct Bytes:  # what is left to read, up to the end of the innermost table or array
@@ -87,7 +95,33 @@ cdef inline bytes bytes_of(Bytes *part):
 
 cdef inline str text_of(Bytes *part):
     """The text of bytes; what is not UTF-8 is kept as escapes (``\\xhh``)."""
-    return part.at[:part.end - part.at].decode("utf-8", "backslashreplace")
+    cdef str text = part.at[:part.end - part.at].decode("utf-8", "surrogateescape")
+    cdef Py_UCS4 each
+    if PyUnicode_KIND(text) > 1:
+        for each in text:
+            if 0xDC80 <= each <= 0xDCFF:  # of valid UTF-8 there is none
+                return escaped(text)
+    return text
+
+
+cdef str escaped(str text):
+    cdef Py_UCS4 each
+    cdef Py_ssize_t size = 0
+    cdef Py_UCS4 *spelt = <Py_UCS4 *>PyMem_Malloc(4 * len(text) * sizeof(Py_UCS4))
+    if spelt == NULL:
+        raise MemoryError
+    for each in text:
+        if 0xDC80 <= each <= 0xDCFF:
+            spelt[size], spelt[size + 1] = c"\\", c"x"
+            spelt[size + 2], spelt[size + 3] = HEX[<int>each >> 4 & 15], HEX[<int>each & 15]
+            size += 4
+        else:
+            spelt[size] = each
+            size += 1
+    try:
+        return PyUnicode_FromKindAndData(4, spelt, size)
+    finally:
+        PyMem_Free(spelt)
 
 
 # Names that came last, each at the place that its bytes say: those of headers and connections come
@@ -111,17 +145,20 @@ cdef str name_of(Bytes *part):
     return name
 
 
-cdef read_value(Bytes *data, int depth):
+cdef read_value(Bytes *data, int depth, int *left):
     """A value, as JSON has it: bytes as ``{"base64": …}``, decimals as text, times as seconds."""
     cdef unsigned char kind = take(data, 1)[0]
     cdef Bytes part
+    left[0] -= 1
+    if left[0] < 0:
+        raise ValueError("too many values")
     if kind == c"S":
         take_counted(data, 4, &part)
         return name_of(&part) if depth == 1 else text_of(&part)
     elif kind == c"F":
-        return read_table(data, depth)
+        return read_table(data, depth, left)
     elif kind == c"A":
-        return read_array(data, depth)
+        return read_array(data, depth, left)
     elif kind == c"t":
         return take(data, 1)[0] != 0
     elif kind == c"b":
@@ -152,7 +189,7 @@ cdef read_value(Bytes *data, int depth):
         return f"{digits}e-{scale}" if scale else str(digits)
     elif kind == c"x":
         take_counted(data, 4, &part)
-        return {"base64": b64encode(bytes_of(&part)).decode()}
+        return {"base64": (<bytes>b2a_base64(bytes_of(&part), newline=False)).decode("ascii")}
     elif kind == c"V":
         return None
     raise ValueError(f"a value of an unknown type ({kind})")
@@ -165,23 +202,24 @@ cdef int take_nested(Bytes *data, int depth, Bytes *part) except -1:
     return take_counted(data, 4, part)
 
 
-cdef dict read_table(Bytes *data, int depth):
+cdef dict read_table(Bytes *data, int depth, int *left):
     cdef dict table = {}
     cdef Bytes part, name
     take_nested(data, depth, &part)
     while part.at < part.end:
         take_counted(&part, 1, &name)
         key = name_of(&name)
-        table[key] = read_value(&part, depth + 1)
+        left[0] -= 2
+        table[key] = read_value(&part, depth + 1, left)
     return table
 
 
-cdef list read_array(Bytes *data, int depth):
+cdef list read_array(Bytes *data, int depth, int *left):
     cdef list array = []
     cdef Bytes part
     take_nested(data, depth, &part)
     while part.at < part.end:
-        array.append(read_value(&part, depth + 1))
+        array.append(read_value(&part, depth + 1, left))
     return array
 
 
@@ -216,7 +254,8 @@ cdef bint find(bytes header, int wanted, Bytes *data) except -1:
 def decode_headers(bytes header not None, /):
     """The table of headers in a header frame's payload; empty if there is none."""
     cdef Bytes data
-    return read_table(&data, 0) if find(header, HEADERS, &data) else {}
+    cdef int left = MOST_VALUES
+    return read_table(&data, 0, &left) if find(header, HEADERS, &data) else {}
 
 
 def user_of(bytes header not None, /):
@@ -314,15 +353,17 @@ def read_trace(bytes header not None, bool is_publish not None, /):
     cdef tuple names = OF_PUBLISH if is_publish else OF_DELIVER
     cdef list fields = [None] * FIELDS
     cdef Bytes data, table, name
-    cdef int field
-    cdef bint has_properties = False
+    cdef int field, values_left = MOST_VALUES, names_left = MOST_NAMES
+    cdef bint is_of_names, has_properties = False
     table.at = table.end = NULL
     if find(header, HEADERS, &data):
         take_nested(&data, 0, &table)
     while table.at < table.end:
         take_counted(&table, 1, &name)
         field = field_of(&name, names)
-        value = read_value(&table, 1)
+        # A message that goes to many queues names them all; whoever sends it, chooses the rest.
+        is_of_names = field == KEYS or field == LAST
+        value = read_value(&table, 1, &names_left if is_of_names else &values_left)
         if field < FIELDS:
             fields[field] = value
             has_properties |= field == PROPERTIES

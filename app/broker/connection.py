@@ -28,6 +28,7 @@ from yarl import URL
 from app.broker._wire import DeliverySplitter
 from app.broker.deliveries import HEARTBEAT_FRAME, Arrival
 from app.broker.outages import CONNECTION_ERRORS, BrokerAddress, outages
+from model.texts import text_of
 
 CONNECT_SECONDS = 10.0
 # The library considers a connection dead if it reads nothing from it, and the broker sends no
@@ -49,7 +50,7 @@ def _short_text(data: bytes) -> tuple[int, str]:
     A name there may be any bytes, and the whole is cut at 255 bytes, wherever that is.
     """
     end = data[0] + 1
-    return end, data[1:end].decode("utf-8", "backslashreplace")
+    return end, text_of(data[1:end])
 
 
 pamqp.decode.METHODS["shortstr"] = _short_text  # where the library looks it up

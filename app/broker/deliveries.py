@@ -22,7 +22,8 @@ UNREAD = Unreadable("not read yet", "", "", b"", 0, 0)
 class Arrival(msgspec.Struct, gc=False):
     """One message as it arrived, from the socket until it is stamped.
 
-    ``header`` is the payload of its header frame, until it is read. A routing key that is not UTF-8
+    ``header`` is the payload of its header frame, until it is read; ``size`` is that of both.
+    ``sha256`` is the digest of a large body, once it is made. A routing key that is not UTF-8
     keeps its odd bytes as ``\\xhh``: a queue's name may be any bytes, and is part of the routing
     key of its trace messages. ``at`` is when it arrived (µs), ``message`` what it says once it is
     read, and ``digest`` what it is recognised by when it comes again.
@@ -36,3 +37,5 @@ class Arrival(msgspec.Struct, gc=False):
     at: int = 0
     message: Record | Settlement | Unreadable = UNREAD
     digest: bytes = b""
+    size: int = 0
+    sha256: bytes = b""

@@ -10,13 +10,14 @@ trace message becomes an `Unreadable`, with the reason.
 from __future__ import annotations
 
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any, TypeAlias
 
 import msgspec
 
 from app.broker._wire import decode_headers, read_trace, user_of
 from app.tracker import Channel, Deliver, Publish, Record, Settlement, Unreadable
-from app.tracker.records import QUARANTINED_BODY
+from app.tracker.records import LARGE, QUARANTINED_BODY
 from model.texts import storable
 
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
@@ -68,11 +69,12 @@ class NotATraceMessageError(ValueError):
 
 
 def parse(
-    routing_key: str, header: bytes, body: bytes, now: int
+    routing_key: str, header: bytes, body: bytes, now: int, digest: bytes = b""
 ) -> Record | Settlement | Unreadable:
     """Turn a trace message into a `Publish`, a `Deliver`, a `Settlement`, or an `Unreadable`.
 
-    ``header`` is the payload of its header frame; ``now`` in µs.
+    ``header`` is the payload of its header frame; ``now`` in µs; ``digest`` the SHA-256 of a large
+    body, if it has been made.
     """
     kind, _, name = routing_key.partition(".")
     try:
@@ -90,9 +92,11 @@ def parse(
         )
     node, connection, number, user, exchange, keys, properties, last = said
     channel = _channel(node, connection, number, user)
+    if len(body) > LARGE and not digest:
+        digest = sha256(body).digest()
     if kind == PUBLISH:
-        return Publish(channel, exchange, keys, last, properties, body)
-    return Deliver(channel, exchange, keys, storable(name), bool(last), properties, body)
+        return Publish(channel, exchange, keys, last, properties, body, digest)
+    return Deliver(channel, exchange, keys, storable(name), bool(last), properties, body, digest)
 
 
 def _settlement(kind: str, event: str, header: bytes) -> Settlement:

@@ -156,7 +156,7 @@ class Run:
                     await self._retain_some()
                 messages, is_empty = await self._stamp_portion()
                 await asyncio.sleep(0)  # for whatever else waits for the event loop
-                if messages == PORTION and self._may_grow():
+                if (messages == PORTION or stream.buffered) and self._may_grow():
                     continue
                 stretch = self._stamper.complete()
                 if storing is not None:

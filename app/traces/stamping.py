@@ -45,7 +45,7 @@ def recognised_by(arrival: Arrival) -> bytes:
 class Stretch(msgspec.Struct):
     """The messages that make one batch; ``tag`` is the last delivery tag, 0 for none.
 
-    ``size`` is that of the messages' bodies, in bytes. ``marks`` are those among the messages. Once
+    ``size`` is that of the messages, in bytes. ``marks`` are those among the messages. Once
     it is complete: ``batch`` is what is to be stored, None if every message was stored before,
     ``suspects`` tell of missing publishes, and ``held_since`` is when the oldest record came that
     is held back (µs).
@@ -108,7 +108,7 @@ class Stamper:
                 yield
             message = arrival.message
             count += 1
-            size += len(message.body)
+            size += arrival.size
             stamped.tag = arrival.tag
             if not is_new:
                 continue

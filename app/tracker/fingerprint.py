@@ -71,6 +71,8 @@ _SETS = 1 << 8 * (BYTES - BROUGHT_BYTES)  # a set has the sum of its members' di
 # 4.0 and later write it, list deaths newest first, and begin anew where a client brought some.
 LAST_DEATH = "x-last-death-queue"
 
+_LARGE = b"large"
+
 # A publish without one comes out of a stream with this one, on 4.0 and later.
 _ADDED_MODE = 1
 
@@ -143,7 +145,7 @@ def fingerprint(record: Record) -> bytes:
     such a publish has the second half of these. And 8 more for a publish that brings deaths along.
     """
     key = record.routing_keys[0] if record.routing_keys else ""
-    if record.channel.number != MQTT_CHANNEL:
+    if record.channel.number != MQTT_CHANNEL and not record.sha256:
         properties = record.properties
         if properties.get("headers") == {}:  # as none; some libraries write it into each message
             properties = properties.copy()
@@ -331,10 +333,7 @@ def _mark_of_dead(message: bytes, total: int) -> bytes:
 
 def _message(record: Record) -> bytes:
     """The digest of what stays of a message wherever it was."""
-    head = _encode(_stable(record.properties))
-    digest = blake2b(head, digest_size=BROUGHT_BYTES)
-    digest.update(record.body)
-    return digest.digest()
+    return _with_body(_encode(_stable(record.properties)), record, BROUGHT_BYTES)
 
 
 def _digest_of_undead(exchange: str, key: str, record: Record) -> bytes:
@@ -360,9 +359,10 @@ def _reading(record: Record, mark: bytes) -> bytes:
     return blake2b(mark + _encode(offset), digest_size=BYTES).digest()
 
 
-def _with_body(head: bytes, record: Record) -> bytes:
-    digest = blake2b(head, digest_size=BYTES)
-    digest.update(record.body)
+def _with_body(head: bytes, record: Record, size: int = BYTES) -> bytes:
+    """The digest of both; of a large body its own, which is no other's body."""
+    digest = blake2b(head, digest_size=size, person=_LARGE if record.sha256 else b"")
+    digest.update(record.sha256 or record.body)
     return digest.digest()
 
 

@@ -15,6 +15,10 @@ import msgspec
 from model.times import LATEST
 from model.words import EventType
 
+# A body of more bytes is read once, for its digest, which stands for it from then on: a dead letter
+# may come from many places, and has a fingerprint for each.
+LARGE = 16 * 1024
+
 
 class Channel(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """The place on the broker where something happened, and as whom.
@@ -29,11 +33,12 @@ class Channel(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     user: str
 
 
-class Publish(msgspec.Struct, frozen=True, tag=True, gc=False):
+class Publish(msgspec.Struct, frozen=True, tag=True, gc=False, omit_defaults=True):
     """A message that a client handed to an exchange, after routing and before any queue.
 
     ``properties`` are the AMQP properties as JSON-safe values, ``headers`` among them;
-    ``routed_queues`` are the final queues, whatever exchanges and bindings led there.
+    ``routed_queues`` are the final queues, whatever exchanges and bindings led there. ``sha256`` is
+    the digest of a `LARGE` body, and of any other empty.
     """
 
     channel: Channel
@@ -42,6 +47,7 @@ class Publish(msgspec.Struct, frozen=True, tag=True, gc=False):
     routed_queues: tuple[str, ...]
     properties: dict[str, Any]
     body: bytes
+    sha256: bytes = b""
 
     is_event: ClassVar[Literal[True]] = True
     event_type: ClassVar[int] = int(EventType.published)
@@ -49,7 +55,7 @@ class Publish(msgspec.Struct, frozen=True, tag=True, gc=False):
     redelivered: ClassVar[bool] = False
 
 
-class Deliver(msgspec.Struct, frozen=True, tag=True, gc=False):
+class Deliver(msgspec.Struct, frozen=True, tag=True, gc=False, omit_defaults=True):
     """A message that the broker handed to a client from ``queue``.
 
     ``exchange`` and ``routing_keys`` are the message's at that time: after dead-lettering the
@@ -63,6 +69,7 @@ class Deliver(msgspec.Struct, frozen=True, tag=True, gc=False):
     redelivered: bool
     properties: dict[str, Any]
     body: bytes
+    sha256: bytes = b""
 
     is_event: ClassVar[Literal[True]] = True
     event_type: ClassVar[int] = int(EventType.received)
@@ -99,6 +106,7 @@ class Settlement(msgspec.Struct, frozen=True, tag=True, gc=False):
 
     is_event: ClassVar[Literal[False]] = False
     body: ClassVar[bytes] = b""
+    sha256: ClassVar[bytes] = b""
 
 
 QUARANTINED_BODY = 4096  # bytes that are kept of a message that cannot be read

@@ -93,6 +93,7 @@ class Replies:
             False,
             reply.properties,
             reply.body,
+            reply.sha256,
         )
 
     def reach(self, connection: str) -> bool:

@@ -28,6 +28,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from app.tracker.records import Publish, Record
+from model.texts import text_of
 
 OFFSET: Final = "x-stream-offset"
 # Headers that the broker adds, counts up or takes away on the way from publish to deliver.
@@ -149,7 +150,7 @@ def _simple(headers: dict[str, Any]) -> dict[str, Any]:
 def _text(base64: Any) -> str | None:
     """Bytes as text, odd ones as ``\\xhh``; None if they are a table that only looks like bytes."""
     try:
-        return b64decode(base64, validate=True).decode("utf-8", "backslashreplace")
+        return text_of(b64decode(base64, validate=True))
     except (TypeError, ValueError, binascii.Error):
         return None
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+from model.bodies import begins_as_json, fault_of
 from model.deaths import deaths_of, headers_of
 from model.message_types import type_of
 from model.words import EventType, Match
@@ -36,14 +37,13 @@ MOST_PATHS = 10_000
 """Ways of a message type between a participant and an exchange or queue."""
 MOST_TYPES = 1_000
 MOST_SAMPLES = 200  # of a type, in one task
-LONGEST_BODY = 262_144  # bytes, of a sample
+MOST_SAMPLED = 33_554_432  # bytes, in one task
 
 BROKER_NAMES = ("amq.gen", "amq.rabbitmq.reply-to")
 """Beginnings of the names that the broker makes up: of unnamed queues, and where replies go.
 
 Clients may not declare any queue that begins with ``amq.``.
 """
-MOST_SAMPLED = 33_554_432  # bytes, in one task
 
 
 class Route(NamedTuple):
@@ -199,10 +199,10 @@ def _lasting(name: str) -> str:
 
 def json_in(body: bytes | None, content_type: object) -> Any:
     """A body's JSON, or `_NOTHING`: where nothing says so it is JSON if it is a table or list."""
-    if not body or len(body) > LONGEST_BODY:
+    if not body or fault_of(body) is not None:
         return _NOTHING
     says_so = _is_text(content_type) and "json" in str(content_type).lower()
-    if not says_so and (_is_text(content_type) or body.lstrip()[:1] not in (b"{", b"[")):
+    if not says_so and (_is_text(content_type) or not begins_as_json(body)):
         return _NOTHING
     try:
         return json.loads(body, parse_constant=_refused)

@@ -9,12 +9,12 @@ bounded, and what is beyond a bound is counted. Nothing here does I/O.
 from __future__ import annotations
 
 import binascii
-import json
 import re
 from collections import Counter
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
+from model.bodies import parse
 from model.texts import storable
 
 Field: TypeAlias = tuple[str, str]  # the place, and its value
@@ -54,11 +54,9 @@ def fields_of(properties: Any, body: bytes, left: Counter[str]) -> list[Field]:
         if name in properties:
             _walk(f"{PROPERTY}/{name}", properties[name], MOST_DEPTH, (found, left, True))
     # The body first: a table of ten thousand headers must not hide it.
-    if body[:1] in (b"{", b"[") or body[:64].lstrip()[:1] in (b"{", b"["):
-        try:
-            _walk(PAYLOAD, json.loads(body), 0, (found, left, False))
-        except (ValueError, RecursionError):
-            left[NOT_JSON] += 1
+    tree = parse(body, Counter())
+    if tree is not None:
+        _walk(PAYLOAD, tree, 0, (found, left, False))
     elif body:
         left[NOT_JSON] += 1
     headers = properties.get("headers")

@@ -20,8 +20,8 @@ from app.store.reading.events import by_ids
 from app.stored.conversations import ConversationFilter
 from app.stored.reading import EventFilter, Sort
 from app.tracker.events import StampedEvent
-from app.tracker.links import bodies
 from app.tracker.records import Deliver, Publish
+from model import bodies
 from model.event import EVERYTHING as ALL_LARGE
 from model.event import NOTHING_LARGE
 from model.words import EventType, Match, Via

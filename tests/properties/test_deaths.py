@@ -117,9 +117,9 @@ def test_a_body_is_read_a_few_times_however_many_deaths_a_stream_shows(
 ) -> None:
     read, with_body = [], fingerprint._with_body
 
-    def counted(head: bytes, record: Record) -> bytes:
+    def counted(head: bytes, record: Record, *size: int) -> bytes:
         read.append(head)
-        return with_body(head, record)
+        return with_body(head, record, *size)
 
     monkeypatch.setattr(fingerprint, "_with_body", counted)
     deliver = dead(MOST_ORIGINS)

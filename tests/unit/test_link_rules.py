@@ -12,7 +12,12 @@ import msgspec
 import pytest
 
 from app.tracker.links import BUILT_IN, Rule, RuleError, Rules, search_key
-from app.tracker.links.bodies import (
+from app.tracker.links.expressions import TOO_LONG, TOO_MANY
+from app.tracker.links.names import NO_NAMES
+from app.tracker.links.probes import MOST_CAUSES
+from app.tracker.links.rules import MOST_INDEXED, MOST_RULES, NAMES_ITSELF, TOO_MANY_KEYS
+from app.tracker.records import Channel, Deliver, Publish
+from model.bodies import (
     BROKEN,
     MOST_BYTES,
     MOST_DEPTH,
@@ -21,11 +26,6 @@ from app.tracker.links.bodies import (
     TOO_LARGE,
     UNKNOWN,
 )
-from app.tracker.links.expressions import TOO_LONG, TOO_MANY
-from app.tracker.links.names import NO_NAMES
-from app.tracker.links.probes import MOST_CAUSES
-from app.tracker.links.rules import MOST_INDEXED, MOST_RULES, NAMES_ITSELF, TOO_MANY_KEYS
-from app.tracker.records import Channel, Deliver, Publish
 
 EVERY = Rules(BUILT_IN)
 CHANNEL = Channel("rabbit@a", "10.0.0.1:1 -> 10.0.0.2:5672", 1, "app")
@@ -238,7 +238,7 @@ def test_bodies_are_parsed_where_a_rule_asks() -> None:
 def test_a_body_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = []
     monkeypatch.setattr(
-        "app.tracker.links.bodies.parse", lambda body, refused: parsed.append(body) or {"id": "1"}
+        "model.bodies.parse", lambda body, refused, decode: parsed.append(body) or {"id": "1"}
     )
     rules = of(IN_BODY, {**IN_BODY, "name": "other"})
     assert len(rules.read(publish(body=b"{}")).ids) == 2
@@ -261,7 +261,7 @@ def test_a_body_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
         (b"\x80\x04plain", None),
         (b"plain", None),
         (b"", None),
-        (b'{"id": ' + b"9" * 5_000 + b"}", NOT_JSON),
+        (b'{"id": ' + b"9" * 5_000 + b"}", TOO_LARGE),
         (b'{"id": ' + b"9" * 50 + b"}", None),
         (b'{"id": {"id": 1}}', None),
         (b'{"other": "' + b"[" * 1_000 + b'"}', None),

@@ -74,7 +74,7 @@ class Queue(QuietStream):
         self._tag += count
         messages = said or [_publish(size)] * count
         return [
-            Arrival(tag, False, "", b"", b"", tag, message)
+            Arrival(tag, False, "", b"", b"", tag, message, size=size)
             for tag, message in zip(tags, messages, strict=True)
         ]
 

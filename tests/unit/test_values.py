@@ -86,9 +86,9 @@ def listed(*elements: bytes) -> bytes:
 
 def test_no_more_values_are_made_than_a_message_may_have() -> None:
     """However few bytes they take: 10 kB would be 800 MB, and 25 seconds."""
-    at_most = MOST_VALUES - 3  # beside what names the section, the list and the array
-    assert as_text(b"\0Sw" + listed(array(at_most, b"\x45"))) is not None
-    assert as_text(b"\0Sw" + listed(array(at_most + 1, b"\x45"))) is None
+    at_most = MOST_VALUES - 2  # beside what names the section, and the list
+    assert as_text(b"\0Sw" + listed(*[b"\x45"] * at_most)) is not None
+    assert as_text(b"\0Sw" + listed(*[b"\x45"] * (at_most + 1))) is None
     assert as_text(b"\0Sw" + listed(*[array(1_000, b"\x45")] * 1_000)) is None
     assert as_text(b"\0Sw" + listed(*[b"\x40"] * MOST_VALUES)) is None
     assert as_text(b"\0Sv\x45" * MOST_VALUES) is None
@@ -103,10 +103,17 @@ def test_a_key_is_a_plain_value() -> None:
     assert as_text(b"\0Sw" + key) is None
 
 
-def test_a_large_list_stays_as_it_is_and_a_large_text_does_not() -> None:
-    count = MOST_BYTES.to_bytes(4, "big")
-    assert as_text(b"\0Sw\xd0" + 2 * count + b"\x40" * MOST_BYTES) is None
-    assert as_text(b"\0Sw\xb1" + count + b"a" * MOST_BYTES) == b"a" * MOST_BYTES
+def test_a_large_value_stays_as_it_is() -> None:
+    size = MOST_BYTES - 8
+    text = b"\0Sw\xb1" + size.to_bytes(4, "big") + b"a" * size
+    assert as_text(text) == b"a" * size
+    size += 1
+    assert as_text(b"\0Sw\xb1" + size.to_bytes(4, "big") + b"a" * size) is None
+
+
+def test_a_body_has_no_more_values_than_bytes() -> None:
+    assert as_text(b"\0Sw" + array(2, b"\x40")) == b"[null,null]"
+    assert as_text(b"\0Sw" + array(20, b"\x40")) is None
 
 
 def test_only_messages_that_say_so_are_looked_at() -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import time
+from collections.abc import Iterator
 from dataclasses import fields
+from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -30,8 +33,10 @@ _traces = tables.traces.c
 MOST_DIALECTS = 4
 
 
-# How many events are made rows of at once: the event loop does nothing else for some 5 ms.
-TOGETHER = 2_000
+# Rows are made of this many events at once, and of no more after this time (s), of which a few of
+# odd bodies take as much: the event loop does nothing else meanwhile.
+TOGETHER, FEW = 2_000, 50
+MOST_SECONDS = 0.02
 
 # Of a participant that was stored before.
 _CHANGING = (
@@ -127,8 +132,8 @@ class Batches(Subject):
     ) -> None:
         dialect, bounds = self.database.dialect, self._bounds
         most = bounds.payload_max_bytes if batch.bodies else 0
-        for some in chunks(batch.events, TOGETHER):
-            new = rows.event_rows(dialect, trace_id, some, most, settled)
+        events = iter(batch.events)
+        while new := _some_rows(dialect, trace_id, events, most, settled):
             await dialect.insert_many(connection, tables.events, new)
         # All at once: sorted, neighbours go into the same pages.
         of_events = [
@@ -139,6 +144,24 @@ class Batches(Subject):
             of_events.append((tables.traceparents, rows.traceparent_rows(trace_id, batch.events)))
         for table, its_rows in of_events:
             await dialect.insert_many(connection, table, its_rows)
+
+
+def _some_rows(
+    dialect: Dialect,
+    trace_id: int,
+    events: Iterator[StampedEvent],
+    most: int,
+    settled: settlements.Settled,
+) -> list[rows.Row]:
+    """Rows of the next events."""
+    new: list[rows.Row] = []
+    until = time.perf_counter() + MOST_SECONDS
+    while len(new) < TOGETHER and time.perf_counter() < until:
+        some = [*islice(events, FEW)]
+        if not some:
+            break
+        new += rows.event_rows(dialect, trace_id, some, most, settled)
+    return new
 
 
 async def remove_copies(connection: AsyncConnection, trace_id: int, numbers: list[int]) -> None:

@@ -80,7 +80,7 @@ def event_rows(
             encode(record.properties).decode(),
             record.body[:most] if most else None,
             len(record.body),
-            sha256(record.body).digest() if len(record.body) > most else None,
+            (record.sha256 or sha256(record.body).digest()) if len(record.body) > most else None,
             trace_id,
             event.height,
             reference.packed,

@@ -25,7 +25,7 @@ from app.store.database.chunks import inserts, upserts
 from app.store.database.lanes import POOL_SECONDS, Lane
 from app.store.database.one_trip import all_rows, connected, in_its_thread
 from app.store.database.searched import Writing, keys
-from app.tracker.links.bodies import decompressed
+from model.bodies import decompressed
 from model.words import EdgeKind
 
 T = TypeVar("T")

@@ -29,8 +29,8 @@ from app.store.database.searched import run_in_sql, searched_keys
 from app.store.reading.times import within
 from app.stored.reading import CONVERSATION, HEADER, EventFilter
 from app.tracker.fingerprint import BYTES
-from app.tracker.links.bodies import MOST_BYTES
 from app.tracker.links.rules import search_key
+from model.bodies import MOST_BYTES
 
 _channels = tables.channels.c
 _events = tables.events.c

@@ -49,7 +49,7 @@ from app.store.reading.filters import (
 )
 from app.store.reading.times import ids_between, within
 from app.stored.reading import DEEP, EventFilter, EventList, EventPage, Histogram, Sort, is_quick
-from app.tracker.links.bodies import decompressed
+from model.bodies import decompressed
 from model.event import EVERYTHING, Event, Large
 
 _events = tables.events.c

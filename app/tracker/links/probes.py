@@ -15,8 +15,9 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
+import msgspec
+
 from app.tracker import _names
-from app.tracker.links import bodies
 from app.tracker.links.expressions import (
     ENVELOPE,
     NOTHING,
@@ -30,7 +31,10 @@ from app.tracker.links.names import KEY_BYTES, NO_NAMES, Key, Names
 from app.tracker.links.rule import Condition, needs_bodies
 from app.tracker.links.takes import TAKES
 from app.tracker.records import Publish, Record
+from model import bodies
 from model.error_queues import ErrorProfile, forward_of
+
+_from_json = msgspec.json.Decoder().decode
 
 MOST_KEYS = 64  # of one message, in each field of its names
 MOST_CAUSES = 16  # that one publish can name; each is looked for, and its clock joined
@@ -87,7 +91,7 @@ class ProbedMessage:
         try:
             return self._payload
         except AttributeError:
-            self._payload: Any = bodies.parse(self.record.body, self.refused)
+            self._payload: Any = bodies.parse(self.record.body, self.refused, _from_json)
             return self._payload
 
 

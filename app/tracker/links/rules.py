@@ -14,7 +14,6 @@ from typing import Any
 
 from msgspec.structs import astuple, replace
 
-from app.tracker.links.bodies import MARKED, decoded
 from app.tracker.links.expressions import Expression, Source, values
 from app.tracker.links.names import Key, Names
 from app.tracker.links.probes import (
@@ -38,6 +37,7 @@ from app.tracker.links.probes import (
 from app.tracker.links.rule import Rule, RuleError
 from app.tracker.records import Publish, Record
 from app.tracker.values import readable
+from model.bodies import MARKED, decoded
 from model.error_queues import ERROR_PROFILES
 from model.words import LinkKind
 

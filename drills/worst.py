@@ -1,0 +1,260 @@
+"""The messages that cost the most for their bytes, among those that any client may send.
+
+    python -m drills.worst                       what each costs, in processor time
+    python -m drills.worst --broker [SECONDS]    a hundred of each a second, to a real service
+
+With a broker each kind comes alone; meanwhile `/health/live` is asked all the time, and a search
+for text once a second. It exits with 1 if a message took more than 5 ms, or else if an answer took
+more than `LIVE_SECONDS` or capture was more than `LAG_SECONDS` behind.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from operator import itemgetter
+from struct import pack
+from typing import NamedTuple
+
+from sqlalchemy import make_url
+
+from app.broker.firehose import parse
+from app.garbage import tune_garbage_collection
+from app.store.capture.rows import event_rows
+from app.store.database.sqlite import Sqlite
+from app.tracker import Bounds, Policy, Publish, Settlement, Tracker, Unreadable
+from app.tracker.digest import digest
+from app.tracker.links import BUILT_IN, Rules
+from model.bodies import MOST_BYTES, MOST_DIGITS, MOST_VALUES, decompressed
+from model.deaths import deaths_of
+from model.error_queues import forward_of
+from model.message_types import type_of
+from spark_jobs.reports.flattening import fields_of
+
+MOST_SECONDS = 0.005
+HASHED_APART = 16 * 1024  # bytes of a body: its digest is made beside the event loop
+KEPT = 64 * 1024  # bytes of a body that are stored
+FRAME = 130_000  # bytes of headers: a frame has 128 KiB, and the broker adds some
+LARGE = 16 * 1024 * 1024
+"""Of bodies that are not read; larger ones take longer to arrive."""
+MASSTRANSIT = b"application/vnd.masstransit+json"
+_ERROR = b"EasyNetQ.SystemMessages.Error"
+
+
+class Message(NamedTuple):
+    """A message as a client sends it: its fields of a content header, its headers encoded."""
+
+    body: bytes
+    headers: bytes = b""
+    content_type: bytes = MASSTRANSIT
+    content_encoding: bytes = b""
+    type: bytes = b""
+
+    @property
+    def header(self) -> bytes:
+        """The payload of its header frame."""
+        fields = ((15, self.content_type), (14, self.content_encoding), (5, self.type))
+        flags = sum(1 << bit for bit, field in fields if field) | bool(self.headers) << 13
+        texts = [bytes([len(field)]) + field if field else b"" for _, field in fields]
+        texts.insert(2, counted(self.headers) if self.headers else b"")
+        return pack(">HHQH", 60, 0, len(self.body), flags) + b"".join(texts)
+
+    def traced(self, *, queue: str = "") -> bytes:
+        """The same of its trace message: of its publish, or of a delivery from a queue."""
+        names = ("content_type", "content_encoding", "type")
+        said = {name: text(getattr(self, name)) for name in names if getattr(self, name)}
+        if self.headers:
+            said["headers"] = b"F" + counted(self.headers)
+        fields = {
+            **{name: text(b"x") for name in ("exchange_name", "node", "connection", "user")},
+            "channel": b"I\0\0\0\1",
+            "routing_keys": array(text(b"k")),
+            "properties": table(said),
+            **({"redelivered": b"t\0"} if queue else {"routed_queues": array(text(b"q"))}),
+        }
+        return pack(">HHQH", 60, 0, len(self.body), 1 << 13) + table(fields)[1:]
+
+
+def counted(data: bytes) -> bytes:
+    """Bytes behind their length."""
+    return pack(">I", len(data)) + data
+
+
+def text(data: bytes) -> bytes:
+    """A text of a table."""
+    return b"S" + counted(data)
+
+
+def array(*values: bytes) -> bytes:
+    """An array of a table's values."""
+    return b"A" + counted(b"".join(values))
+
+
+def entries(values: Mapping[bytes, bytes] | Mapping[str, bytes]) -> bytes:
+    """The inside of a table."""
+    names = [(name.encode() if isinstance(name, str) else name) for name in values]
+    pairs = zip(names, values.values(), strict=True)
+    return b"".join(bytes([len(name)]) + name + value for name, value in pairs)
+
+
+def table(values: Mapping[bytes, bytes] | Mapping[str, bytes]) -> bytes:
+    """A table of a table's values."""
+    return b"F" + counted(entries(values))
+
+
+def _tables() -> Iterator[tuple[str, Message]]:
+    """Headers."""
+    for count in (2_900, FRAME // 8):
+        many = {b"\xff" + pack(">H", number): b"V" for number in range(count)}
+        yield f"{count} odd names", Message(b"{}", entries(many))
+        yield f"{count} odd texts", Message(b"{}", entries(dict.fromkeys(many, text(b"\xff"))))
+    for count in (8_900, FRAME // 5):
+        for name, value in (
+            ("bytes", b"x\0\0\0\0"),
+            ("tables", b"F\0\0\0\0"),
+            ("reals", b"f\0\0\0\1"),
+        ):
+            yield f"{count} {name}", Message(b"{}", entries({b"a": array(*[value] * count)}))
+    for name, odd in (("octets", b"\xff"), ("NULs", b"\0"), ("halves", b"\xed\xa0\x80")):
+        yield f"a text of {name}", Message(b"{}", entries({b"a": text(odd * (FRAME // len(odd)))}))
+        keys = array(*[text(odd * (250 // len(odd)))] * (FRAME // 260))
+        yield f"keys of {name}", Message(b"{}", entries({b"CC": keys}))
+    for count in (64, 250, FRAME // 60):
+        died = {"reason": text(b"rejected"), "count": b"I\0\0\0\5", "exchange": text(b"x")}
+        deaths = [table({"queue": text(b"q%d" % number), **died}) for number in range(count)]
+        brought = entries({b"x-death": array(*deaths)})
+        yield f"{count} deaths", Message(b"a" * 16_000, brought)
+        yield f"{count} deaths of a large body", Message(b"a" * LARGE, brought)
+    nested = b"[" * 400 + b"{}," * 3_000
+    for name in ("x-exception-stacktrace", "rbs2-error-details"):
+        trace = (b"Caused by: a\n" if "trace" in name else nested + b"'") * (FRAME // 10_000)
+        yield name, Message(b"{}", entries({name: text(trace[:FRAME])}))
+
+
+def _json() -> Iterator[tuple[str, bytes]]:
+    """JSON just within the bounds and far beyond them, right or wrong at its end."""
+    for count in (MOST_VALUES - 10, MOST_BYTES // 4):
+        half, two = count // 2, count // 2 * b"[],"
+        yield "tables", b"[" + b"{}," * half + b"{}]"
+        yield "lists, then NaN", b"[" + two + b"NaN]"
+        yield "lists, then half", b"[" + two + b'"\\ud8'
+        yield "lists of Latin-1", b"[" + two + b'"\xff"]'
+        yield "names", b"{" + b",".join(b'"%x":1' % number for number in range(count)) + b"}"
+        yield "names, then NaN", b"{" + b"".join(b'"%x":1,' % n for n in range(count)) + b'"":NaN}'
+    for digits in (MOST_DIGITS, 4_300):
+        yield "digits", b"[" + (b"1" * digits + b",") * (MOST_BYTES // digits - 2) + b"1]"
+    yield "escapes", b'["' + b"\\ud83d" * (MOST_BYTES // 6 - 2) + b'"]'
+    yield "quotes", b"[" * 501 + b'""' * (MOST_BYTES // 2 - 400)
+    yield "backslashes", b"[" * 501 + b'"' + b"\\\\" * (MOST_BYTES // 2 - 400)
+    yield "UTF-16", ("[" + "1," * 5_000 + "'").encode("utf-16-le")
+
+
+def _bodies() -> Iterator[tuple[str, Message]]:
+    """Bodies, and what they unpack to."""
+    for number, (name, body) in enumerate(_json()):
+        yield f"JSON {number}, {name}", Message(body)
+        yield f"JSON {number}, {name}, packed", Message(gzip.compress(body, 9, mtime=0))
+        error = b'{"RoutingKey":' + body[:-1]
+        yield f"JSON {number}, {name}, of an error queue", Message(error, type=_ERROR)
+    for size in (MOST_BYTES - 4, LARGE):
+        halves = b"\xff\xfe" + b"\x00\xd8" * (size // 2)
+        yield f"UTF-16 of {size} bytes", Message(halves)
+        yield f"UTF-16 of {size} bytes, packed", Message(gzip.compress(halves, 9, mtime=0))
+        yield f"{size} bytes", Message(b"\x01" * size)
+        yield f"{size} bytes, packed", Message(gzip.compress(bytes(size), 9, mtime=0))
+        yield f"{size} bytes, odd", Message(b'{"RoutingKey":["' + b"\xff" * size, type=_ERROR)
+    for size in (990_000, LARGE):
+        value = b"\0Sw\xb1" + counted(b"\xe2\x82\xac" * (size // 3))
+        yield f"AMQP 1.0, text of {size} bytes", Message(value, type=b"amqp-1.0")
+    for name, value in (
+        ("nulls", b"\x40"),
+        ("times", b"\x83" + b"\1" * 8),
+        ("ids", b"\x98" + bytes(16)),
+    ):
+        for count in (1_990, 60_000):
+            values = pack(">II", 4 + len(value) * count, count) + value * count
+            listed = Message(b"\0Sw\xd0" + values, type=b"amqp-1.0")
+            yield f"AMQP 1.0, {count} {name}", listed
+    nothing = pack(">II", 5, 2**31) + b"\x45"
+    yield "AMQP 1.0, lists of no bytes", Message(b"\0Sw\xf0" + nothing, type=b"amqp-1.0")
+
+
+def messages() -> dict[str, Message]:
+    """All of them, by name."""
+    return {**dict(_tables()), **dict(_bodies())}
+
+
+class World:
+    """What a message goes through, from its header frame's payload to a row, and out of it."""
+
+    def __init__(self) -> None:
+        self.tracker = Tracker(Policy.channel, Bounds(), rules=Rules(BUILT_IN))
+        self.dialect = Sqlite(make_url("sqlite:////dev/null"))
+        self.cost = 0.0  # s of processor time, of the last message
+
+    def take(self, message: Message) -> str:
+        """Capture a message and two deliveries of it, of which one comes from nowhere.
+
+        :returns: what it was taken for.
+        """
+        made = sha256(message.body).digest() if len(message.body) > HASHED_APART else b""
+        costs, outcome = [], ""
+        for routing_key, queue in (("deliver.gone", "gone"), ("deliver.q", "q"), ("publish.x", "")):
+            header = message.traced(queue=queue)
+            began = time.thread_time()
+            outcome = self._take(routing_key, header, message.body, made)
+            costs.append(time.thread_time() - began)
+        began = time.thread_time()
+        read_again(message)
+        self.cost = max(*costs, time.thread_time() - began)
+        return outcome
+
+    def _take(self, routing_key: str, header: bytes, body: bytes, made: bytes) -> str:
+        record = parse(routing_key, header, body, 0, made)
+        digest(record)
+        if isinstance(record, Unreadable):
+            return f"quarantined: {record.reason}"
+        assert not isinstance(record, Settlement)
+        events = self.tracker.apply(record, 0)
+        event_rows(self.dialect, 1, events, KEPT, {})
+        return "taken"
+
+
+def read_again(message: Message) -> None:
+    """What searches, lists and jobs read in a stored message, as far as it may be odd."""
+    header = message.traced()
+    record = parse("publish.x", header, message.body[:KEPT], 0)
+    if not isinstance(record, Publish):
+        return
+    where = record.exchange, record.routing_keys
+    decompressed(record.body, message.content_encoding.decode())
+    forward_of(record.properties, *where, record.body)
+    type_of(record.properties, *where, record.body)
+    deaths_of(record.properties)
+    fields_of(record.properties, record.body, Counter())
+
+
+def clocked(rounds: int = 3) -> Iterator[tuple[str, float, str]]:
+    """Each message, what it costs at most at a time (s), and what it is taken for."""
+    for name, message in messages().items():
+        worlds = [World() for _ in range(rounds)]
+        outcome, *_ = [world.take(message) for world in worlds]
+        yield name, min(world.cost for world in worlds), outcome
+
+
+def main() -> int:
+    """Clock all of them; 1 if any is too dear."""
+    tune_garbage_collection()
+    costs = [*clocked()]
+    for name, cost, outcome in sorted(costs, key=itemgetter(1)):
+        print(f"{1000 * cost:9.2f} ms  {name}: {outcome}")
+    return os.EX_OK if max(cost for _, cost, _ in costs) <= MOST_SECONDS else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
