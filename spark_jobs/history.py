@@ -247,6 +247,13 @@ class History:
                 found[row["number"]] = (row["name"], row["interval"])
         return found
 
+    def users(self, trace: int, numbers: Iterable[int]) -> dict[int, str]:
+        """The broker's users of participants."""
+        asked = f'SELECT number, "user" FROM participants WHERE trace_id = {trace} AND number IN'
+        listed = (", ".join(map(str, some)) for some in chunks(numbers, STATEMENT_ROWS))
+        rows = (row for some in listed for row in self.connection.rows(f"{asked} ({some})"))
+        return {row["number"]: row["user"] for row in rows}
+
     def gaps(self, trace: int, first_id: int, last_id: int) -> list[Gap]:
         """The gaps in which events between two events may be missing."""
         asked = Question.between(trace, first_id, last_id)

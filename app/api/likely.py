@@ -97,6 +97,11 @@ async def overlay_with(
 
 
 def _sentence(chosen: RuleProposal) -> str:
+    whose = "" if chosen.alone is None else f", by messages of user {chosen.alone} alone"
+    return _how_sure(chosen) + whose
+
+
+def _how_sure(chosen: RuleProposal) -> str:
     if chosen.agreement is None:
         return f"{chosen.says}: {chosen.certainty}; no links tell how often that is right"
     told = "links" if chosen.rules else "links or keys"

@@ -216,6 +216,8 @@ def show_proposals(client: ServiceClient, vhost: Vhost, json: Json = False) -> N
 def _lines(one: dict[str, Any]) -> Iterator[str]:
     yield f"{one['id']}  {one['says']}: joins {one['joins']:,} of {one['of']:,} publishes"
     yield f"  {one['certainty']}"
+    if one["alone"] is not None:
+        yield f"  only in messages of user {one['alone']}: adopt it with --of"
     for each in one["examples"][:_MOST_EXAMPLES]:
         yield f"  event {each['publish']} because of {each['delivery']}: {each['value']}"
 
@@ -225,10 +227,14 @@ def adopt_proposal(
     vhost: Vhost,
     proposal: Annotated[str, typer.Argument(help="Its id.")],
     past: Annotated[bool, typer.Option("--past", help="Read what is stored by it, too.")] = False,
+    of_user: Annotated[
+        str | None, typer.Option("--of", help="The user whose messages alone carry it.")
+    ] = None,
 ) -> None:
     """Make a proposal's rules the virtual host's own; links remove takes one back."""
     found = client.get(_PROPOSALS, vhost=vhost)["items"]
-    client.send("POST", f"{_PROPOSALS}/{segment(proposal)}/adopt", params={"vhost": vhost})
+    asked = {"vhost": vhost} | ({} if of_user is None else {"of_user": of_user})
+    client.send("POST", f"{_PROPOSALS}/{segment(proposal)}/adopt", params=asked)
     for rule in (rule for each in found if each["id"] == proposal for rule in each["rules"]):
         say(f"{printable(vhost)}: rule {printable(rule['name'])} adopted")
     if past:

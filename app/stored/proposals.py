@@ -17,7 +17,7 @@ import msgspec
 
 from app.tracker.links import Rule
 from model.described import INNER
-from model.reports.correlations import Example, RuleKind
+from model.reports.correlations import Example, RuleKind, UserShare
 from model.sound import listed, share
 from model.times import Microseconds
 
@@ -68,6 +68,13 @@ class RuleProposal(msgspec.Struct, frozen=True, kw_only=True):
         "Those who often publish with exactly one message in hand, which may have led there; at "
         "most 100. It cannot be adopted.",
     ] = []
+    users: Annotated[list[UserShare], "Whose messages carry it, as of its worst rule."] = []
+
+    @property
+    def alone(self) -> str | None:
+        """The user who alone has a tenth of what it joins, where others react, too; else `null`."""
+        carrying = [each.user for each in self.users if each.share >= LEAST_JOINED]
+        return carrying[0] if len(carrying) == 1 and self.users[1:] else None
 
 
 class ProposalPage(msgspec.Struct, frozen=True):
@@ -148,7 +155,7 @@ def proposals_in(report: Mapping[str, Any]) -> list[RuleProposal]:
     published twice nobody knows which is meant, and the key still joins it.
     """
     reactions = report["reactions"]
-    found = [one for one in report["proposals"] if one["publishes"] >= _least(one) * reactions]
+    found = [one for one in report["proposals"] if _joins_enough(one, reactions)]
     direct = [one for one in found if one["kind"] != "conversation"]
     shared = [one for one in found if one["kind"] == "conversation"]
     if direct and shared and shared[0]["publishes"] > _joined(direct):
@@ -190,6 +197,15 @@ def _joined(bundle: Sequence[Mapping[str, Any]]) -> int:
     return max(direct, *each_alone)
 
 
+def _joins_enough(found: Mapping[str, Any], reactions: int) -> bool:
+    """Tell whether it joins enough of all publishes, or of one user's, whatever others send."""
+    least = _least(found)
+    return found["publishes"] >= least * reactions or any(
+        each["support"] >= least and each["reactions"] >= LEAST_REACTIONS
+        for each in found.get("users", ())
+    )
+
+
 def _least(found: Mapping[str, Any]) -> float:
     """The share of reactions that a proposal has to join."""
     values = [each["value"] or "" for each in found["examples"]]
@@ -214,6 +230,9 @@ def _proposal(
     if agreement is not None:
         said.append(f"links agree in {agreement:.0%} of {linked:,}")
     examples = [example for each in bundle for example in each["examples"]]
+    worst = max(
+        bundle, key=lambda each: max((e["share"] for e in each.get("users", ())), default=0)
+    )
     return RuleProposal(
         id=digest_of(rules),
         kind=bundle[0]["kind"],
@@ -225,6 +244,7 @@ def _proposal(
         linked=int(linked),
         rules=rules,
         examples=msgspec.convert(examples, list[Example]),
+        users=msgspec.convert(worst.get("users", ()), list[UserShare]),
     )
 
 

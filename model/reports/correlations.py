@@ -65,6 +65,16 @@ class Example:
     value: str | None
 
 
+@dataclass(frozen=True)
+class UserShare:
+    """The part that one user's messages have in a proposal."""
+
+    user: str
+    share: Annotated[float, "This user's of the publishes that it joins, as a share."]
+    support: Annotated[float, "The share that it joins of this user's `reactions`."]
+    reactions: Annotated[int, "This user's publishes that may have a cause."]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProposedRule(Correlated):
     """Rules to adopt, with the figures of the best pair of places."""
@@ -82,6 +92,7 @@ class ProposedRule(Correlated):
     ]
     linked: Annotated[int, "How many of the publishes that were kept carry a link."]
     also: Annotated[list[Places], "Others that would have done as well."]
+    users: Annotated[list[UserShare], "Whose messages carry it: the ten with the greatest part."]
     examples: list[Example]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -30,6 +30,7 @@ from model.reports.correlations import (
     ProposedRule,
     RefusedPair,
     RefusedPlace,
+    UserShare,
 )
 from model.who import Who
 from model.words import LINKED, EventType
@@ -81,6 +82,7 @@ BATCH_ROWS = 65_536
 EXAMPLES = 10
 LONGEST_SHOWN = 100
 MOST_REFUSED = 50
+MOST_USERS = 10
 
 COLUMNS = (
     "id",
@@ -180,13 +182,23 @@ def correlated(
     meter.enter("judging", 90.0)
     judged, told = _judged(period, looked, usable, found)
     hands = in_hand(_alone(period, looked), told, EXAMPLES)
-    reactions = _reactions(looked.roll if not programs else as_one.roll, members)
+    roll = as_one.roll if programs else looked.roll
+    reacting = roll["participant"][_reacting(roll, members)]
+    reactions = len(reacting)
+    users = period.history.users(period.trace, np.unique(roll["participant"]).tolist())
+    of_users = _by_user(reacting, users)
     names = period.history.names(period.trace, {each.participant for each in hands})
     return CorrelationReport(
         **request.facts(period),
         **_counts(looked.events, len(looked.roll["id"]), reactions, left),
         proposals=[
-            _proposal(number, each, reactions, _examples(period, each, found, usable))
+            _proposal(
+                number,
+                each,
+                reactions,
+                _examples(period, each, found, usable),
+                _shares(each, _by_user(_publishers(each, found, usable, roll), users), of_users),
+            )
             for number, each in enumerate(judged.proposals, 1)
         ],
         refused=[
@@ -444,13 +456,47 @@ def _found(table: pa.Table) -> ValueMatches:
     )
 
 
-def _reactions(roll: dict[str, Longs], members: Members) -> int:
-    """Publishes of those who had been handed something before."""
+def _reacting(roll: dict[str, Longs], members: Members) -> Flags:
+    """Flag publishes of those who had been handed something before."""
     handed = roll["is_publish"] == 0
     first = np.full(len(members.numbers), np.iinfo(np.int64).max)
     who = np.searchsorted(members.numbers, roll["participant"])
     np.minimum.at(first, who[handed], roll["id"][handed])
-    return int((~handed & (roll["id"] > first[who])).sum())
+    flags: Flags = ~handed & (roll["id"] > first[who])
+    return flags
+
+
+def _by_user(participants: Longs, users: Mapping[int, str]) -> Counter[str]:
+    """The number of rows of each user."""
+    counts: Counter[str] = Counter()
+    numbers, times = np.unique(participants, return_counts=True)
+    for number, count in zip(numbers.tolist(), times.tolist(), strict=True):
+        counts[users.get(number, "")] += count
+    return counts
+
+
+def _publishers(
+    proposal: Proposal, found: ValueMatches, places: Sequence[Place], roll: dict[str, Longs]
+) -> Longs:
+    """Who published what has a value by a proposal, of the publishes that were kept."""
+    events = np.unique(found.hits.event[_hits_of(proposal, found, places)])
+    return roll["participant"][np.searchsorted(roll["id"], events)]
+
+
+def _shares(proposal: Proposal, joined: Counter[str], reactions: Counter[str]) -> list[UserShare]:
+    """The part of each user in a proposal; of publishes only some are kept, which stand for all."""
+    kept = max(1, joined.total())
+    shares = [
+        UserShare(
+            user,
+            round(joined[user] / kept, 3),
+            round(min(1.0, proposal.best.hits * joined[user] / kept / count), 3),
+            count,
+        )
+        for user, count in reactions.items()
+    ]
+    shares.sort(key=lambda each: (-each.share, -each.reactions))
+    return shares[:MOST_USERS]
 
 
 def _edges(period: Period, looked: SurveyedSpan) -> tuple[Longs, Longs]:
@@ -502,7 +548,11 @@ def _hand_rows(period: Period, first: int, last: int) -> Iterator[HandRow]:
 
 
 def _proposal(
-    number: int, proposal: Proposal, reactions: int, examples: list[Example]
+    number: int,
+    proposal: Proposal,
+    reactions: int,
+    examples: list[Example],
+    users: list[UserShare],
 ) -> ProposedRule:
     return ProposedRule(
         number=number,
@@ -513,6 +563,7 @@ def _proposal(
         linked=proposal.linked,
         also=[Places(each.parent.text, each.child.text) for each in proposal.also[:10]],
         examples=examples,
+        users=users,
     )
 
 
@@ -533,10 +584,8 @@ def _examples(
     period: Period, proposal: Proposal, found: ValueMatches, places: Sequence[Place]
 ) -> list[Example]:
     """Publishes with the deliveries that they mean, and the value that both have."""
-    texts = [place.text for place in places]
-    parent, child = proposal.best.parent.text, proposal.best.child.text
-    hits = found.hits
-    mine = np.flatnonzero((hits.parent == texts.index(parent)) & (hits.child == texts.index(child)))
+    child, hits = proposal.best.child.text, found.hits
+    mine = _hits_of(proposal, found, places)
     events, first = np.unique(hits.event[mine], return_index=True)
     step = max(1, len(events) // EXAMPLES)
     chosen = list(
@@ -552,6 +601,13 @@ def _examples(
     return [
         Example(event, delivery, _shown(said.get(event, []), child)) for event, delivery in chosen
     ]
+
+
+def _hits_of(proposal: Proposal, found: ValueMatches, places: Sequence[Place]) -> Longs:
+    """The places of a proposal's best pair among the hits."""
+    texts, hits = [place.text for place in places], found.hits
+    parent, child = (texts.index(each.text) for each in (proposal.best.parent, proposal.best.child))
+    return np.flatnonzero((hits.parent == parent) & (hits.child == child))
 
 
 def _said(period: Period, events: Sequence[int]) -> dict[int, list[Field]]:

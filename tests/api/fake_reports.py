@@ -70,6 +70,7 @@ CORRELATIONS: Json = {
             "linked": 0,
             "also": [],
             "examples": [{"publish": 3, "delivery": 2, "value": "abc"}],
+            "users": [{"user": "billing", "share": 1.0, "support": 0.9, "reactions": 40}],
         }
     ],
     "refused": [

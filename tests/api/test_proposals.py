@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import httpx
+import msgspec
+import pytest
 
 from app.api.events import EventWalk
 from app.api.likely import LikelyAnswer
@@ -13,6 +15,7 @@ from app.stored.conversations import FoundConversation
 from app.stored.proposals import ProposalPage, RuleProposal, TraceCoverage, proposals_in
 from app.tracker import Deliver, Publish
 from model.conversations import Conversation
+from model.reports.correlations import UserShare
 from model.sound import Certainty
 from tests.api.conftest import World
 from tests.api.described import conforms
@@ -100,6 +103,48 @@ def test_a_key_that_ties_more_together_than_direct_causes_goes_with_them() -> No
     assert (both.kind, both.joins, both.rules) == ("parent", 45, [DIRECT, SHARED])
     one, other = proposals_in({"reactions": 50, "proposals": [more | {"publishes": 40}, direct]})
     assert (one.rules, other.rules) == ([DIRECT], [SHARED])
+
+
+def of_user(user: str, share: float, support: float, reactions: int = 50) -> dict[str, Any]:
+    return {"user": user, "share": share, "support": support, "reactions": reactions}
+
+
+@pytest.mark.parametrize(
+    ("users", "alone"),
+    [
+        ([of_user("flood", 0.992, 1.0, 120), of_user("shop", 0.008, 0.01)], "flood"),
+        ([of_user("flood", 1.0, 1.0, 120), of_user("shop", 0.0, 0.0, 1)], "flood"),
+        ([of_user("shop", 0.8, 1.0), of_user("billing", 0.2, 0.5)], None),
+        ([of_user("shop", 1.0, 0.8)], None),  # nobody else reacts
+        ([], None),
+    ],
+)
+async def test_what_one_user_s_messages_carry_is_said_and_adopted_as_that(
+    world: World, client: httpx.AsyncClient, users: list[dict[str, Any]], alone: str | None
+) -> None:
+    _, _, invoice = await tell_orders(world)
+    direct = {**FIGURES, "kind": "parent", "rules": [DIRECT], "users": users}
+    [one] = proposals_in({"reactions": 50, "proposals": [direct]})
+    await world.store.proposals.put(TraceCoverage(1, "/", 100, 50, 0, 2), [one])
+    page = (await client.get(URL, params=SLASH)).json()
+    conforms(page, ProposalPage)
+    assert [(each["alone"], each["users"]) for each in page["items"]] == [(alone, users)]
+    likely = await client.get(f"/itc_db/conversations/{invoice}", params={"via": "likely"})
+    assert (", by messages of user flood alone" in likely.text) is (alone is not None)
+    adoption = f"{URL}/{one.id}/adopt"
+    if alone is not None:
+        for wrong in ({}, {"of_user": "shop"}):
+            refused = await client.post(adoption, params=SLASH | wrong)
+            assert (refused.status_code, "of_user=flood" in refused.text) == (400, True)
+    named = {} if alone is None else {"of_user": alone}
+    assert (await client.post(adoption, params=SLASH | named)).status_code == 204
+
+
+def test_whoever_sends_more_does_not_outvote_the_others() -> None:
+    direct = {**FIGURES, "kind": "parent", "rules": [DIRECT], "users": [of_user("shop", 1.0, 0.9)]}
+    assert len(proposals_in({"reactions": 10_000, "proposals": [direct]})) == 1
+    few = direct | {"users": [of_user("shop", 1.0, 0.9, 3)]}
+    assert proposals_in({"reactions": 10_000, "proposals": [few]}) == []
 
 
 async def test_what_is_adopted_is_proposed_no_more_until_it_is_taken_back(
@@ -219,7 +264,12 @@ async def test_proposals_are_shown_and_adopted_by_commands(run: Command, world: 
     assert "event 3 because of 2: o-1" in said
     told = json.loads((await run("proposals", "show", "/", "--json")).out)
     assert told["items"][0]["id"] == direct.id
-    done = await run("proposals", "adopt", "/", direct.id)
+    flood = [UserShare("flood", 1.0, 1.0, 40), UserShare("shop", 0.0, 0.0, 1)]
+    alone = msgspec.structs.replace(direct, users=flood)
+    await world.store.proposals.put(TraceCoverage(1, "/", 100, 50, 0, 2), [alone])
+    assert "only in messages of user flood" in (await run("proposals", "show", "/")).out
+    assert (await run("proposals", "adopt", "/", direct.id)).code == 2
+    done = await run("proposals", "adopt", "/", direct.id, "--of", "flood")
     assert (done.code, done.out) == (0, "/: rule found-header-because adopted\n")
     assert direct.id not in (await run("proposals", "show", "/")).out
     assert (await run("proposals", "adopt", "/", "0")).code == 4

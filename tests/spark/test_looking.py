@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,12 +16,14 @@ from pyspark.sql import SparkSession
 from app.settings import Settings
 from app.store import Store
 from app.stored.proposals import TraceCoverage, proposals_in
+from app.tracker import Deliver, Publish, Record
 from app.tracker.links import Rules
+from app.tracker.records import Channel
 from app.watch.looking import MOST_LAG, Looking
 from app.watch.opening import open_watches
 from bench.applications import KEYS, NO_KEY, Application, Message
 from bench.decoys import decoys_in, looked_at
-from bench.stores import VHOST
+from bench.stores import VHOST, fill
 from model.described import shown
 from spark_jobs.database import DatabaseAddress
 from spark_jobs.looking import look
@@ -29,6 +32,7 @@ from tests.spark.histories import History, Link
 from tests.spark.test_correlations import ORDERS, correlated, stored
 
 MOST = 10**9
+OUTSIDE = Channel("rabbit@one", "outside:1 -> b", 1, "outside")
 DECOYS = range(100, 106)  # others than those of `bench.decoys`
 
 
@@ -50,6 +54,30 @@ async def test_only_the_newest_events_are_looked_at(tmp_path: Path) -> None:
     assert (found.looked_at, found.events) == (1_000, 1_000)
     assert [each.kind for each in found.proposals] == ["parent"]
     assert min(each.publish for each in found.proposals[0].examples) > 10 * ORDERS - 1_000
+
+
+async def test_whose_messages_carry_a_proposal_is_said(tmp_path: Path) -> None:
+    """One user links each of its messages, another one of them, and a third none."""
+
+    def records() -> Iterator[Record]:
+        for number in range(120):
+            for user in ("flood", "shop", "stock"):
+                place = Channel("rabbit@one", f"{user}:1 -> b", 1, user)
+                said = {"message_id": f"{user}-{number:06}-id"}
+                yield Publish(OUTSIDE, "", (user,), (user,), said, b"")
+                yield Deliver(place, "", (user,), user, False, said, b"")
+                is_linked = user == "flood" or (user == "shop" and number == 60)
+                headers = {"because": said["message_id"]} if is_linked else {}
+                yield Publish(place, "", ("out",), ("out",), {"headers": headers}, b"")
+
+    url = f"sqlite+aiosqlite:///{tmp_path}/events.db"
+    await fill(url, records())
+    report = shown(look(DatabaseAddress.from_url(url), VHOST, 50_000))
+    [found] = report["proposals"]
+    by_user = {each["user"]: (each["share"], each["support"]) for each in found["users"]}
+    assert by_user == {"flood": (0.992, 1.0), "shop": (0.008, 0.008), "stock": (0.0, 0.0)}
+    proposal = proposals_in(report)[0]
+    assert proposal.alone == "flood"
 
 
 @pytest.mark.parametrize("number", DECOYS)

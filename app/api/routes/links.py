@@ -10,7 +10,7 @@ from pydantic import RootModel
 from app.api.described import answering, json_answer
 from app.api.likely import one_of, proposed
 from app.api.openapi import READING_ONE, WRITING, example, put, putting
-from app.api.parameters import Name
+from app.api.parameters import Name, Text
 from app.api.routes.bodies import (
     LinkRule,
     RestampRequest,
@@ -119,10 +119,14 @@ async def adopt_proposal(
     past: Annotated[
         bool, Query(description="Read what is stored by the rules too, as a job that restamps.")
     ] = False,
+    of_user: Annotated[
+        Text | None, Query(description="Whose messages alone carry it: `alone` of the proposal.")
+    ] = None,
 ) -> Response:
     """Have the rules of a proposal be the virtual host's own; each can be removed as any other.
 
-    Answers with 204, and for the past with what restamping does.
+    One that a single user's messages carry is adopted only by naming that user. Answers with 204,
+    and for the past with what restamping does.
     """
     trace = await trace_of(vhost, asker.user, asker.parts)
     asker.user.must_read(vhost)
@@ -131,6 +135,10 @@ async def adopt_proposal(
     one = one_of(seen, proposal)
     if not one.rules:
         raise BadRequestError("what was in hand makes no rule: via=likely goes along it")
+    if one.alone != of_user and one.alone is not None:
+        raise BadRequestError(
+            f"messages of user {one.alone} alone carry it: adopt it with of_user={one.alone}"
+        )
     for rule in one.rules:
         await store.put(trace.id, Rule.from_json(rule), of_all)
     if not past:

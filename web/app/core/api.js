@@ -218,8 +218,8 @@ async function submit(url, body, method = "PUT") {
 export const startChain = (from, to, file, via) =>
   submit(path("undefined", from, to, file) + query({ via }));
 /** From now on, and for what is stored. */
-export const adoptProposal = (vhost, id) =>
-  submit(path("proposals", id, "adopt") + query({ vhost, past: true }), undefined, "POST");
+export const adoptProposal = (vhost, { id, alone: of_user }) =>
+  submit(path("proposals", id, "adopt") + query({ vhost, past: true, of_user }), undefined, "POST");
 /** Reads what is stored by the rules that hold now. */
 export const startRestamp = (vhost) => submit(path("restamp") + query({ vhost }), { links: true });
 export const startTouched = (id, file) => submit(path("touched", id, file));

@@ -8,6 +8,7 @@ import { hasEnded, useJob } from "../core/jobs.js";
 import { attempt } from "../core/notices.js";
 import { useResource } from "../core/resource.js";
 import { mayWrite } from "../core/session.js";
+import { Value } from "./marks.js";
 
 // Below this share of publishes that name their cause, something is missing.
 const LEAST_COVERAGE = 0.9;
@@ -41,7 +42,7 @@ export function ProposalLine({ vhost, proposal, more, show, onChange }) {
   if (!one) return null;
   const start = (work, next) =>
     attempt(async () => note(vhost, { adopted: next, job: (await work()).job?.id ?? null, isTold: false }));
-  const adopt = () => start(() => adoptProposal(vhost, one.id), one);
+  const adopt = () => start(() => adoptProposal(vhost, one), one);
   const takeBack = () =>
     start(async () => {
       for (const { name } of one.rules) await api.removeLinkRule(vhost, name);
@@ -52,7 +53,7 @@ export function ProposalLine({ vhost, proposal, more, show, onChange }) {
   return html`<div class="alert calm proposal-line" role="status">
     <p>${adopted
       ? `Adopted: ${visible(one.says)}. ${past(job, busy)}`
-      : `${visible(one.says)}: it would join ${count(one.joins)} of ${count(one.of)} publishes${visible(more)} to what led to them (${visible(one.certainty)}).`}</p>
+      : `${visible(one.says)}: it would join ${count(one.joins)} of ${count(one.of)} publishes${visible(more)} to what led to them (${visible(one.certainty)}).`}${one.alone != null && html` <strong>Only messages of user <${Value}>${one.alone}<//> carry it.</strong>`}</p>
     ${!adopted && show}
     ${adopted
       ? html`<button class="button small" disabled=${!mayWrite.value || busy} onClick=${takeBack}>Take back</button>`
