@@ -36,7 +36,6 @@ async def test_what_cannot_be_correlated_is_refused(client: httpx.AsyncClient) -
     assert (await client.put("/itc_db/correlations", params=wrong)).status_code == 400
     nowhere = {"vhost": "nowhere"}
     assert (await client.put("/itc_db/correlations", params=nowhere)).status_code == 404
-    assert (await client.put("/itc_db/reports/correlations", params=wrong)).status_code == 400
 
 
 async def test_a_report_without_what_was_in_hand_is_shown(
