@@ -7,9 +7,10 @@ WORKDIR /opt/rabbitmq-itc
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
 RUN python -m venv .venv
 # Dependencies first: they seldom change, so this layer stays cached.
-COPY requirements.lock requirements-build.lock ./
+COPY requirements.lock requirements-spark.lock requirements-build.lock ./
 RUN .venv/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes \
-        --requirement requirements.lock --requirement requirements-build.lock
+        --requirement requirements.lock --requirement requirements-spark.lock \
+        --requirement requirements-build.lock
 COPY . .
 # In place, so that the program finds its dashboard and its migrations beside it.
 # Cython, 17 MB, has done its work then.

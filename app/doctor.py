@@ -33,9 +33,11 @@ from app.errors import (
     NotAuthenticatedError,
     NotAuthorisedError,
     NotFoundError,
+    NotInstalledError,
     RefusedError,
     SettingsError,
 )
+from app.extras import check_spark
 from app.settings import Settings
 from app.store import Store, schema_state
 from app.store.database.engine import parse_url
@@ -119,7 +121,7 @@ def _checks(settings: Settings, management: ManagementApi) -> list[Check]:
         Check("amqp", partial(_amqp, settings, management)),
         Check("store", partial(_store, settings), following=partial(_stored, settings, management)),
         Check("connections", partial(_connections, settings, management), Grade.better),
-        Check("java", partial(_java, settings)),
+        Check("spark", _spark, Grade.better, partial(_java_checks, settings)),
         *(Check(f"disk of {each}", partial(asyncio.to_thread, _room, each)) for each in folders),
     ]
 
@@ -459,6 +461,18 @@ def _permits(pattern: str, name: str) -> bool:
         return bool(pattern) and re.search(pattern, name) is not None
     except re.error:
         return True  # valid in Erlang but not in Python: the broker will tell
+
+
+async def _spark() -> Finding:
+    try:
+        check_spark()
+    except NotInstalledError as error:
+        return error.lack, error.remedy
+    return "its packages are installed", WELL
+
+
+async def _java_checks(settings: Settings) -> list[Check]:
+    return [Check("java", partial(_java, settings))]
 
 
 async def _java(settings: Settings) -> Finding:

@@ -101,5 +101,14 @@ class QueueTakenError(OutageError):
     """The trace queue belongs to a service with another database."""
 
 
+class NotInstalledError(ItcError):
+    """What was asked for takes packages that this installation is without."""
+
+    def __init__(self, lack: str, remedy: str) -> None:
+        super().__init__(f"{lack}: {remedy}")
+        self.lack = lack
+        self.remedy = remedy
+
+
 class SettingsError(ItcError):
     """The configuration cannot work; the text names the variable."""

@@ -8,6 +8,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from app.api.tail import Tail
 from app.broker.management import ManagementApi
 from app.broker.opening import BrokerParts
 from app.errors import ItcError, SettingsError
+from app.extras import check_spark
 from app.jobs.opening import open_folders, open_jobs
 from app.settings import Settings
 from app.store.opening import open_store
@@ -184,6 +186,7 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
                 database=traces.here.check_store,
                 broker=broker.management.vhosts,
                 traces=traces.here.check_failed,
+                jobs=partial(asyncio.to_thread, check_spark),
             ),
             spans=None if spans is None else Intake(store.spans, intake, arrived=spans.arrived),
             previews=previews(store, pipeline),

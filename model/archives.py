@@ -1,8 +1,99 @@
-"""Archives: what a job has archived."""
+"""Archives: what jobs have archived of a virtual host, as its manifest says.
+
+An archive holds a prefix of its trace: every event up to ``through``, whole rows with what belongs
+to their channels, participants and causes. Only files that its manifest names belong to it.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from model.gaps import Gap
+from model.sound import AssumedParticipant, Misfit, Missing
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class ArchiveFile:
+    """One Parquet file: its path in the archive, the span of its ids, its events, its bytes.
+
+    ``links``: it has the events' links and conversations.
+    """
+
+    file: str
+    first_id: int
+    last_id: int
+    events: int
+    bytes: int
+    links: bool = False
+
+
+@dataclass(frozen=True)
+class ArchiveManifest:
+    """One virtual host's archive, as its manifest tells of it.
+
+    It holds the events up to the id ``through``, which was recorded at ``until`` (µs), and what was
+    known then of gaps and of soundness.
+    """
+
+    folder: Path
+    vhost: str
+    trace: int
+    through: int = 0
+    until: int = 0
+    parts: tuple[ArchiveFile, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    assumed: tuple[AssumedParticipant, ...] = ()
+    misfit: Misfit | None = None
+    missing: tuple[Missing, ...] = ()
+
+    @classmethod
+    def at(cls, root: Path, vhost: str, trace: int) -> Self:
+        """The archive of a virtual host under a folder of archives; empty if there is none."""
+        folder = root / hashlib.sha256(vhost.encode()).hexdigest()[:32]
+        return cls.load(folder) or cls(folder, vhost, trace)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self | None:
+        """The archive in a folder; None if there is none."""
+        try:
+            manifest = json.loads((folder / MANIFEST).read_bytes())
+        except FileNotFoundError:
+            return None
+        return cls(
+            folder,
+            manifest["vhost"],
+            manifest["trace"],
+            manifest["through"],
+            manifest["until"],
+            tuple(ArchiveFile(**part) for part in manifest["parts"]),
+            tuple(Gap(**gap) for gap in manifest["gaps"]),
+            tuple(AssumedParticipant(**each) for each in manifest.get("assumed", ())),
+            Misfit(**manifest["misfit"]) if manifest.get("misfit") else None,
+            tuple(Missing(**each) for each in manifest.get("missing", ())),
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether every file is there and still as long as when it was written."""
+        try:
+            return all(
+                (self.folder / part.file).stat().st_size == part.bytes for part in self.parts
+            )
+        except OSError:
+            return False
+
+    def fits(self, newest: tuple[int, int] | None) -> bool:
+        """Tell whether it is of a store, by the newest event up to ``through`` there: (id, time).
+
+        Another store assigns the same ids again, and so does one restored from a backup.
+        """
+        return newest is None or newest == (self.through, self.until)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from model.archives import ArchiveSummary
+from model.archives import ArchiveFile, ArchiveSummary
 from model.jobs import Problem
-from spark_jobs.archived import Archive, ArchiveFile
+from spark_jobs.archived import Archive
 from spark_jobs.columns import COLUMNS, arrow_schema
 from spark_jobs.database import DatabaseAddress
 from spark_jobs.errors import JobError

@@ -1,12 +1,7 @@
-"""Reading an archive: what the archive job wrote of a virtual host, partitioned by day.
-
-An archive holds a prefix of its trace: every event up to ``through``, whole rows with what belongs
-to their channels, participants and causes. Only files that its manifest names belong to it.
-"""
+"""Reading an archive: what the archive job wrote of a virtual host, partitioned by day."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -17,76 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from model.gaps import Gap
+from model.archives import MANIFEST, ArchiveFile, ArchiveManifest
 from model.jobs import Problem
-from model.sound import MOST_LATE, AssumedParticipant, Misfit, Missing
+from model.sound import MOST_LATE
 from spark_jobs.columns import FLAG, arrow_schema
 from spark_jobs.errors import JobError
 from spark_jobs.export import write_file
 from spark_jobs.history import History
 
-MANIFEST = "manifest.json"
-
 
 @dataclass(frozen=True)
-class ArchiveFile:
-    """One Parquet file: its path in the archive, the span of its ids, its events, its bytes.
-
-    ``links``: it has the events' links and conversations.
-    """
-
-    file: str
-    first_id: int
-    last_id: int
-    events: int
-    bytes: int
-    links: bool = False
-
-
-@dataclass(frozen=True)
-class Archive:
-    """One virtual host's archive; small, and travels to executors.
-
-    It holds the events up to the id ``through``, which was recorded at ``until`` (µs), and what was
-    known then of gaps and of soundness.
-    """
-
-    folder: Path
-    vhost: str
-    trace: int
-    through: int = 0
-    until: int = 0
-    parts: tuple[ArchiveFile, ...] = ()
-    gaps: tuple[Gap, ...] = ()
-    assumed: tuple[AssumedParticipant, ...] = ()
-    misfit: Misfit | None = None
-    missing: tuple[Missing, ...] = ()
-
-    @classmethod
-    def at(cls, root: Path, vhost: str, trace: int) -> Archive:
-        """The archive of a virtual host under a folder of archives; empty if there is none."""
-        folder = root / hashlib.sha256(vhost.encode()).hexdigest()[:32]
-        return cls.load(folder) or cls(folder, vhost, trace)
-
-    @classmethod
-    def load(cls, folder: Path) -> Archive | None:
-        """The archive in a folder; None if there is none."""
-        try:
-            manifest = json.loads((folder / MANIFEST).read_bytes())
-        except FileNotFoundError:
-            return None
-        return cls(
-            folder,
-            manifest["vhost"],
-            manifest["trace"],
-            manifest["through"],
-            manifest["until"],
-            tuple(ArchiveFile(**part) for part in manifest["parts"]),
-            tuple(Gap(**gap) for gap in manifest["gaps"]),
-            tuple(AssumedParticipant(**each) for each in manifest.get("assumed", ())),
-            Misfit(**manifest["misfit"]) if manifest.get("misfit") else None,
-            tuple(Missing(**each) for each in manifest.get("missing", ())),
-        )
+class Archive(ArchiveManifest):
+    """An archive, and reading its events; small, and travels to executors."""
 
     @classmethod
     def holding(cls, root: Path, event_id: int) -> Archive | None:
@@ -94,27 +31,6 @@ class Archive:
         folders = sorted(root.iterdir()) if root.is_dir() else []
         archives = (cls.load(folder) for folder in folders)
         return next((each for each in archives if each and each.has(event_id)), None)
-
-    @property
-    def is_whole(self) -> bool:
-        """Tell whether every file is there and still as long as when it was written."""
-        try:
-            return all(
-                (self.folder / part.file).stat().st_size == part.bytes for part in self.parts
-            )
-        except OSError:
-            return False
-
-    def has_links(self, first_id: int, last_id: int) -> bool:
-        """Tell whether it has the links of all its events with ids in a span."""
-        return all(part.links for part in self._parts(first_id, last_id))
-
-    def fits(self, newest: tuple[int, int] | None) -> bool:
-        """Tell whether it is of a store, by the newest event up to ``through`` there: (id, time).
-
-        Another store assigns the same ids again, and so does one restored from a backup.
-        """
-        return newest is None or newest == (self.through, self.until)
 
     def check_of(self, history: History, trace: int) -> None:
         """Raise JobError (bad_request) if the archive belongs to another store."""
@@ -124,6 +40,10 @@ class Archive:
                 f"The archive of {self.vhost} in {self.folder} is of another store, or the store"
                 " was restored from a backup since; move that folder away and ask again.",
             )
+
+    def has_links(self, first_id: int, last_id: int) -> bool:
+        """Tell whether it has the links of all its events with ids in a span."""
+        return all(part.links for part in self._parts(first_id, last_id))
 
     def save(self) -> None:
         """Write this as the archive's manifest."""

@@ -31,6 +31,7 @@ _DESCRIPTIONS = {
     416: "The range starts after the file's end.",
     429: "Slow down.",
     500: "The job failed; the reason is the job's own.",
+    501: "Jobs need packages that are not installed; the reason says which.",
     503: "The broker, its management API or the database is unavailable.",
     507: "The exports take all the space that they may: delete some.",
 }

@@ -6,11 +6,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from app.errors import ItcError
+from app.errors import ItcError, NotInstalledError
 
 Condition: TypeAlias = Literal["ok", "unavailable"]
 
@@ -24,7 +24,9 @@ class Health(msgspec.Struct, frozen=True):
     """A probe's answer."""
 
     status: Condition
-    checks: dict[str, Condition]
+    checks: Annotated[
+        dict[str, str], "`ok`, `unavailable` or, of what the service does without, what to install."
+    ]
 
 
 class Readiness:
@@ -36,12 +38,12 @@ class Readiness:
     def __init__(self, **questions: Callable[[], Awaitable[Any]]) -> None:
         """``questions`` by name: each returns if all is well, otherwise raises an `ItcError`."""
         self._questions = questions
-        self._known: dict[str, Condition] = {}
+        self._known: dict[str, str] = {}
         self._until = 0.0
         self._asking = asyncio.Lock()
         self._unanswered: dict[str, asyncio.Future[Any]] = {}
 
-    async def checks(self) -> dict[str, Condition]:
+    async def checks(self) -> dict[str, str]:
         async with self._asking:
             if time.monotonic() >= self._until:
                 asked = (self._condition(name) for name in self._questions)
@@ -49,7 +51,7 @@ class Readiness:
                 self._until = time.monotonic() + _BELIEVED_SECONDS
             return self._known
 
-    async def _condition(self, name: str) -> Condition:
+    async def _condition(self, name: str) -> str:
         """A dependency's; one that has not answered the last question is not asked another."""
         question = self._unanswered.pop(name, None)
         if question is None:
@@ -62,6 +64,8 @@ class Readiness:
             return "unavailable"
         try:
             question.result()
+        except NotInstalledError as error:
+            return str(error)
         except (ItcError, TimeoutError) as error:
             logger.warning("not ready: %s: %s", name, error or "no answer in time")
             return "unavailable"

@@ -21,6 +21,7 @@ from app.cli.following import followed, submit
 from app.cli.options import Json, Listed, Output, Requirements, say_caveats
 from app.cli.output import as_json, complain, printable, say, table
 from app.cli.verifying import VERDICTS, faults, parsed, public_key, sentence_of, signature_faults
+from app.extras import check_spark
 from model.answers import Verdict
 from model.evidence import COLUMNS, SIGNATURE
 from model.exports import MANIFEST, manifest_of
@@ -193,6 +194,7 @@ def _rows(file: Path, content: BinaryIO) -> Iterator[Any]:
 
 
 def _parquet_rows(content: BinaryIO) -> Iterator[Any]:
+    check_spark("Parquet files need")
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -15,16 +15,15 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 
 from app.errors import BadRequestError, ConflictError, NotFoundError, QuotaError
+from app.extras import check_spark
 from app.stored.jobs import JobRequest, Json
+from model.archives import ArchiveManifest
 from model.exports import MANIFEST, Format, Manifest, Quota, manifest_of, usage_of
-
-if TYPE_CHECKING:
-    from spark_jobs.archived import Archive
 
 Subject = TypeVar("Subject")
 
@@ -207,19 +206,20 @@ class Archives:
         return archive.through
 
     def vhost_of(self, event_id: int) -> str | None:
-        """The virtual host of the event archived under an id; None if there is none."""
+        """The virtual host of the event archived under an id; None if there is none.
+
+        Raises `NotInstalledError`.
+        """
         if not self._folder.is_dir():
             return None
-        from spark_jobs.archived import Archive  # loads Arrow, which few services need
+        check_spark("archived events need")
+        from spark_jobs.archived import Archive  # loads Arrow
 
         archive = Archive.holding(self._folder, event_id)
         return archive.vhost if archive else None
 
-    def _archive(self, vhost: str) -> Archive:
-        if self._folder.is_dir():
-            from spark_jobs.archived import Archive
-
-            archive = Archive.at(self._folder, vhost, 0)
-            if archive.through:
-                return archive
+    def _archive(self, vhost: str) -> ArchiveManifest:
+        archive = ArchiveManifest.at(self._folder, vhost, 0)
+        if archive.through:
+            return archive
         raise NotFoundError(f"nothing of {vhost} is archived")

@@ -19,6 +19,7 @@ import msgspec
 
 from app.background import is_set_within
 from app.errors import ConflictError, ItcError, NotFoundError, OutageError, TooManyRequestsError
+from app.extras import check_spark
 from app.jobs.process import SparkProcess
 from app.jobs.restamps import RestampProcess
 from app.round_robin import RoundRobin
@@ -124,8 +125,10 @@ class JobManager:
         """Submit a job; returns the unfinished one for the same request if there is one.
 
         Raises `TooManyRequestsError` if too many are waiting, `ConflictError` for one that is to be
-        alone and is not.
+        alone and is not, `NotInstalledError` where its kind cannot run.
         """
+        if request.kind not in self.others:
+            check_spark()
         if self._stopping:
             raise OutageError("the service is being stopped; ask again when it is back")
         async with self._submitting:  # two callers at once must not both find none
@@ -250,6 +253,7 @@ class JobManager:
 
     async def _warm(self) -> None:
         try:
+            check_spark()
             await self.spark.start()
         except ItcError as error:  # the first job that needs Spark will tell its user
             log.warning("Spark could not be started with the service: %s", error)

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from app.errors import SettingsError
+from app.extras import missing
 from app.stored.assertions import WebhookState
 from app.watch.judging import Judges
 from app.watch.looking import DurationWatch, Looking
@@ -23,7 +24,8 @@ def open_watches(
 ) -> None:
     """Hold assertions against the traces that run here, count durations, and look for proposals.
 
-    The webhook is told if there is one; proposals are looked for unless that is off.
+    The webhook is told if there is one; proposals are looked for unless that is off, or not
+    installed.
     """
     webhook = _webhook(settings, store)
     watcher = Watcher(
@@ -36,7 +38,8 @@ def open_watches(
     )
     looking = Looking(store.proposals, traces, settings.database.reveal())
     durations = DurationWatch(store.durations, traces)
-    for each in (webhook, watcher, looking if settings.proposals else None, durations):
+    looks = settings.proposals and not missing()
+    for each in (webhook, watcher, looking if looks else None, durations):
         if each is not None:
             each.start()
             stack.push_async_callback(each.stop)

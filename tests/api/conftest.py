@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -24,6 +25,7 @@ from app.api.services import ServiceParts
 from app.api.signin.auth import FREE_FAILURES, Authenticator, BrokerAuthenticator, OpenAccess
 from app.api.streams import MOST_READERS, Subscribers
 from app.api.tail import KEPT_BYTES, Tail
+from app.extras import check_spark
 from app.jobs.folders import Archives
 from app.jobs.manager import QUEUE, JobManager
 from app.jobs.opening import open_folders
@@ -141,7 +143,11 @@ class World:
                 subscribers=self.subscribers,
                 jobs=jobs,
                 folders=open_folders(self.settings, quota=quota),
-                readiness=Readiness(database=store.ping, broker=self.broker.vhosts),
+                readiness=Readiness(
+                    database=store.ping,
+                    broker=self.broker.vhosts,
+                    jobs=partial(asyncio.to_thread, check_spark),
+                ),
                 previews=previews(store, PipelineSettings()),
                 spans=intake,
             )

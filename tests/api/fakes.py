@@ -38,11 +38,12 @@ from app.traces.status import CaptureCost, TraceStatus
 from app.tracker import Counters, Policy
 from app.tracker.links.memory import LinkCount
 from app.tracker.taken import ALL
+from model.archives import ArchiveFile
 from model.exports import manifest_of
 from model.jobs import Progress
 from model.sound import Evidence
 from model.times import iso_time
-from spark_jobs.archived import Archive, ArchiveFile
+from spark_jobs.archived import Archive
 from tests.api import fake_reports
 
 # Ids that the archive job has archived, and when the last of them was recorded.

@@ -24,7 +24,10 @@ async def test_a_service_that_can_work_says_so(stranger: httpx.AsyncClient) -> N
 
     assert (live.status_code, live.json()) == (200, {"status": "ok", "checks": {}})
     assert ready.status_code == 200
-    assert ready.json() == {"status": "ok", "checks": {"database": "ok", "broker": "ok"}}
+    assert ready.json() == {
+        "status": "ok",
+        "checks": {"database": "ok", "broker": "ok", "jobs": "ok"},
+    }
 
 
 async def test_what_is_away_is_named_and_not_where_it_is(
@@ -36,7 +39,7 @@ async def test_what_is_away_is_named_and_not_where_it_is(
     assert ready.status_code == 503
     assert ready.json() == {
         "status": "unavailable",
-        "checks": {"database": "ok", "broker": "unavailable"},
+        "checks": {"database": "ok", "broker": "unavailable", "jobs": "ok"},
     }
     assert (await stranger.get("/health/live")).status_code == 200
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.docs.documents import CHECKOUT
 
-LOCKS = ("requirements.lock", "requirements-build.lock", "requirements-dev.lock")
+LOCKS = tuple(f"requirements{name}.lock" for name in ("", "-spark", "-build", "-dev"))
 PIN = re.compile(
     r"^([\w.-]+)==(\S+)((?: ; [^\\\n]+)?(?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.M
 )
@@ -45,13 +45,14 @@ def test_everything_is_locked_once() -> None:
     assert sum(map(len, locked)) == len(constraints())
 
 
-def test_the_service_is_locked_apart_from_what_builds_it() -> None:
+def test_the_service_is_locked_apart_from_jobs_and_from_what_builds_it() -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
-    needs = project["project"]["dependencies"], project["build-system"]["requires"]
+    extras = project["project"]["optional-dependencies"]
+    needs = project["project"]["dependencies"], extras["spark"], extras["build"]
     for lock, those in zip(LOCKS, needs, strict=False):
         names = {plain(re.split(r"[\[<>=;]", need)[0]) for need in those}
         assert names <= pins((CHECKOUT / lock).read_text()).keys(), lock
-    assert project["project"]["optional-dependencies"]["build"] == needs[1]
+    assert project["build-system"]["requires"] == extras["build"]
 
 
 # By distribution: what derives from parts of it that it does not document. Any release may change

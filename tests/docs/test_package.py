@@ -7,18 +7,39 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import distribution
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from packaging.requirements import Requirement
 
+from app.extras import SPARK
 from tests.docs.documents import CHECKOUT
-from tools.servers import Child, free_port
+from tools.servers import Broker, Child, free_port
+from tools.servers.processes import wait_until
 
 SOURCES = ("itc", "model", "app", "spark_jobs", "statements", "web", "alembic", "vendor")
 FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
+
+
+def _declared(package: str) -> set[str]:
+    """What a package needs, and what that needs, all without extras that nobody names."""
+    names: set[str] = set()
+    waiting = [(package, "")]
+    while waiting:
+        name, extra = waiting.pop()
+        for text in distribution(name).requires or ():
+            need = Requirement(text)
+            if need.marker is None or need.marker.evaluate({"extra": extra}):
+                more = {(need.name, each) for each in ("", *need.extras)}
+                waiting += [each for each in more if need.name not in names or each[1]]
+                names.add(need.name)
+    return names
 
 
 def _pip(*words: object) -> None:
@@ -33,7 +54,7 @@ def _pip(*words: object) -> None:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The environment's folder. The service's own dependencies are borrowed from ours."""
+    """The environment's folder. What the package declares is linked from ours, and nothing else."""
     folder = tmp_path_factory.mktemp("package")
     ignored = shutil.ignore_patterns("__pycache__", "node_modules")
     for name in SOURCES:
@@ -47,35 +68,38 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     environment = folder / "environment"
     venv.create(environment, with_pip=False)
     [packages] = environment.glob("lib/python*/site-packages")
-    # A path in a .pth file adds what is there, but not that folder's own .pth files: the
-    # checkout, installed in place there, stays out.
-    (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    for name in _declared("rabbitmq-itc"):
+        for file in distribution(name).files or ():
+            top, link = file.parts[0], packages / file.parts[0]
+            if top not in ("..", "__pycache__") and not link.is_symlink():
+                link.symlink_to(Path(str(distribution(name).locate_file(top))))
     [wheel] = folder.glob("*.whl")
     _pip("--python", environment / "bin" / "python", "install", *offline, wheel)
     return environment
 
 
-def test_the_installed_service_migrates_and_serves_the_dashboard(
-    installed: Path, tmp_path: Path
-) -> None:
+@contextmanager
+def _serving(
+    installed: Path, folder: Path, amqp_url: str, management_url: str
+) -> Iterator[tuple[httpx.Client, dict[str, str]]]:
+    """A client of the installed service, and the environment of its programs."""
     port = free_port()
-    # No PYTHONPATH: it would bring the checkout in. No broker: the service waits for one.
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    # No PYTHONPATH: it would bring the checkout in.
+    environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | {
+        "ITC_AUTH": "none",
+        "ITC_PORT": str(port),
+        "ITC_URL": f"http://127.0.0.1:{port}",
+        "ITC_DATA_DIR": str(folder / "data"),
+        "ITC_AMQP_URL": amqp_url,
+        "ITC_MANAGEMENT_URL": management_url,
+    }
     service = Child(
         "the installed rabbitmq-itc",
         [installed / "bin" / "rabbitmq-itc", "serve"],
-        log=tmp_path / "log",
-        cwd=tmp_path,
-        env={
-            **kept,
-            "ITC_AUTH": "none",
-            "ITC_PORT": str(port),
-            "ITC_DATA_DIR": str(tmp_path / "data"),
-            "ITC_AMQP_URL": "amqp://guest:guest@127.0.0.1:1",
-            "ITC_MANAGEMENT_URL": "http://127.0.0.1:1",
-        },
+        log=folder / "log",
+        cwd=folder,
+        env=environment,
     )
-    http = httpx.Client(base_url=f"http://127.0.0.1:{port}")
 
     def lives() -> bool:
         try:
@@ -83,8 +107,20 @@ def test_the_installed_service_migrates_and_serves_the_dashboard(
         except httpx.HTTPError:
             return False
 
-    try:
-        service.wait_until(lives, 90, "answering")
+    with httpx.Client(base_url=environment["ITC_URL"], timeout=60) as http:
+        try:
+            service.wait_until(lives, 90, "answering")
+            yield http, environment
+        finally:
+            service.stop()
+
+
+def test_the_installed_service_migrates_and_serves_the_dashboard(
+    installed: Path, tmp_path: Path
+) -> None:
+    # No broker: the service waits for one.
+    amqp, management = "amqp://guest:guest@127.0.0.1:1", "http://127.0.0.1:1"
+    with _serving(installed, tmp_path, amqp, management) as (http, _):
         assert http.get("/itc_db").json() == []
         page = re.sub(r"-/[0-9a-f]{16}/", "", http.get("/").text)
         assert page == (CHECKOUT / "web" / "index.html").read_text()
@@ -95,10 +131,55 @@ def test_the_installed_service_migrates_and_serves_the_dashboard(
             and http.get(path := f"/{file.relative_to(CHECKOUT / 'web')}").status_code != 200
         ]
         assert not missing
-    finally:
-        http.close()
-        service.stop()
     assert (tmp_path / "data" / "itc.db").exists()
+
+
+@pytest.mark.parametrize("name", SPARK)
+def test_what_jobs_take_is_no_part_of_it(installed: Path, name: str) -> None:
+    loading = [installed / "bin" / "python", "-c", f"import {name}"]
+    assert subprocess.run(loading, capture_output=True, timeout=60).returncode == 1
+
+
+def test_without_spark_it_captures_and_answers_all_but_jobs(
+    installed: Path, rabbit: Broker, vhost: str, tmp_path: Path
+) -> None:
+    amqp, remedy = rabbit.amqp_url(vhost), "pip install 'rabbitmq-itc[spark]'"
+    with _serving(installed, tmp_path, amqp, rabbit.management_url) as (http, environment):
+
+        def run(*words: object) -> tuple[int, str]:
+            command = [installed / "bin" / "rabbitmq-itc", *map(str, words)]
+            done = subprocess.run(
+                command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60
+            )
+            return done.returncode, done.stdout + done.stderr
+
+        def events() -> list[dict[str, Any]]:
+            return http.get("/itc_db", params={"vhost": vhost}).json()
+
+        assert run("trace", "start", vhost)[0] == 0
+        rabbit.api("PUT", "queues", vhost, "work", json={"durable": False})
+        text = {"properties": {}, "payload": "order", "payload_encoding": "string"}
+        routed = rabbit.api(
+            *("POST", "exchanges", vhost, "amq.default", "publish"),
+            json={**text, "routing_key": "work"},
+        )
+        assert routed == {"routed": True}
+        taking = {"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"}
+        rabbit.api("POST", "queues", vhost, "work", "get", json=taking)
+        wait_until(lambda: len(events()) == 2, 60, "both events are stored")
+
+        first, last = sorted(each["id"] for each in events())
+        assert http.get(f"/itc_db/chain/{first}/{last}").json()["count"] == 2
+        assert run("compare", first, last)[0] == 0
+        refused = http.put(f"/itc_db/undefined/{first}/{last}/all.jsonl")
+        assert (refused.status_code, refused.json()["error"]) == (501, "not_installed")
+        code, said = run("archive", vhost, "--keep-days", 1)
+        assert (code, said.count("\n"), remedy in said) == (1, 1, True)
+        code, said = run("doctor")
+        assert (code, remedy in said) == (0, True)
+        assert run("size", vhost, "--seconds", 1)[1].endswith("when there is traffic\n")
+        ready = http.get("/health/ready")
+        assert (ready.status_code, remedy in ready.json()["checks"]["jobs"]) == (200, True)
 
 
 def test_what_is_imported_is_what_was_installed(installed: Path, tmp_path: Path) -> None:

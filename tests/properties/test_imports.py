@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "statements": ("model",),
     "spark_jobs": ("itc", "model", "statements"),
     "app.errors": (),
+    "app.extras": ("app.errors",),
     "app.round_robin": (),
     "app.background": ("app.errors",),
     "app.children": ("app.priority",),
@@ -45,11 +46,12 @@ MAY_IMPORT = {
     ),
     "app.stored": ("app.errors", "app.tracker", "itc", "model"),
     "app.store": ("app.errors", "app.stored", "app.tracker", "itc", "model", "statements"),
-    # Archives are read by the code that wrote them, loaded when one is asked for.
+    # Archived events are read by the code that wrote them, loaded when one is asked for.
     "app.jobs": (
         "app.background",
         "app.children",
         "app.errors",
+        "app.extras",
         "app.round_robin",
         "app.secret_url",
         "app.stored.jobs",
@@ -71,6 +73,7 @@ MAY_IMPORT = {
         "app.background",
         "app.children",
         "app.errors",
+        "app.extras",
         "app.secret_url",
         "app.stored",
         "itc",

@@ -22,7 +22,7 @@ COPIED = (
     *(f"tools/{name}" for name in ("install", "as_root.sh", "services.sh")),
     *(f"tools/{name}" for name in ("progress.sh", "prerequisites.sh")),
     *("pyproject.toml", "setup.py"),
-    *("requirements.lock", "requirements-build.lock", "requirements-dev.lock"),
+    *(f"requirements{name}.lock" for name in ("", "-spark", "-build", "-dev")),
     *("itc/_core.c", "app/broker/_wire.pyx"),
 )
 

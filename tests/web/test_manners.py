@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from app.extras import SPARK
 from tests.web.conftest import OpenPage, without_broker
 from tests.web.past import Past, demo_world
 from tests.web.service import USERS, Served
@@ -113,6 +115,24 @@ def test_without_the_broker_nothing_is_green(
     expect(page.locator(".badge.good")).to_have_count(0)
     page.unroute("**/health/ready")
     expect(page.locator(".badge.good").first).to_be_visible()
+
+
+def test_without_spark_it_is_said_what_to_install_and_nothing_is_old(
+    serve: Callable[[Past], Served], open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in SPARK:
+        monkeypatch.setitem(sys.modules, name, None)
+    remedy = "pip install 'rabbitmq-itc[spark]'"
+    world = demo_world(800)
+    a, b = cause_and_effect(world)
+    server = serve(world)
+    page = open_page(server, "#/jobs")
+    expect(page.locator(".page-title")).to_contain_text(remedy)
+    page.goto(f"{server.url}/#/overview")
+    expect(page.locator(".badge.good")).not_to_have_count(0)
+    page.goto(f"{server.url}/#/chain?a={a}&b={b}")
+    export(page)
+    expect(page.locator(".notice")).to_contain_text(remedy)
 
 
 @pytest.mark.parametrize("pin", ["", "&a=750"])

@@ -43,7 +43,7 @@ class Preference(NamedTuple):
 # For a route's ``responses``: what a job adds, such as the answer to a client that does not wait.
 MAKING = (
     WRITING
-    | answers(500)
+    | answers(500, 501)
     | {
         202: answer_of(
             Job,

@@ -8,7 +8,7 @@ import { traces } from "./traces.js";
 
 const NOUNS = { broker: "the broker", database: "the database" };
 
-// What the service says of what it depends on, `{broker: "ok", …}`.
+// What the service says of what it depends on, `{broker: "ok", jobs: "jobs need …", …}`.
 const checks = signal({});
 
 /** Asks while the calling component is shown. */
@@ -23,10 +23,16 @@ export function useHealthPolling() {
 export const outage = computed(() => {
   const { error } = traces.value;
   if (error && isOutage(error)) return error.status ? sentence(error.reason) : "The service does not answer.";
-  const away = Object.entries(checks.value).filter(([, state]) => state !== "ok");
+  const away = Object.entries(checks.value).filter(([, state]) => state === "unavailable");
   if (!away.length) return null;
   const names = away.map(([name]) => NOUNS[name] ?? name).join(" and ");
   return sentence(`${names} ${away.length > 1 ? "do" : "does"} not answer`);
+});
+
+/** What to install before jobs can run, as a sentence; null where they can. */
+export const jobsLack = computed(() => {
+  const state = checks.value.jobs ?? "ok";
+  return ["ok", "unavailable"].includes(state) ? null : sentence(state);
 });
 
 /** Whether figures are to look old: what is shown is as it was. */

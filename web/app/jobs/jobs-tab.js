@@ -1,6 +1,7 @@
 import { html } from "../core/html.js";
 import { count, dateTime, inOurTime, seconds, toMicros } from "../core/format.js";
 import { download } from "../core/download.js";
+import { jobsLack } from "../core/health.js";
 import { cancelJob, hasEnded, useJobs } from "../core/jobs.js";
 import { attempt } from "../core/notices.js";
 import { href, vhost } from "../core/route.js";
@@ -11,11 +12,13 @@ import { StateMark, Value } from "../ui/marks.js";
 import { Empty, Panel, pending } from "../ui/panel.js";
 import { Table } from "../ui/table.js";
 
+const WHAT = "Jobs restore chains, count topologies, make reports and write files in the background.";
+
 export default function JobsTab() {
   const loaded = useJobs();
   const list = loaded.data?.filter((job) => !vhost.value || job.vhost === vhost.value);
   return html`<div class="page-inner">
-    <div class="page-title"><h1>Jobs</h1><p>Jobs restore chains, count topologies, make reports and write files in the background.</p></div>
+    <div class="page-title"><h1>Jobs</h1><p>${jobsLack.value ? html`<${Value}>${jobsLack.value}<//>` : WHAT}</p></div>
     <${Panel} title="Jobs" flush note="newest first">
       ${!list ? pending(loaded, "jobs") : list.length ? html`<${List} jobs=${list} reload=${loaded.reload} />` : html`<${NoJobs} />`}
     <//>
