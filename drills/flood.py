@@ -79,8 +79,8 @@ class Flood(NamedTuple):
         )
 
 
-async def publish(url: str, count: int) -> None:
-    """Publish over a connection of its own, as fast as the broker takes it."""
+async def connected(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection with a channel, for whatever is written to it."""
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     writer.write(ProtocolHeader().marshal())
@@ -93,6 +93,12 @@ async def publish(url: str, count: int) -> None:
     await _answer(reader)
     writer.write(_frame(commands.Channel.Open()))
     await _answer(reader)
+    return reader, writer
+
+
+async def publish(url: str, count: int) -> None:
+    """Publish over a connection of its own, as fast as the broker takes it."""
+    reader, writer = await connected(url)
     message = b"".join(
         (
             _frame(commands.Basic.Publish(routing_key="nowhere")),
@@ -103,8 +109,13 @@ async def publish(url: str, count: int) -> None:
     for at in range(0, count, CHUNK):
         writer.write(message * min(CHUNK, count - at))
         await writer.drain()
+    await end(reader, writer)
+
+
+async def end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Close a connection once everything before has been read."""
     writer.write(_frame(commands.Channel.Close(200, "", 0, 0)))
-    await _answer(reader, seconds=QUIET_SECONDS)  # so everything before it has been read
+    await _answer(reader, seconds=QUIET_SECONDS)
     writer.close()
     await writer.wait_closed()
 

@@ -1,26 +1,35 @@
 """The messages that cost the most for their bytes, among those that any client may send.
 
-    python -m drills.worst                       what each costs, in processor time
-    python -m drills.worst --broker [SECONDS]    a hundred of each a second, to a real service
+    python -m drills.worst                   what each costs, in processor time
+    python -m drills.worst --broker          a hundred of each a second, to a real service
+    python -m drills.worst --broker PATTERN  of those whose names have this
 
-With a broker each kind comes alone; meanwhile `/health/live` is asked all the time, and a search
-for text once a second. It exits with 1 if a message took more than 5 ms, or else if an answer took
-more than `LIVE_SECONDS` or capture was more than `LAG_SECONDS` behind.
+Large ones come as fast as the broker takes `RATE` bytes. Meanwhile `/health/live` is asked all the
+time, and behind each kind a search for text. It exits with 1 if a message took more than 5 ms; with
+a broker, if an answer took more than `LIVE_SECONDS`, a search failed, or all was stored more than
+`BEHIND_SECONDS` after the last was sent.
 """
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import gzip
 import os
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from operator import itemgetter
+from pathlib import Path
 from struct import pack
 from typing import NamedTuple
 
+import httpx
+import pamqp.frame
+from pamqp import commands
 from sqlalchemy import make_url
 
 from app.broker.firehose import parse
@@ -30,13 +39,19 @@ from app.store.database.sqlite import Sqlite
 from app.tracker import Bounds, Policy, Publish, Settlement, Tracker, Unreadable
 from app.tracker.digest import digest
 from app.tracker.links import BUILT_IN, Rules
+from drills.flood import connected, end
+from drills.service import Service
 from model.bodies import MOST_BYTES, MOST_DIGITS, MOST_VALUES, decompressed
 from model.deaths import deaths_of
 from model.error_queues import forward_of
 from model.message_types import type_of
 from spark_jobs.reports.flattening import fields_of
+from tools.frames import BODY, HEADER, frame
+from tools.servers import Broker, RabbitNode
 
-MOST_SECONDS = 0.005
+MOST_SECONDS, LIVE_SECONDS, BEHIND_SECONDS = 0.005, 0.2, 1.0
+PER_SECOND, SECONDS, RATE = 100, 3, 32 * 1024 * 1024
+STORED_SECONDS = 300.0  # at most
 HASHED_APART = 16 * 1024  # bytes of a body: its digest is made beside the event loop
 KEPT = 64 * 1024  # bytes of a body that are stored
 FRAME = 130_000  # bytes of headers: a frame has 128 KiB, and the broker adds some
@@ -247,6 +262,77 @@ def clocked(rounds: int = 3) -> Iterator[tuple[str, float, str]]:
         yield name, min(world.cost for world in worlds), outcome
 
 
+async def send(url: str, message: Message) -> int:
+    """Send a message again and again, `PER_SECOND` of it or fewer; returns how many."""
+    reader, writer = await connected(url)
+    method = pamqp.frame.marshal(commands.Basic.Publish(routing_key="nowhere"), 1)
+    body = [message.body[at : at + FRAME] for at in range(0, len(message.body), FRAME)]
+    parts = frame(HEADER, 1, message.header), *(frame(BODY, 1, part) for part in body)
+    data = method + b"".join(parts)
+    count = max(1, min(PER_SECOND * SECONDS, SECONDS * RATE // len(data)))
+    began = time.monotonic()
+    for number in range(count):
+        writer.write(data)
+        await writer.drain()
+        await asyncio.sleep(max(0.0, began + SECONDS * number / count - time.monotonic()))
+    await end(reader, writer)
+    return count
+
+
+async def _live(service: Service, seconds: list[float]) -> None:
+    place = f"http://127.0.0.1:{service.port}/health/live"
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+        while True:
+            began = time.monotonic()
+            (await client.get(place)).raise_for_status()
+            seconds.append(time.monotonic() - began)
+            await asyncio.sleep(0.02)
+
+
+async def sent(broker: Broker, pattern: str) -> int:
+    """Send each kind to a service of its own; how many of them were too much for it."""
+    wrong = 0
+    with tempfile.TemporaryDirectory() as place, broker.fresh_vhost("worst") as vhost:
+        service = Service(broker, f"sqlite:///{Path(place) / 'itc.db'}", Path(place))
+        async with service.tracing(vhost):
+            expected = 0
+            for name, message in messages().items():
+                if pattern not in name:
+                    continue
+                seconds = [0.0]
+                live = asyncio.create_task(_live(service, seconds))
+                expected += await send(broker.amqp_url(vhost), message)
+                began = time.monotonic()
+                async with asyncio.timeout(STORED_SECONDS):
+                    while await _seen(service) < expected:  # noqa: ASYNC110  asking tells
+                        await asyncio.sleep(0.05)
+                behind = time.monotonic() - began
+                began = time.monotonic()
+                await service.get("", q="Müller/7", vhost=vhost, page_size=10)
+                search = time.monotonic() - began
+                live.cancel()
+                await asyncio.gather(live, return_exceptions=True)
+                is_wrong = max(seconds) > LIVE_SECONDS or behind > BEHIND_SECONDS
+                wrong += is_wrong
+                figures = (
+                    f"live {max(seconds):6.3f} s, behind {behind:6.2f} s, search {search:6.3f} s"
+                )
+                print("!" if is_wrong else " ", figures, name, flush=True)
+    return wrong
+
+
+async def _seen(service: Service) -> int:
+    """How many messages are stored, or quarantined."""
+    (trace,) = await service.get("traces")
+    return int(trace["events"]) + int(trace["quarantined"])
+
+
+async def on_a_broker(pattern: str) -> int:
+    """Send all of them on a private broker; 1 if any was too much."""
+    with Broker.from_environment(os.environ) or RabbitNode() as broker:
+        return int(await sent(broker, pattern) > 0)
+
+
 def main() -> int:
     """Clock all of them; 1 if any is too dear."""
     tune_garbage_collection()
@@ -257,4 +343,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    parser = argparse.ArgumentParser(prog="python -m drills.worst")
+    parser.add_argument("--broker", nargs="?", const="", metavar="PATTERN")
+    pattern = parser.parse_args().broker
+    sys.exit(main() if pattern is None else asyncio.run(on_a_broker(pattern)))

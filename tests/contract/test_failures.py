@@ -361,8 +361,28 @@ async def test_what_is_tried_again_or_says_something_alike_is_no_failure(
     assert await found(store) == []
 
 
+LARGE = "x" * 40_000
+
+
+@pytest.mark.parametrize("kind", ["died", "error_queue"])
+async def test_large_headers_hide_no_failure(store: Store, kind: str) -> None:
+    trace = (
+        "shop.NoStockException: no stock\n" + "\tat shop.Billing.handle(Billing.java:17)\n" * 2_900
+    )
+    order = message(1, message_id="m", headers={"blob": 3 * LARGE} if kind == "died" else {})
+    spring = {"x-exception-stacktrace": trace, "x-exception-message": "no stock"}
+    error = Publish(BILLING, "", ("error",), ("error",), {"headers": spring}, order.body)
+    told_by = letter(ADMIN, order, death("orders")) if kind == "died" else error
+    *_, event = await told(store, order, handed(BILLING, order), told_by)
+    [failure] = await found(store)
+    assert (failure.event, failure.kind) == (event, FailureKind[kind])
+    if kind == "error_queue":
+        assert failure.exception == "shop.NoStockException: no stock"
+
+
+@pytest.mark.parametrize("more", ["", LARGE])
 async def test_an_exception_in_the_body_is_a_failure_and_the_body_in_it_the_candidate(
-    store: Store,
+    store: Store, more: str
 ) -> None:
     said = {
         "RoutingKey": "k",
@@ -370,7 +390,9 @@ async def test_an_exception_in_the_body_is_a_failure_and_the_body_in_it_the_cand
         "Queue": "orders",
         "Exception": "System.Exception: no\n",
     }
-    order = msgspec.structs.replace(message(1, content_type="x"), body=b'{"Id": "1"}')
+    order = msgspec.structs.replace(
+        message(1, content_type="x"), body=f'{{"Id": "{more}"}}'.encode()
+    )
     body = msgspec.json.encode({**said, "Message": order.body.decode(), "DateTime": "2026"})
     error = Publish(
         BILLING,

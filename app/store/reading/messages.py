@@ -13,10 +13,11 @@ from app.store.database import tables
 from app.store.database.chunks import rows_with
 from model.message_types import type_of
 
-# Of a body only the beginning is read, and no longer table of properties than this: the type of a
-# message whose envelope is larger is where it was published to.
-MOST_BODY = 16_384
-MOST_PROPERTIES = 65_536
+# Of a body only the beginning is read, as much as is usually stored, and no longer table of
+# properties than this, twice what a frame may have: the type of a message whose envelope is larger
+# is where it was published to.
+MOST_BODY = 65_536
+MOST_PROPERTIES = 262_144
 
 words_of = msgspec.json.Decoder(tuple[str, ...]).decode
 table_of = msgspec.json.Decoder(dict[str, Any]).decode
