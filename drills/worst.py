@@ -41,7 +41,7 @@ from app.tracker.digest import digest
 from app.tracker.links import BUILT_IN, Rules
 from drills.flood import connected, end
 from drills.service import Service
-from model.bodies import MOST_BYTES, MOST_DIGITS, MOST_VALUES, decompressed
+from model.bodies import MOST_BYTES, MOST_DIGITS, MOST_VALUES, searchable
 from model.deaths import deaths_of
 from model.error_queues import forward_of
 from model.message_types import type_of
@@ -247,7 +247,7 @@ def read_again(message: Message) -> None:
     if not isinstance(record, Publish):
         return
     where = record.exchange, record.routing_keys
-    decompressed(record.body, message.content_encoding.decode())
+    searchable(record.body, message.content_encoding.decode(), True)
     forward_of(record.properties, *where, record.body)
     type_of(record.properties, *where, record.body)
     deaths_of(record.properties)

@@ -72,10 +72,45 @@ def decoded(body: bytes, encoding: Any, refused: Counter[str]) -> bytes:
     return plain.removeprefix(codecs.BOM_UTF8)
 
 
-def decompressed(body: bytes, encoding: str | None) -> bytes | None:
-    """A compressed body as `decoded`; None if it is not compressed, or cannot be read."""
+# What libraries escape in JSON without need, beside what is not ASCII: .NET, Gson, PHP, Rails.
+_ESCAPED = re.compile(r"[^ -~]|[\"'/\\<>&+=`]").search
+
+
+def may_be_escaped(part: str) -> bool:
+    """Tell whether a text may be spelt with escapes in JSON."""
+    return _ESCAPED(part) is not None
+
+
+def searchable(body: bytes, encoding: str | None, escapes: bool) -> bytes | None:
+    """The text of a body, where it has another than it shows; None if it has not.
+
+    That is what is compressed, as `decoded`; and with ``escapes`` JSON without its escapes, behind
+    it.
+    """
     read = decoded(body, encoding, Counter())
-    return None if read is body else read
+    texts = [] if read is body else [read]
+    if escapes and b"\\" in read and len(read) <= MOST_BYTES:
+        texts += _unescaped(read)
+    return b"\0".join(texts) if texts else None
+
+
+_QUOTE = "\ue000"  # for private use
+
+
+def _unescaped(body: bytes) -> list[bytes]:
+    """JSON, or the beginning of some, without its escapes; nothing if one is no escape of JSON.
+
+    All of it is read as one string, in which quotes are escaped. The last escape may be cut.
+    """
+    text = body.decode("utf-8", "surrogateescape").replace("\\\\", "\\u005c")
+    text = text.replace('\\"', "\\u0022").replace('"', _QUOTE)
+    for end in (len(text), text.rfind("\\")):
+        try:
+            plain: str = json.loads(f'"{text[:end]}"', strict=False)
+        except ValueError:
+            continue
+        return [plain.replace(_QUOTE, '"').encode("utf-8", "surrogatepass")]
+    return []
 
 
 _OTHERS = bytes(sorted(set(range(256)) - set(b"[]{}")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import itertools
+import json
 import random
 import re
 import zlib
@@ -240,11 +241,43 @@ async def test_text_is_found_in_what_is_compressed_within_bounds(
     assert [each.root for each in conversations.items] == ids[::-1]
 
 
+@pytest.mark.parametrize(
+    ("part", "body"),
+    [
+        ("Müller 😀", json.dumps({"name": "Müller 😀"}).encode()),
+        ("2026/77", b'{"order":"2026\\/77"}'),
+        ("O'Neil", b'{"name":"O\\u0027Neil","phone":"\\u002B49"}'),
+        ("+49", b'{"name":"O\\u0027Neil","phone":"\\u002B49"}'),
+        ("a<b&c=d", b'{"text":"a\\u003cb\\u0026c\\u003dd"}'),
+        ('"say": "he said \\"no\\\\"', b'{"say": "he said \\"no\\\\", "u": "\\u00fc"}'),
+        ('he said "no\\', b'{"say": "he said \\"no\\\\"}'),
+        ("müller", gzip.compress(b'{"name": "m\\u00FCller"}', mtime=0)),
+        ("müller", '{"name": "m\\u00FCller"}'.encode("utf-16")),
+        ("müller", b'{"name": "m\\u00fcller", "cut": "\\u00'),
+        ("m\\u00fcller", b'{"name": "m\\u00fcller"}'),
+    ],
+)
+async def test_text_is_found_that_json_escapes(
+    store: Store, trace_id: int, part: str, body: bytes
+) -> None:
+    history = History(seed=3)
+    events: list[StampedEvent] = []
+    for each in (b"\\ elsewhere", body):
+        publish = Publish(history.channels[0], "", ("q",), ("q",), {}, each)
+        events += history.tracker.apply(publish, BEGINNING)
+    batch = history.batch(0)
+    batch.events.extend(events)
+    await store.batches.append(trace_id, batch)
+    asked = EventFilter(q=part)
+    assert await _ids(store, asked) == [2]
+    assert await store.events.count(asked) == 1
+
+
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 async def test_no_question_has_more_of_what_is_compressed_read_than_it_may(
     store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queries, "MOST_COMPRESSED", 20)
+    monkeypatch.setattr(queries, "MOST_READ", 20)
     history = History(seed=3)
     events: list[StampedEvent] = []
     for number in range(60):
@@ -260,7 +293,7 @@ async def test_no_question_has_more_of_what_is_compressed_read_than_it_may(
         store.events.find(EventFilter(q="none"), limit=19),
         store.events.count(new),
     ):
-        with pytest.raises(BadRequestError, match="more than 20 compressed messages"):
+        with pytest.raises(BadRequestError, match="more than 20 compressed or escaped messages"):
             await question
 
 

@@ -259,10 +259,13 @@ class Postgres:
     def contains(self, column: sa.ColumnElement[Any], part: str | bytes) -> sa.ColumnElement[bool]:
         return sa.func.position(sa.literal(part).op("IN")(column)) > 0
 
-    def decompressed(
-        self, payload: sa.ColumnElement[bytes | None], encoding: sa.ColumnElement[str | None]
+    def searchable(
+        self,
+        payload: sa.ColumnElement[bytes | None],
+        encoding: sa.ColumnElement[str | None],
+        escapes: bool,
     ) -> None:
-        """Its server has no function that reads gzip."""
+        """Its server has no function that reads gzip, nor one for JSON that is cut."""
 
     def property_text(
         self, column: sa.ColumnElement[str], *path: str

@@ -25,7 +25,7 @@ from app.store.database.chunks import inserts, upserts
 from app.store.database.lanes import POOL_SECONDS, Lane
 from app.store.database.one_trip import all_rows, connected, in_its_thread
 from app.store.database.searched import Writing, keys
-from model.bodies import decompressed
+from model.bodies import searchable
 from model.words import EdgeKind
 
 T = TypeVar("T")
@@ -272,11 +272,14 @@ class Sqlite:
         """Tell whether a text contains another, case-sensitively (LIKE ignores case), or bytes."""
         return sa.func.instr(column, part) > 0
 
-    def decompressed(
-        self, payload: sa.ColumnElement[bytes | None], encoding: sa.ColumnElement[str | None]
+    def searchable(
+        self,
+        payload: sa.ColumnElement[bytes | None],
+        encoding: sa.ColumnElement[str | None],
+        escapes: bool,
     ) -> sa.ColumnElement[bytes | None]:
-        """A compressed body as rules read it; NULL where it is not compressed."""
-        return sa.func.decompressed(payload, encoding, type_=sa.LargeBinary)
+        """The text of a body that has another than it shows; NULL where it has not."""
+        return sa.func.searchable(payload, encoding, escapes, type_=sa.LargeBinary)
 
     def property_text(
         self, column: sa.ColumnElement[str], *path: str
@@ -363,7 +366,7 @@ def _set_up_reader(connection: Any, entry: ConnectionPoolEntry, cached: int) -> 
         lambda driver: driver.set_progress_handler(deadline.is_over, INSTRUCTIONS_BETWEEN_LOOKS)
     )
     connection.create_function("regexp", 2, regex.found, deterministic=True)
-    connection.create_function("decompressed", 2, decompressed, deterministic=True)
+    connection.create_function("searchable", 3, searchable, deterministic=True)
     _set(connection, entry, ["query_only=ON", f"cache_size=-{cached}"])
 
 

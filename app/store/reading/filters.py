@@ -30,7 +30,7 @@ from app.store.reading.times import within
 from app.stored.reading import CONVERSATION, HEADER, EventFilter
 from app.tracker.fingerprint import BYTES
 from app.tracker.links.rules import search_key
-from model.bodies import MOST_BYTES
+from model.bodies import MOST_BYTES, may_be_escaped
 
 _channels = tables.channels.c
 _events = tables.events.c
@@ -87,9 +87,11 @@ def conditions(asked: EventFilter, dialect: Dialect) -> list[ColumnElement[bool]
         keys = dialect.elements(_events.routing_keys)
         met.append(_any(keys, _is(keys.c.value, asked.routing_key, asked.use_regex)))
     if asked.q:
-        read = dialect.decompressed(_events.payload, encoding_of(dialect))
+        escapes = may_be_escaped(asked.q)
+        read = dialect.searchable(_events.payload, encoding_of(dialect), escapes)
         found = true() if read is None else _spelt(read, asked.q, dialect)
-        met.append(or_(in_plain(asked.q, dialect), and_(_MAY_BE_COMPRESSED, found)))
+        odd = [dialect.contains(_events.payload, b"\\")] if escapes else []
+        met.append(or_(in_plain(asked.q, dialect), and_(or_(_MAY_BE_COMPRESSED, *odd), found)))
     return met
 
 

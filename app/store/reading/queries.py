@@ -49,7 +49,7 @@ from app.store.reading.filters import (
 )
 from app.store.reading.times import ids_between, within
 from app.stored.reading import DEEP, EventFilter, EventList, EventPage, Histogram, Sort, is_quick
-from model.bodies import decompressed
+from model.bodies import may_be_escaped, searchable
 from model.event import EVERYTHING, Event, Large
 
 _events = tables.events.c
@@ -59,8 +59,8 @@ _traces = tables.traces.c
 # hosts share a list.
 MOST_LISTS = 200
 
-# Compressed bodies that are read for one question: 25 µs for each.
-MOST_COMPRESSED = 200_000
+# Compressed or escaped bodies that are read for one question: 25 µs for each.
+MOST_READ = 200_000
 READ_AT_ONCE = 200
 
 
@@ -88,8 +88,8 @@ class _Order(NamedTuple):
         return [column.desc() for column in columns] if self.descending else columns
 
 
-class _CompressedText(msgspec.Struct, frozen=True):
-    """A text where a database cannot read what is compressed: events that may be are read here."""
+class _OddText(msgspec.Struct, frozen=True):
+    """A text, where a database cannot read what is compressed or escaped: that is read here."""
 
     part: str
     in_plain: ColumnElement[bool]
@@ -103,7 +103,9 @@ class _CompressedText(msgspec.Struct, frozen=True):
             body = case((self.in_plain, None), else_=_events.payload)
             query = select(_events.id, body, self.encoding).where(_events.id.in_(some))
             for event_id, payload, encoding in await connection.execute(query):
-                if payload is None or self._is_in(decompressed(payload, encoding)):
+                if payload is None or self._is_in(
+                    searchable(payload, encoding, may_be_escaped(self.part))
+                ):
                     held.add(event_id)
         return [each for each in ids if each in held]
 
@@ -112,10 +114,10 @@ class _CompressedText(msgspec.Struct, frozen=True):
 
     def check(self, read: int) -> None:
         """Raise `BadRequestError` if more had to be read than one question may have read."""
-        if read > MOST_COMPRESSED:
+        if read > MOST_READ:
             raise BadRequestError(
-                f"more than {MOST_COMPRESSED:,} compressed messages would have to be read to find "
-                "this: narrow it down by vhost, since, until or after"
+                f"more than {MOST_READ:,} compressed or escaped messages would have to be read to "
+                "find this: narrow it down by vhost, since, until or after"
             )
 
 
@@ -131,7 +133,7 @@ class _Scope(msgspec.Struct, frozen=True):
     conditions: list[ColumnElement[bool]]
     lookups: list[Lookup]
     bounds: list[Callable[[ColumnElement[int]], ColumnElement[bool]]]
-    text: _CompressedText | None
+    text: _OddText | None
 
     def parts(self, numbers: list[int]) -> list[list[_Part]]:
         """The events of some of the traces: parts to be merged, after those with lesser ids.
@@ -153,13 +155,13 @@ class _Scope(msgspec.Struct, frozen=True):
         return [[before], since]
 
     async def settle(self, connection: AsyncConnection) -> None:
-        """Read what is compressed, so that the conditions are met by what is asked for alone."""
+        """Read what is odd, so that the conditions are met by what is asked for alone."""
         if self.text is None:
             return
         ids: list[int] = []
         for part in itertools.chain.from_iterable(self.parts(self.traces)):
             query = part.query.add_columns(part.id).where(self.text.in_plain.is_not(True))
-            ids += (await connection.execute(query.limit(MOST_COMPRESSED + 1))).scalars()
+            ids += (await connection.execute(query.limit(MOST_READ + 1))).scalars()
         self.text.check(len(ids))
         held = literal(await self.text.among(connection, ids), ARRAY(BigInteger))
         self.conditions.append(or_(self.text.in_plain, _events.id == func.any(held)))
@@ -325,7 +327,7 @@ async def _scope(
         narrowed + by_event,
         by_index,
         [],
-        _compressed_text(asked, dialect),
+        _odd_text(asked, dialect),
     )
     if first is not None and end is not None:
         scope.bounds.append(lambda event_id: event_id >= first)
@@ -333,11 +335,11 @@ async def _scope(
     return scope
 
 
-def _compressed_text(asked: EventFilter, dialect: Dialect) -> _CompressedText | None:
+def _odd_text(asked: EventFilter, dialect: Dialect) -> _OddText | None:
     encoding = encoding_of(dialect)
-    if not asked.q or dialect.decompressed(_events.payload, encoding) is not None:
+    if not asked.q or dialect.searchable(_events.payload, encoding, False) is not None:
         return None
-    return _CompressedText(asked.q, in_plain(asked.q, dialect), encoding)
+    return _OddText(asked.q, in_plain(asked.q, dialect), encoding)
 
 
 async def ids_of(
@@ -370,7 +372,7 @@ async def ids_that_fit(
         _events.id.in_(ids), *conditions(asked, dialect), *by_event, *map(has_key, by_index)
     )
     found = [*(await connection.execute(query)).scalars()]
-    text = _compressed_text(asked, dialect)
+    text = _odd_text(asked, dialect)
     return set(found if text is None else await text.among(connection, found))
 
 
