@@ -8,19 +8,25 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import expect
 
 from app.store import Store, migrate
-from app.tracker import Policy
+from app.store.watch import durations
+from app.tracker import Deliver, Policy, Publish, Record
 from app.tracker.links import BUILT_IN, Rules
+from app.tracker.records import Channel
 from bench.stores import record_all
+from model.texts import storable
 from model.times import HOUR, MINUTE
 from tests.web.conftest import OpenPage
+from tests.web.history import HOSTILE
 from tests.web.orders import Order, history
 from tests.web.past import Past, iso
 from tests.web.service import Served, running
+from tests.web.test_hostile import assert_unharmed
 from tests.web.test_trial import count_durations
 
 VHOST = "shop"
@@ -122,3 +128,37 @@ def test_who_is_chosen_from_what_is_counted(shop: Served, open_page: OpenPage) -
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     page.get_by_label("Virtual host").select_option("empty")
     expect(page.get_by_text("Of none in this period is it known.").first).to_be_visible()
+
+
+async def fill_hostile(path: Path, now: int) -> None:
+    """Store deliveries from queues and to services of hostile names, more than there are places."""
+    url = f"sqlite:///{path}"
+    await migrate(url)
+    store = await Store.open(url, clock=lambda: now)
+    records: list[tuple[int, Record]] = []
+    for number, name in enumerate(HOSTILE * 3):
+        place, at = Channel("rabbit@one", f"{name}:1 -> b", 1, name), now - MINUTE + number
+        records.append((at, Publish(place, "", (name,), (name,), {}, b"%d" % number)))
+        records.append((at, Deliver(place, "", (name,), name, False, {}, b"%d" % number)))
+    await record_all(store, VHOST, records, Policy.channel, None)
+    await count_durations(store)
+    await store.close()
+
+
+def test_hostile_names_are_text_and_those_without_a_place_are_said(
+    tmp_path: Path, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durations, "MOST_OWNERS", 4)
+    world = Past()
+    world.stored = tmp_path / "itc.db"
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, fill_hostile(world.stored, time.time_ns() // 1000)).result()
+    world.start_trace(VHOST)
+    with running(world) as server:
+        for name in HOSTILE:
+            queue = quote(storable(name), safe="")
+            page = open_page(server, f"#/durations?vhost={VHOST}&queue={queue}")
+            expect(page.get_by_label("Queue or service")).to_contain_text("and others, with")
+            expect(page.locator(".loading")).to_have_count(0)
+            assert_unharmed(page)
+        expect(page.get_by_text("counted together with others")).to_be_visible()
