@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import httpx
+import httpx2
 import numpy as np
 
 from tools.servers import Child, free_port, port_answers, without_settings
@@ -64,7 +64,7 @@ class Served(NamedTuple):
     """A store behind a service, and what it is asked."""
 
     name: str
-    client: httpx.Client
+    client: httpx2.Client
     pid: int
     events: int
     questions: dict[str, Question]
@@ -105,13 +105,13 @@ def serving(named: str) -> Iterator[Served]:
         )
         stack.callback(service.stop)
         service.wait_until(lambda: port_answers(port), READY_SECONDS, "being ready")
-        client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
+        client = httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
         stack.enter_context(client)
         count = client.get("/itc_db?page=1").json()["total_count"]
         yield Served(named, client, service.pid, count, questions_of(client))
 
 
-def questions_of(client: httpx.Client) -> dict[str, Question]:
+def questions_of(client: httpx2.Client) -> dict[str, Question]:
     """Return questions for a store: of the conversation that it was made for, or all the others."""
     found = client.get("/itc_db", params={"correlation_id": HUNDRED, "page_size": 1}).json()
     if not found:

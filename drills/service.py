@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from tools.servers import Broker, Child, free_port, without_settings
 
@@ -88,8 +88,8 @@ class Service:
     def _answers(self) -> bool:
         place = f"http://127.0.0.1:{self.port}/health/live"
         try:
-            return httpx.get(place, trust_env=False, timeout=1).is_success
-        except httpx.HTTPError:
+            return httpx2.get(place, trust_env=False, timeout=1).is_success
+        except httpx2.HTTPError:
             return False
 
     async def start_trace(self, vhost: str, participant: str | None = None) -> None:
@@ -122,9 +122,9 @@ class Service:
         seconds: float = 60,
         **query: str | int,
     ) -> Any:
-        """Ask for something under ``/itc_db``; raises `httpx.HTTPError`."""
+        """Ask for something under ``/itc_db``; raises `httpx2.HTTPError`."""
         place = f"http://127.0.0.1:{self.port}/itc_db/{path}"
-        async with httpx.AsyncClient(trust_env=False, timeout=seconds) as client:
+        async with httpx2.AsyncClient(trust_env=False, timeout=seconds) as client:
             answer = await client.request(method, place.rstrip("/"), json=json, params=query)
         answer.raise_for_status()
         return answer.json() if answer.content else None

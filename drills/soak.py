@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import aio_pika
-import httpx
+import httpx2
 
 from app.broker.consumer import TRACE_QUEUE
 from drills.judge import judged, opened, oracle, settled
@@ -154,7 +154,7 @@ async def _watched(service: Service, seconds: float) -> list[Look]:
     loop = asyncio.get_running_loop()
     begin = loop.time()
     next_stop = begin + STOP_EVERY
-    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+    async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
         while not curve or curve[-1].at < seconds:
             await asyncio.sleep(LOOK_SECONDS)
             if (not curve or curve[-1].events < WARM_EVENTS) and loop.time() >= next_stop:

@@ -27,7 +27,7 @@ from pathlib import Path
 from struct import pack
 from typing import NamedTuple
 
-import httpx
+import httpx2
 import pamqp.frame
 from pamqp import commands
 from sqlalchemy import make_url
@@ -281,7 +281,7 @@ async def send(url: str, message: Message) -> int:
 
 async def _live(service: Service, seconds: list[float]) -> None:
     place = f"http://127.0.0.1:{service.port}/health/live"
-    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+    async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
         while True:
             began = time.monotonic()
             (await client.get(place)).raise_for_status()

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote, urlsplit
 
-import httpx
+import httpx2
 import msgspec
 
 from app.broker.announced import connection_of
@@ -179,15 +179,15 @@ class ManagementApi:
         password: str,
         *,
         timeout_seconds: float = TIMEOUT_SECONDS,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self._base_url = base_url.rstrip("/")
         self._user = user
         # trust_env: neither a proxy for the outside world nor a .netrc applies here. Whom to trust
         # over TLS does (SSL_CERT_FILE, SSL_CERT_DIR).
         is_tls = base_url.startswith("https:") and transport is None
-        self._http = httpx.AsyncClient(
-            verify=httpx.create_ssl_context() if is_tls else False,
+        self._http = httpx2.AsyncClient(
+            verify=httpx2.create_ssl_context() if is_tls else False,
             timeout=timeout_seconds,
             transport=transport,
             auth=(user, password),
@@ -384,7 +384,7 @@ class ManagementApi:
     async def _as_user(self, authorization: bytes, path: str, kind: type[T]) -> T:
         headers = {b"authorization": authorization}
         response = await self._send("GET", path, headers=headers, auth=None)
-        if response.status_code == httpx.codes.UNAUTHORIZED:
+        if response.status_code == httpx2.codes.UNAUTHORIZED:
             if _reason(response) == "Not management user":
                 raise NotAuthorisedError("this user has no tag that lets it use the management API")
             raise NotAuthenticatedError("the broker refuses these credentials")
@@ -397,14 +397,14 @@ class ManagementApi:
 
     async def _request(
         self, method: str, path: str, base_url: str | None = None, **more: Any
-    ) -> httpx.Response:
+    ) -> httpx2.Response:
         response = await self._send(method, path, base_url, **more)
-        if response.status_code == httpx.codes.UNAUTHORIZED:
+        if response.status_code == httpx2.codes.UNAUTHORIZED:
             raise RefusedError(
                 f"the broker's management API refuses the service's own account {self._user!r} "
                 f"({_reason(response)}): check its password, and that it is tagged administrator"
             )
-        if response.status_code == httpx.codes.NOT_FOUND:
+        if response.status_code == httpx2.codes.NOT_FOUND:
             raise NotFoundError("the broker knows no such virtual host, queue or permission")
         if response.is_error:
             self._refuse(response)
@@ -412,15 +412,15 @@ class ManagementApi:
 
     async def _send(
         self, method: str, path: str, base_url: str | None = None, **more: Any
-    ) -> httpx.Response:
+    ) -> httpx2.Response:
         url = (base_url or self._base_url) + path
         try:
             return await self._http.request(method, url, **more)
-        except httpx.TimeoutException as error:
+        except httpx2.TimeoutException as error:
             raise UnreachableError(
                 f"the broker's management API at {_host(url)} is too slow"
             ) from error
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             what = f"the broker's management API at {_host(url)} does not answer"
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 what = (
@@ -430,7 +430,7 @@ class ManagementApi:
                 )
             raise UnreachableError(what) from error
 
-    def _decoded(self, response: httpx.Response, kind: type[T]) -> T:
+    def _decoded(self, response: httpx2.Response, kind: type[T]) -> T:
         if not response.is_success:
             self._refuse(response)
         try:
@@ -441,7 +441,7 @@ class ManagementApi:
                 "check ITC_MANAGEMENT_URL"
             ) from error
 
-    def _refuse(self, response: httpx.Response) -> None:
+    def _refuse(self, response: httpx2.Response) -> None:
         raise OutageError(
             f"the broker's management API at {_host(str(response.url))} answers "
             f"{response.status_code}: {_reason(response)}"
@@ -480,7 +480,7 @@ def _host(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
-def _reason(response: httpx.Response) -> str:
+def _reason(response: httpx2.Response) -> str:
     """The broker's own sentence, on one line."""
     try:
         reason = msgspec.json.decode(response.content, type=dict[str, Any]).get("reason", "")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
-import httpx
+import httpx2
 import typer
 
 from app.cli.exits import EXIT_OF_STATUS, CommandError, Exit
@@ -29,7 +29,7 @@ User = Annotated[
 
 DEFAULT_URL = "http://127.0.0.1:15680"
 PAGE = 500  # events in an answer
-_TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+_TIMEOUT = httpx2.Timeout(30.0, connect=5.0)
 
 
 def segment(name: str) -> str:
@@ -44,9 +44,9 @@ class ServiceClient:
     """Asks the service; every failure is a `CommandError` with the exit code for it."""
 
     def __init__(
-        self, url: str, auth: tuple[str, str] | None, transport: httpx.BaseTransport | None = None
+        self, url: str, auth: tuple[str, str] | None, transport: httpx2.BaseTransport | None = None
     ) -> None:
-        self._http = httpx.Client(
+        self._http = httpx2.Client(
             base_url=url, auth=auth, timeout=_TIMEOUT, transport=transport, trust_env=False
         )
         self._url = url
@@ -87,13 +87,13 @@ class ServiceClient:
             if beyond is None or len(items) >= limit or not answer["items"]:
                 return {**answer, "items": items}
 
-    def send(self, method: str, path: str, **more: Any) -> httpx.Response:
+    def send(self, method: str, path: str, **more: Any) -> httpx2.Response:
         with self._translated():
             response = self._http.request(method, path, **more)
             return self._checked(response)
 
     @contextmanager
-    def stream(self, path: str) -> Generator[httpx.Response, None, None]:
+    def stream(self, path: str) -> Generator[httpx2.Response, None, None]:
         with self._translated(), self._http.stream("GET", path) as response:
             if response.is_error:
                 response.read()
@@ -103,8 +103,8 @@ class ServiceClient:
     def _translated(self) -> Generator[None, None, None]:
         try:
             yield
-        except httpx.HTTPError as error:
-            if not isinstance(error, httpx.TimeoutException) and _speaks_amqp(self._http.base_url):
+        except httpx2.HTTPError as error:
+            if not isinstance(error, httpx2.TimeoutException) and _speaks_amqp(self._http.base_url):
                 raise _not_ours(self._url, "RabbitMQ's port for AMQP") from error
             raise CommandError(
                 Exit.unavailable,
@@ -112,7 +112,7 @@ class ServiceClient:
                 "and is ITC_URL right?",
             ) from error
 
-    def _checked(self, response: httpx.Response) -> httpx.Response:
+    def _checked(self, response: httpx2.Response) -> httpx2.Response:
         if not response.is_error:
             return response
         if response.headers.get("server") == "Cowboy":  # the broker's web server
@@ -121,7 +121,7 @@ class ServiceClient:
         raise CommandError(code, _reason(response) + self._advice(response.status_code))
 
     def _advice(self, status: int) -> str:
-        if status != httpx.codes.UNAUTHORIZED:
+        if status != httpx2.codes.UNAUTHORIZED:
             return ""
         name, password = self._auth or ("", "")
         if not name:
@@ -137,7 +137,7 @@ def _not_ours(url: str, what: str) -> CommandError:
     )
 
 
-def _speaks_amqp(url: httpx.URL) -> bool:
+def _speaks_amqp(url: httpx2.URL) -> bool:
     """Tell whether a broker listens there: it answers anything else with the version it speaks."""
     try:
         with socket.create_connection((url.host, url.port or 80), timeout=1) as probe:
@@ -147,7 +147,7 @@ def _speaks_amqp(url: httpx.URL) -> bool:
         return False
 
 
-def _reason(response: httpx.Response) -> str:
+def _reason(response: httpx2.Response) -> str:
     try:
         return str(response.json()["reason"])
     except (ValueError, KeyError, TypeError):

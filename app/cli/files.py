@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
-import httpx
+import httpx2
 import typer
 
 from app.cli.client import PAGE, ServiceClient, segment
@@ -172,7 +172,7 @@ def download(client: ServiceClient, path: str, target: Path) -> None:
             raise CommandError(Exit.failure, f"{target}: {error.strerror}") from error
 
 
-def _save(response: httpx.Response, target: Path) -> None:
+def _save(response: httpx2.Response, target: Path) -> None:
     """Save under a temporary name and rename, so that nobody reads half a file."""
     if target.exists() and not target.is_file():
         with target.open("wb") as there:  # a pipe or a device, which a file must not replace
@@ -186,7 +186,7 @@ def _save(response: httpx.Response, target: Path) -> None:
         aside.unlink(missing_ok=True)
 
 
-def _write(response: httpx.Response, file: BinaryIO) -> None:
+def _write(response: httpx2.Response, file: BinaryIO) -> None:
     for part in response.iter_bytes():
         file.write(part)
 

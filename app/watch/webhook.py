@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
-import httpx
+import httpx2
 import msgspec
 
 from app.background import Lookout
@@ -74,10 +74,10 @@ class Webhook(Lookout):
     give_up_seconds: float = GIVE_UP_SECONDS
     secret: bytes | None = None
     clock: Callable[[], int] = now
-    transport: httpx.AsyncBaseTransport | None = None
+    transport: httpx2.AsyncBaseTransport | None = None
 
     def __post_init__(self) -> None:
-        self._http = httpx.AsyncClient(
+        self._http = httpx2.AsyncClient(
             timeout=self.seconds, transport=self.transport, trust_env=False, follow_redirects=False
         )
 
@@ -117,9 +117,9 @@ class Webhook(Lookout):
                 ) as answer,
             ):
                 status = answer.status_code
-        except (TimeoutError, httpx.TimeoutException) as error:
+        except (TimeoutError, httpx2.TimeoutException) as error:
             raise OutageError(f"{host} did not answer within {self.seconds:g} s") from error
-        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             # Not the library's text, which may quote the address.
             raise OutageError(f"{host} cannot be reached: {type(error).__name__}") from error
         if not 200 <= status < 300:

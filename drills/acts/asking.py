@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
-import httpx
+import httpx2
 
 from app.store import Store
 from drills.acts.log import Act, ActKind, Log
@@ -66,7 +66,7 @@ def _key_of_event(event: Event) -> Key:
 class Asked:
     """The service's answers, by the numbers of the acts."""
 
-    def __init__(self, url: str, seen: Sightings, client: httpx.AsyncClient) -> None:
+    def __init__(self, url: str, seen: Sightings, client: httpx2.AsyncClient) -> None:
         self._url = url
         self._client = client
         self._events = seen.event_of
@@ -141,5 +141,5 @@ async def lost_copies(store: Store, vhost: str) -> list[tuple[int, str]]:
 @asynccontextmanager
 async def asking(port: int, seen: Sightings) -> AsyncIterator[Asked]:
     """Ask the service at a port."""
-    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+    async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
         yield Asked(f"http://127.0.0.1:{port}", seen, client)

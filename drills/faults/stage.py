@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 
 from drills.faults.clients import ENDS, Clients, Ender
 from drills.faults.history import Key
@@ -241,7 +241,7 @@ class Stage:
         path = f"{self.vhost}/undefined/undefined/undefined"
         try:
             return dict(await service.get(path, seconds=ANSWER_SECONDS))
-        except httpx.HTTPError:
+        except httpx2.HTTPError:
             return {}
 
     def _asked(self) -> list[Service]:
@@ -282,7 +282,7 @@ class Stage:
                     page_size=1,
                     columns="id,properties",
                 )
-            except httpx.HTTPError:
+            except httpx2.HTTPError:
                 continue
             if found:
                 last = str(found[0]["properties"].get("message_id", ""))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
-import httpx
+import httpx2
 
 from model.jobs import Problem
 from model.texts import storable
@@ -25,7 +25,7 @@ why."""
 
 MOST_TRIES = 5
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds
-TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+TIMEOUT = httpx2.Timeout(30.0, connect=5.0)
 MOST_ANSWER = 65_536  # bytes of an answer that are read
 HEADERS = {"content-type": "application/x-protobuf", "content-encoding": "gzip"}
 # What the protocol says may be tried again.
@@ -44,7 +44,7 @@ def sending(
     be sent raises `JobError` (outage where it may pass).
     """
     # trust_env: neither a proxy for the outside world nor a .netrc applies here.
-    with httpx.Client(timeout=TIMEOUT, trust_env=False, follow_redirects=False) as client:
+    with httpx2.Client(timeout=TIMEOUT, trust_env=False, follow_redirects=False) as client:
 
         def send(body: bytes, before: int) -> tuple[int, str]:
             wait, reason = FIRST_PAUSE, ""
@@ -65,7 +65,7 @@ def sending(
 
 
 def _once(
-    client: httpx.Client, collector: Collector, body: bytes, before: int
+    client: httpx2.Client, collector: Collector, body: bytes, before: int
 ) -> tuple[bytes | None, str, float | None]:
     """The answer, or None, why, and after how many seconds to ask again if it says so."""
     try:
@@ -73,7 +73,7 @@ def _once(
             "POST", collector.url, content=body, headers={**HEADERS, **collector.headers}
         ) as response:
             said = _beginning(response)
-    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
         return None, f"cannot be reached ({type(error).__name__})", None
     if response.status_code in FOR_A_WHILE:
         return None, f"answers {response.status_code}", _seconds(response)
@@ -86,7 +86,7 @@ def _once(
     return said, "", None
 
 
-def _beginning(response: httpx.Response) -> bytes:
+def _beginning(response: httpx2.Response) -> bytes:
     said = b""
     for part in response.iter_bytes():
         said += part
@@ -95,7 +95,7 @@ def _beginning(response: httpx.Response) -> bytes:
     return said[:MOST_ANSWER]
 
 
-def _quoted(response: httpx.Response, said: bytes) -> str:
+def _quoted(response: httpx2.Response, said: bytes) -> str:
     """The words in it, where they are text."""
     kind = response.headers.get("content-type", "")
     if not kind.startswith(("text/plain", "application/json")):
@@ -104,7 +104,7 @@ def _quoted(response: httpx.Response, said: bytes) -> str:
     return f": {text}" if text else ""
 
 
-def _seconds(response: httpx.Response) -> float | None:
+def _seconds(response: httpx2.Response) -> float | None:
     text = response.headers.get("retry-after", "")
     return float(text) if text.isascii() and text.isdecimal() and len(text) < 6 else None
 

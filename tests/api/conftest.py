@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-import httpx
+import httpx2
 import msgspec
 import pytest
 import pytest_asyncio
@@ -206,11 +206,11 @@ async def served(app: FastAPI, settings: Settings) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def connected(app: FastAPI, **options: object) -> AsyncIterator[httpx.AsyncClient]:
+async def connected(app: FastAPI, **options: object) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of the application, without a server in between."""
     async with app.router.lifespan_context(app):
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(
+        transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx2.AsyncClient(
             transport=transport, base_url="http://localhost", **options
         ) as client:
             yield client
@@ -225,10 +225,10 @@ class Lent:
     def __init__(self, folders: pytest.TempPathFactory) -> None:
         self._folders = folders
         self._open: AsyncExitStack | None = None
-        self._client: httpx.AsyncClient
+        self._client: httpx2.AsyncClient
         self.is_used = False  # it is no longer as it was made
 
-    async def client(self) -> httpx.AsyncClient:
+    async def client(self) -> httpx2.AsyncClient:
         if self._open is None:
             self.is_used = False
             self._open = AsyncExitStack()
@@ -239,7 +239,7 @@ class Lent:
             )
         return self._client
 
-    async def _note(self, answer: httpx.Response) -> None:
+    async def _note(self, answer: httpx2.Response) -> None:
         read = answer.request.method in self.READING and answer.status_code not in self.REFUSED
         self.is_used = self.is_used or not read
 
@@ -278,21 +278,21 @@ async def lent(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lent]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def lent_client(lent: Lent) -> AsyncIterator[httpx.AsyncClient]:
+async def lent_client(lent: Lent) -> AsyncIterator[httpx2.AsyncClient]:
     yield await lent.client()
     if lent.is_used:
         await lent.close()
 
 
 @pytest.fixture
-async def own_client(world: World) -> AsyncIterator[httpx.AsyncClient]:
+async def own_client(world: World) -> AsyncIterator[httpx2.AsyncClient]:
     async with connected(world.app(), auth=ADMINISTRATOR) as client:
         yield client
 
 
 @pytest.fixture
-def client(request: pytest.FixtureRequest) -> httpx.AsyncClient:
+def client(request: pytest.FixtureRequest) -> httpx2.AsyncClient:
     """Signed in as administrator of ``/`` and ``shop``; of a test's own world, if it takes one."""
     name = "own_client" if "world" in request.fixturenames else "lent_client"
-    client: httpx.AsyncClient = request.getfixturevalue(name)
+    client: httpx2.AsyncClient = request.getfixturevalue(name)
     return client

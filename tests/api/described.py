@@ -6,7 +6,7 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
+import httpx2
 import jsonschema
 
 from app.api.described import components, schema_of
@@ -19,7 +19,7 @@ def conforms(answer: object, kind: Any) -> None:
     jsonschema.validate(answer, {**schema, **described, "unevaluatedProperties": False})
 
 
-def described(answer: httpx.Response, kind: Any) -> SimpleNamespace:
+def described(answer: httpx2.Response, kind: Any) -> SimpleNamespace:
     """An answer's members as attributes; raise unless they are just those of a described kind."""
     conforms(answer.json(), kind)
     found: SimpleNamespace = json.loads(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 
-import httpx
+import httpx2
 import pytest
 
 from model.archives import ArchiveSummary
@@ -34,7 +34,7 @@ async def forget(world: World, through: int) -> None:
     await change(world, f"DELETE FROM events WHERE id <= {through:d}")
 
 
-async def test_old_events_are_archived_once(client: httpx.AsyncClient) -> None:
+async def test_old_events_are_archived_once(client: httpx2.AsyncClient) -> None:
     made = await client.put(URL, params=OLD)
     again = await client.put(URL, params={"vhost": "/", "before": "2026-01-03"})
     summary = made.json()
@@ -45,7 +45,7 @@ async def test_old_events_are_archived_once(client: httpx.AsyncClient) -> None:
     assert again.json()["events"] == 0
 
 
-async def test_archiving_is_a_job_that_need_not_be_waited_for(client: httpx.AsyncClient) -> None:
+async def test_archiving_is_a_job_that_need_not_be_waited_for(client: httpx2.AsyncClient) -> None:
     accepted = await client.put(URL, params=OLD, headers={"prefer": "respond-async"})
 
     assert accepted.status_code == 202
@@ -66,13 +66,13 @@ async def test_archiving_is_a_job_that_need_not_be_waited_for(client: httpx.Asyn
     ],
 )
 async def test_what_cannot_be_archived_is_refused(
-    world: World, client: httpx.AsyncClient, parameters: dict[str, str], status: int
+    world: World, client: httpx2.AsyncClient, parameters: dict[str, str], status: int
 ) -> None:
     assert (await client.put(URL, params=parameters)).status_code == status
     assert world.spark.runs == 0
 
 
-async def test_only_what_is_archived_is_pruned(world: World, client: httpx.AsyncClient) -> None:
+async def test_only_what_is_archived_is_pruned(world: World, client: httpx2.AsyncClient) -> None:
     await client.put("/itc_db/%2F/undefined/undefined/undefined")
     wanted = {"vhost": "/", "archived": True}
     unarchived = await client.delete("/itc_db", params=wanted)
@@ -83,7 +83,7 @@ async def test_only_what_is_archived_is_pruned(world: World, client: httpx.Async
     assert world.traces.through == [2]
 
 
-async def test_a_damaged_archive_lets_nothing_go(world: World, client: httpx.AsyncClient) -> None:
+async def test_a_damaged_archive_lets_nothing_go(world: World, client: httpx2.AsyncClient) -> None:
     await client.put(URL, params=OLD)
     [file] = world.settings.archives.rglob("*.parquet")
     file.write_bytes(file.read_bytes()[:-1])
@@ -95,7 +95,7 @@ async def test_a_damaged_archive_lets_nothing_go(world: World, client: httpx.Asy
 
 
 async def test_another_stores_archive_lets_nothing_go(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     await client.put(URL, params=OLD)
     await change(world, "UPDATE events SET recorded_at = recorded_at + 1 WHERE id = 2")
@@ -106,13 +106,13 @@ async def test_another_stores_archive_lets_nothing_go(
 
 
 async def test_a_chain_may_begin_with_an_archived_event(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     url = f"/itc_db/undefined/{ORDERED}/{INVOICED}/x.jsonl"
     await client.put(URL, params=OLD)
     await forget(world, through=max(ARCHIVED))
     made = await client.put(url)
-    client.auth = httpx.BasicAuth("outsider", "secret")
+    client.auth = httpx2.BasicAuth("outsider", "secret")
     world.broker.add("outsider", "secret", "administrator", "shop")
 
     assert made.status_code == 201
@@ -120,7 +120,7 @@ async def test_a_chain_may_begin_with_an_archived_event(
 
 
 async def test_an_event_in_neither_place_is_unknown(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     await forget(world, through=max(ARCHIVED))
     answer = await client.put(f"/itc_db/undefined/{ORDERED}/{INVOICED}/x.jsonl")

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree
 
-import httpx
+import httpx2
 
 from app.cli.assertions import junit_of
 from model.reports.assertions import AssertionFacts, AssertionReport
@@ -23,7 +23,7 @@ FILE = """\
 """
 
 
-async def test_a_file_of_assertions_is_judged(client: httpx.AsyncClient) -> None:
+async def test_a_file_of_assertions_is_judged(client: httpx2.AsyncClient) -> None:
     asked = {"vhost": "/", "since": "2026-01-01", "until": "2026-01-02"}
     made = await client.put(ROUTE, params=asked, content=FILE)
     assert made.status_code == 201
@@ -39,7 +39,7 @@ async def test_a_file_of_assertions_is_judged(client: httpx.AsyncClient) -> None
     assert (await client.get(f"/itc_db/reports/{facts['id']}")).json() == report
 
 
-async def test_what_cannot_be_judged_is_refused(client: httpx.AsyncClient) -> None:
+async def test_what_cannot_be_judged_is_refused(client: httpx2.AsyncClient) -> None:
     async def refused(content: str, **asked: str) -> str:
         answer = await client.put(ROUTE, params={"vhost": "/", **asked}, content=content)
         assert answer.status_code == 400

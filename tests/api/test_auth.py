@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from app.api.problems import SlowDownError
@@ -296,7 +296,7 @@ async def test_guest_cannot_come_from_elsewhere_through_a_proxy_on_this_machine(
     world.broker.add("guest", "guest", "administrator", "/")
     async with (
         served(world.app(), world.settings) as url,
-        httpx.AsyncClient(base_url=url, auth=("guest", "guest")) as client,
+        httpx2.AsyncClient(base_url=url, auth=("guest", "guest")) as client,
     ):
         answer = await client.get("/itc_db/traces", headers=headers)
 

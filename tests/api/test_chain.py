@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import httpx
+import httpx2
 import pytest
 
 from app.api.events import ChainEnds, Related, TouchedEvents
@@ -29,7 +29,7 @@ from tests.api.story import (
 SECRET = 8
 
 
-def ids(answer: httpx.Response, name: str = "events") -> list[int]:
+def ids(answer: httpx2.Response, name: str = "events") -> list[int]:
     return [each["id"] for each in answer.json()[name]]
 
 
@@ -57,7 +57,7 @@ async def test_a_chain_comes_at_once_for_every_reader(world: World) -> None:
     assert world.spark.runs == 0
 
 
-async def test_a_chain_comes_by_pages_and_columns(client: httpx.AsyncClient) -> None:
+async def test_a_chain_comes_by_pages_and_columns(client: httpx2.AsyncClient) -> None:
     url = f"/itc_db/chain/{ORDERED}/{INVOICED}"
     first = await client.get(url, params={"limit": 2, "columns": "id,type"})
     assert first.json()["events"] == [
@@ -74,14 +74,14 @@ async def test_a_chain_comes_by_pages_and_columns(client: httpx.AsyncClient) -> 
 
 
 @pytest.mark.parametrize("via", ["any", "links", "conversation"])
-async def test_concurrent_events_have_no_chain(client: httpx.AsyncClient, via: str) -> None:
+async def test_concurrent_events_have_no_chain(client: httpx2.AsyncClient, via: str) -> None:
     answer = await client.get(f"/itc_db/chain/{INVOICED}/{ALONE}", params={"via": via})
     chain = described(answer, (ChainEnds, ChainPart, Related, Certainty))
     assert (answer.status_code, chain.relation, chain.events) == (200, "concurrent", [])
     assert (chain.count, chain.participants, chain.answer) == (0, 0, "cannot have")
 
 
-async def test_what_no_message_says_is_no_chain_along_links(client: httpx.AsyncClient) -> None:
+async def test_what_no_message_says_is_no_chain_along_links(client: httpx2.AsyncClient) -> None:
     url = f"/itc_db/chain/{ORDERED}/{INVOICED}"
     answer = (await client.get(url, params={"via": "links"})).json()
     assert (answer["relation"], answer["answer"], answer["count"]) == ("before", "may have", 0)
@@ -105,7 +105,7 @@ async def test_what_no_message_says_is_no_chain_along_links(client: httpx.AsyncC
     ],
 )
 async def test_what_cannot_be_asked_is_refused(
-    client: httpx.AsyncClient, url: str, status: int, reason: str
+    client: httpx2.AsyncClient, url: str, status: int, reason: str
 ) -> None:
     answer = await client.get(url)
     assert answer.status_code == status
@@ -113,7 +113,7 @@ async def test_what_cannot_be_asked_is_refused(
 
 
 async def test_what_an_event_touched_is_counted_and_listed(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     answer = await client.get("/itc_db/touched", params={"events": ORDERED})
     found = described(answer, (TouchedEvents, Touched, Certainty))
@@ -142,7 +142,7 @@ async def test_what_an_event_touched_is_counted_and_listed(
     assert (ids(rest, "items"), rest.json()["truncated"]) == ([STRAY], False)
 
 
-async def test_several_events_touched_what_any_of_them_did(client: httpx.AsyncClient) -> None:
+async def test_several_events_touched_what_any_of_them_did(client: httpx2.AsyncClient) -> None:
     answer = (await client.get(f"/itc_db/touched?events={BILLED},{ALONE},{BILLED}")).json()
     assert answer["events"] == [BILLED, ALONE]
     assert (answer["since"], answer["caused"]) == (4, 0)
@@ -151,7 +151,7 @@ async def test_several_events_touched_what_any_of_them_did(client: httpx.AsyncCl
 
 
 async def test_nothing_is_said_to_be_impossible_across_a_gap_or_in_doubt(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     trace = await world.store.traces.find("/")
     assert trace is not None
@@ -167,7 +167,7 @@ async def test_nothing_is_said_to_be_impossible_across_a_gap_or_in_doubt(
 
 
 async def test_it_is_looked_at_up_to_where_a_gap_begins(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     await world.store.gaps.open(1, after_event_id=5, since=0, reason="lost")
     asked = {"events": ORDERED, "until": "gap"}
@@ -180,7 +180,7 @@ async def test_it_is_looked_at_up_to_where_a_gap_begins(
     assert (inside["as_of"], inside["since"], inside["complete"]) == (6, 0, False)
 
 
-async def test_what_comes_later_counts(world: World, client: httpx.AsyncClient) -> None:
+async def test_what_comes_later_counts(world: World, client: httpx2.AsyncClient) -> None:
     before = (await client.get("/itc_db/touched?events=1")).json()
     await world.tell(publish(SHOP, "more", "mail"), deliver(SHOP, "more", "mail"))
     after = (await client.get("/itc_db/touched?events=1")).json()
@@ -192,7 +192,7 @@ LATER = publish(AUDIT, "tick", body=b"later")
 
 
 async def test_what_came_after_a_delivery_of_a_publish_that_was_not_seen_is_unknown(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     [later] = await world.tell(LATER)
     # Its queue had handed over what was published before, so it is not from before the trace.
@@ -228,7 +228,7 @@ async def test_what_came_after_a_delivery_of_a_publish_that_was_not_seen_is_unkn
 
 
 async def test_a_delivery_that_may_be_of_several_publishes_is_one_of_equal_messages(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     one, other, handed = await world.tell(
         publish(SHOP, "equal", "equals"),
@@ -247,7 +247,7 @@ async def test_a_delivery_that_may_be_of_several_publishes_is_one_of_equal_messa
 
 
 async def test_what_cannot_have_led_anywhere_says_that_its_copy_is_gone(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     [lost] = await world.tell(publish(SHOP, "lost", "lost"))
     await world.tellers["/"].lose("queue_deleted")

@@ -6,9 +6,8 @@ import asyncio
 import json
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
-from httpx_sse import aconnect_sse
 
 from app.api.routes.submitting import preference_of
 from app.errors import OutageError, QuotaError
@@ -30,7 +29,7 @@ def files(world: World) -> list[str]:
     return sorted(path.name for path in world.settings.exports.rglob("*") if path.is_file())
 
 
-async def ended(client: httpx.AsyncClient, job_id: int) -> dict[str, object]:
+async def ended(client: httpx2.AsyncClient, job_id: int) -> dict[str, object]:
     while True:
         job = (await client.get(f"/itc_db/jobs/{job_id}")).json()
         if job["state"] not in ("queued", "running"):
@@ -39,7 +38,7 @@ async def ended(client: httpx.AsyncClient, job_id: int) -> dict[str, object]:
 
 
 async def test_a_chain_is_made_downloaded_and_removed(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     made = await client.put(URL)
     summary = made.json()
@@ -66,7 +65,7 @@ async def test_a_chain_is_made_downloaded_and_removed(
     assert files(world) == []
 
 
-async def test_a_part_of_an_export_can_be_asked_for(client: httpx.AsyncClient) -> None:
+async def test_a_part_of_an_export_can_be_asked_for(client: httpx2.AsyncClient) -> None:
     await client.put(URL)
     part = await client.get(URL, headers={"range": "bytes=1-4"})
 
@@ -78,7 +77,7 @@ async def test_a_part_of_an_export_can_be_asked_for(client: httpx.AsyncClient) -
     [("bytes=a-b", 400, "bad_request"), ("bytes=900-", 416, "range_not_satisfiable")],
 )
 async def test_an_invalid_range_is_refused_like_everything_else(
-    client: httpx.AsyncClient, wrong: str, status: int, word: str
+    client: httpx2.AsyncClient, wrong: str, status: int, word: str
 ) -> None:
     await client.put(URL)
     refused = await client.get(URL, headers={"range": wrong})
@@ -89,7 +88,7 @@ async def test_an_invalid_range_is_refused_like_everything_else(
 
 @pytest.mark.parametrize("unit", ["lines=1-2", "seconds=0-", "lines"])
 async def test_a_part_in_a_unit_that_nobody_knows_is_the_whole(
-    client: httpx.AsyncClient, unit: str
+    client: httpx2.AsyncClient, unit: str
 ) -> None:
     await client.put(URL)
     answer = await client.get(URL, headers={"range": unit})
@@ -128,7 +127,7 @@ EARLY, LATE = "Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 2100 23:59:59 GMT"
     ],
 )
 async def test_an_exports_tag_and_time_can_be_conditions(
-    client: httpx.AsyncClient, headers: dict[str, str], status: int
+    client: httpx2.AsyncClient, headers: dict[str, str], status: int
 ) -> None:
     await client.put(URL)
     whole = await client.get(URL)
@@ -144,7 +143,7 @@ async def test_an_exports_tag_and_time_can_be_conditions(
         assert answer.json()["error"] == "precondition_failed"
 
 
-async def test_concurrent_events_are_an_answer(world: World, client: httpx.AsyncClient) -> None:
+async def test_concurrent_events_are_an_answer(world: World, client: httpx2.AsyncClient) -> None:
     url = f"/itc_db/undefined/{INVOICED}/{AUDITED}/x.jsonl"
     answer = await client.put(url)
 
@@ -189,7 +188,7 @@ async def test_concurrent_events_are_an_answer(world: World, client: httpx.Async
 )
 @pytest.mark.parametrize("method", ["PUT", "GET", "DELETE"])
 async def test_an_invalid_request_is_refused_and_nothing_is_written(
-    world: World, client: httpx.AsyncClient, method: str, path: str, status: int
+    world: World, client: httpx2.AsyncClient, method: str, path: str, status: int
 ) -> None:
     # The path as it is: the client would interpret dots and backslashes itself.
     url = client.base_url.copy_with(raw_path=path.replace(" ", "%20").encode())
@@ -204,7 +203,9 @@ async def test_an_invalid_request_is_refused_and_nothing_is_written(
 PLACES = {"vhost": "/", "from": str(ORDERED), "to": INVOICED, "file": "order.jsonl"}
 
 
-async def test_the_events_own_virtual_host_may_stand_in_the_path(client: httpx.AsyncClient) -> None:
+async def test_the_events_own_virtual_host_may_stand_in_the_path(
+    client: httpx2.AsyncClient,
+) -> None:
     own = URL.replace("undefined", "%2F")
     made = await client.put(own, json=PLACES)
     download = await client.get(own)
@@ -224,7 +225,7 @@ async def test_the_events_own_virtual_host_may_stand_in_the_path(client: httpx.A
     ],
 )
 async def test_another_virtual_host_than_the_events_and_another_body_than_the_path_are_refused(
-    world: World, client: httpx.AsyncClient, path: str, body: object, reason: str
+    world: World, client: httpx2.AsyncClient, path: str, body: object, reason: str
 ) -> None:
     answer = await client.put(URL.replace("undefined", path), json=body)
 
@@ -232,7 +233,7 @@ async def test_another_virtual_host_than_the_events_and_another_body_than_the_pa
     assert world.spark.runs == 0
 
 
-async def test_an_export_is_not_another_virtual_host_s(client: httpx.AsyncClient) -> None:
+async def test_an_export_is_not_another_virtual_host_s(client: httpx2.AsyncClient) -> None:
     await client.put(URL)
     other = URL.replace("undefined", "shop")
 
@@ -243,7 +244,7 @@ async def test_an_export_is_not_another_virtual_host_s(client: httpx.AsyncClient
 
 @pytest.mark.parametrize("via", ["links", "conversation", "any", None])
 async def test_a_chain_is_asked_for_along_something(
-    world: World, client: httpx.AsyncClient, via: str | None
+    world: World, client: httpx2.AsyncClient, via: str | None
 ) -> None:
     made = await client.put(URL, params={} if via is None else {"via": via})
     summary = made.json()
@@ -257,7 +258,7 @@ async def test_a_chain_is_asked_for_along_something(
     assert job["request"] == (asked if via in ("any", None) else {**asked, "via": via})
 
 
-async def test_along_anything_else_is_refused(world: World, client: httpx.AsyncClient) -> None:
+async def test_along_anything_else_is_refused(world: World, client: httpx2.AsyncClient) -> None:
     refused = await client.put(URL, params={"via": "magic"})
 
     assert (refused.status_code, refused.json()["error"]) == (400, "bad_request")
@@ -265,7 +266,7 @@ async def test_along_anything_else_is_refused(world: World, client: httpx.AsyncC
 
 
 async def test_where_nothing_evident_leads_there_is_no_chain_and_a_sentence(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     world.spark.finds = False
     world.spark.sentence = "event 1 may have caused event 3, but no link or message says so"
@@ -279,7 +280,7 @@ async def test_where_nothing_evident_leads_there_is_no_chain_and_a_sentence(
 
 
 async def test_chains_along_this_and_that_are_two_jobs_of_one_file(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     world.spark.go.clear()
     jobs = [
@@ -306,7 +307,7 @@ async def test_events_of_two_virtual_hosts_have_no_chain(world: World) -> None:
 
 
 async def test_a_client_that_does_not_wait_follows_the_job(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     world.spark.go.clear()
     accepted = await client.put(URL, headers=ASYNC)
@@ -328,7 +329,7 @@ async def test_a_client_that_does_not_wait_follows_the_job(
 
 
 async def test_a_client_that_waits_a_while_gets_the_job_after_it(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     world.spark.go.clear()
     accepted = await client.put(URL, headers={"prefer": "wait=1"})
@@ -340,7 +341,7 @@ async def test_a_client_that_waits_a_while_gets_the_job_after_it(
 
 
 async def test_the_same_request_joins_the_job_that_runs(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     world.spark.go.clear()
     first = (await client.put(URL, headers=ASYNC)).json()
@@ -353,7 +354,7 @@ async def test_the_same_request_joins_the_job_that_runs(
     assert world.spark.runs == 2
 
 
-async def test_a_job_that_fails_says_why(world: World, client: httpx.AsyncClient) -> None:
+async def test_a_job_that_fails_says_why(world: World, client: httpx2.AsyncClient) -> None:
     world.spark.fail = OutageError("no Java was found: install a runtime of version 17")
     answer = await client.put(URL)
     [job] = (await client.get("/itc_db/jobs", params={"state": "failed"})).json()
@@ -363,7 +364,7 @@ async def test_a_job_that_fails_says_why(world: World, client: httpx.AsyncClient
     assert (await client.get(URL)).status_code == 404
 
 
-async def test_a_job_is_cancelled(world: World, client: httpx.AsyncClient) -> None:
+async def test_a_job_is_cancelled(world: World, client: httpx2.AsyncClient) -> None:
     world.spark.go.clear()
     waiting = asyncio.create_task(client.put(URL))
     await asyncio.wait_for(world.spark.running.wait(), 10)
@@ -378,12 +379,13 @@ async def test_a_job_is_cancelled(world: World, client: httpx.AsyncClient) -> No
     assert files(world) == []
 
 
-async def test_jobs_are_followed_as_they_go(world: World, client: httpx.AsyncClient) -> None:
+async def test_jobs_are_followed_as_they_go(world: World, client: httpx2.AsyncClient) -> None:
     world.spark.go.clear()
     job = (await client.put(URL, headers=ASYNC)).json()
     asyncio.get_running_loop().call_later(0.05, world.spark.go.set)
-    async with aconnect_sse(client, "GET", f"/itc_db/jobs/{job['id']}/progress") as source:
-        states = [json.loads(event.data)["state"] async for event in source.aiter_sse()]
+    async with client.stream("GET", f"/itc_db/jobs/{job['id']}/progress") as answer:
+        told = httpx2.EventSource(answer)
+        states = [json.loads(event.data)["state"] async for event in told]
 
     assert states[-1] == "succeeded"
     assert states == sorted(states, key=["queued", "running", "succeeded"].index)
@@ -420,7 +422,7 @@ async def test_jobs_and_exports_of_others_virtual_hosts_are_not_there(
     assert "order.jsonl" in files(world)
 
 
-async def test_formats_are_listed(client: httpx.AsyncClient) -> None:
+async def test_formats_are_listed(client: httpx2.AsyncClient) -> None:
     formats = (await client.get("/itc_db/formats")).json()
 
     assert {".jsonl", ".json", ".csv", ".txt", ".parquet"} <= {one["extension"] for one in formats}
@@ -468,7 +470,7 @@ def test_what_is_applied_of_a_preference_is_named(prefer: str, applied: str) -> 
 
 
 async def test_a_client_that_does_not_wait_is_told_that_it_does_not(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     world.spark.go.clear()
     accepted = await client.put(URL, headers={"prefer": "wait=0"})
@@ -479,7 +481,7 @@ async def test_a_client_that_does_not_wait_is_told_that_it_does_not(
     assert (done.status_code, done.headers.get("preference-applied")) == (201, None)
 
 
-async def job_under_way(world: World, client: httpx.AsyncClient) -> int:
+async def job_under_way(world: World, client: httpx2.AsyncClient) -> int:
     world.spark.go.clear()
     job = (await client.put(URL, headers=ASYNC)).json()
     await world.spark.running.wait()
@@ -548,7 +550,7 @@ async def test_an_export_that_is_too_much_fails_and_is_counted_nowhere(tmp_path:
     assert "itc_exports_bytes 0.0" in metrics
 
 
-async def test_the_metrics_say_what_exports_take(world: World, client: httpx.AsyncClient) -> None:
+async def test_the_metrics_say_what_exports_take(world: World, client: httpx2.AsyncClient) -> None:
     await client.put(URL)
     metrics = (await client.get("/metrics")).text
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from app.api.application import build
@@ -150,11 +150,11 @@ def test_every_route_takes_a_side(world: World) -> None:
 
 
 @pytest.fixture
-async def service(world: World) -> AsyncIterator[httpx.AsyncClient]:
+async def service(world: World) -> AsyncIterator[httpx2.AsyncClient]:
     """Nobody is signed in."""
     async with (
         served(world.app(), world.settings) as url,
-        httpx.AsyncClient(base_url=url) as client,
+        httpx2.AsyncClient(base_url=url) as client,
     ):
         yield client
 
@@ -173,7 +173,7 @@ async def service(world: World) -> AsyncIterator[httpx.AsyncClient]:
     ],
 )
 async def test_permissions_decide_whatever_the_tag(
-    world: World, service: httpx.AsyncClient, tag: str, permission: str
+    world: World, service: httpx2.AsyncClient, tag: str, permission: str
 ) -> None:
     read, reads_all = PERMISSIONS[permission]
     headers = world.broker.add("ann", "secret", tag, "/", read=read)
@@ -231,7 +231,7 @@ BY_CONTENT = {
     ],
 )
 async def test_searching_in_content_needs_the_permission_to_read_it(
-    world: World, service: httpx.AsyncClient, path: str, asked: dict[str, str]
+    world: World, service: httpx2.AsyncClient, path: str, asked: dict[str, str]
 ) -> None:
     nowhere = world.broker.add("ann", "secret", "monitoring", "/", "shop", read={"/": "^billing$"})
     there = world.broker.add("bob", "secret", "monitoring", "/", "shop", read={"/": ".*"})
@@ -245,7 +245,7 @@ async def test_searching_in_content_needs_the_permission_to_read_it(
 
 
 async def test_without_a_virtual_host_a_search_is_where_one_may_read(
-    world: World, service: httpx.AsyncClient
+    world: World, service: httpx2.AsyncClient
 ) -> None:
     headers = world.broker.add("ann", "secret", "monitoring", "/", "secret", read={"secret": ".*"})
 
@@ -258,7 +258,7 @@ async def test_without_a_virtual_host_a_search_is_where_one_may_read(
 
 
 async def shown(
-    service: httpx.AsyncClient, headers: dict[str, str], **asked: str
+    service: httpx2.AsyncClient, headers: dict[str, str], **asked: str
 ) -> dict[int, dict[str, Any]]:
     answer = await service.get("/itc_db", params={"vhost": "/", **asked}, headers=headers)
     assert answer.status_code == 200
@@ -266,7 +266,7 @@ async def shown(
 
 
 async def test_a_message_is_shown_to_whom_one_of_its_queues_may_be_read(
-    world: World, service: httpx.AsyncClient
+    world: World, service: httpx2.AsyncClient
 ) -> None:
     everything = await shown(service, basic("admin", "secret"))
     for read, readable in {
@@ -288,7 +288,7 @@ async def test_a_message_is_shown_to_whom_one_of_its_queues_may_be_read(
 
 
 async def test_readers_of_the_same_with_other_rights_share_nothing(
-    world: World, service: httpx.AsyncClient
+    world: World, service: httpx2.AsyncClient
 ) -> None:
     headers = world.broker.add("ann", "secret", "monitoring", "/", "shop", read={})
     for first, second in ((basic("admin", "secret"), headers), (headers, basic("admin", "secret"))):
@@ -301,7 +301,7 @@ async def test_readers_of_the_same_with_other_rights_share_nothing(
             assert json.loads((await next_event(events)).data)["payload_encoding"] == word
 
 
-async def test_a_long_message_is_withheld_too(world: World, service: httpx.AsyncClient) -> None:
+async def test_a_long_message_is_withheld_too(world: World, service: httpx2.AsyncClient) -> None:
     """What is read only while the answer is being sent."""
     from tests.api.story import publish
 
@@ -315,7 +315,7 @@ async def test_a_reader_whose_permission_is_taken_away_is_told_and_ended(tmp_pat
     world = make_world(tmp_path, auth_cache_seconds=0.1)
     async with (
         served(world.app(), world.settings) as url,
-        httpx.AsyncClient(base_url=url, timeout=10) as client,
+        httpx2.AsyncClient(base_url=url, timeout=10) as client,
         reader(client, headers=basic("watcher", "secret")) as events,
     ):
         world.broker.accounts["watcher"].read.clear()
@@ -325,7 +325,7 @@ async def test_a_reader_whose_permission_is_taken_away_is_told_and_ended(tmp_pat
 
 
 async def test_types_and_exceptions_of_failures_are_content(
-    world: World, service: httpx.AsyncClient
+    world: World, service: httpx2.AsyncClient
 ) -> None:
     await rejections(world, 1)
     headers = world.broker.add("ann", "secret", "monitoring", "shop", read={"shop": "^orders$"})
@@ -367,7 +367,7 @@ def test_groups_of_failures_are_not_told_apart_by_what_is_withheld() -> None:
 
 
 async def test_what_a_message_says_of_its_failure_is_neither_shown_nor_found_by(
-    world: World, service: httpx.AsyncClient
+    world: World, service: httpx2.AsyncClient
 ) -> None:
     """The queue where it failed, the way that it had been published, and whose body it has."""
     said = {
@@ -383,7 +383,7 @@ async def test_what_a_message_says_of_its_failure_is_neither_shown_nor_found_by(
     await world.tellers["/"].tell(forwards)
     nobody = world.broker.add("ann", "secret", "monitoring", "/", read={})
 
-    async def failures(headers: dict[str, str], **asked: str) -> httpx.Response:
+    async def failures(headers: dict[str, str], **asked: str) -> httpx2.Response:
         asked |= {"vhost": "/", "kind": "error_queue"}
         return await service.get("/itc_db/failures", params=asked, headers=headers)
 
@@ -397,7 +397,7 @@ async def test_what_a_message_says_of_its_failure_is_neither_shown_nor_found_by(
 
 
 async def test_what_proposals_go_by_is_for_those_who_may_read_it(
-    world: World, service: httpx.AsyncClient
+    world: World, service: httpx2.AsyncClient
 ) -> None:
     order, _, invoice = await tell_orders(world)
     [proposal, *_] = await propose(world)
@@ -417,7 +417,7 @@ async def test_what_proposals_go_by_is_for_those_who_may_read_it(
 
 
 async def test_what_a_report_compares_is_for_those_who_may_read_it(
-    world: World, service: httpx.AsyncClient
+    world: World, service: httpx2.AsyncClient
 ) -> None:
     asked = {"vhost": "/", "since": "2026-01-01", "until": "2026-01-02"}
     hidden = b"assertions: [{name: a, never_concurrent: [b, c], per: header.hidden}]"
@@ -438,7 +438,7 @@ async def test_what_a_report_compares_is_for_those_who_may_read_it(
 
 
 async def test_violations_do_not_say_of_what_message_they_are(
-    world: World, service: httpx.AsyncClient
+    world: World, service: httpx2.AsyncClient
 ) -> None:
     headers = world.broker.add("ann", "secret", "monitoring", "/", read={})
     await service.put(OF_SLASH, content=FILE, headers=basic("admin", "secret"))

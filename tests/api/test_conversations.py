@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import httpx
+import httpx2
 import pytest
 
 from app.stored.conversations import ConversationPage, FoundConversation
@@ -21,13 +21,13 @@ OPEN = "billing@10.0.0.2 #2 (coverage 0%) has published since without naming a c
 
 
 @pytest.fixture
-async def client(world: World) -> AsyncIterator[httpx.AsyncClient]:
+async def client(world: World) -> AsyncIterator[httpx2.AsyncClient]:
     async with connected(world.app(), auth=("admin", "secret")) as connection:
         await tell_links(world)
         yield connection
 
 
-async def told(client: httpx.AsyncClient, event: int, query: str = "") -> dict:  # type: ignore[type-arg]
+async def told(client: httpx2.AsyncClient, event: int, query: str = "") -> dict:  # type: ignore[type-arg]
     answer = await client.get(f"{PATH}/{event}{query}")
     assert answer.status_code == 200, answer.text
     conforms(answer.json(), (FoundConversation, Conversation, Certainty))
@@ -36,7 +36,7 @@ async def told(client: httpx.AsyncClient, event: int, query: str = "") -> dict: 
 
 @pytest.mark.parametrize("event", [ASKED, SERVED, REPLIED, GOT])
 async def test_every_event_of_a_conversation_has_the_same(
-    client: httpx.AsyncClient, event: int
+    client: httpx2.AsyncClient, event: int
 ) -> None:
     found = await told(client, event)
     assert (found["event"], found["root"], found["other_roots"]) == (event, ASKED, [])
@@ -65,7 +65,7 @@ async def test_every_event_of_a_conversation_has_the_same(
     assert found["amplification"] == {"most": 1, "event": ASKED}
 
 
-async def test_keys_lead_further_and_influence_further_still(client: httpx.AsyncClient) -> None:
+async def test_keys_lead_further_and_influence_further_still(client: httpx2.AsyncClient) -> None:
     by_keys = await told(client, ASKED, "?via=conversation")
     assert [each["event"] for each in by_keys["messages"]] == [ASKED, REPLIED, NOTED]
     assert by_keys["messages"][2]["outcome"] == "failed"
@@ -75,7 +75,7 @@ async def test_keys_lead_further_and_influence_further_still(client: httpx.Async
     assert influenced["messages"][2]["how"] == {"rule": None, "kind": "any"}
 
 
-async def test_what_waits_and_what_nobody_published_is_said(client: httpx.AsyncClient) -> None:
+async def test_what_waits_and_what_nobody_published_is_said(client: httpx2.AsyncClient) -> None:
     order = await told(client, AUDITED)
     [message] = order["messages"]
     assert (order["root"], message["type"]) == (ORDERED, "orders/order.new")
@@ -89,7 +89,7 @@ async def test_what_waits_and_what_nobody_published_is_said(client: httpx.AsyncC
     assert (await told(client, ALONE))["messages"][0]["failure"]["kind"] == "unroutable"
 
 
-async def test_pages_hold_each_message_once(client: httpx.AsyncClient) -> None:
+async def test_pages_hold_each_message_once(client: httpx2.AsyncClient) -> None:
     whole = await told(client, ASKED)
     first = await told(client, ASKED, "?limit=2")
     assert (first["truncated"], first["next"]) == (True, SERVED)
@@ -101,7 +101,7 @@ async def test_pages_hold_each_message_once(client: httpx.AsyncClient) -> None:
     assert second["messages"][0]["offset"] == whole["messages"][1]["offset"]
 
 
-async def listed(client: httpx.AsyncClient, query: str) -> dict:  # type: ignore[type-arg]
+async def listed(client: httpx2.AsyncClient, query: str) -> dict:  # type: ignore[type-arg]
     answer = await client.get(f"{PATH}?{query}")
     assert answer.status_code == 200, answer.text
     conforms(answer.json(), ConversationPage)
@@ -112,7 +112,7 @@ def _roots(found: dict) -> list[int]:  # type: ignore[type-arg]
     return [each["root"] for each in found["items"]]
 
 
-async def test_a_list_has_the_newest_roots_first_and_goes_on(client: httpx.AsyncClient) -> None:
+async def test_a_list_has_the_newest_roots_first_and_goes_on(client: httpx2.AsyncClient) -> None:
     found = await listed(client, "vhost=%2F")
     assert _roots(found) == [BINARY, ALONE, INVOICED, ORDERED]
     assert (found["truncated"], found["next"], found["looked_at"]) == (False, None, 4)
@@ -142,14 +142,14 @@ async def test_a_list_has_the_newest_roots_first_and_goes_on(client: httpx.Async
     ],
 )
 async def test_a_list_is_of_those_that_are_asked_for(
-    client: httpx.AsyncClient, query: str, roots: list[int]
+    client: httpx2.AsyncClient, query: str, roots: list[int]
 ) -> None:
     assert _roots(await listed(client, f"vhost=%2F&{query}")) == roots
 
 
 @pytest.mark.parametrize("query", ["message_id=m1", "correlation_id=m1", "header.tenant=a"])
 async def test_what_a_message_is_called_finds_its_conversation(
-    client: httpx.AsyncClient, query: str
+    client: httpx2.AsyncClient, query: str
 ) -> None:
     assert _roots(await listed(client, query)) == [ASKED]
 
@@ -164,7 +164,7 @@ async def test_what_may_not_be_seen_is_not_there(world: World) -> None:
 
 
 @pytest.mark.parametrize("query", ["via=magic", "limit=0", "limit=5001", "nothing=1"])
-async def test_what_cannot_be_asked_is_refused(client: httpx.AsyncClient, query: str) -> None:
+async def test_what_cannot_be_asked_is_refused(client: httpx2.AsyncClient, query: str) -> None:
     assert (await client.get(f"{PATH}/{ASKED}?{query}")).status_code == 400
     if query != "limit=5001":
         assert (await client.get(f"{PATH}?{query}")).status_code == 400

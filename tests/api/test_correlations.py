@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-import httpx
+import httpx2
 import pytest
 
 from model.reports.correlations import CorrelationFacts, CorrelationReport
@@ -16,7 +16,7 @@ from tests.api.test_cli import Command, run, url
 __all__ = ["run", "url"]  # fixtures
 
 
-async def test_correlations_are_a_report(client: httpx.AsyncClient) -> None:
+async def test_correlations_are_a_report(client: httpx2.AsyncClient) -> None:
     asked = {"vhost": "/", "since": "2026-01-01", "until": "2026-01-02"}
     made = await client.put("/itc_db/correlations", params=asked)
     assert made.status_code == 201
@@ -31,7 +31,7 @@ async def test_correlations_are_a_report(client: httpx.AsyncClient) -> None:
     assert later.status_code == 202
 
 
-async def test_what_cannot_be_correlated_is_refused(client: httpx.AsyncClient) -> None:
+async def test_what_cannot_be_correlated_is_refused(client: httpx2.AsyncClient) -> None:
     wrong = {"vhost": "/", "since": "2026-01-02", "until": "2026-01-02"}
     assert (await client.put("/itc_db/correlations", params=wrong)).status_code == 400
     nowhere = {"vhost": "nowhere"}

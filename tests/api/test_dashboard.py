@@ -9,7 +9,7 @@ import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from starlette.types import Message
 
@@ -24,20 +24,20 @@ FOLDER = Path(__file__).parents[2] / "web"
 
 
 @pytest.fixture
-async def client(world: World) -> AsyncIterator[httpx.AsyncClient]:
+async def client(world: World) -> AsyncIterator[httpx2.AsyncClient]:
     app = build(world.settings, world.services, web=web_folder())
     async with connected(app) as client:
         yield client
 
 
-def version_of(page: httpx.Response) -> str:
+def version_of(page: httpx2.Response) -> str:
     """The prefix of all that a page names, ``-/DIGEST/``."""
     [version] = {*re.findall(r' (?:href|src)="(-/[0-9a-f]{16}/)?', page.text)}
     assert version
     return str(version)
 
 
-async def test_the_page_needs_no_sign_in(client: httpx.AsyncClient) -> None:
+async def test_the_page_needs_no_sign_in(client: httpx2.AsyncClient) -> None:
     page = await client.get("/")
 
     assert page.status_code == 200
@@ -46,7 +46,7 @@ async def test_the_page_needs_no_sign_in(client: httpx.AsyncClient) -> None:
     assert page.text.replace(version, "") == (FOLDER / "index.html").read_text()
 
 
-async def test_the_page_keeps_to_its_own_policy(client: httpx.AsyncClient) -> None:
+async def test_the_page_keeps_to_its_own_policy(client: httpx2.AsyncClient) -> None:
     page = (await client.get("/")).text
 
     assert not re.search(r"<script(?![^>]*\bsrc=)", page), "inline scripts do not run"
@@ -54,7 +54,7 @@ async def test_the_page_keeps_to_its_own_policy(client: httpx.AsyncClient) -> No
 
 
 @pytest.mark.parametrize("suffix", [".js", ".css", ".svg", ".woff2", ".inter"])
-async def test_each_kind_of_file_has_its_type(client: httpx.AsyncClient, suffix: str) -> None:
+async def test_each_kind_of_file_has_its_type(client: httpx2.AsyncClient, suffix: str) -> None:
     file = next(FOLDER.rglob(f"*{suffix}"))
     answer = await client.get(f"/{file.relative_to(FOLDER).as_posix()}")
 
@@ -65,7 +65,7 @@ async def test_each_kind_of_file_has_its_type(client: httpx.AsyncClient, suffix:
     assert kinds[suffix] in answer.headers["content-type"]
 
 
-async def test_a_file_is_asked_about_before_it_is_used_again(client: httpx.AsyncClient) -> None:
+async def test_a_file_is_asked_about_before_it_is_used_again(client: httpx2.AsyncClient) -> None:
     first = await client.get("/index.html")
     again = await client.get("/index.html", headers={"if-none-match": first.headers["etag"]})
 
@@ -73,7 +73,7 @@ async def test_a_file_is_asked_about_before_it_is_used_again(client: httpx.Async
     assert again.status_code == 304
 
 
-async def test_text_is_compressed_for_clients_that_accept_it(client: httpx.AsyncClient) -> None:
+async def test_text_is_compressed_for_clients_that_accept_it(client: httpx2.AsyncClient) -> None:
     file = FOLDER / "app" / "main.js"
     packed = await client.get("/app/main.js", headers={"accept-encoding": "gzip, br"})
     plain = await client.get("/app/main.js", headers={"accept-encoding": "identity"})
@@ -90,7 +90,7 @@ async def test_text_is_compressed_for_clients_that_accept_it(client: httpx.Async
 
 
 async def test_what_is_compressed_already_and_parts_of_a_file_stay_as_they_are(
-    client: httpx.AsyncClient,
+    client: httpx2.AsyncClient,
 ) -> None:
     takes = {"accept-encoding": "gzip"}
     font = await client.get("/vendor/inter.woff2", headers=takes)
@@ -118,7 +118,7 @@ async def test_a_changed_file_is_compressed_again(world: World, tmp_path: Path) 
 @pytest.mark.parametrize("page", ["/", "/docs"])
 @pytest.mark.parametrize("encoding", ["gzip", "identity"])
 async def test_what_a_page_names_is_kept_for_good(
-    client: httpx.AsyncClient, page: str, encoding: str
+    client: httpx2.AsyncClient, page: str, encoding: str
 ) -> None:
     takes = {"accept-encoding": encoding}
     asked = await client.get(page, headers=takes)
@@ -208,7 +208,7 @@ async def test_services_of_one_version_name_the_same(world: World, tmp_path: Pat
 
 
 async def test_no_page_and_nothing_beside_the_folder_has_a_version(
-    client: httpx.AsyncClient,
+    client: httpx2.AsyncClient,
 ) -> None:
     version = version_of(await client.get("/"))
 
@@ -218,7 +218,7 @@ async def test_no_page_and_nothing_beside_the_folder_has_a_version(
     assert (await client.get("/-/0123456789abcdef/app/main.js")).status_code == 404
 
 
-async def test_no_answer_of_the_api_is_compressed(client: httpx.AsyncClient) -> None:
+async def test_no_answer_of_the_api_is_compressed(client: httpx2.AsyncClient) -> None:
     answer = await client.get("/openapi.json", headers={"accept-encoding": "gzip"})
 
     assert len(answer.content) > 10_000
@@ -237,7 +237,7 @@ async def test_no_answer_of_the_api_is_compressed(client: httpx.AsyncClient) -> 
         "/app%5C..%5C..%5Cpyproject.toml",
     ],
 )
-async def test_nothing_beside_the_folder_is_served(client: httpx.AsyncClient, path: str) -> None:
+async def test_nothing_beside_the_folder_is_served(client: httpx2.AsyncClient, path: str) -> None:
     url = client.base_url.copy_with(raw_path=path.encode())
     answer = await client.get(url)
 
@@ -245,7 +245,7 @@ async def test_nothing_beside_the_folder_is_served(client: httpx.AsyncClient, pa
     assert answer.json()["error"] == "Object Not Found"
 
 
-async def test_files_are_not_written(client: httpx.AsyncClient) -> None:
+async def test_files_are_not_written(client: httpx2.AsyncClient) -> None:
     answer = await client.put("/index.html", content=b"x")
 
     assert answer.status_code == 405
@@ -289,7 +289,7 @@ def open_files() -> Iterator[str]:
     ],
 )
 async def test_a_path_without_a_route_for_a_method_is_told_from_one_that_is_not_there(
-    client: httpx.AsyncClient, method: str, path: str, status: int, allow: str | None
+    client: httpx2.AsyncClient, method: str, path: str, status: int, allow: str | None
 ) -> None:
     answer = await client.request(method, path)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from app.stored.durations import DurationMap, SlowOwners
@@ -46,7 +46,7 @@ async def counted(world: World, lag: int = 0) -> bool:
     return await watch.look()
 
 
-async def answer(client: httpx.AsyncClient, path: str, kind: Any, **asked: Any) -> SimpleNamespace:
+async def answer(client: httpx2.AsyncClient, path: str, kind: Any, **asked: Any) -> SimpleNamespace:
     given = await client.get(path, params=asked)
     assert given.status_code == 200, given.text
     return described(given, kind)
@@ -58,7 +58,7 @@ def world(world: World) -> World:
     return world
 
 
-async def test_what_became_slow_is_told_and_drawn(world: World, client: httpx.AsyncClient) -> None:
+async def test_what_became_slow_is_told_and_drawn(world: World, client: httpx2.AsyncClient) -> None:
     at = now()
     begin = begin_of(at)
     await record_all(world.store, VHOST, messages(at), Policy.channel, None)
@@ -93,7 +93,7 @@ async def test_what_became_slow_is_told_and_drawn(world: World, client: httpx.As
 
 
 async def test_longer_periods_come_by_the_hour_and_are_compared_with_earlier_ones(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     at = now()
     await record_all(world.store, VHOST, messages(at), Policy.channel, None)
@@ -117,7 +117,7 @@ async def test_longer_periods_come_by_the_hour_and_are_compared_with_earlier_one
 
 
 async def test_nothing_is_looked_up_beyond_what_is_kept(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     at = now()
     await record_all(world.store, VHOST, messages(at), Policy.channel, None)
@@ -142,6 +142,6 @@ async def test_nothing_is_looked_up_beyond_what_is_kept(
     ],
 )
 async def test_what_cannot_be_told_is_refused(
-    client: httpx.AsyncClient, asked: dict[str, str], status: int
+    client: httpx2.AsyncClient, asked: dict[str, str], status: int
 ) -> None:
     assert (await client.get("/itc_db/durations", params=asked)).status_code == status

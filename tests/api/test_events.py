@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from app.api.events import EventDetail, EventObject
@@ -32,18 +32,18 @@ from tests.api.story import (
 SECRET = 8  # the event of a virtual host that the user may not see
 
 
-async def ids(client: httpx.AsyncClient, **parameters: object) -> list[int]:
+async def ids(client: httpx2.AsyncClient, **parameters: object) -> list[int]:
     answer = await client.get("/itc_db", params={"columns": "id", **parameters})
     assert answer.status_code == 200, answer.text
     return [event["id"] for event in answer.json()]
 
 
-async def test_the_newest_come_first(client: httpx.AsyncClient) -> None:
+async def test_the_newest_come_first(client: httpx2.AsyncClient) -> None:
     assert await ids(client) == [7, 6, 5, 4, 3, 2, 1]
     assert await ids(client, page_size=3) == [7, 6, 5]
 
 
-async def test_an_event_has_every_field_of_the_document(client: httpx.AsyncClient) -> None:
+async def test_an_event_has_every_field_of_the_document(client: httpx2.AsyncClient) -> None:
     events = (await client.get("/itc_db")).json()
 
     for event in events:
@@ -113,7 +113,7 @@ async def test_an_event_has_every_field_of_the_document(client: httpx.AsyncClien
     ],
 )
 async def test_filters_leave_what_they_name(
-    client: httpx.AsyncClient, parameters: dict[str, Any], expected: list[int]
+    client: httpx2.AsyncClient, parameters: dict[str, Any], expected: list[int]
 ) -> None:
     assert await ids(client, **parameters) == expected
 
@@ -142,7 +142,7 @@ async def test_filters_leave_what_they_name(
     ],
 )
 async def test_invalid_parameters_are_named(
-    client: httpx.AsyncClient, parameters: dict[str, Any], reason: str
+    client: httpx2.AsyncClient, parameters: dict[str, Any], reason: str
 ) -> None:
     answer = await client.get("/itc_db", params=parameters)
 
@@ -165,7 +165,7 @@ async def test_invalid_parameters_are_named(
     ],
 )
 async def test_an_error_is_never_much_larger_than_a_sentence(
-    client: httpx.AsyncClient, query: str
+    client: httpx2.AsyncClient, query: str
 ) -> None:
     answer = await client.get(f"/itc_db?{query}")
 
@@ -173,14 +173,14 @@ async def test_an_error_is_never_much_larger_than_a_sentence(
     assert len(answer.content) < 3_000
 
 
-async def test_a_parameter_that_comes_twice_is_refused(client: httpx.AsyncClient) -> None:
+async def test_a_parameter_that_comes_twice_is_refused(client: httpx2.AsyncClient) -> None:
     answer = await client.get("/itc_db?queue=audit&queue=billing")
 
     assert answer.status_code == 400
     assert answer.json()["reason"] == "more than once in the query: queue"
 
 
-async def test_a_page_has_rabbitmqs_envelope(client: httpx.AsyncClient) -> None:
+async def test_a_page_has_rabbitmqs_envelope(client: httpx2.AsyncClient) -> None:
     first = (
         await client.get("/itc_db", params={"page": 1, "page_size": 3, "type": "published"})
     ).json()
@@ -201,7 +201,7 @@ async def test_a_page_has_rabbitmqs_envelope(client: httpx.AsyncClient) -> None:
     assert (last["item_count"], last["page"]) == (1, 2)
 
 
-async def test_a_page_is_sorted_as_asked(client: httpx.AsyncClient) -> None:
+async def test_a_page_is_sorted_as_asked(client: httpx2.AsyncClient) -> None:
     assert await ids(client, sort="id") == [1, 2, 3, 4, 5, 6, 7]
     assert await ids(client, sort="recorded_at", sort_reverse=True) == [7, 6, 5, 4, 3, 2, 1]
     assert await ids(client, sort="lamport") == [1, 4, 2, 5, 6, 3, 7]
@@ -218,7 +218,7 @@ async def test_a_page_is_sorted_as_asked(client: httpx.AsyncClient) -> None:
     ],
 )
 async def test_more_than_there_is_or_may_be_is_refused(
-    client: httpx.AsyncClient, path: str, query: dict[str, Any], reason: str
+    client: httpx2.AsyncClient, path: str, query: dict[str, Any], reason: str
 ) -> None:
     answer = await client.get(path, params=query)
 
@@ -227,14 +227,14 @@ async def test_more_than_there_is_or_may_be_is_refused(
 
 @pytest.mark.parametrize("path", ["", "/live", "/failures", "/conversations", "/quarantine"])
 async def test_a_virtual_host_that_there_is_not_is_no_empty_list(
-    client: httpx.AsyncClient, path: str
+    client: httpx2.AsyncClient, path: str
 ) -> None:
     answer = await client.get(f"/itc_db{path}", params={"vhost": "nowhere"})
 
     assert (answer.status_code, answer.json()["reason"]) == (404, "no such virtual host")
 
 
-async def test_cursors_walk_in_both_directions(client: httpx.AsyncClient) -> None:
+async def test_cursors_walk_in_both_directions(client: httpx2.AsyncClient) -> None:
     assert await ids(client, after=0, page_size=3) == [1, 2, 3]
     assert await ids(client, after=3, page_size=3) == [4, 5, 6]
     assert await ids(client, after=7) == []
@@ -243,7 +243,7 @@ async def test_cursors_walk_in_both_directions(client: httpx.AsyncClient) -> Non
     assert await ids(client, after=2, before=6) == [3, 4, 5]
 
 
-async def test_columns_are_chosen(client: httpx.AsyncClient) -> None:
+async def test_columns_are_chosen(client: httpx2.AsyncClient) -> None:
     by_comma = await client.get("/itc_db", params={"columns": "id,stamp", "page_size": 1})
     repeated = await client.get("/itc_db?columns=id&columns=stamp&page_size=1")
 
@@ -251,14 +251,14 @@ async def test_columns_are_chosen(client: httpx.AsyncClient) -> None:
     assert by_comma.json() == repeated.json()
 
 
-async def test_payloads_are_left_out_on_request(client: httpx.AsyncClient) -> None:
+async def test_payloads_are_left_out_on_request(client: httpx2.AsyncClient) -> None:
     events = (await client.get("/itc_db", params={"payload": "none"})).json()
 
     assert {event["payload"] for event in events} == {None}
     assert {event["payload_bytes"] for event in events} == {7, 0, 3, 1}
 
 
-async def test_a_payload_that_is_not_text_comes_in_base64(client: httpx.AsyncClient) -> None:
+async def test_a_payload_that_is_not_text_comes_in_base64(client: httpx2.AsyncClient) -> None:
     event = (await client.get(f"/itc_db/events/{BINARY}")).json()
 
     assert (event["payload"], event["payload_encoding"]) == ("//4A", "base64")
@@ -283,7 +283,7 @@ def test_payloads_become_text(
     assert payload_text(payload, cut) == expected
 
 
-async def test_an_event_shows_its_three_clocks(client: httpx.AsyncClient) -> None:
+async def test_an_event_shows_its_three_clocks(client: httpx2.AsyncClient) -> None:
     answer = (await client.get(f"/itc_db/events/{AUDITED}")).json()
     conforms(answer, (EventDetail, EventObject, EventLinks))
     clocks = answer["clocks"]
@@ -310,7 +310,7 @@ async def test_an_event_shows_its_three_clocks(client: httpx.AsyncClient) -> Non
     ],
 )
 async def test_causes_and_effects_come_nearest_first(
-    client: httpx.AsyncClient, path: str, expected: list[int]
+    client: httpx2.AsyncClient, path: str, expected: list[int]
 ) -> None:
     answer = (await client.get(path, params={"columns": "id"})).json()
 
@@ -318,14 +318,14 @@ async def test_causes_and_effects_come_nearest_first(
     assert answer["truncated"] is False
 
 
-async def test_a_walk_is_cut_and_says_so(client: httpx.AsyncClient) -> None:
+async def test_a_walk_is_cut_and_says_so(client: httpx2.AsyncClient) -> None:
     answer = (await client.get(f"/itc_db/events/{ORDERED}/effects", params={"limit": 2})).json()
 
     assert [event["id"] for event in answer["items"]] == [BILLED, INVOICED]
     assert (answer["truncated"], answer["next"]) == (True, INVOICED)
 
 
-async def test_a_walk_goes_on_at_its_cursor(client: httpx.AsyncClient) -> None:
+async def test_a_walk_goes_on_at_its_cursor(client: httpx2.AsyncClient) -> None:
     effects, causes = f"/itc_db/events/{ORDERED}/effects", f"/itc_db/events/{INVOICED}/causes"
     rest = (await client.get(effects, params={"limit": 2, "after": INVOICED})).json()
     last = (await client.get(effects, params={"after": rest["next"]})).json()
@@ -338,7 +338,7 @@ async def test_a_walk_goes_on_at_its_cursor(client: httpx.AsyncClient) -> None:
     assert (last["truncated"], last["next"], before["next"]) == (False, None, None)
 
 
-async def test_a_walk_takes_the_filters_of_the_list(client: httpx.AsyncClient) -> None:
+async def test_a_walk_takes_the_filters_of_the_list(client: httpx2.AsyncClient) -> None:
     effects = f"/itc_db/events/{ORDERED}/effects"
     received = (await client.get(effects, params={"type": "received", "vhost": "/"})).json()
     one = (await client.get(effects, params={"type": "published", "via": "links"})).json()
@@ -351,7 +351,7 @@ async def test_a_walk_takes_the_filters_of_the_list(client: httpx.AsyncClient) -
     assert unknown.status_code == 400
 
 
-async def test_a_publishs_fate_is_told_queue_by_queue(client: httpx.AsyncClient) -> None:
+async def test_a_publishs_fate_is_told_queue_by_queue(client: httpx2.AsyncClient) -> None:
     order = (await client.get(f"/itc_db/events/{ORDERED}/deliveries")).json()
     invoice = (await client.get(f"/itc_db/events/{INVOICED}/deliveries")).json()
     tick = (await client.get(f"/itc_db/events/{ALONE}/deliveries")).json()
@@ -379,7 +379,7 @@ async def test_a_publishs_fate_is_told_queue_by_queue(client: httpx.AsyncClient)
     ],
 )
 async def test_two_events_are_compared(
-    client: httpx.AsyncClient, a: int, b: int, relation: str, sentence: str
+    client: httpx2.AsyncClient, a: int, b: int, relation: str, sentence: str
 ) -> None:
     answer = (await client.get(f"/itc_db/compare/{a}/{b}")).json()
 
@@ -472,7 +472,7 @@ async def test_events_of_two_virtual_hosts_have_no_relation(world: World) -> Non
     ],
 )
 async def test_an_event_that_the_user_may_not_see_looks_as_if_it_were_not_there(
-    client: httpx.AsyncClient, path: str, event_id: int
+    client: httpx2.AsyncClient, path: str, event_id: int
 ) -> None:
     answer = await client.get(path.format(event_id))
 
@@ -484,11 +484,11 @@ async def test_an_event_that_the_user_may_not_see_looks_as_if_it_were_not_there(
 
 
 @pytest.mark.parametrize("event_id", ["0", "-1", "x", str(2**63), "1.5"])
-async def test_an_invalid_id_is_refused(client: httpx.AsyncClient, event_id: str) -> None:
+async def test_an_invalid_id_is_refused(client: httpx2.AsyncClient, event_id: str) -> None:
     assert (await client.get(f"/itc_db/events/{event_id}")).status_code == 400
 
 
-async def test_every_list_leaves_out_what_one_may_not_see(client: httpx.AsyncClient) -> None:
+async def test_every_list_leaves_out_what_one_may_not_see(client: httpx2.AsyncClient) -> None:
     page = (await client.get("/itc_db", params={"page": 1})).json()
 
     assert SECRET not in await ids(client, after=0)
@@ -499,7 +499,7 @@ async def test_every_list_leaves_out_what_one_may_not_see(client: httpx.AsyncCli
         assert (await client.get(path, params={"vhost": "secret"})).status_code == 404
 
 
-async def test_who_took_part_is_listed(client: httpx.AsyncClient) -> None:
+async def test_who_took_part_is_listed(client: httpx2.AsyncClient) -> None:
     everybody = (await client.get("/itc_db/participants", params={"vhost": "/"})).json()
     older = await client.get("/itc_db/participants", params={"vhost": "/", "before": 6, "limit": 1})
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from app.stored.failures import FailurePage
@@ -21,7 +21,7 @@ from tests.contract.outbox import tell, tracker_by
 
 
 @pytest.fixture
-async def client(world: World) -> AsyncIterator[httpx.AsyncClient]:
+async def client(world: World) -> AsyncIterator[httpx2.AsyncClient]:
     async with connected(world.app(), auth=("admin", "secret")) as client:
         yield client
 
@@ -37,7 +37,7 @@ async def rejections(world: World, count: int, vhost: str = "shop") -> list[int]
 
 
 async def test_failures_are_listed_a_page_at_a_time(
-    client: httpx.AsyncClient, world: World
+    client: httpx2.AsyncClient, world: World
 ) -> None:
     ids = await rejections(world, 3)
     asked: dict[str, Any] = {"vhost": "shop", "limit": 2}
@@ -73,7 +73,7 @@ async def test_failures_are_listed_a_page_at_a_time(
 
 
 async def test_without_a_virtual_host_all_that_the_user_sees_are_meant(
-    client: httpx.AsyncClient, world: World
+    client: httpx2.AsyncClient, world: World
 ) -> None:
     await rejections(world, 1)
     found = (await client.get("/itc_db/failures", params={"kind": "died"})).json()
@@ -93,12 +93,12 @@ async def test_without_a_virtual_host_all_that_the_user_sees_are_meant(
     ],
 )
 async def test_what_cannot_be_asked_is_refused(
-    client: httpx.AsyncClient, asked: dict[str, Any], status: int
+    client: httpx2.AsyncClient, asked: dict[str, Any], status: int
 ) -> None:
     assert (await client.get("/itc_db/failures", params=asked)).status_code == status
 
 
-async def test_a_report_is_made_listed_and_read(client: httpx.AsyncClient) -> None:
+async def test_a_report_is_made_listed_and_read(client: httpx2.AsyncClient) -> None:
     asked = {"vhost": "/", "since": "2026-01-01", "until": "2026-01-02"}
     made = await client.put("/itc_db/reports/expectations", params=asked)
     assert made.status_code == 201

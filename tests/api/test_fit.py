@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import httpx
+import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -24,13 +24,13 @@ async def shop(world: World, policy: Policy) -> list[int]:
 
 
 @pytest.fixture
-async def client(world: World) -> AsyncIterator[httpx.AsyncClient]:
+async def client(world: World) -> AsyncIterator[httpx2.AsyncClient]:
     async with connected(world.app(), auth=("admin", "secret")) as client:
         yield client
 
 
 async def test_what_a_message_without_a_name_may_have_had_is_unknown_where_the_policy_misses_it(
-    client: httpx.AsyncClient, world: World
+    client: httpx2.AsyncClient, world: World
 ) -> None:
     ids = await shop(world, Policy.channel)
     handled, named, nameless = ids[3], ids[4], ids[-1]
@@ -50,14 +50,14 @@ async def test_what_a_message_without_a_name_may_have_had_is_unknown_where_the_p
         assert (answer["sound"], len(answer["doubts"])) == (False, 1)
 
 
-async def test_an_outbox_makes_no_answer_unsound(client: httpx.AsyncClient, world: World) -> None:
+async def test_an_outbox_makes_no_answer_unsound(client: httpx2.AsyncClient, world: World) -> None:
     ids = await shop(world, Policy.client)
     said = (await client.get(f"/itc_db/compare/{ids[5]}/{ids[-1]}")).json()
     assert (said["relation"], said["answer"], said["sound"]) == ("concurrent", "cannot have", True)
 
 
 async def test_participants_show_what_their_messages_say(
-    client: httpx.AsyncClient, world: World
+    client: httpx2.AsyncClient, world: World
 ) -> None:
     await shop(world, Policy.channel)
     listed = (await client.get("/itc_db/participants", params={"vhost": "shop"})).json()
@@ -76,7 +76,7 @@ async def test_participants_show_what_their_messages_say(
     assert evidence["customer@10.0.0.5 #1"]["coverage"] is None
 
 
-async def test_traces_show_coverage_and_fit_by_rule_and_in_all(client: httpx.AsyncClient) -> None:
+async def test_traces_show_coverage_and_fit_by_rule_and_in_all(client: httpx2.AsyncClient) -> None:
     await client.put("/itc_db/%2F/undefined/undefined/undefined")
     [trace] = (await client.get("/itc_db/traces")).json()
     assert trace["links"]["celery-parent"] == {
@@ -94,7 +94,7 @@ async def test_traces_show_coverage_and_fit_by_rule_and_in_all(client: httpx.Asy
     assert (trace["evidence"]["coverage"], trace["evidence"]["missed"]) == (0.8, 1)
 
 
-async def test_metrics_have_coverage_and_fit(client: httpx.AsyncClient) -> None:
+async def test_metrics_have_coverage_and_fit(client: httpx2.AsyncClient) -> None:
     await client.put("/itc_db/%2F/undefined/undefined/undefined")
     text = (await client.get("/metrics")).text
     found = {
@@ -113,7 +113,7 @@ async def test_metrics_have_coverage_and_fit(client: httpx.AsyncClient) -> None:
     }
 
 
-async def test_hidden_ways_are_counted(client: httpx.AsyncClient, world: World) -> None:
+async def test_hidden_ways_are_counted(client: httpx2.AsyncClient, world: World) -> None:
     ids = await shop(world, Policy.client)
     answer = (await client.get("/itc_db/hidden", params={"vhost": "shop"})).json()
     assert answer == {
@@ -137,7 +137,7 @@ async def test_hidden_ways_are_counted(client: httpx.AsyncClient, world: World) 
 
 
 async def test_hidden_ways_are_of_a_virtual_host_that_the_user_sees(
-    client: httpx.AsyncClient,
+    client: httpx2.AsyncClient,
 ) -> None:
     assert (await client.get("/itc_db/hidden")).status_code == 400
     assert (await client.get("/itc_db/hidden", params={"vhost": "secret"})).status_code == 404

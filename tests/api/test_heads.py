@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 import pytest
 from fastapi import Request
 
@@ -99,13 +99,13 @@ async def test_a_long_target_is_refused_before_anybody_reads_it(
     assert reason.encode() in answer
 
 
-async def test_the_longest_text_of_a_parameter_fits(client: httpx.AsyncClient) -> None:
+async def test_the_longest_text_of_a_parameter_fits(client: httpx2.AsyncClient) -> None:
     answer = await client.get("/itc_db", params={"q": "🐇" * 3_000})
 
     assert answer.status_code == 200
 
 
-async def test_many_faults_make_no_large_answer(client: httpx.AsyncClient) -> None:
+async def test_many_faults_make_no_large_answer(client: httpx2.AsyncClient) -> None:
     many = await client.get("/itc_db", params={f"unknown{n}": 1 for n in range(90)})
     columns = await client.get("/itc_db", params={"columns": ",".join(["x"] * 10_000)})
     long = await client.put(
@@ -258,7 +258,7 @@ async def test_no_value_of_a_header_is_a_bug(
     [(_, value)] = basic("admin", "secret").items()
     export = "/itc_db/undefined/1/3/x.jsonl"
     async with served(build(world.settings, world.services, web=WEB), world.settings) as url:
-        async with httpx.AsyncClient(base_url=url, headers={"authorization": value}) as client:
+        async with httpx2.AsyncClient(base_url=url, headers={"authorization": value}) as client:
             assert (await client.put(export)).status_code in (200, 201)
         for method, path in (
             ("GET", export),
@@ -289,7 +289,7 @@ async def test_no_value_of_a_header_is_a_bug(
 
 @pytest.mark.parametrize("origin", ["http://[", "http://", "//", "http://[::1", "", "localhost"])
 async def test_an_origin_that_cannot_be_read_is_another(
-    world: World, client: httpx.AsyncClient, origin: str
+    world: World, client: httpx2.AsyncClient, origin: str
 ) -> None:
     answer = await client.delete(
         "/itc_db/shop/undefined/undefined/undefined", headers={"origin": origin}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-import httpx
+import httpx2
 import pytest
 
 from app.api.readiness import Readiness
@@ -14,12 +14,12 @@ from tests.api.conftest import World, connected
 
 
 @pytest.fixture
-async def stranger(world: World) -> AsyncIterator[httpx.AsyncClient]:
+async def stranger(world: World) -> AsyncIterator[httpx2.AsyncClient]:
     async with connected(world.app()) as client:
         yield client
 
 
-async def test_a_service_that_can_work_says_so(stranger: httpx.AsyncClient) -> None:
+async def test_a_service_that_can_work_says_so(stranger: httpx2.AsyncClient) -> None:
     live, ready = await stranger.get("/health/live"), await stranger.get("/health/ready")
 
     assert (live.status_code, live.json()) == (200, {"status": "ok", "checks": {}})
@@ -31,7 +31,7 @@ async def test_a_service_that_can_work_says_so(stranger: httpx.AsyncClient) -> N
 
 
 async def test_what_is_away_is_named_and_not_where_it_is(
-    world: World, stranger: httpx.AsyncClient
+    world: World, stranger: httpx2.AsyncClient
 ) -> None:
     world.broker.down = True
     ready = await stranger.get("/health/ready")
@@ -44,7 +44,9 @@ async def test_what_is_away_is_named_and_not_where_it_is(
     assert (await stranger.get("/health/live")).status_code == 200
 
 
-async def test_a_service_that_stops_is_not_ready(world: World, stranger: httpx.AsyncClient) -> None:
+async def test_a_service_that_stops_is_not_ready(
+    world: World, stranger: httpx2.AsyncClient
+) -> None:
     world.stop()
 
     assert (await stranger.get("/health/ready")).status_code == 503

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from app.stored.assertions import JudgingStep, NewViolation, ViolationKind, WebhookState
@@ -29,7 +29,7 @@ assertions:
 IN_TIME = {"every": "order.new", "leads_to": "invoice", "within": "30s"}
 
 
-async def listed(client: httpx.AsyncClient, **asked: str) -> list[dict[str, Any]]:
+async def listed(client: httpx2.AsyncClient, **asked: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = (await client.get(URL, params=asked)).json()
     return found
 
@@ -63,7 +63,7 @@ async def found(
     assert await world.store.assertions.judged(held.trace_id, judged, delivery)
 
 
-async def test_a_file_in_yaml_or_json_is_set_as_a_whole(client: httpx.AsyncClient) -> None:
+async def test_a_file_in_yaml_or_json_is_set_as_a_whole(client: httpx2.AsyncClient) -> None:
     before = await listed(client)
     answer = await client.put(OF_SLASH, content=FILE)
     both = await listed(client, vhost="/")
@@ -78,7 +78,7 @@ async def test_a_file_in_yaml_or_json_is_set_as_a_whole(client: httpx.AsyncClien
     assert both[0]["unwatched"] is None
 
 
-async def test_one_is_removed(client: httpx.AsyncClient) -> None:
+async def test_one_is_removed(client: httpx2.AsyncClient) -> None:
     await client.put(OF_SLASH, content=FILE)
     gone = await client.delete(ONE)
     again = await client.delete(ONE)
@@ -97,7 +97,7 @@ async def test_one_is_removed(client: httpx.AsyncClient) -> None:
     ],
 )
 async def test_a_file_that_cannot_be_read_says_where(
-    client: httpx.AsyncClient, body: str, reason: str
+    client: httpx2.AsyncClient, body: str, reason: str
 ) -> None:
     await client.put(OF_SLASH, content=FILE)
     answer = await client.put(OF_SLASH, content=body)
@@ -106,7 +106,7 @@ async def test_a_file_that_cannot_be_read_says_where(
     assert len(await listed(client)) == 2, "what was there stays"
 
 
-async def test_what_cannot_be_held_live_says_why(client: httpx.AsyncClient) -> None:
+async def test_what_cannot_be_held_live_says_why(client: httpx2.AsyncClient) -> None:
     texts: dict[str, dict[str, Any]] = {
         "no-time": {"every": "a", "leads_to": "b"},
         "by-clocks": {"every": "a", "after": "b", "evidence": "may_have"},
@@ -119,7 +119,7 @@ async def test_what_cannot_be_held_live_says_why(client: httpx.AsyncClient) -> N
 
 
 async def test_what_did_not_hold_is_listed_newest_first_a_page_at_a_time(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     await client.put(OF_SLASH, content=FILE)
     await found(world, "invoice-in-time", 1, 2, 3, delivery=WebhookState.due)
@@ -139,7 +139,7 @@ async def test_what_did_not_hold_is_listed_newest_first_a_page_at_a_time(
     assert [first[name] for name in ("held", "violated", "unknown", "waiting")] == [3, 3, 1, 2]
 
 
-async def test_metrics_count_by_assertion(world: World, client: httpx.AsyncClient) -> None:
+async def test_metrics_count_by_assertion(world: World, client: httpx2.AsyncClient) -> None:
     await client.put(OF_SLASH, content=FILE)
     await found(world, "invoice-in-time", 1, 2, delivery=WebhookState.due)
     text = (await client.get("/metrics")).text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from model.reports.learning import (
@@ -28,7 +28,7 @@ DAY = {"vhost": "/", "since": "2026-01-01", "until": "2026-01-02"}
     ],
 )
 async def test_a_report_is_made_listed_and_read(
-    client: httpx.AsyncClient, kind: str, asked: dict[str, Any], facts: Any, report: Any
+    client: httpx2.AsyncClient, kind: str, asked: dict[str, Any], facts: Any, report: Any
 ) -> None:
     made = await client.put(f"/itc_db/reports/{kind}", params={**DAY, **asked})
     assert made.status_code == 201
@@ -42,7 +42,7 @@ async def test_a_report_is_made_listed_and_read(
 
 
 async def test_a_period_is_compared_with_as_long_a_one_before_it(
-    client: httpx.AsyncClient,
+    client: httpx2.AsyncClient,
 ) -> None:
     path = "/itc_db/reports/comparison"
     found = (await client.put(path, params=DAY)).json()
@@ -66,7 +66,7 @@ async def test_a_period_is_compared_with_as_long_a_one_before_it(
     ],
 )
 async def test_what_cannot_be_asked_is_refused(
-    client: httpx.AsyncClient, kind: str, asked: dict[str, Any], status: int
+    client: httpx2.AsyncClient, kind: str, asked: dict[str, Any], status: int
 ) -> None:
     answer = await client.put(f"/itc_db/reports/{kind}", params={**DAY, **asked})
     assert answer.status_code == status

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from app.stored.capture import Batch
@@ -33,7 +33,7 @@ parent: [$message.payload#/event/id]
 """
 
 
-async def own(client: httpx.AsyncClient) -> list[str]:
+async def own(client: httpx2.AsyncClient) -> list[str]:
     listed = (await client.get(URL, params=SLASH)).json()
     return [each["name"] for each in listed if each["origin"] == "own"]
 
@@ -48,7 +48,7 @@ async def take_up(world: World) -> None:
 
 
 async def test_a_rule_is_listed_with_its_origin_and_from_when_it_holds(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     await take_up(world)
     new = await client.put(ONE, json=RULE)
@@ -71,7 +71,7 @@ async def test_a_rule_is_listed_with_its_origin_and_from_when_it_holds(
     assert [each["from_event_id"] for each in after[:-1]] == [next_id] * len(BUILT_IN)
 
 
-async def test_a_rule_is_replaced_and_removed(world: World, client: httpx.AsyncClient) -> None:
+async def test_a_rule_is_replaced_and_removed(world: World, client: httpx2.AsyncClient) -> None:
     await client.put(ONE, json=RULE)
     await take_up(world)
     replaced = await client.put(ONE, json={**RULE, "kind": "reply"})
@@ -91,7 +91,7 @@ async def test_a_rule_is_replaced_and_removed(world: World, client: httpx.AsyncC
 
 
 async def test_an_own_rule_stands_for_a_built_in_one_of_its_name_and_in_its_place(
-    client: httpx.AsyncClient,
+    client: httpx2.AsyncClient,
 ) -> None:
     await client.put("/itc_db/links/%2F/causation_id", json={**RULE, "name": "causation_id"})
     listed = (await client.get(URL, params=SLASH)).json()
@@ -133,7 +133,7 @@ async def test_an_own_rule_stands_for_a_built_in_one_of_its_name_and_in_its_plac
     ],
 )  # fmt: skip
 async def test_a_rule_that_cannot_be_is_refused_with_the_place_in_it(
-    client: httpx.AsyncClient, body: bytes, reason: str
+    client: httpx2.AsyncClient, body: bytes, reason: str
 ) -> None:
     answer = await client.put(ONE, content=body)
 
@@ -145,7 +145,7 @@ async def test_a_rule_that_cannot_be_is_refused_with_the_place_in_it(
 
 @pytest.mark.parametrize("name", ["a%2Fb", "%00", "ü", "a b", ".a", "x" * 65, "%F0%9F%92%A9"])
 async def test_a_name_with_other_characters_is_refused(
-    client: httpx.AsyncClient, name: str
+    client: httpx2.AsyncClient, name: str
 ) -> None:
     body = {key: value for key, value in RULE.items() if key != "name"}
     answer = await client.put(f"/itc_db/links/%2F/{name}", json=body)
@@ -155,7 +155,7 @@ async def test_a_name_with_other_characters_is_refused(
     assert await own(client) == []
 
 
-async def test_there_are_no_more_rules_than_a_trace_may_have(client: httpx.AsyncClient) -> None:
+async def test_there_are_no_more_rules_than_a_trace_may_have(client: httpx2.AsyncClient) -> None:
     room = MOST_RULES - len(BUILT_IN)
     short = {"kind": "conversation", "child": "$message.header#/a"}
     names = [f"r{number}" for number in range(room)]
@@ -172,7 +172,7 @@ async def test_there_are_no_more_rules_than_a_trace_may_have(client: httpx.Async
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
 @pytest.mark.parametrize("vhost", ["shop", "secret", "nowhere"])
 async def test_where_nothing_was_traced_there_are_no_rules(
-    client: httpx.AsyncClient, method: str, vhost: str
+    client: httpx2.AsyncClient, method: str, vhost: str
 ) -> None:
     path = f"/itc_db/links/{vhost}/shipped-for"
     body = RULE if method == "PUT" else None
@@ -180,8 +180,8 @@ async def test_where_nothing_was_traced_there_are_no_rules(
     assert (await client.get(URL, params={"vhost": vhost})).status_code == 404
 
 
-async def test_who_may_only_look_sets_nothing(client: httpx.AsyncClient) -> None:
-    client.auth = httpx.BasicAuth("watcher", "secret")
+async def test_who_may_only_look_sets_nothing(client: httpx2.AsyncClient) -> None:
+    client.auth = httpx2.BasicAuth("watcher", "secret")
     refused = [
         await client.put(ONE, json=RULE),
         await client.delete(ONE),

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 
-import httpx
+import httpx2
 import msgspec
 import pytest
 
@@ -65,13 +65,13 @@ async def tell_links(world: World) -> None:
 
 
 @pytest.fixture
-async def linked(world: World) -> AsyncIterator[httpx.AsyncClient]:
+async def linked(world: World) -> AsyncIterator[httpx2.AsyncClient]:
     async with connected(world.app(), auth=("admin", "secret")) as client:
         await tell_links(world)
         yield client
 
 
-def _ids(answer: httpx.Response) -> list[int]:
+def _ids(answer: httpx2.Response) -> list[int]:
     assert answer.status_code == 200, answer.text
     found = answer.json()
     return [event["id"] for event in (found if isinstance(found, list) else found["items"])]
@@ -86,7 +86,7 @@ def _ids(answer: httpx.Response) -> list[int]:
     ],
 )
 async def test_a_walk_follows_what_it_is_asked_to(
-    linked: httpx.AsyncClient, via: str, effects: list[int]
+    linked: httpx2.AsyncClient, via: str, effects: list[int]
 ) -> None:
     answer = await linked.get(f"/itc_db/events/{ASKED}/effects", params={"via": via})
     assert _ids(answer) == effects
@@ -100,7 +100,7 @@ async def test_a_walk_follows_what_it_is_asked_to(
         assert _ids(await linked.get(f"/itc_db/events/{ASKED}/effects")) == effects
 
 
-async def test_a_way_that_there_is_not_is_refused(linked: httpx.AsyncClient) -> None:
+async def test_a_way_that_there_is_not_is_refused(linked: httpx2.AsyncClient) -> None:
     answer = await linked.get(f"/itc_db/events/{ASKED}/effects?via=magic")
     assert answer.status_code == 400
     assert "'links'" in answer.json()["reason"]
@@ -111,7 +111,7 @@ NAMED = [{"cause": SERVED, "rule": "rpc", "kind": "reply"}]
 
 @pytest.mark.parametrize("query", ["vhost=shop", "vhost=shop&after=0", "vhost=shop&sort=id"])
 async def test_a_list_says_what_its_events_name_if_it_is_asked(
-    linked: httpx.AsyncClient, query: str
+    linked: httpx2.AsyncClient, query: str
 ) -> None:
     plain = (await linked.get(f"/itc_db?{query}")).json()
     assert not any("links" in event for event in plain)
@@ -120,7 +120,9 @@ async def test_a_list_says_what_its_events_name_if_it_is_asked(
     assert [{**event, "links": []} for event in plain] == [{**each, "links": []} for each in events]
 
 
-async def test_a_page_says_it_beside_the_columns_that_are_chosen(linked: httpx.AsyncClient) -> None:
+async def test_a_page_says_it_beside_the_columns_that_are_chosen(
+    linked: httpx2.AsyncClient,
+) -> None:
     answer = await linked.get("/itc_db?columns=id&links=true&page=1&message_id=m1")
     assert answer.json()["items"] == [{"id": SERVED, "links": []}, {"id": ASKED, "links": []}]
     answer = await linked.get(f"/itc_db?columns=id&links=true&before={GOT}&page_size=1")
@@ -128,7 +130,7 @@ async def test_a_page_says_it_beside_the_columns_that_are_chosen(linked: httpx.A
 
 
 async def test_large_events_say_what_they_name_as_well(
-    linked: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    linked: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.store.reading.events.LIGHT", 0)
     monkeypatch.setattr("app.store.reading.events.AT_ONCE", 0)
@@ -142,7 +144,7 @@ async def test_large_events_say_what_they_name_as_well(
     ]
 
 
-async def test_an_event_says_what_it_names_and_what_names_it(linked: httpx.AsyncClient) -> None:
+async def test_an_event_says_what_it_names_and_what_names_it(linked: httpx2.AsyncClient) -> None:
     replied = (await linked.get(f"/itc_db/events/{REPLIED}")).json()
     served = (await linked.get(f"/itc_db/events/{SERVED}")).json()
     assert replied["links"] == NAMED
@@ -195,7 +197,7 @@ STEPS = [
     ],
 )
 async def test_a_comparison_says_what_caused_what_and_what_may_have(
-    linked: httpx.AsyncClient,
+    linked: httpx2.AsyncClient,
     a: int,
     b: int,
     relation: str,
@@ -210,7 +212,7 @@ async def test_a_comparison_says_what_caused_what_and_what_may_have(
 
 
 async def test_where_messages_may_be_missing_it_is_unknown_but_a_cause_stays_one(
-    linked: httpx.AsyncClient, world: World
+    linked: httpx2.AsyncClient, world: World
 ) -> None:
     trace = await world.store.traces.find("shop")
     assert trace is not None
@@ -235,7 +237,7 @@ async def test_where_messages_may_be_missing_it_is_unknown_but_a_cause_stays_one
     ],
 )
 async def test_events_are_found_by_what_their_messages_are_called(
-    linked: httpx.AsyncClient, query: str, found: list[int]
+    linked: httpx2.AsyncClient, query: str, found: list[int]
 ) -> None:
     assert _ids(await linked.get(f"/itc_db?{query}")) == found[::-1]
     assert _ids(await linked.get(f"/itc_db?{query}&after=0&wait=0")) == found
@@ -256,7 +258,7 @@ async def test_events_are_found_by_what_their_messages_are_called(
     ],
 )
 async def test_a_filter_that_there_is_not_is_refused(
-    linked: httpx.AsyncClient, query: str, said: str
+    linked: httpx2.AsyncClient, query: str, said: str
 ) -> None:
     answer = await linked.get(f"/itc_db?{query}")
     assert answer.status_code == 400
@@ -264,7 +266,7 @@ async def test_a_filter_that_there_is_not_is_refused(
 
 
 async def test_long_polling_waits_for_a_message_of_that_name(
-    client: httpx.AsyncClient, world: World
+    client: httpx2.AsyncClient, world: World
 ) -> None:
     query = {"after": ASKED - 1, "wait": 30, "message_id": "m1"}
     waiting = asyncio.create_task(client.get("/itc_db", params=query))

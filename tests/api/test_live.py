@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 import pytest
-from httpx_sse import ServerSentEvent, aconnect_sse
 
 from app.api import parameters, streams
 from app.api.routes import events as live
@@ -27,11 +26,11 @@ NEWS = publish(SHOP, "news")
 
 
 @asynccontextmanager
-async def service(world: World) -> AsyncIterator[httpx.AsyncClient]:
-    limits = httpx.Limits(max_connections=None)
+async def service(world: World) -> AsyncIterator[httpx2.AsyncClient]:
+    limits = httpx2.Limits(max_connections=None)
     async with (
         served(world.app(), world.settings) as url,
-        httpx.AsyncClient(
+        httpx2.AsyncClient(
             base_url=url, auth=("admin", "secret"), timeout=PATIENCE, limits=limits
         ) as client,
     ):
@@ -40,16 +39,16 @@ async def service(world: World) -> AsyncIterator[httpx.AsyncClient]:
 
 @asynccontextmanager
 async def reader(
-    client: httpx.AsyncClient, headers: dict[str, str] | None = None, **parameters: Any
-) -> AsyncIterator[AsyncIterator[ServerSentEvent]]:
-    async with aconnect_sse(
-        client, "GET", "/itc_db/live", params=parameters, headers=headers or {}
-    ) as source:
-        assert source.response.status_code == 200
-        yield source.aiter_sse()
+    client: httpx2.AsyncClient, headers: dict[str, str] | None = None, **parameters: Any
+) -> AsyncIterator[AsyncIterator[httpx2.ServerSentEvent]]:
+    async with client.stream(
+        "GET", "/itc_db/live", params=parameters, headers=headers or {}
+    ) as answer:
+        assert answer.status_code == 200
+        yield aiter(httpx2.EventSource(answer))
 
 
-async def next_event(events: AsyncIterator[ServerSentEvent]) -> ServerSentEvent:
+async def next_event(events: AsyncIterator[httpx2.ServerSentEvent]) -> httpx2.ServerSentEvent:
     """The next that a page would see."""
     while True:
         event = await asyncio.wait_for(anext(events), PATIENCE)
@@ -57,7 +56,7 @@ async def next_event(events: AsyncIterator[ServerSentEvent]) -> ServerSentEvent:
             return event
 
 
-async def next_ids(events: AsyncIterator[ServerSentEvent], count: int) -> list[int]:
+async def next_ids(events: AsyncIterator[httpx2.ServerSentEvent], count: int) -> list[int]:
     found = [await next_event(events) for _ in range(count)]
     assert [json.loads(event.data)["id"] for event in found] == [int(event.id) for event in found]
     return [int(event.id) for event in found]
@@ -111,7 +110,7 @@ async def test_a_reader_resumes_behind_events_that_its_filter_left_out(world: Wo
 
 
 @pytest.mark.parametrize("value", [b"x", b"-1", b"1.0", b"9" * 30, "²".encode()])
-async def test_a_wrong_last_event_id_is_refused(client: httpx.AsyncClient, value: bytes) -> None:
+async def test_a_wrong_last_event_id_is_refused(client: httpx2.AsyncClient, value: bytes) -> None:
     answer = await client.get("/itc_db/live", headers=[(b"last-event-id", value)])
 
     assert answer.status_code == 400
@@ -228,7 +227,7 @@ async def test_a_long_poll_waits_for_an_event_that_passes_its_filter(world: Worl
 
 @pytest.mark.parametrize("wait", [0, 0.05])
 async def test_a_long_poll_ends_empty_at_the_end_of_its_wait(
-    client: httpx.AsyncClient, wait: float
+    client: httpx2.AsyncClient, wait: float
 ) -> None:
     answer = await client.get("/itc_db", params={"after": 7, "wait": wait})
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
-import httpx
+import httpx2
 import pytest
 
 from app.api.signin.permissions import pattern_of
@@ -88,7 +88,7 @@ async def handed_over(rabbit: Broker, vhost: str) -> set[str]:
     """The queues of which the broker would hand messages to the reader."""
     found = set()
     asked = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
-    async with httpx.AsyncClient(auth=("reader", "secret")) as client:
+    async with httpx2.AsyncClient(auth=("reader", "secret")) as client:
         for queue in QUEUES:
             url = f"{rabbit.management_url}/api/queues/{vhost}/{quote(queue)}/get"
             answer = await client.post(url, json=asked)
@@ -181,20 +181,20 @@ async def test_a_broker_that_is_away_is_an_outage() -> None:
 @pytest.mark.parametrize(
     "response",
     [
-        httpx.Response(500, text="<html>"),
-        httpx.Response(200, text="<html>hello</html>"),
-        httpx.Response(200, json=["name"]),
-        httpx.Response(200, json={"name": 1, "tags": []}),
-        httpx.Response(302, headers={"location": "http://elsewhere/"}),
-        httpx.Response(503, json={"error": "x", "reason": "a\r\nb " + "c" * 1_000}),
-        httpx.Response(400, json=[]),
+        httpx2.Response(500, text="<html>"),
+        httpx2.Response(200, text="<html>hello</html>"),
+        httpx2.Response(200, json=["name"]),
+        httpx2.Response(200, json={"name": 1, "tags": []}),
+        httpx2.Response(302, headers={"location": "http://elsewhere/"}),
+        httpx2.Response(503, json={"error": "x", "reason": "a\r\nb " + "c" * 1_000}),
+        httpx2.Response(400, json=[]),
     ],
 )
 async def test_an_answer_that_is_not_the_management_apis_is_an_outage(
-    response: httpx.Response,
+    response: httpx2.Response,
 ) -> None:
     api = ManagementApi(
-        "http://broker", "itc", "hush", transport=httpx.MockTransport(lambda request: response)
+        "http://broker", "itc", "hush", transport=httpx2.MockTransport(lambda request: response)
     )
     with pytest.raises(OutageError) as by_user:
         await api.whoami(header("ops", "secret"))
@@ -210,11 +210,11 @@ async def test_an_answer_that_is_not_the_management_apis_is_an_outage(
 def answering(answers: dict[str, Any]) -> ManagementApi:
     """A management API that says this by path, and keeps no account of what is put."""
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    def answer(request: httpx2.Request) -> httpx2.Response:
         assert request.method == "GET"
-        return httpx.Response(200, json=answers[request.url.path])
+        return httpx2.Response(200, json=answers[request.url.path])
 
-    return ManagementApi("http://one", "x", "y", transport=httpx.MockTransport(answer))
+    return ManagementApi("http://one", "x", "y", transport=httpx2.MockTransport(answer))
 
 
 @pytest.mark.parametrize("vhost", [{"name": "shop"}, {"tracing": "unknown"}, {"tracing": None}])
@@ -258,10 +258,10 @@ async def test_a_node_without_an_api_of_its_own_is_not_reachable() -> None:
 
 
 async def test_a_slow_broker_is_an_outage() -> None:
-    def slow(request: httpx.Request) -> httpx.Response:
-        raise httpx.ReadTimeout("slow", request=request)
+    def slow(request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ReadTimeout("slow", request=request)
 
-    api = ManagementApi("http://broker", "itc", "x", transport=httpx.MockTransport(slow))
+    api = ManagementApi("http://broker", "itc", "x", transport=httpx2.MockTransport(slow))
     with pytest.raises(OutageError, match="too slow"):
         await api.vhosts()
     await api.close()
@@ -270,19 +270,19 @@ async def test_a_slow_broker_is_an_outage() -> None:
 async def test_each_node_of_a_cluster_is_switched_at_its_own_address() -> None:
     tracing = {"one": False, "two": True, "three": False}
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    def answer(request: httpx2.Request) -> httpx2.Response:
         node = request.url.host if request.url.host in tracing else "one"
         if request.url.path == "/api/overview":
             listeners = [
                 {"node": f"rabbit@{n}", "protocol": "http", "port": 15672} for n in tracing
             ]
-            return httpx.Response(200, json={"node": "rabbit@one", "listeners": listeners})
+            return httpx2.Response(200, json={"node": "rabbit@one", "listeners": listeners})
         if request.method == "PUT":
             tracing[node] = True
-            return httpx.Response(204)
-        return httpx.Response(200, json={"name": "shop", "tracing": tracing[node]})
+            return httpx2.Response(204)
+        return httpx2.Response(200, json={"name": "shop", "tracing": tracing[node]})
 
-    api = ManagementApi("http://balancer", "x", "y", transport=httpx.MockTransport(answer))
+    api = ManagementApi("http://balancer", "x", "y", transport=httpx2.MockTransport(answer))
 
     assert await api.tracing("shop") == {
         "rabbit@one": False,

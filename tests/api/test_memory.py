@@ -8,7 +8,7 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from app.api.answers import GROWTH, PIECE, ByteBudget
@@ -113,7 +113,7 @@ class Sent:
         self.peak = 0
 
 
-async def unread_pieces(app: Any, request: httpx.Request) -> Sent:
+async def unread_pieces(app: Any, request: httpx2.Request) -> Sent:
     """Answer a request without a client that would keep what it is sent."""
     sent = Sent()
 
@@ -139,7 +139,7 @@ async def unread_pieces(app: Any, request: httpx.Request) -> Sent:
         "root_path": "",
         "headers": [
             (b"host", b"localhost"),
-            (b"authorization", httpx.BasicAuth(*SIGN_IN)._auth_header.encode()),
+            (b"authorization", httpx2.BasicAuth(*SIGN_IN)._auth_header.encode()),
         ],
         "client": ("127.0.0.1", 1),
         "server": ("localhost", 80),

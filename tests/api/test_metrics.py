@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 import yaml
 from prometheus_client import Metric
@@ -25,7 +25,7 @@ LIBRARYS = ("process_", "python_")
 TRACE = "/itc_db/%2F/undefined/undefined/undefined"
 
 
-async def scraped(client: httpx.AsyncClient) -> dict[str, Metric]:
+async def scraped(client: httpx2.AsyncClient) -> dict[str, Metric]:
     answer = await client.get("/metrics")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
@@ -33,7 +33,7 @@ async def scraped(client: httpx.AsyncClient) -> dict[str, Metric]:
 
 
 @pytest.fixture
-async def metrics(world: World, client: httpx.AsyncClient) -> dict[str, Metric]:
+async def metrics(world: World, client: httpx2.AsyncClient) -> dict[str, Metric]:
     """What is scraped from a service that has done a little of everything."""
     await client.put(TRACE)
     await client.put("/itc_db/undefined/1/3/x.jsonl")
@@ -95,7 +95,7 @@ async def test_what_happened_is_counted(metrics: dict[str, Metric]) -> None:
     )
 
 
-async def test_labels_stay_few_whatever_is_asked(client: httpx.AsyncClient) -> None:
+async def test_labels_stay_few_whatever_is_asked(client: httpx2.AsyncClient) -> None:
     for number in range(20):
         await client.get(f"/nowhere/{number}")
         await client.get(f"/itc_db/events/{number + 1}")
@@ -177,7 +177,7 @@ async def test_the_dashboard_loads_and_asks_for_what_there_is(metrics: dict[str,
 
 
 async def test_what_consumers_hold_is_told_of_running_traces_alone(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     trace = await world.store.traces.create("shop", Policy.connection)
     tracker, order = tracker_by(Policy.connection), message(1)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-import httpx
+import httpx2
 import pytest
 
 from app.api import parameters
@@ -29,7 +29,7 @@ async def test_requests_made_from_the_document_find_nothing(
         assert await examine(url, "admin:secret", tmp_path, 8, *phases) > 200
 
 
-async def test_every_operation_is_described(client: httpx.AsyncClient) -> None:
+async def test_every_operation_is_described(client: httpx2.AsyncClient) -> None:
     document = (await client.get("/openapi.json")).json()
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
@@ -48,7 +48,7 @@ async def test_every_operation_is_described(client: httpx.AsyncClient) -> None:
                 assert "401" in operation["responses"], where
 
 
-async def test_examples_work_as_they_stand(client: httpx.AsyncClient) -> None:
+async def test_examples_work_as_they_stand(client: httpx2.AsyncClient) -> None:
     """In this order: what is made is looked at, and only then removed."""
     document = (await client.get("/openapi.json")).json()
     for method in ("put", "get", "delete"):
@@ -68,7 +68,7 @@ async def test_examples_work_as_they_stand(client: httpx.AsyncClient) -> None:
 
 
 async def test_what_an_operation_does_not_name_is_refused_and_never_ignored(
-    client: httpx.AsyncClient,
+    client: httpx2.AsyncClient,
 ) -> None:
     document = (await client.get("/openapi.json")).json()
     for path, operations in document["paths"].items():
@@ -112,7 +112,7 @@ def example_body(operation: dict[str, Any]) -> Any:
     )
 
 
-async def test_names_of_operations_are_unique(client: httpx.AsyncClient) -> None:
+async def test_names_of_operations_are_unique(client: httpx2.AsyncClient) -> None:
     document = (await client.get("/openapi.json")).json()
     names = [one["operationId"] for path in document["paths"].values() for one in path.values()]
 
@@ -120,10 +120,10 @@ async def test_names_of_operations_are_unique(client: httpx.AsyncClient) -> None
 
 
 async def test_the_document_needs_no_sign_in(world: World) -> None:
-    async with served(world.app(), world.settings) as url, httpx.AsyncClient() as client:
+    async with served(world.app(), world.settings) as url, httpx2.AsyncClient() as client:
         assert (await client.get(f"{url}/openapi.json")).status_code == 200
 
 
-async def test_no_page_loads_from_another_host(client: httpx.AsyncClient) -> None:
+async def test_no_page_loads_from_another_host(client: httpx2.AsyncClient) -> None:
     for path in ("/docs", "/redoc"):  # the dashboard's folder has one of its own
         assert (await client.get(path)).status_code == 404

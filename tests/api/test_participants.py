@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import httpx
+import httpx2
 import pytest
 
 from tests.api.conftest import World
@@ -12,13 +12,13 @@ BILLING_S = "/itc_db/participants/%2F/2"
 OWN_NAME = "billing@10.0.0.2 #2"
 
 
-async def name_of(client: httpx.AsyncClient, number: int) -> str:
+async def name_of(client: httpx2.AsyncClient, number: int) -> str:
     listed = (await client.get("/itc_db/participants", params={"vhost": "/"})).json()
     return next(str(each["name"]) for each in listed if each["participant"] == number)
 
 
 async def test_everything_speaks_of_a_participant_by_its_alias(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     given = await client.put(BILLING_S, json={"alias": "  Billing, Berlin "})
     [told] = await world.tell(deliver(BILLING, "order.new", "billing"))
@@ -32,7 +32,7 @@ async def test_everything_speaks_of_a_participant_by_its_alias(
     assert [each["id"] for each in found] == [told, INVOICED, BILLED]
 
 
-async def test_an_alias_is_taken_back(client: httpx.AsyncClient) -> None:
+async def test_an_alias_is_taken_back(client: httpx2.AsyncClient) -> None:
     await client.put(BILLING_S, json={"alias": "Billing"})
     gone = await client.delete(BILLING_S)
     again = await client.delete(BILLING_S)
@@ -62,7 +62,7 @@ async def test_an_alias_is_taken_back(client: httpx.AsyncClient) -> None:
     ],
 )
 async def test_what_is_no_alias_is_refused_with_a_reason(
-    client: httpx.AsyncClient, body: bytes, reason: str
+    client: httpx2.AsyncClient, body: bytes, reason: str
 ) -> None:
     answer = await client.put(BILLING_S, content=body)
 
@@ -84,7 +84,7 @@ async def test_what_is_no_alias_is_refused_with_a_reason(
     ],
 )
 async def test_nobody_else_is_named(
-    client: httpx.AsyncClient, method: str, path: str, status: int
+    client: httpx2.AsyncClient, method: str, path: str, status: int
 ) -> None:
     body = {"alias": "Orders"} if method == "PUT" else None
     answer = await client.request(method, path, json=body)
@@ -92,15 +92,15 @@ async def test_nobody_else_is_named(
     assert answer.status_code == status
 
 
-async def test_who_may_only_look_names_nobody(client: httpx.AsyncClient) -> None:
-    client.auth = httpx.BasicAuth("watcher", "secret")
+async def test_who_may_only_look_names_nobody(client: httpx2.AsyncClient) -> None:
+    client.auth = httpx2.BasicAuth("watcher", "secret")
     answer = await client.put(BILLING_S, json={"alias": "Billing"})
 
     assert answer.status_code == 401
     assert await name_of(client, 2) == OWN_NAME
 
 
-async def test_names_are_searched_for_by_regular_expressions(client: httpx.AsyncClient) -> None:
+async def test_names_are_searched_for_by_regular_expressions(client: httpx2.AsyncClient) -> None:
     asked = {"participant_name": "^billing@", "use_regex": True}
     found = (await client.get("/itc_db", params=asked)).json()
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from urllib.parse import quote, urlsplit
 
-import httpx
+import httpx2
 import pytest
 
 from app.api.layers.paths import rebuilt_path
@@ -15,18 +15,18 @@ from tests.api.conftest import World, served
 
 
 @pytest.fixture
-async def server(world: World) -> AsyncIterator[httpx.AsyncClient]:
+async def server(world: World) -> AsyncIterator[httpx2.AsyncClient]:
     world.broker.add("admin", "secret", "administrator", *world.traces.vhosts)
     async with (
         served(world.app(), world.settings) as url,
-        httpx.AsyncClient(base_url=url, auth=("admin", "secret")) as client,
+        httpx2.AsyncClient(base_url=url, auth=("admin", "secret")) as client,
     ):
         yield client
 
 
 @pytest.mark.parametrize("vhost", ["/", "shop", "undefined", "50%2F off", "ü"])
 async def test_a_trace_is_started_by_its_encoded_name(
-    server: httpx.AsyncClient, vhost: str
+    server: httpx2.AsyncClient, vhost: str
 ) -> None:
     path = f"/itc_db/{quote(vhost, safe='')}/undefined/undefined/undefined"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from app.errors import OutageError
@@ -27,7 +27,7 @@ def files(world: World) -> list[str]:
 
 
 async def test_a_period_is_written_downloaded_listed_and_removed(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     made = await client.put(f"{URL}?{PERIOD}&via=conversation")
     summary = made.json()
@@ -51,7 +51,7 @@ async def test_a_period_is_written_downloaded_listed_and_removed(
     assert (files(world), (await client.get("/itc_db/periods")).json()) == ([], [])
 
 
-async def test_what_is_damaged_is_not_listed(world: World, client: httpx.AsyncClient) -> None:
+async def test_what_is_damaged_is_not_listed(world: World, client: httpx2.AsyncClient) -> None:
     await client.put(URL)
     [manifest] = world.settings.exports.glob("*/*.manifest.json")
     for text in ("", "[]", '{"vhost": "/"}', "\ud800"):
@@ -60,7 +60,7 @@ async def test_what_is_damaged_is_not_listed(world: World, client: httpx.AsyncCl
 
 
 async def test_the_job_gets_the_rules_of_links_and_shows_none(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     rule = {"kind": "conversation", "child": "$message.payload#/order"}
     await client.put("/itc_db/links/%2F/by-order", json=rule)
@@ -81,7 +81,7 @@ async def test_the_job_gets_the_rules_of_links_and_shows_none(
 
 
 async def test_a_file_that_is_being_made_is_not_there_yet(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     world.spark.go.clear()
     job = (await client.put(URL, headers=ASYNC)).json()
@@ -109,7 +109,7 @@ async def test_a_file_that_is_being_made_is_not_there_yet(
     ],
 )
 async def test_what_cannot_be_written_is_refused(
-    world: World, client: httpx.AsyncClient, url: str, status: int
+    world: World, client: httpx2.AsyncClient, url: str, status: int
 ) -> None:
     assert (await client.put(url)).status_code == status
     assert (files(world), world.spark.runs) == ([], 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from app.api.routes.periods import PeriodCertainty
@@ -19,19 +19,19 @@ ONE_TRACE = "/itc_db/%2F/undefined/undefined/undefined"
 HOUR = {"since": "2026-01-02T03:00:00Z", "until": "2026-01-02T04:00:00Z"}
 
 
-async def histogram(client: httpx.AsyncClient, **parameters: Any) -> SimpleNamespace:
+async def histogram(client: httpx2.AsyncClient, **parameters: Any) -> SimpleNamespace:
     answer = await client.get("/itc_db/histogram", params=parameters)
     assert answer.status_code == 200, answer.text
     return described(answer, Histogram)
 
 
-async def certainty(client: httpx.AsyncClient, **parameters: Any) -> SimpleNamespace:
+async def certainty(client: httpx2.AsyncClient, **parameters: Any) -> SimpleNamespace:
     answer = await client.get("/itc_db/certainty", params={"vhost": "/", **parameters})
     assert answer.status_code == 200, answer.text
     return described(answer, (PeriodCertainty, TracePeriod, Certainty))
 
 
-async def test_events_are_counted_over_time(client: httpx.AsyncClient) -> None:
+async def test_events_are_counted_over_time(client: httpx2.AsyncClient) -> None:
     found = await histogram(client, buckets=7)
     assert (found.since, found.seconds) == ("2026-01-02T03:04:05.000000Z", pytest.approx(0.857143))
     assert [(each.published, each.received) for each in found.buckets] == [
@@ -41,7 +41,7 @@ async def test_events_are_counted_over_time(client: httpx.AsyncClient) -> None:
     assert (found.events, found.counted_since) == (7, None)
 
 
-async def test_filters_and_times_narrow_what_is_counted(client: httpx.AsyncClient) -> None:
+async def test_filters_and_times_narrow_what_is_counted(client: httpx2.AsyncClient) -> None:
     found = await histogram(client, **HOUR, queue="audit", buckets=60)
     assert (found.seconds, len(found.buckets)) == (60.0, 60)
     assert [(n, each.events) for n, each in enumerate(found.buckets) if each.events] == [(4, 2)]
@@ -50,13 +50,13 @@ async def test_filters_and_times_narrow_what_is_counted(client: httpx.AsyncClien
 
 @pytest.mark.parametrize("wrong", [{"buckets": "501"}, {"buckets": "0"}, {"quueue": "audit"}])
 async def test_what_cannot_be_counted_is_refused(
-    client: httpx.AsyncClient, wrong: dict[str, str]
+    client: httpx2.AsyncClient, wrong: dict[str, str]
 ) -> None:
     assert (await client.get("/itc_db/histogram", params=wrong)).status_code == 400
 
 
 async def test_a_period_says_whether_its_record_is_whole(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     assert (await client.put(ONE_TRACE)).status_code == 201
     found = await certainty(client, **HOUR)
@@ -78,7 +78,7 @@ async def test_a_period_says_whether_its_record_is_whole(
     assert not (await certainty(client)).sound
 
 
-async def test_a_period_without_events_has_no_ends(client: httpx.AsyncClient) -> None:
+async def test_a_period_without_events_has_no_ends(client: httpx2.AsyncClient) -> None:
     await client.put(ONE_TRACE)
     found = await certainty(client, until="2020-01-01")
     assert (found.first_event, found.last_event, found.complete) == (None, None, True)
@@ -86,7 +86,7 @@ async def test_a_period_without_events_has_no_ends(client: httpx.AsyncClient) ->
 
 
 async def test_where_events_were_removed_it_is_known_from_the_oldest_one(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     await client.put(ONE_TRACE)
     assert (await certainty(client)).known_since != "2026-01-02T03:04:05.000000Z"
@@ -95,7 +95,7 @@ async def test_where_events_were_removed_it_is_known_from_the_oldest_one(
     assert (await certainty(client)).known_since == "2026-01-02T03:04:05.000000Z"
 
 
-async def test_only_of_what_one_may_see(client: httpx.AsyncClient) -> None:
+async def test_only_of_what_one_may_see(client: httpx2.AsyncClient) -> None:
     assert (await client.get("/itc_db/certainty", params={"vhost": "secret"})).status_code == 404
     assert (await client.get("/itc_db/certainty")).status_code == 400
     wrong = {"vhost": "/", "since": "2026-01-02", "until": "2026-01-01"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import httpx
+import httpx2
 import msgspec
 import pytest
 
@@ -73,7 +73,7 @@ async def tell_orders(world: World) -> tuple[int, int, int]:
 
 
 async def test_nothing_is_proposed_before_anything_was_looked_for(
-    client: httpx.AsyncClient,
+    client: httpx2.AsyncClient,
 ) -> None:
     page = (await client.get(URL, params=SLASH)).json()
     conforms(page, ProposalPage)
@@ -82,7 +82,7 @@ async def test_nothing_is_proposed_before_anything_was_looked_for(
 
 
 async def test_a_direct_cause_comes_before_a_shared_key_in_words_that_people_use(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     await propose(world)
     page = (await client.get(URL, params=SLASH)).json()
@@ -120,7 +120,7 @@ def of_user(user: str, share: float, support: float, reactions: int = 50) -> dic
     ],
 )
 async def test_what_one_user_s_messages_carry_is_said_and_adopted_as_that(
-    world: World, client: httpx.AsyncClient, users: list[dict[str, Any]], alone: str | None
+    world: World, client: httpx2.AsyncClient, users: list[dict[str, Any]], alone: str | None
 ) -> None:
     _, _, invoice = await tell_orders(world)
     direct = {**FIGURES, "kind": "parent", "rules": [DIRECT], "users": users}
@@ -148,7 +148,7 @@ def test_whoever_sends_more_does_not_outvote_the_others() -> None:
 
 
 async def test_what_is_adopted_is_proposed_no_more_until_it_is_taken_back(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     direct, shared = await propose(world)
     adopted = await client.post(f"{URL}/{direct.id}/adopt", params=SLASH)
@@ -164,13 +164,13 @@ async def test_what_is_adopted_is_proposed_no_more_until_it_is_taken_back(
     assert (await client.post(f"{URL}/0/adopt", params=SLASH)).status_code == 404
 
 
-async def items(client: httpx.AsyncClient) -> list[dict[str, Any]]:
+async def items(client: httpx2.AsyncClient) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = (await client.get(URL, params=SLASH)).json()["items"]
     return found
 
 
 async def test_adopted_for_the_past_it_holds_for_what_is_stored(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     order, _, invoice = await tell_orders(world)
     direct, _ = await propose(world)
@@ -182,7 +182,7 @@ async def test_adopted_for_the_past_it_holds_for_what_is_stored(
 
 
 async def test_what_is_likely_rests_on_a_proposal_and_is_never_evident(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     order, handed, invoice = await tell_orders(world)
     direct, shared = await propose(world)
@@ -217,7 +217,7 @@ async def test_what_is_likely_rests_on_a_proposal_and_is_never_evident(
 
 
 async def test_what_was_in_hand_alone_is_likely_and_cannot_be_adopted(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     order, handed, invoice = await tell_orders(world)
     [paid] = await world.tellers["/"].tell([Publish(BILLING, "", ("paid",), ("paid",), {}, b"")])
@@ -247,7 +247,7 @@ async def test_what_was_in_hand_alone_is_likely_and_cannot_be_adopted(
 
 
 async def test_without_a_proposal_likely_says_that_it_rests_on_nothing(
-    client: httpx.AsyncClient,
+    client: httpx2.AsyncClient,
 ) -> None:
     told = (await client.get(f"/itc_db/conversations/{INVOICED}", params={"via": "likely"})).json()
     assert told["rests_on"]["proposals"] == []

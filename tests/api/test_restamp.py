@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import httpx
+import httpx2
 import pytest
 
 from app.stored.capture import RestampedTrace, RestampOutcome
@@ -18,7 +18,7 @@ LATER = {"prefer": "respond-async"}
 
 
 async def test_stored_events_get_other_participants(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     before = (await client.get("/itc_db", params=SLASH)).json()
     answer = await client.put(URL, params=SLASH, json={"participant": "host"})
@@ -45,7 +45,7 @@ async def test_stored_events_get_other_participants(
     ]
 
 
-async def test_without_a_body_the_rules_stay(world: World, client: httpx.AsyncClient) -> None:
+async def test_without_a_body_the_rules_stay(world: World, client: httpx2.AsyncClient) -> None:
     answer = await client.put(URL, params=SLASH)
 
     assert answer.status_code == 200
@@ -58,7 +58,7 @@ async def test_without_a_body_the_rules_stay(world: World, client: httpx.AsyncCl
 
 
 async def test_messages_are_read_again_by_the_rules_that_hold_now(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     def naming(headers: dict[str, str], body: str = "{}") -> Publish:
         properties = {"message_id": headers.get("id"), "content_type": "application/json"}
@@ -89,7 +89,7 @@ async def test_messages_are_read_again_by_the_rules_that_hold_now(
     assert {(each["state"], each["from_event_id"]) for each in listed} == {("holds", 1)}
 
 
-async def test_quiet_traffic_is_chosen_anew(world: World, client: httpx.AsyncClient) -> None:
+async def test_quiet_traffic_is_chosen_anew(world: World, client: httpx2.AsyncClient) -> None:
     answer = await client.put(URL, params=SLASH, json={"quiet": ["exchange:orders"]})
     event = (await client.get(f"/itc_db/events/{BILLED}")).json()
     relation = (await client.get(f"/itc_db/compare/{ORDERED}/{BILLED}")).json()["relation"]
@@ -112,7 +112,7 @@ async def test_quiet_traffic_is_chosen_anew(world: World, client: httpx.AsyncCli
     ],
 )
 async def test_what_cannot_be_is_refused(
-    world: World, client: httpx.AsyncClient, vhost: str, body: dict[str, object], status: int
+    world: World, client: httpx2.AsyncClient, vhost: str, body: dict[str, object], status: int
 ) -> None:
     answer = await client.put(URL, params={"vhost": vhost}, json=body)
 
@@ -121,7 +121,7 @@ async def test_what_cannot_be_is_refused(
 
 
 async def test_only_one_at_a_time_and_it_can_be_cancelled(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     world.traces.may_pause.clear()
     first = await client.put(URL, params=SLASH, json={"participant": "host"}, headers=LATER)
@@ -142,7 +142,7 @@ async def test_only_one_at_a_time_and_it_can_be_cancelled(
     assert again.json()["participant"] == "user"
 
 
-async def test_what_is_archived_is_not_restamped(client: httpx.AsyncClient) -> None:
+async def test_what_is_archived_is_not_restamped(client: httpx2.AsyncClient) -> None:
     await client.put("/itc_db/archive", params={"vhost": "/", "keep_days": 7})
     answer = await client.put(URL, params=SLASH, json={"participant": "host"})
 
@@ -151,7 +151,7 @@ async def test_what_is_archived_is_not_restamped(client: httpx.AsyncClient) -> N
 
 
 async def test_a_checkpoint_that_cannot_be_read_fails_the_job(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     await world.store.batches.database.write(
         lambda connection: connection.exec_driver_sql(

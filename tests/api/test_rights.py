@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from starlette.routing import BaseRoute, Mount, Route
 
@@ -169,20 +169,20 @@ NOT_SIGNED_IN = {
 
 
 @pytest.fixture
-async def client(world: World) -> AsyncIterator[httpx.AsyncClient]:
+async def client(world: World) -> AsyncIterator[httpx2.AsyncClient]:
     """A service with users of every kind; nobody is signed in."""
     for name, (tags, _) in USERS.items():
         world.broker.add(name, "secret", tags, "/")
     world.broker.add("stranger", "secret", "administrator", "shop")
     async with (
         served(world.app(), world.settings) as url,
-        httpx.AsyncClient(base_url=url) as client,
+        httpx2.AsyncClient(base_url=url) as client,
     ):
         yield client
 
 
 async def statuses(
-    client: httpx.AsyncClient, headers: dict[str, str], maker: dict[str, str]
+    client: httpx2.AsyncClient, headers: dict[str, str], maker: dict[str, str]
 ) -> dict[tuple[str, str], int]:
     """The status of every route; ``maker`` makes what it may ask for, and again what is removed."""
     found: dict[tuple[str, str], int] = {}
@@ -225,7 +225,7 @@ async def test_who_is_not_signed_in_gets_nothing(tmp_path: Path, credentials: st
     world.broker.add("administrator", "secret", "administrator", "/")
     async with (
         served(world.app(), world.settings) as url,
-        httpx.AsyncClient(base_url=url) as client,
+        httpx2.AsyncClient(base_url=url) as client,
     ):
         found = await statuses(client, NOT_SIGNED_IN[credentials], basic("admin", "secret"))
 
@@ -233,7 +233,7 @@ async def test_who_is_not_signed_in_gets_nothing(tmp_path: Path, credentials: st
 
 
 @pytest.mark.parametrize("name", USERS)
-async def test_a_tag_gives_its_rights_and_no_others(client: httpx.AsyncClient, name: str) -> None:
+async def test_a_tag_gives_its_rights_and_no_others(client: httpx2.AsyncClient, name: str) -> None:
     found = await statuses(client, basic(name, "secret"), basic("admin", "secret"))
 
     assert found == {
@@ -243,7 +243,7 @@ async def test_a_tag_gives_its_rights_and_no_others(client: httpx.AsyncClient, n
 
 
 async def test_a_virtual_host_that_one_does_not_see_is_not_there(
-    client: httpx.AsyncClient,
+    client: httpx2.AsyncClient,
 ) -> None:
     found = await statuses(client, basic("stranger", "secret"), basic("admin", "secret"))
 
@@ -253,7 +253,7 @@ async def test_a_virtual_host_that_one_does_not_see_is_not_there(
 
 
 async def test_lists_tell_nothing_of_a_virtual_host_that_one_does_not_see(
-    client: httpx.AsyncClient,
+    client: httpx2.AsyncClient,
 ) -> None:
     for path in PATHS.values():
         await client.put(path, headers=basic("admin", "secret"))
@@ -266,7 +266,7 @@ async def test_lists_tell_nothing_of_a_virtual_host_that_one_does_not_see(
 
 
 async def test_nobody_is_let_in_while_the_broker_is_away(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     world.broker.down = True
     found = {}
@@ -288,7 +288,7 @@ async def test_an_open_service_lets_everybody_do_everything(tmp_path: Path) -> N
     world = make_world(tmp_path, auth="none")
     async with (
         served(world.app(), world.settings) as url,
-        httpx.AsyncClient(base_url=url) as client,
+        httpx2.AsyncClient(base_url=url) as client,
     ):
         found = await statuses(client, {}, {})
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from app.api.readiness import Readiness
@@ -48,7 +48,7 @@ class Held:
 
 
 @asynccontextmanager
-async def asking(client: httpx.AsyncClient, count: int, **signed: Any) -> AsyncIterator[list[Any]]:
+async def asking(client: httpx2.AsyncClient, count: int, **signed: Any) -> AsyncIterator[list[Any]]:
     """Searches that go on meanwhile."""
     tasks = [
         asyncio.create_task(client.get("/itc_db", params=SLOW | {"channel": n}, **signed))
@@ -153,7 +153,7 @@ class Blocked:
 
 
 @asynccontextmanager
-async def asking_by_regex(client: httpx.AsyncClient, count: int) -> AsyncIterator[None]:
+async def asking_by_regex(client: httpx2.AsyncClient, count: int) -> AsyncIterator[None]:
     tasks = [
         asyncio.create_task(
             client.get("/itc_db", params={"exchange": f"nothing{n}", "use_regex": True})

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 import pytest
 
 from app import protocol
@@ -30,7 +30,7 @@ SIGN_IN = ("admin", "secret")
     [("/itc_db/traces", 200), ("/nowhere", 404), ("/itc_db/%ff", 400), (TRACE, 404)],
 )
 async def test_every_answer_says_what_a_page_may_do(
-    client: httpx.AsyncClient, path: str, status: int
+    client: httpx2.AsyncClient, path: str, status: int
 ) -> None:
     answer = await client.get(path)
 
@@ -59,7 +59,7 @@ async def test_only_the_pages_that_a_setting_names_may_frame_the_dashboard(
 
 
 async def test_the_answer_to_a_bug_has_the_headers_and_tells_nothing(
-    world: World, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    world: World, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken() -> list[object]:
         raise RuntimeError("amqp://itc:password@host")
@@ -89,7 +89,7 @@ async def test_the_answer_to_a_bug_has_the_headers_and_tells_nothing(
 )
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "POST", "PATCH"])
 async def test_another_origins_page_changes_nothing(
-    world: World, client: httpx.AsyncClient, method: str, headers: dict[str, str]
+    world: World, client: httpx2.AsyncClient, method: str, headers: dict[str, str]
 ) -> None:
     answer = await client.request(method, TRACE, headers=headers)
 
@@ -109,12 +109,12 @@ async def test_another_origins_page_changes_nothing(
     ],
 )
 async def test_our_own_page_and_plain_clients_may_write(
-    client: httpx.AsyncClient, headers: dict[str, str]
+    client: httpx2.AsyncClient, headers: dict[str, str]
 ) -> None:
     assert (await client.put(TRACE, headers=headers)).status_code == 201
 
 
-async def test_cross_origin_reading_is_off(client: httpx.AsyncClient) -> None:
+async def test_cross_origin_reading_is_off(client: httpx2.AsyncClient) -> None:
     answer = await client.get("/itc_db/traces", headers={"origin": "https://ops.example.org"})
     preflight = await client.options(
         TRACE,
@@ -168,7 +168,7 @@ async def test_an_open_service_answers_to_nobody_behind_a_proxy(
     assert answer.status_code == 403
 
 
-async def test_a_large_body_is_refused(world: World, client: httpx.AsyncClient) -> None:
+async def test_a_large_body_is_refused(world: World, client: httpx2.AsyncClient) -> None:
     answer = await client.put(TRACE, content=b" " * (bodies.BODY_BYTES + 1))
 
     assert answer.status_code == 413
@@ -188,7 +188,7 @@ async def test_a_large_body_is_refused(world: World, client: httpx.AsyncClient) 
     ],
 )
 async def test_a_wrong_body_is_named(
-    world: World, client: httpx.AsyncClient, body: bytes, reason: str
+    world: World, client: httpx2.AsyncClient, body: bytes, reason: str
 ) -> None:
     answer = await client.put(TRACE, content=body)
 
@@ -198,7 +198,7 @@ async def test_a_wrong_body_is_named(
 
 
 async def test_a_body_is_read_whatever_its_content_type(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     answer = await client.put(
         TRACE,
@@ -210,7 +210,9 @@ async def test_a_body_is_read_whatever_its_content_type(
     assert world.traces.running["shop"].policy == "user"
 
 
-async def test_an_unsupported_method_is_told_which_are_supported(client: httpx.AsyncClient) -> None:
+async def test_an_unsupported_method_is_told_which_are_supported(
+    client: httpx2.AsyncClient,
+) -> None:
     answer = await client.post(TRACE)
 
     assert (answer.status_code, answer.json()["error"]) == (405, "method_not_allowed")
@@ -225,7 +227,7 @@ async def test_head_is_answered_as_get_without_the_body(
 ) -> None:
     async with (
         served(world.app(), world.settings) as url,
-        httpx.AsyncClient(base_url=url, auth=SIGN_IN) as client,
+        httpx2.AsyncClient(base_url=url, auth=SIGN_IN) as client,
     ):
         head = await client.head(path)
         after = await client.get("/itc_db/whoami")  # on the same connection

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 
-import httpx
+import httpx2
 import pytest
 from typer.testing import CliRunner
 
@@ -84,6 +84,6 @@ async def test_a_running_trace_is_looked_at(run: Command) -> None:  # noqa: F811
 
 
 async def test_the_size_of_the_database_is_a_metric(
-    client: httpx.AsyncClient, world: World
+    client: httpx2.AsyncClient, world: World
 ) -> None:
     assert value(await scraped(client), "itc_store_bytes") == await world.store.size() > 0

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import msgspec
 import pytest
 from google.rpc.status_pb2 import Status
@@ -130,12 +130,12 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 @pytest.fixture
-async def client(world: World) -> AsyncIterator[httpx.AsyncClient]:
+async def client(world: World) -> AsyncIterator[httpx2.AsyncClient]:
     async with connected(world.app(), auth=("admin", "secret")) as client:
         yield client
 
 
-async def compared(client: httpx.AsyncClient, a: int, b: int) -> dict[str, Any]:
+async def compared(client: httpx2.AsyncClient, a: int, b: int) -> dict[str, Any]:
     answer = await client.get(f"/itc_db/compare/{a}/{b}")
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
@@ -145,7 +145,7 @@ async def compared(client: httpx.AsyncClient, a: int, b: int) -> dict[str, Any]:
 @pytest.mark.parametrize("form", ["json", "protobuf"])
 @pytest.mark.parametrize("packed", [True, False])
 async def test_spans_tell_what_caused_a_message_and_how_long_it_took(
-    world: World, client: httpx.AsyncClient, form: str, packed: bool
+    world: World, client: httpx2.AsyncClient, form: str, packed: bool
 ) -> None:
     await tell(world)
     asked = request(*SPANS)
@@ -182,7 +182,7 @@ async def test_spans_tell_what_caused_a_message_and_how_long_it_took(
 
 
 async def test_what_clocks_do_not_have_was_a_cause_all_the_same(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     await tell(world, BILLING_OUT)
     before = await compared(client, HANDED, BILLED)
@@ -198,7 +198,7 @@ async def test_what_clocks_do_not_have_was_a_cause_all_the_same(
 
 
 async def test_nothing_but_ids_times_kind_and_service_is_kept(
-    client: httpx.AsyncClient, tmp_path: Path
+    client: httpx2.AsyncClient, tmp_path: Path
 ) -> None:
     await client.post(URL, json=request(*SPANS))
     files = [tmp_path / f"itc.db{suffix}" for suffix in ("", "-wal")]
@@ -213,7 +213,7 @@ async def test_nothing_but_ids_times_kind_and_service_is_kept(
     ("years", "why"), [(-1, "1 too old"), (+1, "1 in the future"), (-50, "1 too old")]
 )
 async def test_what_is_of_another_time_is_refused_and_counted(
-    world: World, client: httpx.AsyncClient, years: int, why: str
+    world: World, client: httpx2.AsyncClient, years: int, why: str
 ) -> None:
     await tell(world)
     other = span("handling", "sent", 5, at=START + years * 366 * 86_400_000_000)
@@ -273,7 +273,7 @@ async def test_what_retention_would_remove_is_refused(tmp_path: Path) -> None:
     ],
 )
 async def test_what_cannot_be_taken_is_said_in_the_form_of_the_request(
-    client: httpx.AsyncClient, body: bytes, headers: dict[str, str], status: int
+    client: httpx2.AsyncClient, body: bytes, headers: dict[str, str], status: int
 ) -> None:
     answer = await client.post(URL, content=body, headers=headers)
     assert answer.status_code == status, answer.text
@@ -285,7 +285,7 @@ async def test_what_cannot_be_taken_is_said_in_the_form_of_the_request(
     assert (await client.post(URL, json={})).status_code == 200
 
 
-async def test_nobody_sends_faster_than_is_set(world: World, client: httpx.AsyncClient) -> None:
+async def test_nobody_sends_faster_than_is_set(world: World, client: httpx2.AsyncClient) -> None:
     asked = request(*[span("sent", None, 4)] * 100)
     for _ in range(10):
         assert (await client.post(URL, json=asked)).status_code == 200
@@ -297,7 +297,7 @@ async def test_nobody_sends_faster_than_is_set(world: World, client: httpx.Async
 
 
 async def test_an_administrator_sends_and_who_is_named_and_nobody_else(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     collector = world.broker.add("collector", "secret", "management", "/")
     manager = world.broker.add("manager", "secret", "management", "/")
@@ -318,7 +318,7 @@ async def test_an_administrator_sends_and_who_is_named_and_nobody_else(
     assert "www-authenticate" in nobody.headers
 
 
-async def test_a_page_of_another_origin_may_not_send(client: httpx.AsyncClient) -> None:
+async def test_a_page_of_another_origin_may_not_send(client: httpx2.AsyncClient) -> None:
     answer = await client.post(URL, json={}, headers={"origin": "https://evil.example"})
     assert answer.status_code == 403
 
@@ -381,7 +381,7 @@ async def test_the_sdks_own_exporter_is_understood(
             vhost="shop",
         )
         await resolve(world)
-        async with httpx.AsyncClient(base_url=url, auth=("admin", "secret")) as client:
+        async with httpx2.AsyncClient(base_url=url, auth=("admin", "secret")) as client:
             found = await compared(client, ORDERED, BILLED)
             event = (await client.get(f"/itc_db/events/{HANDED}")).json()
     assert found["answer"] == "caused"
@@ -391,7 +391,7 @@ async def test_the_sdks_own_exporter_is_understood(
 
 @pytest.mark.parametrize("form", [JSON, PROTOBUF], ids=["json", "protobuf"])
 async def test_garbage_is_read_as_far_as_spans_have_fields_and_counts_by_its_work(
-    world: World, client: httpx.AsyncClient, form: dict[str, str]
+    world: World, client: httpx2.AsyncClient, form: dict[str, str]
 ) -> None:
     """Of a request without spans only the beginning is read, and it is not one span of many."""
     body = b'{"a":[' + b"{}," * 30_000 + b"{}]}" if form == JSON else b"\x78\x01" * 30_000
@@ -404,7 +404,7 @@ async def test_garbage_is_read_as_far_as_spans_have_fields_and_counts_by_its_wor
 
 
 async def test_what_has_many_bytes_counts_as_the_spans_that_have_them(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     body = b"{}" + b" " * 90_000
     assert (await client.post(URL, content=body, headers=JSON)).status_code == 200

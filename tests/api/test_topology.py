@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from app.errors import NotFoundError
@@ -17,7 +17,7 @@ from tests.api.described import conforms
 URL = "/itc_db/topology"
 
 
-async def test_a_topology_is_counted_and_kept(client: httpx.AsyncClient) -> None:
+async def test_a_topology_is_counted_and_kept(client: httpx2.AsyncClient) -> None:
     period = {"vhost": "/", "since": "2026-01-02T03:00:00Z", "until": "2026-01-02T04:00:00Z"}
     missing = await client.get(URL, params={"vhost": "/"})
     counted = await client.put(URL, params=period)
@@ -33,7 +33,9 @@ async def test_a_topology_is_counted_and_kept(client: httpx.AsyncClient) -> None
     assert [flow["publisher"] for flow in topology["deliveries"]] == ["shop", None]
 
 
-async def test_the_last_hour_is_counted_by_default(world: World, client: httpx.AsyncClient) -> None:
+async def test_the_last_hour_is_counted_by_default(
+    world: World, client: httpx2.AsyncClient
+) -> None:
     accepted = await client.put(URL, params={"vhost": "/"}, headers={"prefer": "respond-async"})
     request = accepted.json()["request"]
 
@@ -51,7 +53,7 @@ def fill(topologies: Topologies) -> None:
 
 
 async def test_the_oldest_go_though_nobody_waits_for_the_new_one(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     topologies = Topologies(world.settings.data_dir / "topologies")
     fill(topologies)
@@ -74,7 +76,7 @@ async def test_the_oldest_go_though_nobody_waits_for_the_new_one(
     ],
 )
 async def test_what_cannot_be_counted_is_refused(
-    world: World, client: httpx.AsyncClient, parameters: dict[str, str], status: int
+    world: World, client: httpx2.AsyncClient, parameters: dict[str, str], status: int
 ) -> None:
     answer = await client.put(URL, params=parameters)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import httpx
+import httpx2
 import pytest
 
 from app.traces.status import TraceStatus
@@ -13,7 +13,7 @@ TRACE = "/itc_db/%2F/undefined/undefined/undefined"
 UNKNOWN = "/itc_db/nowhere/undefined/undefined/undefined"
 
 
-async def test_a_trace_is_started_seen_and_stopped(client: httpx.AsyncClient) -> None:
+async def test_a_trace_is_started_seen_and_stopped(client: httpx2.AsyncClient) -> None:
     started = await client.put(TRACE, json={"participant": "user"})
     again = await client.put(TRACE)
     running = described(await client.get(TRACE), TraceStatus)
@@ -30,7 +30,7 @@ async def test_a_trace_is_started_seen_and_stopped(client: httpx.AsyncClient) ->
 
 
 async def test_a_trace_takes_some_exchanges_and_queues_if_it_is_told_to(
-    client: httpx.AsyncClient,
+    client: httpx2.AsyncClient,
 ) -> None:
     created = await client.put(TRACE, json={"exchanges": ["", "orders.#"]})
     partial = described(await client.get(TRACE), TraceStatus)
@@ -53,14 +53,14 @@ async def test_a_trace_takes_some_exchanges_and_queues_if_it_is_told_to(
     ],
 )
 async def test_what_cannot_be_taken_is_refused_in_words(
-    client: httpx.AsyncClient, wish: dict[str, object], words: str
+    client: httpx2.AsyncClient, wish: dict[str, object], words: str
 ) -> None:
     refused = await client.put(TRACE, json=wish)
     assert refused.status_code == 400
     assert words in refused.json()["reason"]
 
 
-async def test_a_trace_takes_no_bodies_if_it_is_told_to(client: httpx.AsyncClient) -> None:
+async def test_a_trace_takes_no_bodies_if_it_is_told_to(client: httpx2.AsyncClient) -> None:
     await client.put(TRACE, json={"bodies": False})
     without = described(await client.get(TRACE), TraceStatus)
     refused = await client.put(TRACE, json={"bodies": "perhaps"})
@@ -69,7 +69,9 @@ async def test_a_trace_takes_no_bodies_if_it_is_told_to(client: httpx.AsyncClien
     assert refused.status_code == 400
 
 
-async def test_another_policy_than_the_events_have_is_a_conflict(client: httpx.AsyncClient) -> None:
+async def test_another_policy_than_the_events_have_is_a_conflict(
+    client: httpx2.AsyncClient,
+) -> None:
     await client.put(TRACE)
     answer = await client.put(TRACE, json={"participant": "user"})
 
@@ -78,7 +80,7 @@ async def test_another_policy_than_the_events_have_is_a_conflict(client: httpx.A
 
 @pytest.mark.parametrize("method", ["PUT", "GET", "DELETE"])
 async def test_an_unknown_virtual_host_is_not_found(
-    world: World, client: httpx.AsyncClient, method: str
+    world: World, client: httpx2.AsyncClient, method: str
 ) -> None:
     world.broker.add("admin", "secret", "administrator", "/", "nowhere")
     answer = await client.request(method, UNKNOWN)
@@ -93,7 +95,7 @@ async def test_an_unknown_virtual_host_is_not_found(
 
 @pytest.mark.parametrize("path", ["participants", "links", "certainty"])
 async def test_what_is_asked_of_a_virtual_host_without_a_trace_tells_why_there_is_nothing(
-    world: World, client: httpx.AsyncClient, path: str
+    world: World, client: httpx2.AsyncClient, path: str
 ) -> None:
     world.broker.add("admin", "secret", "administrator", "/", "nowhere")
     answer = await client.get(f"/itc_db/{path}", params={"vhost": "nowhere"})
@@ -104,7 +106,7 @@ async def test_what_is_asked_of_a_virtual_host_without_a_trace_tells_why_there_i
     assert answer.json()["reason"] == "no such trace: virtual host 'nowhere' was never traced"
 
 
-async def test_old_events_are_removed_on_request(world: World, client: httpx.AsyncClient) -> None:
+async def test_old_events_are_removed_on_request(world: World, client: httpx2.AsyncClient) -> None:
     await client.put(TRACE)
     preview = await client.delete(
         "/itc_db", params={"vhost": "/", "keep_events": 4, "dry_run": True}
@@ -120,10 +122,10 @@ async def test_old_events_are_removed_on_request(world: World, client: httpx.Asy
 
 
 async def test_whoami_says_who_is_signed_in_and_what_there_is_to_choose(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     admin = (await client.get("/itc_db/whoami")).json()
-    client.auth = httpx.BasicAuth("watcher", "secret")
+    client.auth = httpx2.BasicAuth("watcher", "secret")
     watcher = (await client.get("/itc_db/whoami")).json()
 
     assert admin == {

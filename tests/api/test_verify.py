@@ -9,7 +9,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -155,7 +155,7 @@ def test_parquet_is_checked_too(tmp_path: Path) -> None:
 
 
 async def test_a_file_is_made_downloaded_and_removed(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     made = await client.put(URL)
     conforms(made.json(), (TouchedSummary, Served))
@@ -187,7 +187,7 @@ async def test_a_file_is_made_downloaded_and_removed(
     ],
 )
 async def test_what_cannot_be_written_is_refused(
-    world: World, client: httpx.AsyncClient, url: str, status: int
+    world: World, client: httpx2.AsyncClient, url: str, status: int
 ) -> None:
     assert (await client.put(url)).status_code == status
     assert (files(world), world.spark.runs) == ([], 0)
@@ -202,7 +202,7 @@ async def test_readers_download_and_do_not_write(world: World) -> None:
 
 
 async def test_a_file_that_is_being_made_is_not_there_yet(
-    world: World, client: httpx.AsyncClient
+    world: World, client: httpx2.AsyncClient
 ) -> None:
     world.spark.go.clear()
     job = (await client.put(URL, headers=ASYNC)).json()

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from typer.testing import CliRunner
 
@@ -50,7 +50,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_job_is_refused_with_what_to_install(
     bare: None,
     world: World,
-    client: httpx.AsyncClient,
+    client: httpx2.AsyncClient,
     url: str,
     parameters: dict[str, str],
     prefer: dict[str, str],
@@ -64,7 +64,7 @@ async def test_a_job_is_refused_with_what_to_install(
 
 
 async def test_one_missing_package_is_named(
-    monkeypatch: pytest.MonkeyPatch, client: httpx.AsyncClient
+    monkeypatch: pytest.MonkeyPatch, client: httpx2.AsyncClient
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     answer = await client.put("/itc_db/archive", params=OLD)
@@ -74,7 +74,7 @@ async def test_one_missing_package_is_named(
     )
 
 
-async def test_what_needs_no_spark_is_answered(bare: None, client: httpx.AsyncClient) -> None:
+async def test_what_needs_no_spark_is_answered(bare: None, client: httpx2.AsyncClient) -> None:
     chain = await client.get(f"/itc_db/chain/{ORDERED}/{INVOICED}")
     none = await client.put(f"/itc_db/undefined/{INVOICED}/{ALONE}/none.jsonl")
 
@@ -83,7 +83,7 @@ async def test_what_needs_no_spark_is_answered(bare: None, client: httpx.AsyncCl
 
 
 async def test_the_service_is_ready_and_says_what_to_install(
-    bare: None, world: World, client: httpx.AsyncClient
+    bare: None, world: World, client: httpx2.AsyncClient
 ) -> None:
     ready = await client.get("/health/ready")
 
@@ -92,7 +92,7 @@ async def test_the_service_is_ready_and_says_what_to_install(
 
 
 async def test_archives_let_go_of_what_they_have(
-    monkeypatch: pytest.MonkeyPatch, world: World, client: httpx.AsyncClient
+    monkeypatch: pytest.MonkeyPatch, world: World, client: httpx2.AsyncClient
 ) -> None:
     """Their manifests say how far they go; only their events take Arrow to be read."""
     await client.put("/itc_db/%2F/undefined/undefined/undefined")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-import httpx
+import httpx2
 import pytest
 
 from app.main import create_app
@@ -38,8 +38,8 @@ class Installation:
     environment: dict[str, str]
 
     @property
-    def http(self) -> httpx.Client:
-        return httpx.Client(
+    def http(self) -> httpx2.Client:
+        return httpx2.Client(
             base_url=self.url, auth=(self.broker.user, self.broker.password), timeout=30
         )
 
@@ -164,8 +164,8 @@ def installed(
 
 def _is_ready(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/health/ready").status_code == 200
-    except httpx.HTTPError:
+        return httpx2.get(f"{url}/health/ready").status_code == 200
+    except httpx2.HTTPError:
         return False
 
 

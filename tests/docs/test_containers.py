@@ -20,7 +20,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 import yaml
 
@@ -150,7 +150,7 @@ def test_prometheus_has_a_user_of_its_own_with_nothing_but_the_tag(
     try:
         for _ in range(2):  # it is run at every start
             subprocess.run(command, check=True)
-        user = httpx.get(f"{rabbit.management_url}/api/whoami", auth=(name, password)).json()
+        user = httpx2.get(f"{rabbit.management_url}/api/whoami", auth=(name, password)).json()
         permissions = rabbit.api("GET", "users", name, "permissions")
     finally:
         rabbit.delete_user(name)
@@ -167,7 +167,7 @@ def test_what_prometheus_and_grafana_name_are_services() -> None:
         for target in static["targets"]
     ]
     [source] = config("grafana_datasource")["datasources"]
-    hosts = {target.partition(":")[0] for target in targets} | {httpx.URL(source["url"]).host}
+    hosts = {target.partition(":")[0] for target in targets} | {httpx2.URL(source["url"]).host}
     assert hosts == {"itc", "rabbitmq", "prometheus"}
     assert hosts <= COMPOSE["services"].keys()
     assert source["isDefault"], "which the dashboard takes"
@@ -391,8 +391,8 @@ def test_the_image_s_command_serves_as_an_ordinary_user_and_its_health_check_agr
     )
     try:
         service.wait_until(lambda: _is_healthy(environment, home), STARTING_SECONDS, "its health")
-        assert httpx.get(f"http://127.0.0.1:{port}/").status_code == 200
-        assert httpx.get(f"http://127.0.0.1:{port}/health/ready").status_code == 503
+        assert httpx2.get(f"http://127.0.0.1:{port}/").status_code == 200
+        assert httpx2.get(f"http://127.0.0.1:{port}/health/ready").status_code == 503
         written = {path.name: path.stat().st_uid for path in home.iterdir()}
         assert "itc.db" in written
         assert {*written.values()} == {home.stat().st_uid}

@@ -14,7 +14,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from packaging.requirements import Requirement
 
@@ -81,7 +81,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def _serving(
     installed: Path, folder: Path, amqp_url: str, management_url: str
-) -> Iterator[tuple[httpx.Client, dict[str, str]]]:
+) -> Iterator[tuple[httpx2.Client, dict[str, str]]]:
     """A client of the installed service, and the environment of its programs."""
     port = free_port()
     # No PYTHONPATH: it would bring the checkout in.
@@ -104,10 +104,10 @@ def _serving(
     def lives() -> bool:
         try:
             return http.get("/health/live").status_code == 200
-        except httpx.HTTPError:
+        except httpx2.HTTPError:
             return False
 
-    with httpx.Client(base_url=environment["ITC_URL"], timeout=60) as http:
+    with httpx2.Client(base_url=environment["ITC_URL"], timeout=60) as http:
         try:
             service.wait_until(lives, 90, "answering")
             yield http, environment

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pika
 import pika.exceptions
 import pytest
@@ -283,7 +283,7 @@ def test_the_management_api_names_only_virtual_hosts_that_a_user_sees(
             for each in vhosts:
                 broker.permit(name, each, "^$", "^$", "^$")
             url = f"{broker.management_url}/api/itc"
-            answer = httpx.get(url, auth=(name, "secret")).raise_for_status().json()
+            answer = httpx2.get(url, auth=(name, "secret")).raise_for_status().json()
             seen[name] = {*answer["vhosts"]} & {vhost, other}
             broker.delete_user(name)
     assert seen == {"none": set(), "own": {vhost}, "watcher": {vhost, other}}

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import aio_pika
-import httpx
+import httpx2
 import pytest
 from aio_pika import Message
 
@@ -56,7 +56,7 @@ async def lost(service: Service, publish: Event) -> list[str]:
 async def manage(broker: Broker, method: str, *path: str) -> None:
     """Ask the management API, which takes names that client libraries refuse."""
     url = "/".join((broker.management_url, "api", *(quote(part, safe="") for part in path)))
-    async with httpx.AsyncClient(auth=(broker.user, broker.password)) as client:
+    async with httpx2.AsyncClient(auth=(broker.user, broker.password)) as client:
         body = {"json": {}} if method != "DELETE" else {}
         (await client.request(method, url, **body)).raise_for_status()
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-import httpx
+import httpx2
 import pytest
 
 from tests.integration.conftest import until
@@ -65,8 +65,8 @@ def address(rabbit: Broker, planted: Path) -> Iterator[str]:
 
     def answers() -> bool:
         try:
-            return httpx.get(f"{place}/health/live", trust_env=False, timeout=1).is_success
-        except httpx.HTTPError:
+            return httpx2.get(f"{place}/health/live", trust_env=False, timeout=1).is_success
+        except httpx2.HTTPError:
             return False
 
     try:
@@ -82,7 +82,7 @@ async def test_nothing_from_there_is_run_and_every_kind_of_job_ends_well(
 ) -> None:
     where = quote(vhost, safe="")
     trace = f"/itc_db/{where}/undefined/undefined/undefined"
-    async with httpx.AsyncClient(base_url=address, timeout=120, trust_env=False) as client:
+    async with httpx2.AsyncClient(base_url=address, timeout=120, trust_env=False) as client:
 
         async def runs() -> bool:
             return (await client.get(trace)).json()["state"] == "running"

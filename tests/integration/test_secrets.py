@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-import httpx
+import httpx2
 import pytest
 
 from tests.integration.conftest import until
@@ -62,7 +62,7 @@ async def served(environment: dict[str, str], folder: Path) -> asyncio.subproces
 async def answers(url: str, vhost: str, words: str) -> list[str]:
     """What the service tells a user, one with a wrong password, and nobody."""
     trace = f"/itc_db/{quote(vhost, safe='')}/undefined/undefined/undefined"
-    async with httpx.AsyncClient(base_url=url, auth=(USER, PASSWORD), timeout=60) as client:
+    async with httpx2.AsyncClient(base_url=url, auth=(USER, PASSWORD), timeout=60) as client:
 
         async def says_so() -> bool:
             told = (await client.get(trace)).json()

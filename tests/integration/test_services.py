@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import aio_pika
-import httpx
+import httpx2
 import pytest
 
 from app.store import migrate
@@ -66,7 +66,7 @@ async def test_any_service_answers_for_all_traces(
 
         # Whoever does not run it follows it all the same.
         other = next(each for each in two if each.name != holders[0][0])
-        async with httpx.AsyncClient(
+        async with httpx2.AsyncClient(
             base_url=f"http://127.0.0.1:{other.service.port}", trust_env=False, timeout=60
         ) as client:
             params: dict[str, str | int] = {"after": 0, "wait": 30, "vhost": first}

@@ -108,8 +108,8 @@ NEVER_LOADS = {
     "itc": None,  # standard library only
     "model": None,
     "statements": None,
-    "app.tracker": ("asyncio", "httpx", *DATABASE, *BROKER, *WEB, *SPARK),
-    "app.stored": ("asyncio", "httpx", *DATABASE, *BROKER, *WEB, *SPARK),
+    "app.tracker": ("asyncio", "httpx2", *DATABASE, *BROKER, *WEB, *SPARK),
+    "app.stored": ("asyncio", "httpx2", *DATABASE, *BROKER, *WEB, *SPARK),
     "app.api": (*DATABASE, *BROKER, *SPARK),
     "app.store": (*BROKER, *WEB, *SPARK),
     "app.broker": (*DATABASE, *WEB, *SPARK),

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from app.jobs.process import SparkProcess
@@ -53,7 +53,7 @@ def gossip() -> list[Record]:
 
 
 @pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+async def client(tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
     world: World = make_world(tmp_path)
     world.traces = traces = PruningTraces(
         frozenset({"/"}), {"/": trace_status("/", TraceState.stopped)}
@@ -65,7 +65,7 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def test_a_chain_survives_the_pruning_of_its_beginning(client: httpx.AsyncClient) -> None:
+async def test_a_chain_survives_the_pruning_of_its_beginning(client: httpx2.AsyncClient) -> None:
     before = (await client.put(f"/itc_db/undefined/{FIRST}/{LAST}/before.csv")).json()
     time = (await client.get(f"/itc_db/events/{CUT}")).json()["recorded_at"]
     archived = await client.put("/itc_db/archive", params={"vhost": "/", "before": time})

@@ -10,7 +10,7 @@ import hmac
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
 
-import httpx
+import httpx2
 import msgspec
 import pytest
 
@@ -20,7 +20,7 @@ from app.watch.webhook import AT_ONCE, LONGEST_PAUSE, Webhook, pause, secret_in
 
 SECOND = 1_000_000
 URL = SecretUrl("https://who:s3cret@hooks.example.org/a/token?key=also")
-Answer = Callable[[httpx.Request], Awaitable[httpx.Response]]
+Answer = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
 
 
 def violation(number: int, **changes: object) -> Violation:
@@ -100,20 +100,20 @@ def webhook(
         give_up_seconds=60,
         secret=secret,
         clock=clock or Clock(),
-        transport=httpx.MockTransport(answer),
+        transport=httpx2.MockTransport(answer),
     )
 
 
-def answering(status: int, seen: list[httpx.Request]) -> Answer:
-    async def answer(request: httpx.Request) -> httpx.Response:
+def answering(status: int, seen: list[httpx2.Request]) -> Answer:
+    async def answer(request: httpx2.Request) -> httpx2.Response:
         seen.append(request)
-        return httpx.Response(status)
+        return httpx2.Response(status)
 
     return answer
 
 
 async def test_a_violation_is_sent_as_a_cloud_event() -> None:
-    seen: list[httpx.Request] = []
+    seen: list[httpx2.Request] = []
     waiting = Waiting(violation(7))
     await webhook(waiting, answering(204, seen)).look()
     (request,) = seen
@@ -147,7 +147,7 @@ async def test_a_violation_is_sent_as_a_cloud_event() -> None:
 
 
 async def test_a_summary_says_how_many_more_there_are() -> None:
-    seen: list[httpx.Request] = []
+    seen: list[httpx2.Request] = []
     waiting = Waiting(violation(7, found_at=95 * SECOND, summary=1))
     waiting.others[7] = (412, 418)
     clock = Clock()
@@ -195,7 +195,7 @@ async def test_an_answer_that_comes_byte_by_byte_is_left_after_its_time() -> Non
 
 
 async def test_it_is_signed_over_its_id_its_time_and_its_body() -> None:
-    seen: list[httpx.Request] = []
+    seen: list[httpx2.Request] = []
     await webhook(Waiting(violation(7)), answering(200, seen), secret=b"key").look()
     (request,) = seen
     said = b"violation-7.40." + request.content
@@ -207,7 +207,7 @@ async def test_it_is_signed_over_its_id_its_time_and_its_body() -> None:
 
 @pytest.mark.parametrize("status", [302, 400, 410, 500, 503])
 async def test_what_is_not_taken_is_the_same_event_when_it_is_sent_again(status: int) -> None:
-    seen: list[httpx.Request] = []
+    seen: list[httpx2.Request] = []
     waiting, clock = Waiting(violation(7)), Clock()
     refusing = webhook(waiting, answering(status, seen), clock=clock)
     await refusing.look()
@@ -237,7 +237,7 @@ async def test_it_is_given_up_after_a_time_and_that_stays_known(found_at: int) -
 async def test_one_that_hangs_is_left_after_its_time_and_no_more_than_some_at_once() -> None:
     under_way = most = 0
 
-    async def hang(request: httpx.Request) -> httpx.Response:
+    async def hang(request: httpx2.Request) -> httpx2.Response:
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
@@ -258,8 +258,8 @@ async def test_one_that_hangs_is_left_after_its_time_and_no_more_than_some_at_on
 
 
 async def test_no_secret_of_the_address_is_in_an_error() -> None:
-    async def refuse(request: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectError(f"no way to {request.url}", request=request)
+    async def refuse(request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError(f"no way to {request.url}", request=request)
 
     waiting = Waiting(violation(7))
     await webhook(waiting, refuse).look()
@@ -267,7 +267,7 @@ async def test_no_secret_of_the_address_is_in_an_error() -> None:
 
 
 async def test_the_address_s_user_and_password_are_sent() -> None:
-    seen: list[httpx.Request] = []
+    seen: list[httpx2.Request] = []
     await webhook(Waiting(violation(7)), answering(200, seen)).look()
     expected = base64.b64encode(b"who:s3cret").decode()
     assert seen[0].headers["authorization"] == f"Basic {expected}"
@@ -275,7 +275,7 @@ async def test_the_address_s_user_and_password_are_sent() -> None:
 
 
 async def test_what_is_found_is_told_by_the_task_until_it_ends() -> None:
-    seen: list[httpx.Request] = []
+    seen: list[httpx2.Request] = []
     waiting = Waiting()
     told = asyncio.Event()
     task = webhook(waiting, answering(200, seen))

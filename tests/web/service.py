@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, TypeVar
 
-import httpx
+import httpx2
 from msgspec import structs
 
 from app.api.application import build
@@ -364,20 +364,20 @@ class Served:
 
     def answer(self, path: str, **query: object) -> Any:
         """What the API says, as the administrator is told."""
-        with httpx.Client(base_url=self.url, auth=("admin", "admin"), timeout=60) as client:
+        with httpx2.Client(base_url=self.url, auth=("admin", "admin"), timeout=60) as client:
             answer = client.get(path, params={name: str(each) for name, each in query.items()})
         answer.raise_for_status()
         return answer.json()
 
     def put(self, path: str, content: bytes = b"", **query: object) -> None:
         """Ask for something as the administrator; a job is not waited for."""
-        with httpx.Client(base_url=self.url, auth=("admin", "admin"), timeout=60) as client:
+        with httpx2.Client(base_url=self.url, auth=("admin", "admin"), timeout=60) as client:
             at_once = {"prefer": "respond-async, wait=0"}
             client.put(path, params=query, content=content, headers=at_once).raise_for_status()
 
     def finished(self, path: str, content: bytes = b"", **query: object) -> None:
         """Have the job done that a PUT starts."""
-        with httpx.Client(base_url=self.url, auth=("admin", "admin"), timeout=60) as client:
+        with httpx2.Client(base_url=self.url, auth=("admin", "admin"), timeout=60) as client:
             client.put(path, params=query, content=content).raise_for_status()
 
     def done(self, work: Coroutine[Any, Any, T]) -> T:

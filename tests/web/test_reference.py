@@ -6,7 +6,7 @@ import re
 import shlex
 import subprocess
 
-import httpx
+import httpx2
 from playwright.sync_api import expect
 
 from tests.web.conftest import OpenPage, sign_in
@@ -16,7 +16,7 @@ from tests.web.service import USERS, Served
 def test_every_operation_and_object_can_be_read_and_found(
     demo: Served, open_page: OpenPage
 ) -> None:
-    document = httpx.get(f"{demo.url}/openapi.json").json()
+    document = httpx2.get(f"{demo.url}/openapi.json").json()
     titles = [
         f"{method.upper()} {path}"
         for path, operations in document["paths"].items()

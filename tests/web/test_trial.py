@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from playwright.sync_api import Locator, Page, Request, expect
 
@@ -118,7 +118,7 @@ async def count_durations(store: Store) -> None:
 def begin_anew(server: Served) -> None:
     """What somebody started and adopted is taken back, and proposed again."""
     server.world.traces.pop(NOT_TRACED, None)
-    with httpx.Client(base_url=server.url, auth=("admin", "admin"), timeout=60) as client:
+    with httpx2.Client(base_url=server.url, auth=("admin", "admin"), timeout=60) as client:
         client.delete(f"/itc_db/links/{NAMELESS}/{RULE['name']}")
     propose(server)
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-import httpx
+import httpx2
 
 from tools.servers import ServerError
 
@@ -22,7 +22,7 @@ class ItcClient:
 
     def __init__(self, url: str, user: str, password: str) -> None:
         self.url = url
-        self._http = httpx.Client(base_url=url, auth=(user, password), timeout=30)
+        self._http = httpx2.Client(base_url=url, auth=(user, password), timeout=30)
 
     def close(self) -> None:
         """Close its connections."""
@@ -32,7 +32,7 @@ class ItcClient:
         """Tell whether the service has everything that it needs."""
         try:
             return self._http.get("/health/ready").status_code == 200
-        except httpx.HTTPError:
+        except httpx2.HTTPError:
             return False
 
     def start_trace(self, vhost: str) -> bool:
@@ -81,10 +81,10 @@ class ItcClient:
         text = self._call("GET", location).text
         return [json.loads(line) for line in text.splitlines() if line]
 
-    def _call(self, method: str, path: str, **more: Any) -> httpx.Response:
+    def _call(self, method: str, path: str, **more: Any) -> httpx2.Response:
         try:
             answer = self._http.request(method, path, **more)
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise ServerError(f"{method} {path}: {error or type(error).__name__}") from error
         if answer.is_error:
             raise ServerError(f"{method} {path}: {answer.status_code} {answer.text[:500]}")

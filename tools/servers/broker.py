@@ -8,7 +8,7 @@ from typing import Any, Self
 from urllib.parse import quote, unquote, urlsplit
 from uuid import uuid4
 
-import httpx
+import httpx2
 
 from tools.servers.processes import ServerError
 from tools.servers.server import Server
@@ -72,14 +72,14 @@ class Broker(Server):
         """
         where = "/".join(quote(part, safe="") for part in path)
         try:
-            answer = httpx.request(
+            answer = httpx2.request(
                 method,
                 f"{self.management_url}/api/{where}",
                 auth=(self.user, self.password),
                 json=json,
                 timeout=30,
             )
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise ServerError(f"{method} /api/{where}: {error}") from error
         if answer.status_code >= 400:
             raise ServerError(f"{method} /api/{where}: {answer.status_code} {answer.text[:300]}")
