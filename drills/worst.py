@@ -324,7 +324,7 @@ async def sent(broker: Broker, pattern: str) -> int:
 async def _seen(service: Service) -> int:
     """How many messages are stored, or quarantined."""
     (trace,) = await service.get("traces")
-    return int(trace["events"]) + int(trace["quarantined"])
+    return int(trace["events"]) + int(trace["counters"]["quarantined"])
 
 
 async def on_a_broker(pattern: str) -> int:
