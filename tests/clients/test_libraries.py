@@ -33,7 +33,6 @@ from tests.clients.programs.role import TARGETS
 from tests.integration.conftest import Service
 
 PROGRAMS = "tests.clients.programs"
-NODE_PACKAGES = Path(__file__).parents[1] / "node" / "node_modules"
 
 
 class Library(NamedTuple):
@@ -170,18 +169,7 @@ def assert_told_apart(verdict: Verdict) -> None:
     assert {len(participants) for participants in verdict.participants.values()} == {1}
 
 
-NEEDS_NPM = pytest.mark.skipif(not NODE_PACKAGES.exists(), reason="tools/install found no npm")
-
-
-@pytest.mark.parametrize(
-    "library",
-    [
-        pytest.param(
-            each, marks=NEEDS_NPM if each in ("cloudevents", "moleculer", "rascal") else ()
-        )
-        for each in LIBRARIES
-    ],
-)
+@pytest.mark.parametrize("library", LIBRARIES)
 async def test_every_true_pair_is_before_and_programs_are_told_apart(
     service: Service, pipeline: Pipeline, vhost: str, library: str
 ) -> None:

@@ -24,7 +24,7 @@ DATABASES = ("sqlite", "postgresql")
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """The PostgreSQL of compose.yaml, where npm has brought it; other tests have the machine's."""
+    """The PostgreSQL of compose.yaml, if npm has it for this machine; others have another."""
     from tools.servers.postgres import PostgresServer, shipped
 
     with PostgresServer(programs=shipped()) as server:

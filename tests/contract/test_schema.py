@@ -56,7 +56,7 @@ async def test_migrations_equal_the_tables_of_the_program(database_url: str) -> 
 
 async def test_the_tests_of_the_store_have_the_postgresql_of_compose(postgres_url: str) -> None:
     if shipped() is None:
-        pytest.skip("without npm these tests have the machine's PostgreSQL")
+        pytest.skip("npm has no PostgreSQL for this machine")
     services = yaml.safe_load((CHECKOUT / "compose.yaml").read_text())["services"]
     server = await asyncpg.connect(postgres_url.replace("+asyncpg", ""))
     version = await server.fetchval("show server_version")

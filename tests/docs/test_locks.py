@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 
@@ -53,6 +54,18 @@ def test_the_service_is_locked_apart_from_jobs_and_from_what_builds_it() -> None
         names = {plain(re.split(r"[\[<>=;]", need)[0]) for need in those}
         assert names <= pins((CHECKOUT / lock).read_text()).keys(), lock
     assert project["build-system"]["requires"] == extras["build"]
+
+
+@pytest.mark.parametrize("folder", ["web/vendor", "tests/node"])
+def test_packages_from_npm_are_locked_by_hashes_without_addresses(folder: str) -> None:
+    lock = json.loads((CHECKOUT / folder / "package-lock.json").read_text())["packages"]
+    needs = json.loads((CHECKOUT / folder / "package.json").read_text())
+    kinds = ("dependencies", "optionalDependencies")
+    project = lock.pop("")
+    assert {kind: needs.get(kind) for kind in kinds} == {kind: project.get(kind) for kind in kinds}
+    for name, package in lock.items():
+        assert package["integrity"].startswith("sha512-"), name
+        assert "resolved" not in package, name
 
 
 # By distribution: what derives from parts of it that it does not document. Any release may change

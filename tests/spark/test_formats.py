@@ -6,7 +6,6 @@ import csv
 import hashlib
 import json
 import re
-import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable
@@ -347,12 +346,12 @@ console.log(JSON.stringify({
 """
 
 
-@pytest.mark.skipif(not shutil.which("node"), reason="needs node")
 def test_shiviz_expression_is_javascripts_and_takes_the_whole_log(
     export: Export, stored: Stored
 ) -> None:
+    node, _ = compute_driver_executable()
     ran = subprocess.run(
-        ["node", "-e", READ_BY_JAVASCRIPT],
+        [node, "-e", READ_BY_JAVASCRIPT],
         input=export("chain.shiviz").read_bytes(),
         capture_output=True,
         check=True,
@@ -677,7 +676,6 @@ def read_by_mermaid(file: Path) -> dict[str, list[str]]:
     return read
 
 
-@pytest.mark.skipif(not MERMAID.exists(), reason="tools/install found no npm")
 def test_mermaid_reads_odd_names(odd: Odd) -> None:
     read = read_by_mermaid(odd.files["mmd"])
     assert read["actors"] == [one_line(name).strip() for name in odd.lanes.values()]
@@ -711,7 +709,6 @@ def test_a_diagram_that_mermaid_would_not_draw_ends_earlier_and_says_so(long_dia
     assert lanes == {*re.findall(r"\b(P\d+)\b", "".join(line.partition(":")[0] for line in lines))}
 
 
-@pytest.mark.skipif(not MERMAID.exists(), reason="tools/install found no npm")
 def test_mermaid_reads_the_diagram_that_ends_earlier(long_diagram: Path) -> None:
     read = read_by_mermaid(long_diagram)
     assert read["lines"][-1].endswith("Mermaid draws 50000 characters")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from fontTools.misc import timeTools
+from fontTools.ttLib import TTFont
 
 from app.api.scripts import Scripts
 from tests.web.service import WEB
@@ -106,16 +110,19 @@ def test_every_script_is_imported_by_another() -> None:
     assert {path for path in SCRIPTS if path not in imported} == set()
 
 
-def test_the_vendored_libraries_versions_are_those_of_the_update_script() -> None:
-    script = (WEB / "vendor" / "update.sh").read_text()
-    readme = (WEB / "vendor" / "README.md").read_text()
-    for package, version in re.findall(r"(?<![\w/])(@?[\w/-]+)@(\d[\d.]*)", script):
-        if "==" in package:
-            continue
-        assert re.search(rf"{re.escape(package)}[^|]*\| {re.escape(version)} \|", readme), package
-    licences = re.findall(r"`(LICENSE\.\w+)`", readme)
-    assert licences
-    assert all((WEB / "vendor" / name).is_file() for name in licences)
+def test_libraries_come_with_their_licences() -> None:
+    packages = json.loads((WEB / "vendor" / "package.json").read_text())["dependencies"]
+    licences = {path.suffix[1:] for path in (WEB / "vendor").glob("LICENSE.*")}
+    assert licences == {name.removesuffix("-core").rpartition("/")[2] for name in packages}
+
+
+def test_the_font_is_the_same_bytes_whenever_it_is_made() -> None:
+    """Else two services of one version would not have each other's page."""
+    font = TTFont(WEB / "vendor" / "inter.woff2")
+    made = datetime.fromtimestamp(font["head"].modified + timeTools.epoch_diff, UTC)
+    assert made < datetime(2025, 1, 1, tzinfo=UTC), "by its authors"
+    assert set(map(ord, "Az09é…")) <= font.getBestCmap().keys()
+    assert [(axis.minValue, axis.maxValue) for axis in font["fvar"].axes] == [(400, 650)]
 
 
 def needed_at_once(script: Path = WEB / "app" / "main.js", *patterns: re.Pattern[str]) -> set[Path]:

@@ -24,7 +24,7 @@ SHIPPED = Path(__file__).parents[2] / "tests" / "node" / "node_modules" / "@embe
 
 
 def shipped() -> Path | None:
-    """The folder of the programs that npm has brought; None without npm."""
+    """The folder of the programs that npm has brought; None where it has none for this machine."""
     return next(SHIPPED.glob("*/native"), None)
 
 

@@ -2,7 +2,7 @@
 'use strict';
 
 const { setTimeout } = require('node:timers/promises');
-const amqplib = require('../vendor/amqplib/channel_api.js');
+const amqplib = require('../../node/node_modules/amqplib-2');
 const { CloudEvent, HTTP } = require('../../node/node_modules/cloudevents');
 const { program, url, requests, targets, clientProperties, write } = require('./role.js');
 
