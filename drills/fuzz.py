@@ -2,6 +2,7 @@
 
     python -m drills.fuzz [INPUTS]               200,000 by default
     python -m drills.fuzz --sanitize [INPUTS]    with what is compiled built with sanitizers
+    python -m drills.fuzz --store sqlite [INPUTS]    through traces into a store, or postgresql
 
 An input is a content header as it comes off the wire, with a routing key and a body. hypothesis
 makes trace messages, valid ones and odd ones, and each is damaged in many ways: bytes changed,
@@ -10,6 +11,9 @@ would take: the parser, the digest by which a message is recognised when it come
 tracker, and what the store keeps of it as JSON. The broker's frames that carry it are damaged in
 the same ways, cut anywhere, and given to the frame reader. Stored clocks are damaged too, before
 they are read, joined, compared, raised and written as text.
+
+With ``--store`` the trace messages alone go through traces that run as in the service, into a real
+database (`drills.fuzz_traces`).
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import string
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -31,10 +36,11 @@ from pamqp.header import ContentHeader
 
 from app.broker._wire import DeliverySplitter
 from app.broker.deliveries import Arrival
-from app.broker.firehose import parse
+from app.broker.firehose import BROKER_USER, SETTLEMENTS, parse
 from app.tracker import Bounds, Policy, Settlement, Tracker, Unreadable
 from app.tracker.digest import digest
 from app.tracker.links import BUILT_IN, Rules
+from app.tracker.replies import PREFIX
 from itc import (
     MalformedError,
     Stamp,
@@ -69,24 +75,42 @@ _anything = st.recursive(
     ),
     max_leaves=10,
 )
+# Some are stored as one text: NUL as four characters, and so is DEL, which `messages` makes a byte
+# that is no UTF-8.
+_name = st.sampled_from(
+    ("q", "a", "a\0", "a\\x00", "a\x7f", "a\\xff", f"{PREFIX}a", "é" * 120)
+) | st.text(max_size=12)
+# Which no index takes.
+_long = st.just("".join(random.Random(0).choices(string.ascii_letters, k=5_000)))
 _deaths = st.lists(
     st.fixed_dictionaries(
-        {"queue": _anything, "exchange": _anything, "routing-keys": st.lists(_anything, max_size=2)}
+        {
+            "queue": _name | _anything,
+            "exchange": _anything,
+            "routing-keys": st.lists(_anything, max_size=2),
+            "reason": st.sampled_from(("rejected", "expired", "maxlen")) | _anything,
+            "count": st.integers(1, 3) | _anything,
+        }
     ),
     max_size=2,
 )
-_names = st.lists(st.text(max_size=12), max_size=3)
+_names = st.lists(_name, max_size=3)
 # Of all kinds that rules of links look at: alone, under conditions, in lists, taken out of a text.
 _looked_at = ("causation_id", "task", "id", "traceparent", "nameko.call_id_stack", "MT-Reason")
-_headers = st.dictionaries(st.sampled_from(_looked_at) | st.text(max_size=8), _anything, max_size=3)
+_headers = st.dictionaries(
+    st.sampled_from((*_looked_at, "k\0", "k\\x00", "k\x7f", "k\\xff")) | st.text(max_size=8),
+    _anything,
+    max_size=3,
+)
+_user = st.sampled_from(("ann", "a\0", "a\\x00")) | st.text(max_size=4)
 _right = st.fixed_dictionaries(
     {
         "exchange_name": st.text(max_size=12),
         "node": st.just("rabbit@fuzz"),
         "vhost": st.just("/"),
         "connection": st.sampled_from(("127.0.0.1:1 -> 127.0.0.1:2", "")),
-        "user": st.text(max_size=4),
-        "channel": st.integers(0, 65_535),
+        "user": _user,
+        "channel": st.integers(0, 2) | st.integers(0, 65_535),
         "routing_keys": _names,
         "routed_queues": _names,
         "redelivered": st.integers(0, 1),
@@ -94,6 +118,7 @@ _right = st.fixed_dictionaries(
             {"headers": _headers},
             optional={
                 "message_id": st.text(max_size=6),
+                "reply_to": st.just(PREFIX + "a") | _anything,
                 "correlation_id": _anything,
                 "content_type": st.just("application/vnd.masstransit+json") | _anything,
                 "type": st.just("amqp-1.0") | _anything,
@@ -103,19 +128,49 @@ _right = st.fixed_dictionaries(
         | _deaths.map(lambda deaths: {"headers": {"x-death": deaths}}),
     }
 )
-_fields = ("exchange_name", "channel", "routing_keys", "routed_queues", "properties", "other")
+_fields = ("exchange_name", "user", "channel", "routing_keys", "routed_queues", "properties", "o")
 _odd: st.SearchStrategy[dict[str, Any]] = st.just({}) | st.dictionaries(
-    st.sampled_from(_fields), _anything, max_size=2
+    st.sampled_from(_fields), _anything | _long | st.lists(_long), max_size=2
 )
-_keys = st.sampled_from(("publish.x", "deliver.q", "publish.", "rubbish")) | st.text(max_size=12)
+_keys = st.one_of(
+    st.sampled_from(("publish.x", "publish.x", "publish.", "publish.a")),
+    st.sampled_from(("publish.x", "publish.", "rubbish")),
+    _name.map(lambda name: f"deliver.{name[:100]}"),
+    st.sampled_from(("deliver.q", "deliver.a", "deliver.a\0")),
+    st.text(max_size=12),
+)
+_settled = st.fixed_dictionaries(
+    {
+        "itc": st.just("0.1.0"),
+        "node": st.just("rabbit@fuzz"),
+        "at": st.integers(0, 2**53),
+        "connection": st.sampled_from(("127.0.0.1:1 -> 127.0.0.1:2", "")),
+        "channel": st.integers(0, 2),
+        "user": _user,
+        "pid": st.sampled_from(("<1.2.3>", "<1.2\0>", "<1.2\\x00>")),
+        "next_tag": st.integers(0, 3) | st.integers(0, 2**60 - 1),
+        "transactional": st.booleans(),
+        "queue": _name,
+        "auto": st.booleans(),
+        "outcome": st.sampled_from(("acknowledged", "rejected", "returned")),
+        "delivery_tag": st.integers(0, 3) | st.integers(0, 2**60 - 1),
+        "multiple": st.booleans(),
+    }
+)
+_odd_of_settled: st.SearchStrategy[dict[str, Any]] = st.just({}) | st.dictionaries(
+    st.sampled_from(("at", "channel", "next_tag", "queue", "user")), _anything, max_size=1
+)
 
 
 @st.composite
 def messages(draw: st.DrawFn) -> Message:
     """A trace message, valid except for what is odd on purpose."""
-    table = {**draw(_right), **draw(_odd)}
-    header = ContentHeader(0, 5, Basic.Properties(headers=table)).marshal()
-    return draw(_keys), header, draw(st.binary(max_size=12))
+    key, user, table = draw(_keys), None, {**draw(_right), **draw(_odd)}
+    if draw(st.integers(0, 4)) == 0:
+        key, user = f"settle.{draw(st.sampled_from(sorted(SETTLEMENTS)))}", BROKER_USER
+        table = {**draw(_settled), **draw(_odd_of_settled)}
+    header = ContentHeader(0, 5, Basic.Properties(headers=table, user_id=user)).marshal()
+    return key, header.replace(b"\x7f", b"\xff"), draw(st.binary(max_size=12))
 
 
 def damaged(header: bytes, chance: random.Random) -> Iterator[bytes]:
@@ -255,6 +310,8 @@ def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m drills.fuzz")
     parser.add_argument("inputs", nargs="?", type=int, default=INPUTS)
+    parser.add_argument("--store", choices=("sqlite", "postgresql"), help="through traces into it")
+    parser.add_argument("--seed", type=int, default=0, help="with --store, of the first trace")
     parser.add_argument("--sanitize", action="store_true", help="with what is compiled sanitized")
     return parser.parse_args()
 
@@ -267,4 +324,8 @@ if __name__ == "__main__":
         ended = sanitized(asked.inputs)
         print(ended.stdout, ended.stderr, sep="", end="")
         sys.exit(ended.returncode)
+    if asked.store:
+        from drills.fuzz_traces import fuzz_store
+
+        sys.exit(fuzz_store(asked.store, asked.inputs, asked.seed))
     sys.exit(main(asked.inputs))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
@@ -18,6 +20,8 @@ from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
 from app.traces.running import Capture, RunningTrace
 from app.tracker import tracker
+from drills import fuzz_traces
+from drills.fuzz_traces import made
 from model.event import Event
 from tests.introductions import NOBODY
 from tests.unit.run_ends import FilledSource, Message
@@ -50,8 +54,8 @@ async def traced(store: Store, messages: Sequence[Message]) -> RunningTrace:
     """Run a trace until its queue is empty, or it has failed."""
     trace = await store.traces.create("/", "channel")
     source: Any = FilledSource(messages)
-    settings = PipelineSettings(mark_seconds=0, audit_seconds=0, batch_events=100)
-    running = RunningTrace(trace, Capture(store, source, settings, NOBODY, Feed()), None)
+    by = PipelineSettings(mark_seconds=0, audit_seconds=0, batch_events=100)
+    running = RunningTrace(trace, Capture(store, source, by, NOBODY, Feed()), None)
     source.is_through = running.drain
     async with asyncio.timeout(60):
         while running.is_alive and running.snapshot().standing.state is not TraceState.failed:
@@ -87,6 +91,16 @@ async def test_what_the_store_refuses_is_left_out_and_all_else_is_stored_in_orde
     assert (standing.state, standing.restarts) == (TraceState.stopped, 0)
     [status] = await store.traces.list()
     assert (status.events, status.last_event_id) == (301 - len(poisoned),) * 2
+    ids = {int(e.payload or b""): e.id for e in await events(store)}
+    for n in poisoned[1:]:
+        before = max(known for known in ids if known < n)
+        behind = min((known for known in ids if known > n), default=None)
+        if behind is not None:
+            assert await store.gaps.between(status.id, ids[before], ids[behind])
+    assert not await store.gaps.between(status.id, ids[3], ids[5])
+    gaps = await store.gaps.newest(status.id)
+    assert {each.reason for each in gaps} == {run.LEFT_OUT}
+    assert all(each.until is not None and not each.suspected for each in gaps)
     record = (await store.quarantine.newest())[0]
     assert (record.routing_key, record.reason) == (
         f"publish.{POISON}",
@@ -147,3 +161,13 @@ async def test_where_nothing_at_all_can_be_stamped_few_are_left_out(
     running = await traced(store, numbered(200))
     assert 0 < len(await quarantined(store)) <= 5 * (running.snapshot().standing.restarts)
     assert running.snapshot().standing.last_error is not None
+
+
+async def test_whatever_names_and_ids_map_to_one_text_is_stored_or_in_quarantine(
+    store: Store,
+) -> None:
+    """Queues, keys, users, ids and headers with repeats, NUL, and bytes that are no text."""
+    found = made(15 * settings().max_examples, seed=1)
+    kinds, wrong = await fuzz_traces.traced(store, "/", found, random.Random(1))
+    assert {"Publish", "Deliver", "Settlement", "Unreadable"} == kinds.keys()
+    assert wrong == []
