@@ -15,7 +15,8 @@ class Gap:
     The loss is somewhere after the event ``after_event_id`` (0: before the first) and before
     ``before_event_id``. The latter and ``until`` are None while it may still go on. ``suspected``
     says that it is probable, and may be withdrawn; otherwise it is certain.
-    ``declared`` says that it is no loss: what lies in it was not asked for.
+    ``declared`` says that it is no loss: what lies in it was not asked for, or came, and so many
+    trace messages are ``quarantined``, as they cannot be read.
     """
 
     id: int
@@ -28,8 +29,16 @@ class Gap:
         bool, "Whether it is probable, and may be taken back; otherwise it is certain."
     ] = False
     declared: Annotated[
-        bool, "Whether it is no loss: only some exchanges and queues were asked for."
+        bool,
+        "Whether it is no loss: only some exchanges and queues were asked for, or what lies in it "
+        "is in quarantine.",
     ] = False
+    quarantined: Annotated[
+        int, "How many trace messages came in it that cannot be read; those are in quarantine."
+    ] = 0
+    channel: Annotated[
+        str | None, "The only channel of which something is missing, as the broker calls it."
+    ] = None
 
     def spanned_by(self, a: int, b: int) -> bool:
         """Tell whether an answer about two events, in either order, spans this gap."""

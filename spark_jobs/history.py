@@ -261,7 +261,7 @@ class History:
             "SELECT id, after_event_id, coalesce(before_event_id, -1) AS before_event_id, since,"
             f' coalesce("until", -1) AS "until", reason,'
             " CASE WHEN suspected THEN 1 ELSE 0 END AS suspected,"
-            " CASE WHEN declared THEN 1 ELSE 0 END AS declared FROM gaps"
+            " CASE WHEN declared THEN 1 ELSE 0 END AS declared, quarantined, channel FROM gaps"
             f" WHERE trace_id = {trace} AND {spanned_sql(asked)}"
             " ORDER BY after_event_id, id"
         )

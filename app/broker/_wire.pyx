@@ -281,6 +281,7 @@ cdef tuple NAMES = (
     b"node", b"connection", b"channel", b"user", b"exchange_name", b"routing_keys", b"properties"
 )
 cdef tuple OF_PUBLISH = (*NAMES, b"routed_queues"), OF_DELIVER = (*NAMES, b"redelivered")
+cdef tuple PLACE = (0, 1, CHANNEL, 3)  # node, connection, channel's number, user
 
 
 cdef int field_of(Bytes *name, tuple names) except -1:
@@ -376,6 +377,38 @@ def read_trace(bytes header not None, bool is_publish not None, /):
     except ValueError as error:
         raise ValueError(f"header {(<bytes>names[field]).decode()} {error}") from None
     return tuple(fields)
+
+
+def place_of(bytes header not None, /):
+    """Where a trace message happened that cannot be read, by its headers as far as these go: node,
+    connection, channel's number and user; None if one of them is not there.
+
+    Tables and lists are passed over by their lengths, whatever is in them.
+    """
+    cdef list fields = [None] * FIELDS
+    cdef Bytes data, table, name, skipped
+    cdef int field, left = MOST_VALUES
+    try:
+        if not find(header, HEADERS, &data):
+            return None
+        size = number(take(&data, 4), 4)
+        table.at, table.end = data.at, data.end
+        if size < <uint64_t>(data.end - data.at):
+            table.end = table.at + <uint64_t>size
+        while table.at < table.end:
+            take_counted(&table, 1, &name)
+            field = field_of(&name, OF_DELIVER)
+            if field not in PLACE and table.at < table.end and table.at[0] in b"FASx":
+                take(&table, 1)
+                take_counted(&table, 4, &skipped)
+                continue
+            value = read_value(&table, 1, &left)
+            if field in PLACE:
+                fields[field] = as_field(field, False, value)
+    except ValueError:  # what came before it counts
+        pass
+    place = tuple([fields[field] for field in PLACE])
+    return None if None in place else place
 
 
 @cython.final

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from app.broker._wire import decode_headers, read_trace, user_of
-from app.tracker import Channel, Deliver, Publish, Record, Settlement, Unreadable
+from app.broker._wire import decode_headers, place_of, read_trace, user_of
+from app.tracker import NOWHERE, Channel, Deliver, Publish, Record, Settlement, Unreadable
 from app.tracker.records import LARGE, QUARANTINED_BODY
 from model.texts import storable
 
@@ -82,6 +82,7 @@ def parse(
             return _settlement(kind, name, header)
         said = read_trace(header, kind == PUBLISH)
     except ValueError as error:
+        place = place_of(header)
         return Unreadable(
             reason=str(error),
             routing_key=storable(routing_key),
@@ -89,6 +90,8 @@ def parse(
             body=body[:QUARANTINED_BODY],
             body_bytes=len(body),
             recorded_at=now,
+            channel=NOWHERE if place is None else _channel(*place),
+            is_forged=_is_forged(kind, header),
         )
     node, connection, number, user, exchange, keys, properties, last = said
     channel = _channel(node, connection, number, user)
@@ -97,6 +100,13 @@ def parse(
     if kind == PUBLISH:
         return Publish(channel, exchange, keys, last, properties, body, digest)
     return Deliver(channel, exchange, keys, storable(name), bool(last), properties, body, digest)
+
+
+def _is_forged(kind: str, header: bytes) -> bool:
+    try:
+        return kind not in KINDS and (kind != SETTLE or user_of(header) != BROKER_USER)
+    except ValueError:
+        return True
 
 
 def _settlement(kind: str, event: str, header: bytes) -> Settlement:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from app.broker import sentinel
 from app.broker.marks import mark_of, queue_prefix
 from app.broker.trace_queue import announcements_queue
-from app.tracker import Record, Settlement, Unreadable
+from app.tracker import NOWHERE, Record, Settlement, Unreadable
 from app.tracker.replies import PREFIX
 
 
@@ -32,6 +32,9 @@ class About(NamedTuple):
     mark: tuple[str, int] | None = None
     sentinel: str | None = None
 
+
+# Of those that cannot be read, and of those that nobody can be shown, which have no key.
+_COUNTED = frozenset({"publish", "deliver", ""})
 
 OTHERS, UNCOUNTED = About(is_own=False, is_counted=True), About(is_own=False, is_counted=False)
 OWN, OWN_UNCOUNTED = About(is_own=True, is_counted=True), About(is_own=True, is_counted=False)
@@ -65,7 +68,11 @@ class Own:
             if isinstance(message, Settlement):
                 return UNCOUNTED
             token = sentinel.token_of(message, self._queue)
-            return OTHERS if token is None else About(True, False, sentinel=token)
+            if token is not None:
+                return About(True, False, sentinel=token)
+            has_number = message.channel.number or message.channel == NOWHERE
+            is_traced = message.kind in _COUNTED and not message.is_forged
+            return OTHERS if has_number and is_traced else UNCOUNTED
         channel, queue = message.channel, message.queue
         if channel.number and (
             (

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 import msgspec
 
 from app.broker.firehose import QUARANTINED_HEADERS
-from app.tracker import Unreadable
+from app.tracker import NOWHERE, Channel, Unreadable
 from app.tracker.records import QUARANTINED_BODY
-from model.texts import storable
+from model.texts import storable, storable_name
 
 LONGEST_ROUTING_KEY = 255
 REASON = "the broker cannot hand it to a consumer"
@@ -34,6 +34,7 @@ class Waiting(msgspec.Struct, frozen=True):
     headers: bytes  # JSON
     body: bytes  # its beginning
     body_bytes: int
+    channel: Channel
 
     @property
     def is_deliverable(self) -> bool:
@@ -49,6 +50,7 @@ class Waiting(msgspec.Struct, frozen=True):
             body=self.body[:QUARANTINED_BODY],
             body_bytes=self.body_bytes,
             recorded_at=now,
+            channel=self.channel,
         )
 
 
@@ -104,9 +106,31 @@ def _waiting(members: dict[bytes, bytes]) -> Waiting:
             headers=members.get(b"properties", b"")[: 2 * QUARANTINED_HEADERS],
             body=_decoded(body) if is_base64 else body.encode(),
             body_bytes=msgspec.json.decode(members.get(b"payload_bytes", b"0"), type=int),
+            channel=_channel(members.get(b"properties", b"")),
         )
     except (KeyError, msgspec.MsgspecError) as error:
         raise ValueError("that is no message as the management API shows one") from error
+
+
+class _Place(msgspec.Struct):
+    node: str
+    connection: str
+    channel: int
+    user: str
+
+
+class _Properties(msgspec.Struct):
+    headers: _Place
+
+
+def _channel(properties: bytes) -> Channel:
+    """Where a message says that it happened, as far as that can be read."""
+    try:
+        place = msgspec.json.decode(properties, type=_Properties).headers
+        node, connection, user = map(storable_name, (place.node, place.connection, place.user))
+    except (msgspec.MsgspecError, RecursionError, ValueError):  # whatever a sender nested
+        return NOWHERE
+    return Channel(node, connection, place.channel, user)
 
 
 def _decoded(body: str) -> bytes:

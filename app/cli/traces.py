@@ -129,6 +129,6 @@ _LISTED = columns(
     "VHOST, STATE, SERVICE: holder, EVENTS, RATE/S: rate .1f, LAG: lag or ?, "
     "UNMATCHED: counters.unmatched, MISSING, GAPS, REMARK",
     MISSING=_missing,
-    GAPS=lambda one: sum(not gap["declared"] for gap in one["gaps"]),
+    GAPS=lambda one: sum(gap["quarantined"] or not gap["declared"] for gap in one["gaps"]),
     REMARK=_remark,
 )

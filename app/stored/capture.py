@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from app.tracker import Policy
 from app.tracker.events import Checkpoint, ParticipantState, StampedEvent
 from app.tracker.links import Origin, TraceRule
-from app.tracker.records import Unreadable
 from app.tracker.taken import ALL, Selection
 from model.described import INNER
 from model.payloads import Encoding, payload_text
@@ -62,7 +61,6 @@ class Batch(msgspec.Struct, frozen=True):
     events: list[StampedEvent]
     checkpoint: Checkpoint
     window: bytes
-    unreadable: list[Unreadable] = msgspec.field(default_factory=list)
     token: bytes = msgspec.field(default_factory=partial(os.urandom, 16))
     ledger: bytes | None = None
     link_rules: tuple[TraceRule, ...] | None = None

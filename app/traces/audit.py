@@ -338,13 +338,15 @@ class Ledger(msgspec.Struct, frozen=True):
     """The ledger of a trace, stored with each batch: what it has seen with it, and the audit.
 
     ``sentinel`` is the token of the sentinel in the trace queue (`app.broker.sentinel`),
-    ``accounts`` are those under which we captured last.
+    ``accounts`` are those under which we captured last. ``quarantined`` is the part of what it has
+    seen that cannot be read, and is no event.
     """
 
     seen: Tally = Tally()
     audit: AuditState | None = None
     sentinel: str | None = None
     accounts: tuple[str, ...] = ()
+    quarantined: Tally = Tally()
 
     def dump(self) -> bytes:
         """The ledger as the store keeps it."""

@@ -142,7 +142,7 @@ class Monitor:
         self._old_due = gaps.processed + queued
         if not restored.state:
             # From here on every start is a resumption, even if there is no event yet.
-            await self._recorder.append(self._recorder.batch([], []))
+            await self._recorder.append(self._recorder.batch([]))
         if not gaps.is_open and (reasons := await self._missed(was_off)):
             await gaps.lost("; ".join(reasons), queued)
         await self._look_at_queue()

@@ -22,7 +22,6 @@ from app.traces.supervisor import patiently
 from app.tracker import (
     RestorePoint,
     StampedEvent,
-    Unreadable,
 )
 from app.tracker.links import Rule, merged
 from model.times import now
@@ -88,6 +87,7 @@ class Recorder:
         # Of what an earlier version stored nobody knows how much was seen with it, and nobody has
         # to: the audit is about what comes from here on.
         self.seen = ledger.seen if ledger else Tally()
+        self.quarantined = ledger.quarantined if ledger else Tally()
         self.audit = Audit(
             ledger.audit if ledger else None,
             self.seen,
@@ -125,7 +125,12 @@ class Recorder:
     @property
     def ledger(self) -> Ledger:
         """The ledger: what was seen, and what the audit says of it."""
-        return Ledger(self.seen, self.audit.state, self.sentinel, self.accounts)
+        return Ledger(self.seen, self.audit.state, self.sentinel, self.accounts, self.quarantined)
+
+    def count_quarantined(self, tally: Tally) -> None:
+        """Count what came and cannot be read."""
+        self.seen += tally
+        self.quarantined += tally
 
     def capture_as(self, account: str) -> None:
         """Note under which account we capture, to be known once it is another."""
@@ -188,7 +193,7 @@ class Recorder:
         if at > self.settled.at:
             self.settled = Point(self.last_event_id, at)
 
-    def batch(self, events: list[StampedEvent], unreadable: list[Unreadable]) -> Batch:
+    def batch(self, events: list[StampedEvent]) -> Batch:
         """Make a batch, with the tracker and the window as they are now."""
         rules = self.link_rules if self.are_rules_new else None
         self.is_ledger_new = self.are_rules_new = False
@@ -196,7 +201,6 @@ class Recorder:
             events,
             self.tracker.checkpoint(),
             self.window.dump(),
-            unreadable,
             ledger=self.ledger.dump(),
             link_rules=rules,
             bodies=self.bodies,

@@ -253,7 +253,7 @@ class Run:
     async def _leave(self) -> None:
         """Note that everything stored is certainly acknowledged: none of it comes again."""
         self._recorder.window.clear()
-        await self._recorder.append(self._recorder.batch([], []))
+        await self._recorder.append(self._recorder.batch([]))
 
     async def _close_window(self) -> None:
         """Store that what was acknowledged is, so that a restart has less to recognise."""
@@ -263,7 +263,7 @@ class Run:
             await self._stream.ready_messages()
             recorder.window.confirm(self._stream.taken)
         if len(recorder.window) < before:
-            await recorder.append(recorder.batch([], []))
+            await recorder.append(recorder.batch([]))
         with contextlib.suppress(OutageError):  # the last one does as well, nearly
             await self._monitor.mark_place()
 

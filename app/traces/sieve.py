@@ -65,4 +65,5 @@ class SiftedError(Exception):
 def quarantined(arrival: Arrival, why: str) -> Unreadable:
     """A message that is left out: of what it says nothing is kept that a store may not take."""
     key, body = storable(arrival.routing_key), arrival.body
-    return Unreadable(why, key, "{}", body[:QUARANTINED_BODY], len(body), arrival.at)
+    channel = arrival.message.channel
+    return Unreadable(why, key, "{}", body[:QUARANTINED_BODY], len(body), arrival.at, channel)

@@ -20,7 +20,7 @@ from app.traces.marks import Mark
 from app.traces.recorder import Recorder
 from app.traces.resume import Resume
 from app.traces.sieve import Sieve, quarantined
-from app.tracker import Settlement, StampedEvent, Unreadable
+from app.tracker import Settlement, StampedEvent
 from app.tracker.digest import digest
 from app.tracker.events import Reference
 from model.times import now
@@ -52,7 +52,6 @@ class Stretch(msgspec.Struct):
     """
 
     events: list[StampedEvent] = []
-    unreadable: list[Unreadable] = []
     digests: list[bytes] = []
     marks: list[Mark] = []
     tag: int = 0
@@ -124,13 +123,10 @@ class Stamper:
                     tracker.settle(message, arrival.at)
                     continue
                 kept = message if recorder.bodies else replace(message, body=b"")
-                stamped.unreadable.append(kept)
-                tracker.counters.quarantined += 1
-                is_delivery = message.routing_key.startswith("deliver.")
-                received += is_delivery
-                published += not is_delivery
-                if is_delivery or not message.routing_key:  # of which channel nobody knows
-                    tracker.settlements.forget()
+                tracker.quarantine(kept, arrival.at)
+                if about.is_counted:
+                    is_delivery = message.kind == "deliver"
+                    recorder.count_quarantined(Tally(not is_delivery, is_delivery))
             else:
                 if about.is_counted:
                     if message.queue is None:
@@ -165,7 +161,7 @@ class Stamper:
         if stamped.digests or stamped.events or recorder.is_ledger_new or recorder.are_rules_new:
             recorder.window.confirm(self._stream.taken)
             recorder.window.add(stamped.digests, stamped.tag)
-            stamped.batch = recorder.batch(stamped.events, stamped.unreadable)
+            stamped.batch = recorder.batch(stamped.events)
         elif not stamped.messages:
             return None
         stamped.suspects = recorder.tracker.suspects()

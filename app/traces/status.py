@@ -79,6 +79,9 @@ class AuditSide(msgspec.Struct, frozen=True):
     counted: Annotated[
         int | None, "`null` while it is unknown, and where it counts what the trace leaves out."
     ]
+    quarantined: Annotated[
+        int, "Of all that were seen until now, those that cannot be read: they are no events."
+    ] = 0
 
     def __str__(self) -> str:
         return f"{self.traced:,} of {'?' if self.counted is None else f'{self.counted:,}'}"
@@ -131,6 +134,11 @@ class AuditStatus(msgspec.Struct, frozen=True):
                 f"the broker counted {self.suspected:,} trace messages that have not come yet: "
                 "whether they are lost shows once the virtual host is quiet for some seconds"
             )
+        if count := self.publishes.quarantined + self.deliveries.quarantined:
+            found.append(
+                f"{count:,} of the trace messages cannot be read: they are in quarantine, and no "
+                "events; gaps say where"
+            )
         if self.excess:
             found.append(
                 f"{self.excess:,} trace messages more came than the broker counted, as after churn "
@@ -160,10 +168,14 @@ def audit_status(ledger: Ledger, taken: Selection = ALL) -> AuditStatus:
     traced = ledger.seen if counted is None else audit.traced
     return AuditStatus(
         publishes=AuditSide(
-            traced.publishes, counted.publishes if counted and compares.publishes else None
+            traced.publishes,
+            counted.publishes if counted and compares.publishes else None,
+            ledger.quarantined.publishes,
         ),
         deliveries=AuditSide(
-            traced.deliveries, counted.deliveries if counted and compares.deliveries else None
+            traced.deliveries,
+            counted.deliveries if counted and compares.deliveries else None,
+            ledger.quarantined.deliveries,
         ),
         as_of=audit.even_at if any(compares) else None,
         read_at=audit.at if any(compares) else None,
@@ -239,4 +251,4 @@ class TraceStatus(msgspec.Struct, frozen=True):
 
     def losses(self) -> list[Gap]:
         """The gaps that are not there by choice."""
-        return [gap for gap in self.gaps if not gap.declared]
+        return [gap for gap in self.gaps if gap.quarantined or not gap.declared]

@@ -6,10 +6,19 @@
 from app.tracker.events import Checkpoint, RestorePoint, StampedEvent
 from app.tracker.identity import Policy, SharedPlaces
 from app.tracker.quiet import Quiet
-from app.tracker.records import Channel, Deliver, Publish, Record, Settlement, Unreadable
+from app.tracker.records import (
+    NOWHERE,
+    Channel,
+    Deliver,
+    Publish,
+    Record,
+    Settlement,
+    Unreadable,
+)
 from app.tracker.tracker import Bounds, Counters, Totals, Tracker, UnreadableCheckpointError
 
 __all__ = [
+    "NOWHERE",
     "Bounds",
     "Channel",
     "Checkpoint",

@@ -13,7 +13,7 @@ import msgspec
 from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.links.origins import TraceRule
 from app.tracker.links.rule import Rule
-from app.tracker.records import Channel, Record
+from app.tracker.records import Channel, Record, Unreadable
 from itc import Stamp
 from model.deaths import LossWord
 from model.words import Disposition, EdgeKind, Match, Way
@@ -221,6 +221,17 @@ class SettledChanges(msgspec.Struct):
         return SettledChanges(min(after, before))
 
 
+class Omission(msgspec.Struct, frozen=True):
+    """A record that came and is no event, as it cannot be read: there is a gap behind ``after``.
+
+    ``reason`` says so in words.
+    """
+
+    record: Unreadable
+    after: Reference
+    reason: str
+
+
 class Checkpoint(msgspec.Struct):
     """The changes since the last checkpoint; stored in one transaction with its events.
 
@@ -238,6 +249,7 @@ class Checkpoint(msgspec.Struct):
     copies_lost: list[LostCopy] = []
     replies: list[tuple[int, str]] = []  # channel's key, and where it gets replies from now on
     settlements: SettledChanges = msgspec.field(default_factory=SettledChanges)
+    omissions: list[Omission] = []
 
 
 class Handover(msgspec.Struct, frozen=True):

@@ -33,6 +33,9 @@ class Channel(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     user: str
 
 
+NOWHERE = Channel("", "", 0, "")  # of what does not say, or cannot be read so far
+
+
 class Publish(msgspec.Struct, frozen=True, tag=True, gc=False, omit_defaults=True):
     """A message that a client handed to an exchange, after routing and before any queue.
 
@@ -113,11 +116,12 @@ QUARANTINED_BODY = 4096  # bytes that are kept of a message that cannot be read
 
 
 @final
-class Unreadable(msgspec.Struct, frozen=True):
+class Unreadable(msgspec.Struct, frozen=True, tag=True):
     """A trace message that cannot be read: kept with the reason, never fatal.
 
     ``headers`` is the JSON text of what could be shown of the header table, ``body`` the first
-    bytes of the body, ``body_bytes`` its whole length.
+    bytes of the body, ``body_bytes`` its whole length. ``channel`` is where it happened, as far as
+    that can be read. ``is_forged``: the broker has not written it.
     """
 
     reason: str
@@ -126,5 +130,17 @@ class Unreadable(msgspec.Struct, frozen=True):
     body: bytes
     body_bytes: int
     recorded_at: int
+    channel: Channel = NOWHERE
+    is_forged: bool = False
 
     is_event: ClassVar[Literal[False]] = False
+
+    @property
+    def kind(self) -> str:
+        """What it is of, by its routing key: ``publish``, ``deliver``, ``settle`` or another."""
+        return self.routing_key.partition(".")[0]
+
+    @property
+    def queue(self) -> str | None:
+        """The queue that a delivery came from; None where nobody knows, and of others."""
+        return self.routing_key.partition(".")[2] if self.kind == "deliver" else None

@@ -24,7 +24,7 @@ import msgspec
 
 from app.tracker.fingerprint import halves
 from app.tracker.links.names import NO_NAMES, Key, Names
-from app.tracker.records import Deliver, Publish, Settlement
+from app.tracker.records import Deliver, Publish, Settlement, Unreadable
 
 # How many heads are looked at when something has come that they all wait for, those first that
 # waited first. The others go when more comes, or when they have waited for long enough.
@@ -44,7 +44,7 @@ class WaitingRecord(msgspec.Struct, frozen=True):
     message says of causes.
     """
 
-    record: Publish | Deliver | Settlement
+    record: Publish | Deliver | Settlement | Unreadable
     at: int
     fingerprint: bytes
     since: int = 0

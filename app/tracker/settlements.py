@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from app.tracker.events import NEVER, Disposed, Reference, SettledChanges
-from app.tracker.records import Channel, Deliver, Settlement
+from app.tracker.records import NOWHERE, Channel, Deliver, Settlement
 from app.tracker.replies import PREFIX
 from model.words import Disposition
 
@@ -121,6 +121,14 @@ class Settlements:
         """Know nothing any more: deliveries may be missing since an event, so no count is right."""
         self.channels, self._held, self._acted, self.is_anew = {}, 0, {}, True
         self._changes = self._changes.forgotten(after)
+
+    def lose(self, channel: Channel) -> None:
+        """Know nothing of a channel any more, `NOWHERE`: of all, as a record cannot be read."""
+        if channel == NOWHERE:
+            self.forget()
+        elif known := self.channels.get(channel):
+            self._drop(known)
+            self.is_anew = True
 
     def changes(self) -> SettledChanges:
         """What changed since the last call."""

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from app.tracker.events import (
     Checkpoint,
     DeliveryOrigin,
+    Omission,
     PendingCopy,
     Reference,
     RestorePoint,
@@ -34,7 +35,7 @@ from app.tracker.matching import Matcher
 from app.tracker.participants import ParticipantRegistry
 from app.tracker.progress import SteadyTime
 from app.tracker.quiet import Quiet
-from app.tracker.records import Deliver, Publish, Record, Settlement
+from app.tracker.records import NOWHERE, Deliver, Publish, Record, Settlement, Unreadable
 from app.tracker.reorder import Place, ReorderWindow, WaitingRecord, named_by, places_of
 from app.tracker.replies import Replies, is_reply
 from app.tracker.settlements import Settlements
@@ -134,6 +135,14 @@ _COUNTED = {
 }
 
 
+_LACKS = {
+    "publish": "a publish on",
+    "deliver": "a delivery from queue {!r} to",
+    "settle": "what the broker plugin said of",
+}
+
+_UNKNOWN = "; what became of {} until then is not known"
+
 EVENTS = "amq.rabbitmq.event"  # the broker's own messages, which nobody published
 
 
@@ -173,6 +182,7 @@ class Tracker:
         self._replies = Replies()
         self._suspicion = Suspicion()
         self.settlements = Settlements()
+        self._omissions: list[Omission] = []
         state = read_state(restored.state) if restored is not None and restored.state else None
         self.participants = ParticipantRegistry(
             policy, places, assumed=bounds.assumed, pool=None if state is None else _pool(state)
@@ -235,6 +245,44 @@ class Tracker:
                 self._window.hold(name, WaitingRecord(said, now, b"", self._time.now))
                 return
         self.settlements.note(said)
+
+    def quarantine(self, record: Unreadable, now: int) -> None:
+        """Note a record that cannot be read, which reached us at ``now``: a gap is in its place.
+
+        On a cluster a delivery waits as one does whose publish does not come.
+        """
+        self.counters.quarantined += 1
+        self._time.hear(now)
+        window = self._window
+        if (window.span or window.count) and record.channel != NOWHERE:
+            name = self.participants.key_of(record.channel)
+            if window.blocks(name) or (window.span and record.kind == "deliver"):
+                window.hold(name, WaitingRecord(record, now, b"", self._time.now))
+                self._await(name)
+                return
+        self._omit(record)
+
+    def _omit(self, record: Unreadable) -> None:
+        """Leave out a record; what became of deliveries is not known where it may have said so."""
+        channel, settlements, reason = record.channel, self.settlements, self._lacks(record)
+        if record.kind != "publish" and not record.is_forged:
+            if channel in settlements.channels:
+                reason += _UNKNOWN.format("its deliveries")
+            elif channel == NOWHERE and settlements.channels:
+                reason += _UNKNOWN.format("any delivery in the virtual host")
+            settlements.lose(channel)
+        self._omissions.append(Omission(record, settlements.last, reason))
+
+    def _lacks(self, record: Unreadable) -> str:
+        """What is missing, in words."""
+        channel, number = record.channel, self.participants.where(record.channel)[0]
+        of = "a channel that nobody can tell"
+        if channel != NOWHERE:
+            of = f"channel {channel.number} on {channel.connection}"
+        if acting := self.participants.numbered(number):
+            of += f" ({acting.identity.label(number)})"
+        subject = _LACKS.get(record.kind, "a trace message of").format(record.queue)
+        return f"{subject} {of} is in quarantine: {record.reason}"
 
     def _reply(self, publish: Publish, now: int) -> Iterator[StampedEvent]:
         """The delivery of a direct reply, behind its publish."""
@@ -307,6 +355,7 @@ class Tracker:
         added, removed, lost = self._matcher.changes()
         lost = [each if each.at else replace(each, at=self._time.heard) for each in lost]
         replies = self._replies.changes()
+        omissions, self._omissions = self._omissions, []
         return Checkpoint(
             self._state(),
             channels,
@@ -317,6 +366,7 @@ class Tracker:
             lost,
             replies,
             self.settlements.changes(),
+            omissions,
         )
 
     def forget_before(self, event_id: int) -> list[int]:
@@ -424,6 +474,8 @@ class Tracker:
         record = arrival.record
         if isinstance(record, Deliver):
             return self._matcher.is_early(record, arrival.fingerprint)
+        if isinstance(record, Unreadable):
+            return record.kind == "deliver"
         names = arrival.names
         return bool(names.causes) and self._linker.is_early(
             names, *self.participants.where(record.channel)
@@ -462,6 +514,8 @@ class Tracker:
         """Stamp a record, or take in what it says of settlements."""
         if held.record.is_event:
             yield self._stamp(held.record, held.at, held.fingerprint, held.names)
+        elif isinstance(held.record, Unreadable):
+            self._omit(held.record)
         else:
             self.settlements.note(held.record)
 

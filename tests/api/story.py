@@ -82,7 +82,9 @@ class Teller:
         for record in records:
             events += self._tracker.apply(record, self._now)
             self._now += STEP
-        batch = Batch(events, self._tracker.checkpoint(), b"", list(unreadable))
+        for message in unreadable:
+            self._tracker.quarantine(message, self._now)
+        batch = Batch(events, self._tracker.checkpoint(), b"")
         return await self._store.batches.append(trace.id, batch)
 
 
@@ -103,6 +105,7 @@ _migrated: list[bytes] = []  # the first store's tables, for all that follow
 async def tell_story(store: Store) -> dict[str, Teller]:
     """`ORDER` in the virtual host ``/``, `OTHER` in ``secret``; gives who can go on telling."""
     tellers = {vhost: Teller(store, vhost) for vhost in ("/", "secret")}
-    await tellers["/"].tell(ORDER, [RUBBISH])
+    await tellers["/"].tell([], [RUBBISH])  # in a gap before the first event
+    await tellers["/"].tell(ORDER)
     await tellers["secret"].tell(OTHER)
     return tellers

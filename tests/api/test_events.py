@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 
 from app.api.events import EventDetail, EventObject
@@ -23,6 +24,7 @@ from tests.api.story import (
     BINARY,
     INVOICED,
     ORDERED,
+    RUBBISH,
     SHOP,
     STRAY,
     UNSOUND,
@@ -413,9 +415,34 @@ async def test_an_answer_that_spans_a_gap_says_so(world: World) -> None:
             "reason": "tracing was off",
             "suspected": False,
             "declared": False,
+            "quarantined": 0,
+            "channel": None,
         }
     ]
     assert beside["complete"] is True
+
+
+@pytest.mark.parametrize("key", ["publish.orders", "deliver.billing", "settle.settled", "rubbish"])
+async def test_no_answer_that_spans_what_is_in_quarantine_is_complete(
+    world: World, key: str
+) -> None:
+    hidden = msgspec.structs.replace(RUBBISH, routing_key=key, reason="too deep", channel=BILLING)
+    async with connected(world.app(), auth=("admin", "secret")) as client:
+        last = (await client.get("/itc_db")).json()[0]["id"]
+        await world.tellers["/"].tell([], [hidden])
+        [later] = await world.tell(publish(SHOP, "later", "later"))
+        urls = [f"compare/{BINARY}/{later}", f"chain/{ORDERED}/{later}"]
+        urls += [f"events/{later}/causes", f"events/{ORDERED}/effects"]
+        for url in urls:
+            answer = (await client.get(f"/itc_db/{url}")).json()
+            assert answer["complete"] is False, url
+            [gap] = answer["gaps"]
+            assert (gap["after_event_id"], gap["quarantined"], gap["declared"]) == (last, 1, True)
+            assert gap["channel"] == f"{BILLING.connection} ({BILLING.number})"
+            assert gap["reason"].endswith("is in quarantine: too deep")
+            assert answer.get("answer") != "cannot have"
+        before = (await client.get(f"/itc_db/compare/{ORDERED}/{BINARY}")).json()
+    assert before["complete"] is True
 
 
 async def test_an_answer_that_is_not_sound_says_so_and_claims_less(world: World) -> None:

@@ -9,8 +9,8 @@ from app.store import Store
 from app.store.database.tables import event_ids
 from app.stored.capture import Batch
 from app.tracker import Policy
-from app.tracker.events import StampedEvent
-from app.tracker.records import Channel, Deliver, Publish, Record
+from app.tracker.events import Omission, Reference, StampedEvent
+from app.tracker.records import Channel, Deliver, Publish, Record, Unreadable
 from app.tracker.tracker import Bounds, Tracker
 
 BEGINNING = 1_700_000_000_000_000  # µs
@@ -123,3 +123,8 @@ class History:
             properties={**publish.properties, "headers": headers},
             body=publish.body,
         )
+
+
+def omission(record: Unreadable, after: int = 0, reason: str = "it cannot be read") -> Omission:
+    """A record that came behind an event and cannot be read."""
+    return Omission(record, Reference(b"", 0, after), reason)

@@ -9,14 +9,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.errors import NotFoundError
+from app.errors import NotFoundError, UnfitError
 from app.store import Store
 from app.stored.reading import EventFilter
 from app.tracker.events import StampedEvent
 from app.tracker.records import Publish, Unreadable
 from itc import Stamp, pack
 from model.words import EventType
-from tests.contract.history import History
+from tests.contract.history import History, omission
 
 EVERYTHING = EventFilter()
 
@@ -91,7 +91,7 @@ async def test_appending_the_same_batch_again_changes_nothing(store: Store, trac
     history = History(seed=4)
     await store.batches.append(trace_id, history.batch(10))
     batch = history.batch(20)
-    batch.unreadable.append(_rubbish(1))
+    batch.checkpoint.omissions.append(omission(_rubbish(1)))
     ids = await store.batches.append(trace_id, batch)
     assert await store.batches.append(trace_id, batch) == ids
     assert [event.reference.id for event in batch.events] == list(ids)
@@ -103,7 +103,7 @@ async def test_two_equal_batches_are_two(store: Store, trace_id: int) -> None:
     history = History(seed=5)
     await store.batches.append(trace_id, history.batch(0))
     batch = history.batch(0)
-    batch.unreadable.append(_rubbish(1))
+    batch.checkpoint.omissions.append(omission(_rubbish(1)))
     again = msgspec.structs.replace(batch, token=b"another")
     await store.batches.append(trace_id, batch)
     await store.batches.append(trace_id, again)
@@ -115,13 +115,13 @@ async def test_a_failure_on_the_way_leaves_nothing(store: Store, trace_id: int) 
     await store.batches.append(trace_id, history.batch(10))
     before = await store.checkpoints.restore(trace_id, 100)
     batch = history.batch(20)
-    batch.unreadable.append(msgspec.structs.replace(_rubbish(1), reason=None))  # type: ignore[arg-type]
-    with pytest.raises(Exception, match=r"(?i)not.null"):
+    batch.checkpoint.omissions.append(omission(msgspec.structs.replace(_rubbish(1), reason=None)))  # type: ignore[arg-type]
+    with pytest.raises(UnfitError):
         await store.batches.append(trace_id, batch)
     after = await store.checkpoints.restore(trace_id, 100)
     assert _summary(after) == _summary(before)
     assert await store.events.count(EVERYTHING) == 10
-    batch.unreadable.clear()
+    batch.checkpoint.omissions.clear()
     assert await store.batches.append(trace_id, batch) == range(11, 31)
     assert [row.id for row in (await store.events.find(EVERYTHING, after=0)).items] == list(
         range(1, 31)
@@ -239,7 +239,9 @@ async def test_the_oldest_unreadable_messages_make_room(database_url: str) -> No
     for number in range(4):
         for trace in traces:
             batch = History(seed=13).batch(0)
-            batch.unreadable.extend(_rubbish(number * 2 + each) for each in range(2))
+            batch.checkpoint.omissions.extend(
+                omission(_rubbish(number * 2 + each)) for each in range(2)
+            )
             await store.batches.append(trace.id, batch)
     kept = await store.quarantine.newest(["a"])
     assert [message.recorded_at for message in kept] == [7, 6, 5, 4, 3]

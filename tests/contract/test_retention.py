@@ -20,7 +20,7 @@ from app.traces.retention import RetentionRule, retain
 from app.tracker import Policy
 from app.tracker.records import Unreadable
 from app.tracker.tracker import Bounds, Tracker
-from tests.contract.history import BEGINNING, History
+from tests.contract.history import BEGINNING, History, omission
 
 EVERYTHING = EventFilter()
 
@@ -246,7 +246,7 @@ async def test_gaps_and_unreadable_messages_before_go_along(store: Store, trace_
     for number in range(4):
         batch = history.batch(10)
         at = batch.events[0].recorded_at
-        batch.unreadable.append(Unreadable(str(number), "", "", b"", 0, at))
+        batch.checkpoint.omissions.append(omission(Unreadable(str(number), "", "", b"", 0, at)))
         await store.batches.append(trace_id, batch)
     closed = [(0, 3), (10, 20), (10, 25)]
     gaps = [

@@ -16,7 +16,17 @@ from app.stored.capture import Batch
 from app.stored.causality import HeldCopies
 from app.stored.failures import FailureFilter
 from app.stored.reading import EventFilter
-from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Settlement, Tracker, settlements
+from app.tracker import (
+    Bounds,
+    Channel,
+    Deliver,
+    Policy,
+    Publish,
+    Settlement,
+    Tracker,
+    Unreadable,
+    settlements,
+)
 from app.tracker.taken import Selection
 from model.assertions import Causation, from_json, judge
 from model.event import Event
@@ -37,12 +47,14 @@ class Trace:
         self._bounds = Bounds(reorder_window=window)
         self.tracker = Tracker(Policy.channel, self._bounds)
 
-    async def take(self, records: Iterable[Publish | Deliver | Settlement]) -> None:
+    async def take(self, records: Iterable[Publish | Deliver | Settlement | Unreadable]) -> None:
         events, at = [], BEGINNING
         for record in records:
             if isinstance(record, Settlement):
                 at = record.at
                 self.tracker.settle(record, at)
+            elif isinstance(record, Unreadable):
+                self.tracker.quarantine(record, at)
             else:
                 events += self.tracker.apply(record, at)
         await self._store.batches.append(

@@ -121,6 +121,43 @@ async def test_tables_too_deep_for_any_decoder_are_quarantined(
     await is_well(service, rabbit, vhost)
 
 
+async def test_what_cannot_be_read_is_a_gap_of_its_channels_where_it_would_be(
+    service: Service, rabbit: Broker, vhost: str
+) -> None:
+    """Published and delivered: neither is an event, and no answer across them is complete."""
+    await service.running(vhost)
+    async with AsyncExitStack() as stack:
+        await one_to_one(Clients(rabbit, vhost, stack))
+    before = [each.id for each in await service.stored(vhost, 2)]
+    async with await aio_pika.connect(rabbit.amqp_url(vhost)) as connection:
+        channel = await connection.channel()
+        queue = await channel.declare_queue("work")
+        async with RawPublisher(rabbit.amqp_url(vhost)) as publisher:
+            publisher.publish(b"", b"work", nested(80), b"deep")
+
+            async def taken() -> bool:
+                return await queue.get(fail=False, no_ack=True) is not None
+
+            await until(taken, "it is handed over")
+        await quarantined(service, vhost, 2)
+        await channel.default_exchange.publish(Message(b"after"), "work")
+        after = [each.id for each in await service.stored(vhost, 3)][-1]
+    trace = await service.store.traces.find(vhost)
+    assert trace is not None
+    gaps = await service.store.gaps.between(trace.id, before[-1], after)
+    assert [gap.reason.partition(" channel ")[0] for gap in gaps] == [
+        "a publish on",
+        "a delivery from queue 'work' to",
+    ]
+    assert [gap.quarantined for gap in gaps] == [1, 1]
+    assert len({gap.channel for gap in gaps} - {None}) == 2
+    assert all("nested deeper than 64" in gap.reason for gap in gaps)
+    assert await service.store.gaps.between(trace.id, *before) == []
+    seen = (await service.registry.status(vhost)).audit
+    assert seen is not None
+    assert [seen.publishes.quarantined, seen.deliveries.quarantined] == [1, 1]
+
+
 async def test_bytes_that_are_not_text_are_kept_as_escapes(
     service: Service, rabbit: Broker, vhost: str
 ) -> None:

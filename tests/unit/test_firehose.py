@@ -11,6 +11,7 @@ from pamqp.header import ContentHeader
 
 from app.broker.firehose import parse
 from app.tracker import (
+    NOWHERE,
     Channel,
     Deliver,
     Publish,
@@ -219,3 +220,68 @@ def test_what_is_neither_published_nor_delivered_is_shown_as_it_came(key: str) -
 
 def test_nul_in_a_name_is_escaped() -> None:
     assert read("deliver.a\0b", DELIVER).queue == "a\\x00b"
+
+
+def deep(levels: int) -> dict[str, Any]:
+    return {"a": deep(levels - 1)} if levels else {"end": 1}
+
+
+# What a client may have put into a message, or somebody into a trace message.
+UNREAD: dict[str, dict[str, Any]] = {
+    "deep": {"properties": {"headers": deep(80)}},
+    "deep list": {"properties": {"headers": {"a": [[deep(70)]]}}},
+    "no table": {"properties": "none"},
+    "no list": {"routing_keys": 7},
+    "no text": {"exchange_name": [1]},
+    "large": {"properties": {"headers": {"a": "x" * 100_000, "b": deep(80)}}},
+}
+
+
+@pytest.mark.parametrize("what", sorted(UNREAD))
+@pytest.mark.parametrize("is_last", [True, False])
+@pytest.mark.parametrize("key", ["publish.orders", "deliver.q"])
+def test_what_cannot_be_read_says_of_which_channel_it_is(
+    key: str, is_last: bool, what: str
+) -> None:
+    good = {**PUBLISH, **DELIVER}
+    for name in UNREAD[what]:
+        del good[name]
+    headers = {**good, **UNREAD[what]} if is_last else {**UNREAD[what], **good}
+    result = read(key, headers)
+    assert isinstance(result, Unreadable)
+    assert (result.channel, result.is_forged) == (CHANNEL, False)
+    assert (result.kind, result.queue) == (key.split(".")[0], "q" if "deliver" in key else None)
+
+
+@pytest.mark.parametrize("header", ["outcome", "delivery_tag", "multiple", "at"])
+def test_a_settlement_that_cannot_be_read_says_of_which_channel_it_is(header: str) -> None:
+    result = read_settlement("settled", {**SETTLED, header: deep(80)})
+    assert (result.channel, result.is_forged) == (CHANNEL, False)
+    assert read_settlement("settled", {**SETTLED, header: deep(80)}, "shop").is_forged
+
+
+def test_a_cut_message_is_of_the_channel_that_stands_before_the_cut() -> None:
+    place = {"channel": 1, "node": CHANNEL.node, "connection": CHANNEL.connection, "user": "shop"}
+    whole = ContentHeader(0, 0, Basic.Properties(headers={**place, **PUBLISH})).marshal()
+    ends = len(whole) - len(ContentHeader(0, 0, Basic.Properties(headers=PUBLISH)).marshal())
+    found = {}
+    for end in range(len(whole)):
+        result = parse("publish.x", whole[:end], b"", 0)
+        assert isinstance(result, Unreadable)
+        found[end] = result.channel
+    assert found[len(whole) - 1] == CHANNEL
+    assert found[ends // 2] == NOWHERE
+    assert {*found.values()} == {CHANNEL, NOWHERE}
+
+
+@pytest.mark.parametrize("header", ["node", "connection", "user", "channel"])
+@pytest.mark.parametrize("value", [None, {}, 2**40, "x" * 2_000])
+def test_a_channel_that_cannot_be_told_is_none(header: str, value: Any) -> None:
+    result = read("deliver.q", {**DELIVER, header: value, "properties": {"headers": deep(80)}})
+    assert isinstance(result, Unreadable)
+    assert result.channel == NOWHERE
+
+
+@pytest.mark.parametrize("key", ["rubbish", "", "settle.settled"])
+def test_what_the_broker_has_not_written_is_known_for_that(key: str) -> None:
+    assert read(key, {**SETTLED, **PUBLISH}).is_forged

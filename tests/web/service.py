@@ -107,8 +107,9 @@ class Writer:
 
     async def _append(self, store: Store, trace_id: int, vhost: str, events: list[Event]) -> None:
         stamped = [one for event in events for one in self._stamped(event)]
-        unreadable = self._world.unreadable.pop(vhost, [])
-        batch = Batch(stamped, self._tracker(vhost).checkpoint(), b"", unreadable)
+        for message in self._world.unreadable.pop(vhost, []):
+            self._tracker(vhost).quarantine(message, message.recorded_at)
+        batch = Batch(stamped, self._tracker(vhost).checkpoint(), b"")
         ids = await store.batches.append(trace_id, batch)
         assert list(ids) == [event.id for event in events]
         self._known = events[-1].id

@@ -15,7 +15,7 @@ from sqlalchemy import Executable, bindparam, case, delete, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ItcError, UnfitError
-from app.store.capture import link_rules, quarantine, rows, settlements
+from app.store.capture import gaps, link_rules, quarantine, rows, settlements
 from app.store.capture.aliases import with_aliases
 from app.store.capture.leases import lock_trace
 from app.store.database import tables
@@ -106,7 +106,9 @@ class Batches(Subject):
             await self._store_events(connection, trace_id, batch, settled)
             await _note_times(connection, dialect, ids, batch.events)
         await _store_checkpoint(connection, dialect, trace_id, batch)
-        await quarantine.add(connection, trace_id, batch.unreadable, self._bounds.quarantine_max)
+        omissions = batch.checkpoint.omissions
+        await quarantine.add(connection, trace_id, omissions, self._bounds.quarantine_max)
+        await gaps.quarantine(connection, trace_id, omissions, previous_id)
         if batch.link_rules is not None:
             await link_rules.hold(connection, trace_id, batch.link_rules, ids[0] if ids else None)
         await connection.execute(

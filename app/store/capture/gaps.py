@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, delete, func, insert, not_, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
 from app.store.capture.leases import lock_trace
 from app.store.database import tables
 from app.store.database.subject import Subject, reads, writes
+from app.tracker.events import Omission
+from app.tracker.records import NOWHERE
 from model.gaps import Gap
 from statements import PARAMETERS, Question, spanned_sql
 
 _its = tables.gaps.c
 
+# Behind this many events there are only so many gaps of what is quarantined.
+NEAR, MOST_NEAR = 5_000, 100
+CROWD = "too many trace messages are in quarantine here to tell of each"
+
 _COLUMNS = [_its[each.name] for each in fields(Gap)]
 _BETWEEN = " ".join(
     (
-        'SELECT id, after_event_id, before_event_id, since, "until", reason, suspected, declared',
-        "FROM gaps WHERE trace_id = :trace AND",
+        'SELECT id, after_event_id, before_event_id, since, "until", reason, suspected, declared,',
+        "quarantined, channel FROM gaps WHERE trace_id = :trace AND",
         spanned_sql(PARAMETERS),
         "ORDER BY after_event_id, id",
     )
@@ -92,8 +99,11 @@ class Gaps(Subject):
     async def newest(
         self, connection: AsyncConnection, trace_id: int, limit: int = 100
     ) -> list[Gap]:
-        """The last gaps of a trace, oldest first."""
-        return await newest(connection, limit, _its.trace_id == trace_id)
+        """The last gaps of a trace, oldest first: as many losses, and as many declared ones."""
+        its_own, found = _its.trace_id == trace_id, list[Gap]()
+        for kind in (_its.declared, not_(_its.declared)):
+            found += await newest(connection, limit, its_own, kind)
+        return sorted(found, key=lambda gap: (gap.after_event_id, gap.id))
 
     @reads
     async def declared(self, connection: AsyncConnection, trace_id: int) -> list[Gap]:
@@ -113,7 +123,7 @@ class Gaps(Subject):
         asked = Question.between(trace_id, a, b)
         rows_of = self.database.dialect.rows_of
         [rows] = await rows_of(connection, [_BETWEEN], asked._asdict())
-        return [Gap(*row[:-2], *map(bool, row[-2:])) for row in rows]
+        return [Gap(*row[:6], *map(bool, row[6:8]), *row[8:]) for row in rows]
 
 
 async def newest(connection: AsyncConnection, limit: int, *met: ColumnElement[bool]) -> list[Gap]:
@@ -141,6 +151,45 @@ async def forget_before(connection: AsyncConnection, trace_id: int, event_id: in
 
 
 async def note(connection: AsyncConnection, trace_id: int, **values: Any) -> int:
-    """Note a gap that is open; returns its id."""
+    """Note a gap, open if no end is given; returns its id."""
     made = insert(tables.gaps).values(trace_id=trace_id, **values).returning(_its.id)
     return int((await connection.execute(made)).scalar_one())
+
+
+async def quarantine(
+    connection: AsyncConnection, trace_id: int, omissions: Sequence[Omission], previous_id: int
+) -> None:
+    """Declare a gap wherever a record came that cannot be read, behind the event ``previous_id``.
+
+    Those of one reason between the same two events have one gap. Anybody may make as many as there
+    are messages: where there are `MOST_NEAR`, all others have one in common.
+    """
+    if not omissions:
+        return
+    query = select(_its.after_event_id, _its.reason, _its.id).where(
+        _its.trace_id == trace_id, _its.quarantined > 0, _its.after_event_id > previous_id - NEAR
+    )
+    stored = {(after, why): number for after, why, number in await connection.execute(query)}
+    crowd = max((key for key in stored if key[1] == CROWD), default=None)
+    alike: dict[tuple[int, str], list[Omission]] = {}
+    for each in omissions:
+        key = (each.after.id or 0, each.reason)
+        if key not in stored and key not in alike and len(stored) + len(alike) >= MOST_NEAR:
+            key = crowd = crowd or (key[0], CROWD)
+        alike.setdefault(key, []).append(each)
+    for (after, why), those in alike.items():
+        end = {
+            "before_event_id": 1 + max(each.after.id or 0 for each in those),
+            "until": max(each.record.recorded_at for each in those),
+        }
+        if number := stored.get((after, why)):
+            count = {"quarantined": _its.quarantined + len(those)}
+            longer = update(tables.gaps).where(_its.id == number).values(end | count)
+            await connection.execute(longer)
+            continue
+        since = min(each.record.recorded_at for each in those)
+        where = NOWHERE if why == CROWD else those[0].record.channel
+        name = None if where == NOWHERE else f"{where.connection} ({where.number})"
+        begin = {"after_event_id": after, "since": since, "quarantined": len(those)}
+        flags = {"suspected": False, "declared": True}
+        await note(connection, trace_id, reason=why, channel=name, **begin, **end, **flags)

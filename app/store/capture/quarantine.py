@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from msgspec.structs import asdict
 from sqlalchemy import delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -12,7 +11,7 @@ from app.store.database import tables
 from app.store.database.chunks import given, keep_newest
 from app.store.database.subject import Subject, reads
 from app.stored.capture import Quarantined
-from app.tracker.records import Unreadable
+from app.tracker.events import Omission
 
 _its = tables.quarantine.c
 
@@ -20,12 +19,15 @@ _SHOWN = ("recorded_at", "reason", "routing_key", "headers", "body", "body_bytes
 
 
 async def add(
-    connection: AsyncConnection, trace_id: int, unreadable: list[Unreadable], most: int
+    connection: AsyncConnection, trace_id: int, omissions: Sequence[Omission], most: int
 ) -> None:
     """Keep messages, the newest `most`: anybody may publish garbage."""
-    if not unreadable:
+    if not omissions:
         return
-    values = [{"trace_id": trace_id, **asdict(each)} for each in unreadable]
+    values = [
+        {"trace_id": trace_id, **{name: getattr(each.record, name) for name in _SHOWN}}
+        for each in omissions
+    ]
     await connection.execute(insert(tables.quarantine), values)
     of_trace = _its.trace_id == trace_id
     await keep_newest(connection, tables.quarantine, most, of_trace)

@@ -463,6 +463,8 @@ gaps = _table(
     Column("suspected", Boolean, nullable=False),
     # Not a loss: what lies in it was not asked for.
     Column("declared", Boolean, nullable=False, server_default=false()),
+    Column("quarantined", BigInteger, nullable=False, server_default="0"),
+    Column("channel", Text, nullable=True),  # null: any
     Index(None, "trace_id", "after_event_id"),
 )
 

@@ -1,0 +1,23 @@
+"""Gaps say how many trace messages of theirs are in quarantine, and of which channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from alembic import op
+
+revision: str = "r0003"
+down_revision: str | None = "r0002"
+branch_labels: str | Sequence[str] | None = None
+depends_on: str | Sequence[str] | None = None
+
+
+def upgrade() -> None:
+    quarantined = sa.Column("quarantined", sa.BigInteger(), server_default="0", nullable=False)
+    op.add_column("gaps", quarantined)
+    op.add_column("gaps", sa.Column("channel", sa.Text(), nullable=True))
+
+
+def downgrade() -> None:
+    raise NotImplementedError("migrations go forward only: restore a backup")
