@@ -38,17 +38,18 @@ def is_put_off(death: Death, handed_from: Collection[str]) -> bool:
     return death.reason == "expired" and death.queue not in handed_from
 
 
-LossWord: TypeAlias = Literal["queue_deleted", "not_there", "left", "equal"]
+LossWord: TypeAlias = Literal["queue_deleted", "not_there", "left", "equal", "unread"]
 
 
-NOT_FINAL = frozenset({"left", "equal"})
+NOT_FINAL = frozenset({"left", "equal", "unread"})
 
 
 class Loss(NamedTuple):
     """The loss of a copy that is gone from its queue, and of which no delivery there is known.
 
     It was known ``at`` a time, and may be older. ``left``: how is not known, and it may wait
-    elsewhere. ``equal``: it was handed over, or an equal one was.
+    elsewhere. ``equal``: it was handed over, or an equal one was. ``unread``: a delivery from its
+    queue is in quarantine, which may be its own.
     """
 
     at: Microseconds
@@ -62,13 +63,17 @@ class Loss(NamedTuple):
     @property
     def state(self) -> Literal["gone", "handed_over", "waiting"]:
         """What is known of the copy; ``handed_over`` also where it or an equal one was."""
-        return "handed_over" if self.reason == "equal" else "gone" if self.is_final else "waiting"
+        if self.reason in ("equal", "unread"):
+            return "handed_over"
+        return "gone" if self.is_final else "waiting"
 
     def remark(self, exchange: str | None) -> str:
         """What became of a copy that was published to an exchange."""
         when = f"by {said_time(self.at)}"
         if self.reason == "equal":
             return f"was handed over {when}, or an equal message was"
+        if self.reason == "unread":
+            return f"left its queue {when}: a delivery from there is in quarantine"
         if self.reason == "not_there":
             return f"was gone {when}: purged, expired, pushed out, or refused"
         if self.reason == "left":

@@ -105,6 +105,7 @@ class TrackerState(msgspec.Struct):
     kept: int = 0  # publishes that an exchange may have kept, in all
     are_bodies_read: bool = True
     taken: Selection = ALL
+    unread: dict[str, int] = {}
     taken_since: int | None = 0  # since after which event; None: what was queued before is not over
 
 
@@ -134,6 +135,9 @@ _COUNTED = {
     Match.untraced: "untraced",
 }
 
+
+# So many queues are remembered for having handed out what cannot be read, the last ones.
+MOST_UNREAD = 1_000
 
 _LACKS = {
     "publish": "a publish on",
@@ -183,6 +187,7 @@ class Tracker:
         self._suspicion = Suspicion()
         self.settlements = Settlements()
         self._omissions: list[Omission] = []
+        self._unread: dict[str, int] = {}  # when queues last handed out what cannot be read
         state = read_state(restored.state) if restored is not None and restored.state else None
         self.participants = ParticipantRegistry(
             policy, places, assumed=bounds.assumed, pool=None if state is None else _pool(state)
@@ -271,6 +276,11 @@ class Tracker:
             elif channel == NOWHERE and settlements.channels:
                 reason += _UNKNOWN.format("any delivery in the virtual host")
             settlements.lose(channel)
+        if record.queue is not None:
+            self._unread.pop(record.queue, None)
+            self._unread[record.queue] = self._time.now
+            if len(self._unread) > MOST_UNREAD:
+                del self._unread[next(iter(self._unread))]
         self._omissions.append(Omission(record, settlements.last, reason))
 
     def _lacks(self, record: Unreadable) -> str:
@@ -309,7 +319,8 @@ class Tracker:
 
     def lose(self, copy: PendingCopy, at: int, reason: LossWord) -> None:
         """Note that a copy does not wait any more: it is gone (`LostCopy`)."""
-        self._matcher.lose(copy, at, reason)
+        is_unread = self._unread.get(copy.queue, -1) >= copy.recorded_at
+        self._matcher.lose(copy, at, "unread" if is_unread else reason)
 
     def suspects(self) -> list[Reference | None]:
         """Return after what publishes are probably missing, as was newly found (`Suspicion`)."""
@@ -411,6 +422,7 @@ class Tracker:
                 are_bodies_read=self._linker.reads_bodies,
                 taken=self._takes.what,
                 taken_since=self._suspicion.since,
+                unread=self._unread,
                 decided=self.participants.decided(self._window.connections),
             )
         )
@@ -440,7 +452,7 @@ class Tracker:
         )
         if self._linker.reads_bodies and not state.are_bodies_read:
             self._linker.read_bodies_again()
-        self.took = state.taken
+        self._unread, self.took = state.unread, state.taken
         self._suspicion.since = state.taken_since if state.taken == self._takes.what else None
         self._suspicion.restore(restored.handovers)
         self.settlements = Settlements(

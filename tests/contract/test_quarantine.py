@@ -8,6 +8,7 @@ from app.errors import UnfitError
 from app.store import Store
 from app.store.capture.gaps import CROWD, MOST_NEAR, NEAR
 from app.tracker import NOWHERE, Channel, Publish, Unreadable
+from model.deaths import LossWord
 from model.gaps import Gap
 from tests.contract.broker import BEGINNING
 from tests.contract.history import History, omission
@@ -175,3 +176,18 @@ async def test_however_many_there_are_losses_stay_among_the_newest(
     trace = Trace(store, trace_id)
     await trace.take([each for _ in range(9) for each in (deliver(), unread())])
     assert lost in {gap.id for gap in await store.gaps.newest(trace_id, limit=5)}
+
+
+@pytest.mark.parametrize("reason", ["not_there", "queue_deleted", "left"])
+async def test_what_may_be_in_quarantine_as_delivered_was_handed_over(
+    store: Store, trace_id: int, reason: LossWord
+) -> None:
+    trace, queue = Trace(store, trace_id), "q" * 250
+    sent = [Publish(OTHER, "", (name,), (name,), {}, b"") for name in (queue, "other")]
+    await trace.take([*sent, unread(f"deliver.{queue}")])
+    await trace.killed()
+    for copy in trace.tracker.waiting()[0]:
+        trace.tracker.lose(copy, BEGINNING + 9, reason)
+    await trace.take([])
+    states = [(await store.copies.fate_of(each)).message.copies[0].state for each in (1, 2)]
+    assert states == ["handed_over", "waiting" if reason == "left" else "gone"]
