@@ -1,6 +1,6 @@
 # The service and what it needs to run chain jobs: Python and a Java runtime, no build tools.
 
-FROM python:3.11-slim-bookworm@sha256:0bee7276f83efd4a1ee05bbbf4281d95ed28e079220a9457f25a93e3f1e3c31b AS build
+FROM python:3.13.14-slim-bookworm@sha256:9d7f287598e1a5a978c015ee176d8216435aaf335ed69ac3c38dd1bbb10e8d64 AS build
 WORKDIR /opt/rabbitmq-itc
 # For what is compiled: the clock, the reading of trace messages, the tracker's memories.
 # hadolint ignore=DL3008
@@ -18,7 +18,7 @@ RUN .venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps -
     && .venv/bin/pip uninstall --yes --quiet --requirement requirements-build.lock \
     && .venv/bin/python -m compileall -q app itc model spark_jobs statements
 
-FROM python:3.11-slim-bookworm@sha256:0bee7276f83efd4a1ee05bbbf4281d95ed28e079220a9457f25a93e3f1e3c31b
+FROM python:3.13.14-slim-bookworm@sha256:9d7f287598e1a5a978c015ee176d8216435aaf335ed69ac3c38dd1bbb10e8d64
 # Spark's start scripts call procps; tini reaps the processes that Spark leaves behind.
 # Not pinned: today's security updates are wanted, not the versions of the day this was written.
 # hadolint ignore=DL3008
