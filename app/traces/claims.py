@@ -173,7 +173,7 @@ class Claims:
             if held.holder == self._service:
                 if not held.wanted:
                     self._do(held.vhost, self._traces.stop_here)
-                elif held.vhost not in self._traces.running():
+                elif self._traces.alive(held.vhost) is None:
                     self._do(held.vhost, self._traces.run_here)
         able = {key: each for key, each in living.items() if ability(each).reaches} or living
         self._give_up(self._service in living and self._service not in able)

@@ -163,9 +163,12 @@ class TracesHere:
         self._run(await patiently(partial(self.known, vhost)))
 
     async def run_here(self, vhost: str) -> None:
-        """Claim a trace that should run, and run it."""
+        """Claim a trace that should run, and run it: anew if its run here is over.
+
+        So ends one whose lease was taken, by a statement of our own, too, that came through late.
+        """
         async with self.lock(vhost):
-            if vhost not in self._running:
+            if self.alive(vhost) is None:
                 await self.begin(await self.known(vhost))
 
     async def prepare(self, vhost: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from app.stored.capture import LeasedTrace, Service
 from app.traces import claims
 from app.traces.claims import Claims, in_turn, is_free
 from app.traces.elsewhere import Others, ability, encoded
+from app.traces.here import TracesHere
 from app.traces.life import Standing, TraceState
 from app.traces.status import Snapshot
 
@@ -52,6 +54,7 @@ def test_a_trace_without_a_living_holder_is_free(trace: LeasedTrace, free: bool)
 class FakeTraces:
     def __init__(self, *running: str) -> None:
         self.here = set(running)
+        self.over: Collection[str] = ()
         self.away: Collection[str] = ()
         self.ahead: dict[int, None] = {}
         self.held: dict[int, Snapshot] = {}
@@ -65,6 +68,9 @@ class FakeTraces:
 
     def running(self) -> Collection[str]:
         return self.here
+
+    def alive(self, vhost: str) -> str | None:
+        return vhost if vhost in self.here and vhost not in self.over else None
 
     async def run_here(self, vhost: str) -> None:
         self.done.append(("run", vhost))
@@ -116,6 +122,14 @@ async def test_what_another_has_taken_is_given_up() -> None:
     here = FakeTraces("v1", "v2")
     await looked(here, [service("me"), service("b")], held(1, "b"), held(2, "me"))
     assert here.done == [("drop", "v1")]
+
+
+async def test_what_is_held_here_runs_again_when_its_run_is_over() -> None:
+    """As after a standstill, in which our own taking of the lease came through twice."""
+    here = FakeTraces("v1", "v2")
+    here.over = ["v2"]
+    await looked(here, [service("me"), service("b")], held(1, "me"), held(2, "me"))
+    assert here.done == [("run", "v2")]
 
 
 async def test_what_was_asked_elsewhere_is_done_here() -> None:
@@ -259,3 +273,33 @@ def test_what_another_version_says_of_its_traces_does_no_harm() -> None:
     found = others.snapshot(1, True, "b")
     assert found is not None
     assert found.standing.state is TraceState.starting
+
+
+async def test_a_run_that_is_over_is_replaced_and_one_that_goes_on_is_left() -> None:
+    trace = SimpleNamespace(id=1, vhost="v1", holder="me", wanted=True)
+    runs: list[SimpleNamespace] = []
+
+    async def found(vhost: str) -> Any:
+        return trace
+
+    async def claimed(trace_id: int, service: str) -> bool:
+        return True
+
+    def run(trace: Any, ahead: Any) -> Any:
+        runs.append(SimpleNamespace(trace=trace, is_alive=True))
+        return runs[-1]
+
+    store: Any = SimpleNamespace(
+        traces=SimpleNamespace(find=found), leases=SimpleNamespace(claim=claimed)
+    )
+    elsewhere: Any = SimpleNamespace(service="me")
+    capture: Any = SimpleNamespace(run=run)
+    nothing: Any = None
+    here = TracesHere(store, nothing, elsewhere, capture, nothing)
+    for _ in range(2):
+        await here.run_here("v1")
+    assert len(runs) == 1
+    runs[0].is_alive = False
+    await here.run_here("v1")
+    assert [each.is_alive for each in runs] == [False, True]
+    assert here.alive("v1") is here.present("v1")
