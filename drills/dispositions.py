@@ -127,7 +127,7 @@ def outcomes(life: Life, most: int) -> dict[int, Outcome]:
 
     for at, step in life.log:
         match step:
-            case ("consumer", _, _, auto):
+            case ("consumer", _, auto):
                 is_auto = auto
             case ("get", _, auto):
                 asks, is_odd = auto, is_odd or is_auto

@@ -6,9 +6,9 @@
 Consumers take messages and settle them in all manners that AMQP 0.9.1 has: singly and multiply,
 acknowledged, rejected, returned, recovered, in transactions, automatically, with channels that are
 closed, break off with an error, or lose their connection. What each sent is logged as it goes to
-its socket. Then the records that the plugin left in the trace queue have to be that log, each
-behind the delivery that it settles; and read by the broker's rules, they must have each message
-settled exactly once.
+its socket. Then the records that the plugin left in the trace queue have to be what of that log
+changes something, each behind the delivery that it settles; and read by the broker's rules, they
+must have each message settled exactly once.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from typing import Any
 import pika
 import pika.exceptions
 from pika.adapters.blocking_connection import BlockingChannel
+from pika.data import decode_table
 
 from tools.plugin import build
 from tools.servers import Broker, RabbitNode, wait_until
@@ -50,18 +51,48 @@ class Life:
 
     connection: str
     channel: int
+    # Of these what the plugin is to tell, and what of it has been told before.
     steps: list[Step] = field(default_factory=list)
+    manners: dict[tuple[str, str], bool] = field(default_factory=dict)
+    is_tx: bool = False
+    is_settled: bool = False
     # All that it sent and got, each with its time (µs): steps, ("handed", tag) to a consumer,
     # ("got", tag) by a get, ("answered", name).
     log: list[tuple[int, Step]] = field(default_factory=list)
     handed: dict[int, bytes] = field(default_factory=dict)
-    takes_without: bool = False  # whether it has taken anything without acknowledgement
     # The queue had handled its last steps before it ended; otherwise some may not have arrived.
     is_quiet: bool = False
 
+    def sent(self, step: Step) -> None:
+        """Log what the client sends; a step is to be told if it may change something."""
+        self.log.append((_now(), step))
+        if self._changes(step):
+            self.steps.append(step)
+
+    def _changes(self, step: Step) -> bool:
+        match step:
+            case ("consumer" | "get" as how, queue, auto):
+                before = self.manners.get((how, queue), None if how == "consumer" else False)
+                # A get is told only of a channel that takes without acknowledgement as well.
+                is_told = auto != before or (
+                    (how, queue) not in self.manners and any(self.manners.values())
+                )
+                if is_told:
+                    self.manners[how, queue] = auto
+                return is_told
+            case ("settled", *_):
+                self.is_settled = self.is_tx
+            case ("selected",):
+                self.is_tx, is_first = True, not self.is_tx
+                return is_first and bool(self.manners)  # what a channel begins with says it else
+            case ("committed",) | ("rolled_back",):
+                is_settled, self.is_settled = self.is_settled, False
+                return is_settled
+        return True
+
 
 def step_of(method: Any) -> Step | None:
-    """What the plugin is to tell of a method that a client sends; None for nothing."""
+    """The step of a method that a client sends; None for what settles nothing."""
     match method.NAME:
         case "Basic.Ack":
             return ("settled", "acknowledged", method.delivery_tag, method.multiple)
@@ -72,7 +103,7 @@ def step_of(method: Any) -> Step | None:
             outcome = "returned" if method.requeue else "rejected"
             return ("settled", outcome, method.delivery_tag, False)
         case "Basic.Consume":
-            return ("consumer", method.queue, method.consumer_tag, method.no_ack)
+            return ("consumer", method.queue, method.no_ack)
         case "Basic.Get":
             return ("get", method.queue, method.no_ack)
         case "Basic.Recover":
@@ -86,15 +117,23 @@ def step_of(method: Any) -> Step | None:
     return None
 
 
+def fields_of(properties: Any, body: bytes) -> dict[str, Any]:
+    """The fields of a trace message, in its headers, or of a record, in its body."""
+    if properties.headers is not None:
+        return dict(properties.headers)
+    table: Any = decode_table(body, 0)[0]
+    return dict(table)
+
+
 def step_told(event: str, headers: dict[str, Any]) -> Step:
     """The same of a record."""
     match event:
         case "settled":
             return (event, headers["outcome"], int(headers["delivery_tag"]), headers["multiple"])
-        case "consumer":
-            return (event, headers["queue"], headers["consumer_tag"], headers["auto"])
-        case "get":
+        case "consumer" | "get":
             return (event, headers["queue"], headers["auto"])
+        case "channel":
+            return (event, headers["transactional"])
     return (event,)
 
 
@@ -134,11 +173,7 @@ class LoggedConnection:
             self.lives.append(Life(self.name, number))
         elif step := step_of(method):
             [life] = [each for each in self.lives[-1:] if each.channel == number]
-            life.log.append((_now(), step))
-            life.takes_without |= step[0] in ("consumer", "get") and step[-1]
-            # A get is told only of a channel that takes without acknowledgement as well.
-            if step[0] != "get" or life.takes_without:
-                life.steps.append(step)
+            life.sent(step)
         self._send(number, method, content)
 
     def open(self) -> tuple[BlockingChannel, Life]:
@@ -307,7 +342,7 @@ class Reader(threading.Thread):
 
     def _take(self, key: str, properties: Any, body: bytes) -> None:
         kind, _, event = key.partition(".")
-        headers = properties.headers
+        headers = fields_of(properties, body)
         if kind == "settle" and properties.user_id != "rmq-internal":
             self.trace.forged += 1
         elif kind == "settle" and "channel" not in headers:
@@ -362,14 +397,16 @@ class Hand:
             self._final(body, "auto")
         else:
             self._held[len(self.bodies)] = body
-        self._got = False
 
     def step(self, step: Step) -> None:
         """What the client did."""
-        self._got = step[0] == "get" and step[2]
         match step:
-            case ("consumer", _, _, auto):
+            case ("consumer", _, auto):
                 self._auto = auto
+            case ("get", _, auto):
+                self._got = auto
+            case ("channel", is_tx):
+                self.is_tx = is_tx
             case ("recovered",):
                 self._held = {tag: body for tag, body in self._held.items() if tag in self._pending}
             case ("selected",):
@@ -412,7 +449,7 @@ def judge(trace: Trace, lives: list[Life]) -> Verdict:
         logged[life.connection, life.channel].append(life)
     for where, logs in logged.items():
         # The broker also opens one for a frame that comes behind a channel's end, and closes it.
-        told = [life for life in _lives(trace.told.get(where, [])) if life]
+        told = [life for life in _lives(trace.told.get(where, [])) if len(life) > 1]
         if len(told) != len(logs):
             verdict.faults.append(f"{where}: {len(logs)} channels, {len(told)} told")
         for life, records in zip(logs, told, strict=False):
@@ -430,7 +467,7 @@ def _lives(
         if event == "channel" and headers["next_tag"] == 1:
             if life is not None:
                 yield life
-            life = []
+            life = [record]
         elif life is not None and event not in ("channel", "closed"):
             life.append(record)
     if life is not None:
@@ -451,7 +488,8 @@ def _judge_life(
         if len(hand.bodies) < tag != UNKNOWN_TAG:
             verdict.faults.append(f"{life.connection} {life.channel}: {step} before its delivery")
         hand.step(step)
-        steps.append(step)
+        if event != "channel":
+            steps.append(step)
     where = f"{life.connection} channel {life.channel}"
     wanted = life.steps if life.is_quiet else life.steps[: len(steps)]
     if steps != wanted:

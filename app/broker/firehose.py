@@ -2,13 +2,14 @@
 
 The broker's documentation describes the firehose's messages: routing key ``publish.<exchange>`` or
 ``deliver.<queue>``, everything else in the headers, the body the original payload. The broker
-plugin's, ``settle.<event>``, are said by the broker's own user. Anybody who may
-write to ``amq.rabbitmq.trace`` can also publish garbage there, so nothing is trusted: what is not a
-trace message becomes an `Unreadable`, with the reason.
+plugin's, ``settle.<event>``, are said by the broker's own user, in a table that is the body.
+Anybody who may write to ``amq.rabbitmq.trace`` can also publish garbage there, so nothing is
+trusted: what is not a trace message becomes an `Unreadable`, with the reason.
 """
 
 from __future__ import annotations
 
+import struct
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, TypeAlias
@@ -37,6 +38,7 @@ SETTLEMENTS: dict[str, frozenset[str]] = {
     "ended": frozenset(),
     "channel": _OF_CHANNEL | {"pid", "next_tag", "transactional"},
     "closed": _OF_CHANNEL | {"pid"},
+    "silent": _OF_CHANNEL,
     "consumer": _OF_CHANNEL | {"queue", "auto"},
     "get": _OF_CHANNEL | {"queue", "auto"},
     "settled": _OF_CHANNEL | {"outcome", "delivery_tag", "multiple"},
@@ -61,6 +63,9 @@ MOST_REMEMBERED = 10_000
 # Each is looked up again and again, which is quicker for the same object.
 _channel = lru_cache(maxsize=MOST_REMEMBERED)(Channel)
 
+# In front of a table this makes a header frame's payload that has nothing but headers.
+_TABLE = struct.pack("!HHQH", 60, 0, 0, 1 << 13)
+
 _to_json = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -79,7 +84,7 @@ def parse(
     kind, _, name = routing_key.partition(".")
     try:
         if kind not in KINDS:
-            return _settlement(kind, name, header)
+            return _settlement(kind, name, header, body)
         said = read_trace(header, kind == PUBLISH)
     except ValueError as error:
         place = place_of(header)
@@ -109,18 +114,18 @@ def _is_forged(kind: str, header: bytes) -> bool:
         return True
 
 
-def _settlement(kind: str, event: str, header: bytes) -> Settlement:
+def _settlement(kind: str, event: str, header: bytes, body: bytes) -> Settlement:
     if kind != SETTLE:
         raise NotATraceMessageError("the routing key begins with neither publish. nor deliver.")
-    table = decode_headers(header)
     if user_of(header) != BROKER_USER:
         raise NotATraceMessageError("a settlement that the broker has not published")
     its = SETTLEMENTS.get(event)
     if its is None:
         raise NotATraceMessageError("nothing that is known of settlements")
+    table = decode_headers(_TABLE + body)
     table = {key: storable(value) if type(value) is str else value for key, value in table.items()}
     for missing in sorted({"itc", "at", "node", *its} - table.keys()):
-        raise NotATraceMessageError(f"header {missing} is missing")
+        raise NotATraceMessageError(f"field {missing} is missing")
     where = {"node": table["node"], "connection": "", "number": 0, "user": ""}
     if its:
         where |= {key: table[key] for key in ("connection", "user")} | {"number": table["channel"]}

@@ -11,15 +11,14 @@ anything at all.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable
-from itertools import takewhile
 
 import msgspec
 from msgspec.structs import replace
 
 from app.tracker.events import NEVER, Disposed, Reference, SettledChanges
 from app.tracker.records import NOWHERE, Channel, Deliver, Settlement
-from app.tracker.replies import PREFIX
 from model.words import Disposition
 
 # Of a channel with more than this in hand nothing of that is known any more; nor of one that would
@@ -27,9 +26,10 @@ from model.words import Disposition
 MOST_IN_HAND = 10_000
 MOST_HELD = 100_000
 MOST_CHANNELS = 20_000
-MOST_QUEUES = 1_000  # that one channel consumes from
+# Of queues that one channel takes from, and all together.
+MOST_QUEUES = 1_000
+MOST_MANNERS = 100_000
 
-_REPLIES = PREFIX.removesuffix(".")
 _UNKNOWN: Disposed = (None, None, None)
 
 
@@ -37,9 +37,11 @@ class OpenChannel(msgspec.Struct, array_like=True):
     """A channel whose deliveries are counted: the next has ``next_tag``.
 
     Of those before ``since`` nothing is known. ``is_refused``: the broker closes it, or the count
-    is wrong. ``modes``: whether its consumers of a queue are in auto-ack mode. ``got``: of which
-    queue it has just asked for a message, and whether so. ``hand`` is what it holds, by tag and in
-    that order; ``taken`` is settled by a transaction that may still be rolled back.
+    is wrong. ``modes``: whether its consumers of a queue are in auto-ack mode; ``got``: whether its
+    last get from a queue was; ``former``: of which it consumed when it last said where it stands.
+    ``hand`` is what it holds, by tag; ``tags`` are those, sorted. Its transaction has settled what
+    is ``taken``, and of ``hand`` all that is up to a tag (``spans``): a rollback undoes it, and
+    what it costs is not what the channel holds.
     """
 
     channel: Channel
@@ -49,9 +51,40 @@ class OpenChannel(msgspec.Struct, array_like=True):
     transactional: bool
     is_refused: bool = False
     modes: dict[str, bool] = {}
-    got: tuple[str, bool] | None = None
+    got: dict[str, bool] = {}
+    former: dict[str, bool] = {}
+    spans: list[tuple[int, Disposition]] = []
     hand: dict[int, Reference] = {}
     taken: dict[int, tuple[Reference, Disposition]] = {}
+    tags: list[int] = []
+
+    @property
+    def last_taken(self) -> int:
+        """The last tag up to which its transaction has settled all; 0 if it has not."""
+        return self.spans[-1][0] if self.spans else 0
+
+    @property
+    def manners(self) -> int:
+        """The number of queues that are kept of it."""
+        return len(self.modes) + len(self.got) + len(self.former)
+
+    def hold(self, tag: int, reference: Reference) -> None:
+        """Have a delivery in hand."""
+        self.hand[tag] = reference
+        insort(self.tags, tag)
+
+    def release(self, tag: int) -> Reference:
+        """Have it in hand no more."""
+        del self.tags[bisect_left(self.tags, tag)]
+        return self.hand.pop(tag)
+
+    def release_between(self, after: int, last: int) -> list[Reference]:
+        """Have none in hand any more of those behind a tag, up to another one."""
+        tags = self.tags
+        part = slice(bisect_right(tags, after), bisect_right(tags, last))
+        released = [self.hand.pop(tag) for tag in tags[part]]
+        del tags[part]
+        return released
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -74,17 +107,18 @@ class Settlements:
         self.channels = {each.channel: each for each in map(_decode, stored)}
         self.is_anew = not self.channels  # whether channels are to say where they stand
         self.last = Reference(b"", 0, last_id)  # the last event that was stamped
-        self._held = 0
+        self._held, self._manners = 0, 0
         self._changes = SettledChanges()
         self._acted: dict[str, OpenChannel | None] = {}  # by pid; None for those gone
         for channel, hold, event_id in held:
             tag, how = divmod(hold, 8)
             known, reference = self.channels[channel], Reference(b"", 0, event_id)
             if how == Disposition.in_hand:
-                known.hand[tag] = reference
+                known.hold(tag, reference)
             else:
                 known.taken[tag] = reference, Disposition(how)
             self._held += 1
+        self._manners = sum(each.manners for each in self.channels.values())
 
     def note(self, said: Settlement) -> None:
         """Take in what the plugin says."""
@@ -103,11 +137,11 @@ class Settlements:
         if known is None:
             return
         self._acted[known.pid] = known
-        tag, (queue, asked) = known.next_tag, known.got or ("", None)
-        known.next_tag, known.got = tag + 1, None
-        asked = asked if queue == deliver.queue else None
-        is_auto = known.modes.get(deliver.queue, asked)
-        if is_auto is not asked is not None:  # or it is a consumer's, behind a get of nothing
+        tag, queue = known.next_tag, deliver.queue
+        known.next_tag = tag + 1
+        modes = [each[queue] for each in (known.modes, known.got) if queue in each]
+        is_auto = modes[0] if modes else known.former.get(queue, False)
+        if modes and modes[-1] != is_auto:  # by which of them it came is not known
             self._drop(known)
         elif is_auto:
             self._changes.settled[reference] = (Disposition.auto, at, None)
@@ -119,7 +153,8 @@ class Settlements:
 
     def forget(self, after: int = NEVER) -> None:
         """Know nothing any more: deliveries may be missing since an event, so no count is right."""
-        self.channels, self._held, self._acted, self.is_anew = {}, 0, {}, True
+        self.channels, self._acted, self.is_anew = {}, {}, True
+        self._held = self._manners = 0
         self._changes = self._changes.forgotten(after)
 
     def lose(self, channel: Channel) -> None:
@@ -135,7 +170,7 @@ class Settlements:
         changes, self._changes = self._changes, SettledChanges()
         acted, self._acted = self._acted, {}
         changes.channels = {
-            pid: None if known is None else _encode(replace(known, hand={}, taken={}))
+            pid: None if known is None else _encode(replace(known, hand={}, taken={}, tags=[]))
             for pid, known in acted.items()
         }
         return changes
@@ -153,6 +188,10 @@ class Settlements:
             self.channels[place] = OpenChannel(place, said.pid, tag, tag, said.transactional)
         self._acted[said.pid] = known = self.channels[said.channel]
         known.transactional = said.transactional
+        # Its consumers are told next, all that there are. What others had been handed before they
+        # were cancelled may come behind this, and before it says again where it stands.
+        self._manners -= len(known.former) + len(known.got)
+        known.former, known.modes, known.got = known.modes, {}, {}
 
     def _begin_node(self, said: Settlement) -> None:
         """What was settled on this node until now may not have been recorded."""
@@ -170,53 +209,65 @@ class Settlements:
         if known.pid == said.pid:
             self._drop(known, (Disposition.returned, said.at, self.last))
 
-    def _consume(self, known: OpenChannel, said: Settlement) -> None:
-        # Direct replies have tags, and are not traced before RabbitMQ 4.2.
-        is_counted = not said.queue.startswith(_REPLIES) and len(known.modes) < MOST_QUEUES
-        if is_counted and known.modes.setdefault(said.queue, said.auto) == said.auto:
-            return
+    def _silent(self, known: OpenChannel, said: Settlement) -> None:
         self._drop(known)
 
+    def _consume(self, known: OpenChannel, said: Settlement) -> None:
+        if known.modes.get(said.queue, said.auto) != said.auto:
+            self._drop(known)
+        else:
+            self._keep(known, known.modes, said)
+
     def _get(self, known: OpenChannel, said: Settlement) -> None:
-        known.got = said.queue, said.auto
+        self._keep(known, known.got, said)
+
+    def _keep(self, known: OpenChannel, modes: dict[str, bool], said: Settlement) -> None:
+        if said.queue not in modes:
+            self._manners += 1
+        modes[said.queue] = said.auto
+        if len(modes) > MOST_QUEUES or self._manners > MOST_MANNERS:
+            self._drop(known)
 
     def _settled(self, known: OpenChannel, said: Settlement) -> None:
-        tag, hand = said.delivery_tag, known.hand
-        tags = [tag]
+        tag, after = said.delivery_tag, known.last_taken
         if said.multiple and tag == 0:
-            tags = [*hand]
-        elif tag not in hand:
+            tag = known.tags[-1] if known.tags else 0
+            if tag <= after:
+                return
+        elif tag not in known.hand or tag <= after:
             known.is_refused = tag >= known.since or tag == 0
             return
-        elif said.multiple:
-            tags = [*takewhile(lambda each: each <= tag, hand)]
         how = Disposition[said.outcome]
         if not known.transactional:
-            self._settle(map(hand.pop, tags), how, said.at)
-            return
-        for each in tags:
-            reference = hand.pop(each)
-            known.taken[each] = reference, how
-            self._changes.settled[reference] = (Disposition.in_hand, None, each * 8 + how)
+            first = 0 if said.multiple else tag - 1
+            self._settle(known.release_between(first, tag), how, said.at)
+        elif said.multiple:
+            known.spans.append((tag, how))
+        else:
+            known.taken[tag] = reference, _ = known.release(tag), how
+            self._changes.settled[reference] = (Disposition.in_hand, None, tag * 8 + how)
 
     def _recover(self, known: OpenChannel, said: Settlement) -> None:
-        self._settle(known.hand.values(), Disposition.returned, said.at)
-        known.hand = {}
+        free = known.release_between(known.last_taken, known.next_tag)
+        self._settle(free, Disposition.returned, said.at)
 
     def _select(self, known: OpenChannel, said: Settlement) -> None:
         known.transactional = True
 
     def _commit(self, known: OpenChannel, said: Settlement) -> None:
-        for reference, how in map(known.taken.pop, [*known.taken]):
+        for last, how in known.spans:
+            self._settle(known.release_between(0, last), how, said.at)
+        for reference, how in known.taken.values():
             self._settle([reference], how, said.at)
+        known.spans, known.taken = [], {}
 
     def _roll_back(self, known: OpenChannel, said: Settlement) -> None:
         for tag, (reference, _) in known.taken.items():
             self._hold(known, tag, reference)
-        known.hand, known.taken = dict(sorted(known.hand.items())), {}
+        known.spans, known.taken = [], {}
 
     def _hold(self, known: OpenChannel, tag: int, reference: Reference) -> None:
-        known.hand[tag] = reference
+        known.hold(tag, reference)
         how = Disposition.in_hand
         self._changes.settled[reference] = (how, None, tag * 8 + how)
 
@@ -231,10 +282,12 @@ class Settlements:
         self._changes.settled |= dict.fromkeys(of_it, how)
         self._held -= len(of_it)
         known.hand, known.taken, known.since = {}, {}, known.next_tag
+        known.tags, known.spans = [], []
         self._acted[known.pid] = known
 
     def _drop(self, known: OpenChannel, how: Disposed = _UNKNOWN) -> None:
         self._empty(known, how)
+        self._manners -= known.manners
         del self.channels[known.channel]
         self._acted[known.pid] = None
 
@@ -246,6 +299,7 @@ _ANYWHERE: dict[str, Callable[[Settlements, Settlement], None]] = {
 }
 _OF_CHANNELS: dict[str, Callable[[Settlements, OpenChannel, Settlement], None]] = {
     "closed": Settlements._closed,
+    "silent": Settlements._silent,
     "consumer": Settlements._consume,
     "get": Settlements._get,
     "settled": Settlements._settled,

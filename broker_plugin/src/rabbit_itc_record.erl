@@ -3,7 +3,8 @@
 %% It is put into the queue, not published: `amq.rabbitmq.trace' knows the keys `publish.' and
 %% `deliver.' alone, and the log of `rabbitmq_tracing' dies of any other. It names that exchange as
 %% its own all the same, because the broker traces no delivery of what came through it. `user_id' is
-%% the broker's internal user, a name that no client can give, so a record cannot be forged.
+%% the broker's internal user, a name that no client can give, so a record cannot be forged. What it
+%% tells is a table in its body: a queue's bound in bytes counts bodies alone.
 -module(rabbit_itc_record).
 
 -export([place/1, place/4, tell/3, is_traced/1, is_ours/1, pid_text/1, version/0]).
@@ -15,42 +16,47 @@
 
 %% @doc A virtual host, for what is told of no channel.
 place(VHost) ->
-    #{vhost => VHost, headers => []}.
+    place(VHost, []).
 
-%% @doc A virtual host, with the headers that all records of one channel share.
+%% @doc A virtual host, with the fields that all records of one channel share.
 place(VHost, Connection, Number, User) ->
-    #{vhost => VHost,
-      headers => [{<<"connection">>, longstr, Connection},
+    place(VHost, [{<<"connection">>, longstr, Connection},
                   {<<"channel">>, signedint, Number},
-                  {<<"user">>, longstr, element(2, User)}]}.
+                  {<<"user">>, longstr, User}]).
+
+place(VHost, Fields) ->
+    #{vhost => VHost,
+      fields => encoded([{<<"itc">>, longstr, version()},
+                         {<<"node">>, longstr, atom_to_binary(node(), utf8)},
+                         {<<"vhost">>, longstr, VHost} | Fields])}.
 
 %% @doc Tell an event where the virtual host is traced and has a trace queue; elsewhere do nothing.
-tell(Event, Headers, #{vhost := VHost} = Place) ->
+tell(Event, Fields, #{vhost := VHost} = Place) ->
     case is_traced(Place) andalso queues(VHost) of
         false -> ok;
         [] -> ok;
-        Queues -> put_into(Queues, VHost, <<"settle.", Event/binary>>, properties(Headers, Place))
+        Queues -> put_into(Queues, VHost, <<"settle.", Event/binary>>, body(Fields, Place))
     end.
 
 %% @doc Tell whether the virtual host is traced on this node: one look into a table.
 is_traced(#{vhost := VHost}) ->
     rabbit_trace:enabled(VHost).
 
-%% @doc Tell whether a queue is a trace queue, or another one of the service's.
+%% @doc Tell whether a queue is a trace queue, or the one of announcements that goes with it.
 is_ours(Queue) ->
-    lists:any(fun(Name) -> string:prefix(Queue, Name) =/= nomatch end, names()).
+    lists:any(fun(Name) -> Queue =:= Name orelse Queue =:= <<Name/binary, ".connections">> end,
+              names()).
 
 %% @doc A process's name in the words of the event exchange.
 pid_text(Pid) ->
     list_to_binary(rabbit_misc:pid_to_string(Pid)).
 
-properties(Headers, #{vhost := VHost, headers := Shared}) ->
-    #'P_basic'{user_id = ?USER,
-               headers = [{<<"itc">>, longstr, version()},
-                          {<<"node">>, longstr, atom_to_binary(node(), utf8)},
-                          {<<"vhost">>, longstr, VHost},
-                          {<<"at">>, long, os:system_time(microsecond)}
-                          | Shared ++ Headers]}.
+body(Fields, #{fields := Shared}) ->
+    Own = encoded([{<<"at">>, long, os:system_time(microsecond)} | Fields]),
+    <<(byte_size(Shared) + byte_size(Own)):32, Shared/binary, Own/binary>>.
+
+encoded(Fields) ->
+    rabbit_binary_generator:generate_table(Fields). % without the length that stands before a table
 
 %% @doc The version of this plugin.
 version() ->
@@ -67,15 +73,15 @@ queues(VHost) ->
                   end || Name <- names()]).
 
 %% Before 3.13 a message is a delivery, since then a container.
-put_into(Queues, VHost, Key, Properties) ->
+put_into(Queues, VHost, Key, Body) ->
     Exchange = rabbit_misc:r(VHost, exchange, ?EXCHANGE),
+    Properties = #'P_basic'{user_id = ?USER},
     case erlang:function_exported(rabbit_queue_type, deliver, 4) of
         true ->
-            Content = rabbit_basic:build_content(Properties, []),
-            {ok, Message} = mc_amqpl:message(Exchange, Key, Content),
+            {ok, Message} = mc_amqpl:message(Exchange, Key, rabbit_basic:build_content(Properties, Body)),
             rabbit_queue_type:deliver(Queues, Message, #{}, stateless);
         false ->
-            Message = rabbit_basic:message(Exchange, Key, Properties, <<>>),
+            Message = rabbit_basic:message(Exchange, Key, Properties, Body),
             Delivery = rabbit_basic:delivery(false, false, Message, undefined),
             rabbit_queue_type:deliver(Queues, Delivery, stateless)
     end.

@@ -7,15 +7,17 @@
 
 -behaviour(gen_server).
 
--export([start_link/0, watch/2, ask/0, failed/3, status/0]).
+-export([start_link/0, watch/2, ask/1, failed/3, status/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -define(LOOK_MS, 100).
+-define(ROUND_MS, 1000).
 -define(LOG, #{domain => [rabbitmq, itc]}).
 
 %% `told' are the virtual hosts whose settlements are told; `channels' holds the place of each channel
-%% that has been told of, by its process.
--record(state, {told = [], claimants = [], channels = #{}, failures = 0}).
+%% that has been told of, by its process; `asked' says of each virtual host whose channels were looked
+%% at within the last second whether they are to be once more.
+-record(state, {told = [], claimants = [], channels = #{}, asked = #{}, failures = 0}).
 
 start_link() ->
     gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
@@ -24,9 +26,9 @@ start_link() ->
 watch(Pid, Place) ->
     gen_server:cast(?MODULE, {watch, Pid, Place}).
 
-%% @doc Have each channel of each node say where it stands.
-ask() ->
-    gen_server:abcast(?MODULE, ask).
+%% @doc Have each channel of a virtual host say where it stands, on each node, once a second at most.
+ask(VHost) ->
+    gen_server:abcast(?MODULE, {ask, VHost}).
 
 %% @doc Count a failure; the channel in which it happened goes on.
 failed(Class, Reason, Stack) ->
@@ -49,9 +51,12 @@ handle_call(status, _, State) ->
 handle_cast({watch, Pid, Place}, State = #state{channels = Channels}) ->
     is_map_key(Pid, Channels) orelse erlang:monitor(process, Pid),
     {noreply, State#state{channels = Channels#{Pid => Place}}};
-handle_cast(ask, State) ->
-    rabbit_channel:refresh_interceptors(),
-    {noreply, State};
+handle_cast({ask, VHost}, State = #state{asked = Asked}) when is_map_key(VHost, Asked) ->
+    {noreply, State#state{asked = Asked#{VHost := true}}};
+handle_cast({ask, VHost}, State = #state{asked = Asked, channels = Channels}) ->
+    [rabbit_itc_interceptor:look(Pid) || {Pid, #{vhost := Of}} <- maps:to_list(Channels), Of =:= VHost],
+    erlang:send_after(?ROUND_MS, self(), {round, VHost}),
+    {noreply, State#state{asked = Asked#{VHost => false}}};
 handle_cast({failed, What}, State = #state{failures = Failures}) ->
     Failures =:= 0 andalso
         logger:error("rabbitmq_itc: a settlement was not told: ~tp", [What], ?LOG),
@@ -66,6 +71,10 @@ handle_info(look, State = #state{told = Told}) ->
     Traced = traced(),
     Traced -- Told =:= [] orelse rabbit_channel:refresh_interceptors(),
     {noreply, look(Traced, State)};
+handle_info({round, VHost}, State = #state{asked = Asked}) ->
+    {IsAsked, Rest} = maps:take(VHost, Asked),
+    IsAsked andalso gen_server:cast(self(), {ask, VHost}),
+    {noreply, State#state{asked = Rest}};
 handle_info({'DOWN', _, process, Pid, _}, State = #state{channels = Channels}) ->
     {Place, Rest} = maps:take(Pid, Channels),
     tell(<<"closed">>, [{<<"pid">>, longstr, rabbit_itc_record:pid_text(Pid)}], Place),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterable
 from typing import TypeAlias
 
@@ -27,6 +28,7 @@ from app.tracker import (
     Unreadable,
     settlements,
 )
+from app.tracker.events import Reference
 from app.tracker.taken import Selection
 from model.assertions import Causation, from_json, judge
 from model.event import Event
@@ -192,11 +194,76 @@ async def test_what_a_node_stops_or_begins_to_record_is_not_known(
     assert await trace.said() == [None, None, "in_hand", None]
 
 
-async def test_channels_with_direct_replies_are_not_counted(store: Store, trace_id: int) -> None:
+async def test_a_channel_that_the_plugin_tells_no_more_of_is_not_counted(
+    store: Store, trace_id: int
+) -> None:
     trace = Trace(store, trace_id)
-    asks = say("consumer", queue="amq.rabbitmq.reply-to", auto=True)
-    await trace.take([opened(), deliver(), asks, deliver(), settled(1)])
-    assert await trace.said() == [None, None]
+    await trace.take([opened(), deliver(), deliver(), settled(1), say("silent"), deliver()])
+    assert await trace.said() == ["acknowledged", None, None]
+    await trace.take([settled(2), opened(next_tag=7), deliver(), settled(7)])
+    assert await trace.said() == ["acknowledged", None, None, "acknowledged"]
+
+
+async def test_what_a_channel_has_consumed_from_is_forgotten_once_it_has_left_it_out_twice(
+    store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for bound in ("MOST_QUEUES", "MOST_MANNERS"):
+        monkeypatch.setattr(settlements, bound, 5)
+    trace, tag = Trace(store, trace_id), 1
+    for number in range(20):
+        queue = f"reply-{number}"
+        await trace.take([opened(next_tag=tag), say("consumer", queue=queue, auto=True)])
+        await trace.take([deliver(queue)] * 2)
+        tag += 2
+        # It is cancelled; what it had been handed before is on its way.
+        await trace.take([opened(next_tag=tag), deliver(queue)])
+        tag += 1
+        if number % 5 == 0:
+            await trace.killed()
+    assert {*await trace.said()} == {"auto"}
+
+
+@pytest.mark.parametrize("bound", ["MOST_QUEUES", "MOST_MANNERS"])
+async def test_a_channel_that_takes_from_too_many_queues_is_given_up(
+    store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(settlements, bound, 3)
+    trace = Trace(store, trace_id)
+    queues = [
+        say("consumer", queue="one"),
+        say("get", queue="two", auto=True),
+        say("get", queue="two"),
+    ]
+    await trace.take([opened(), *queues, say("consumer", queue="three"), deliver("one")])
+    assert await trace.said() == ["in_hand"]
+    await trace.take([say("consumer", queue=f"{number}") for number in range(4)])
+    assert await trace.said() == [None]
+
+
+def test_what_a_frame_costs_does_not_grow_with_what_its_channel_holds() -> None:
+    def seconds(held: int) -> float:
+        known = settlements.Settlements()
+        known.note(say("channel", pid="<1>", next_tag=1, transactional=True))
+        for event_id in range(1, held + 1):
+            known.handed_over(deliver(), Reference(b"", 0, event_id), 1)
+        frames = [
+            settled(0, up_to=True),
+            say("rolled_back"),
+            settled(held),
+            settled(held // 2, up_to=True),
+            say("rolled_back"),
+            settled(held // 2, up_to=True),
+            settled(0, up_to=True, outcome="returned"),
+            say("recovered"),
+            say("rolled_back"),
+        ] * 20
+        began = time.process_time()
+        for frame in frames:
+            known.note(frame)
+        return time.process_time() - began
+
+    few, many = (min(seconds(held) for _ in range(3)) for held in (100, 9_000))
+    assert many < 10 * few
 
 
 async def test_who_has_a_number_next_shows_that_its_last_owner_is_gone(

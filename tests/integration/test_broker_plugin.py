@@ -13,7 +13,7 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from drills.settlements import TRACE_EXCHANGE, TRACE_QUEUE, drill
+from drills.settlements import TRACE_EXCHANGE, TRACE_QUEUE, drill, fields_of
 from tools.plugin import NAME
 from tools.servers import RabbitNode
 
@@ -38,14 +38,14 @@ class Client:
     """A connection into a virtual host, and what its trace queue holds."""
 
     def __init__(self, broker: RabbitNode, vhost: str) -> None:
-        self._broker, self._vhost = broker, vhost
+        self._broker, self.vhost = broker, vhost
         self.connection = pika.BlockingConnection(pika.URLParameters(broker.amqp_url(vhost)))
         self._reader = self.connection.channel()
         self._reader.queue_declare(TRACE_QUEUE, durable=True)
         self._reader.queue_bind(TRACE_QUEUE, TRACE_EXCHANGE, "#")
 
     def trace(self, on: bool) -> None:
-        self._broker.api("PUT", "vhosts", self._vhost, json={"tracing": on})
+        self._broker.api("PUT", "vhosts", self.vhost, json={"tracing": on})
 
     def worker(self, bodies: int = 0) -> BlockingChannel:
         """A channel, and a queue `work` with messages."""
@@ -59,14 +59,15 @@ class Client:
         """The records that there are, oldest first; traces are `publish` and `deliver`."""
         found = []
         while (message := self._reader.basic_get(TRACE_QUEUE, auto_ack=True))[0] is not None:
-            method, properties, _ = message
+            method, properties, body = message
+            fields = fields_of(properties, body)
             kind, _, event = method.routing_key.partition(".")
             if kind == "settle":
                 assert method.exchange == TRACE_EXCHANGE
                 assert properties.user_id == "rmq-internal"
-                assert properties.headers["vhost"] == self._vhost
-                assert properties.headers["itc"]
-            found.append((event if kind == "settle" else kind, properties.headers))
+                assert fields["vhost"] == self.vhost
+                assert fields["itc"]
+            found.append((event if kind == "settle" else kind, fields))
         return found
 
     def until(self, event: str) -> list[tuple[str, dict[str, Any]]]:
@@ -119,9 +120,7 @@ def test_a_channel_from_before_tracing_says_where_its_tags_are(client: Client) -
     found = client.until("began")
     [(_, position)] = [each for each in found if each[0] == "channel" and each[1]["next_tag"] == 6]
     consumers = [headers for event, headers in found if event == "consumer"]
-    assert [(each["queue"], each["consumer_tag"], each["auto"]) for each in consumers] == [
-        ("work", "early", False)
-    ]
+    assert [(each["queue"], each["auto"]) for each in consumers] == [("work", False)]
     worker.basic_ack(5, multiple=True)
     [(_, settled)] = client.until("settled")
     assert (settled["connection"], settled["channel"]) == (

@@ -145,6 +145,36 @@ async def test_a_channel_from_before_the_trace_says_where_it_stands_once_it_is_a
         await until(is_known, "what the channel was handed is acknowledged")
 
 
+async def test_who_also_reads_a_queue_named_like_ours_is_known_to_have_acknowledged(
+    broker: RabbitNode, where: str, serve: Callable[[], Awaitable[Service]]
+) -> None:
+    service, bodies = await serve(), [f"{number}" for number in range(30)]
+    async with await aio_pika.connect(broker.amqp_url(where)) as connection:
+        publisher, consumer = await connection.channel(), await connection.channel()
+
+        async def is_recorded() -> bool:
+            queue = await publisher.declare_queue("probe")
+            await publisher.default_exchange.publish(aio_pika.Message(b"probe"), "probe")
+            await (await queue.get(timeout=10)).ack()
+            return "acknowledged" in (await settlements(service, where)).get("probe", ())
+
+        await until(is_recorded, "the plugin tells of settlements")
+        work = await consumer.declare_queue("work")
+        await work.consume(_acknowledge)
+        for body in bodies[:15]:
+            await publisher.default_exchange.publish(aio_pika.Message(body.encode()), "work")
+        for name in ("itc.trace2", "itc.trace.marks.x"):
+            await (await consumer.declare_queue(name)).consume(_acknowledge)
+        for body in bodies[15:]:
+            await publisher.default_exchange.publish(aio_pika.Message(body.encode()), "work")
+
+        async def is_said() -> bool:
+            found = await settlements(service, where)
+            return [found.get(body) for body in bodies] == [["acknowledged"]] * 30
+
+        await until(is_said, "each of them is acknowledged")
+
+
 async def test_who_hangs_with_a_message_is_named_by_all_that_tell_of_it(
     broker: RabbitNode, where: str, serve: Callable[[], Awaitable[Service]]
 ) -> None:
@@ -189,6 +219,10 @@ async def test_who_hangs_with_a_message_is_named_by_all_that_tell_of_it(
         assert f"; 1 is in the hands of {one.holder.name};" in found.conversation.sentence
         for channel in (publisher, *consumers):
             await channel.close()
+
+
+async def _acknowledge(message: aio_pika.abc.AbstractIncomingMessage) -> None:
+    await message.ack()
 
 
 async def _keep(

@@ -12,7 +12,7 @@ from drills.dispositions import MARKS, judge, outcomes
 from drills.settlements import UNKNOWN_TAG, WORK, Life, Step
 from model.words import Disposition, EventType
 
-CONSUMED: Step = ("consumer", WORK, "tag", False)
+CONSUMED: Step = ("consumer", WORK, False)
 GET: Step = ("get", WORK, False)
 ANSWERED: Step = ("answered", "Basic.GetEmpty")
 
@@ -43,8 +43,8 @@ def life(*steps: Step) -> Life:
         ([("selected",), *handed(1), settled(1), ANSWERED], ["b"]),
         ([*handed(1), settled(UNKNOWN_TAG), ("answered", "Channel.Close")], ["b"]),
         ([*handed(1), settled(1), ("answered", "Channel.Close")], ["ab"]),  # over what is not known
-        ([("consumer", WORK, "tag", True), *handed(1), GET, ("got", 2)], ["u", "b"]),
-        ([("consumer", WORK, "tag", True), GET, *handed(1), ANSWERED], ["u"]),  # it was on its way
+        ([("consumer", WORK, True), *handed(1), GET, ("got", 2)], ["u", "b"]),
+        ([("consumer", WORK, True), GET, *handed(1), ANSWERED], ["u"]),  # it was on its way
         ([("selected",), settled(0, multiple=True), *handed(1), ANSWERED], ["ab"]),
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pamqp.commands import Basic
+from pamqp.encode import field_table
 from pamqp.header import ContentHeader
 
 from app.broker.firehose import parse
@@ -74,9 +75,9 @@ def test_a_name_is_as_long_as_names_can_be_and_not_longer(header: str) -> None:
     assert longer.routing_keys == ("k" * 5_000,)  # from a header of the sender's, of any length
 
 
-def read_settlement(event: str, headers: dict[str, Any], user: str | None = "rmq-internal") -> Any:
-    properties = Basic.Properties(headers=headers, user_id=user)
-    return parse(f"settle.{event}", ContentHeader(0, 0, properties).marshal(), b"", 7)
+def read_settlement(event: str, fields: dict[str, Any], user: str | None = "rmq-internal") -> Any:
+    body, properties = field_table(fields), Basic.Properties(user_id=user)
+    return parse(f"settle.{event}", ContentHeader(0, len(body), properties).marshal(), body, 7)
 
 
 def test_a_settlement_is_the_broker_s_own_word() -> None:
