@@ -50,6 +50,8 @@ SETTLEMENTS: dict[str, frozenset[str]] = {
 
 # Of what is kept of a message that cannot be read.
 QUARANTINED_HEADERS = 16_384
+# A settlement has a few names of 255 bytes at most.
+LONGEST_SETTLEMENT = 4096
 # A channel's number has 16 bits, and a flag has one.
 MOST_CHANNELS = 65_535
 
@@ -122,6 +124,8 @@ def _settlement(kind: str, event: str, header: bytes, body: bytes) -> Settlement
     its = SETTLEMENTS.get(event)
     if its is None:
         raise NotATraceMessageError("nothing that is known of settlements")
+    if len(body) > LONGEST_SETTLEMENT:
+        raise NotATraceMessageError(f"a settlement of {len(body):,} bytes")
     table = decode_headers(_TABLE + body)
     table = {key: storable(value) if type(value) is str else value for key, value in table.items()}
     for missing in sorted({"itc", "at", "node", *its} - table.keys()):

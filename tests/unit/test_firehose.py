@@ -115,6 +115,12 @@ def test_a_settlement_that_lacks_something_is_quarantined(header: str, value: An
     assert header in result.reason
 
 
+def test_a_settlement_that_is_longer_than_any_is_not_read() -> None:
+    result = read_settlement("settled", {**SETTLED, "more": "x" * 4096})
+    assert isinstance(result, Unreadable)
+    assert result.reason.startswith("a settlement of 4,")
+
+
 def test_an_event_of_settlements_that_is_not_known_is_quarantined() -> None:
     assert isinstance(read_settlement("requeued", SETTLED), Unreadable)
 
