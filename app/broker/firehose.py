@@ -89,7 +89,7 @@ def parse(
             return _settlement(kind, name, header, body)
         said = read_trace(header, kind == PUBLISH)
     except ValueError as error:
-        place = place_of(header)
+        place = place_of(_TABLE + body if kind == SETTLE else header)
         return Unreadable(
             reason=str(error),
             routing_key=storable(routing_key),
