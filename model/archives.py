@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from model.gaps import Gap
 from model.sound import AssumedParticipant, Misfit, Missing
@@ -20,17 +20,13 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class ArchiveFile:
-    """One Parquet file: its path in the archive, the span of its ids, its events, its bytes.
-
-    ``links``: it has the events' links and conversations.
-    """
+    """One Parquet file: its path in the archive, the span of its ids, its events, its bytes."""
 
     file: str
     first_id: int
     last_id: int
     events: int
     bytes: int
-    links: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,11 +67,11 @@ class ArchiveManifest:
             manifest["trace"],
             manifest["through"],
             manifest["until"],
-            tuple(ArchiveFile(**part) for part in manifest["parts"]),
+            tuple(_file_in(part) for part in manifest["parts"]),
             tuple(Gap(**gap) for gap in manifest["gaps"]),
-            tuple(AssumedParticipant(**each) for each in manifest.get("assumed", ())),
-            Misfit(**manifest["misfit"]) if manifest.get("misfit") else None,
-            tuple(Missing(**each) for each in manifest.get("missing", ())),
+            tuple(AssumedParticipant(**each) for each in manifest["assumed"]),
+            Misfit(**manifest["misfit"]) if manifest["misfit"] else None,
+            tuple(Missing(**each) for each in manifest["missing"]),
         )
 
     @property
@@ -94,6 +90,10 @@ class ArchiveManifest:
         Another store assigns the same ids again, and so does one restored from a backup.
         """
         return newest is None or newest == (self.through, self.until)
+
+
+def _file_in(part: dict[str, Any]) -> ArchiveFile:
+    return ArchiveFile(*(part[each.name] for each in fields(ArchiveFile)))
 
 
 @dataclass(frozen=True, slots=True)

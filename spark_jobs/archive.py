@@ -160,9 +160,7 @@ def _files(folder: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[ArchiveF
         (folder / name).parent.mkdir(exist_ok=True)
         sync(part)  # what is archived may be pruned, and then exists nowhere else
         part.replace(folder / name)
-        yield ArchiveFile(
-            name, first_id, last_id, events, (folder / name).stat().st_size, links=True
-        )
+        yield ArchiveFile(name, first_id, last_id, events, (folder / name).stat().st_size)
 
 
 def _by_day(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -41,10 +41,6 @@ class Archive(ArchiveManifest):
                 " was restored from a backup since; move that folder away and ask again.",
             )
 
-    def has_links(self, first_id: int, last_id: int) -> bool:
-        """Tell whether it has the links of all its events with ids in a span."""
-        return all(part.links for part in self._parts(first_id, last_id))
-
     def save(self) -> None:
         """Write this as the archive's manifest."""
         facts: dict[str, Any] = asdict(self)

@@ -37,12 +37,8 @@ def find_archived(
     tasks: int,
     meter: Meter,
 ) -> ChainResult:
-    """The chain between two events of one trace, the earlier of which is archived.
-
-    Raises `JobError` where links are asked for that the archive does not have.
-    """
+    """The chain between two events of one trace, the earlier of which is archived."""
     first_id, last_id = sorted(wanted.ends)
-    _check_links(archive, first_id, last_id, wanted.via)
     meter.enter("following", 2.0)
     span, quiet = _span(archive, database, first_id, last_id, wanted.via)
     chain = chain_of(span, wanted.via)
@@ -69,15 +65,6 @@ def find_archived(
         heights=lambda: _heights(archive, history, span, chain, ranges),
         check=lambda: None,
     )
-
-
-def _check_links(archive: Archive, first_id: int, last_id: int, via: Via) -> None:
-    if via is not Via.any and not archive.has_links(first_id, last_id):
-        raise JobError(
-            Problem.bad_request,
-            "A part of the archive between these events was written before links were kept, so"
-            f" nobody knows them: ask via={Via.any.value}.",
-        )
 
 
 def _soundness(

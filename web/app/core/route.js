@@ -12,8 +12,6 @@ export const TABS = [
 ];
 // What the tray of jobs leads to; it is among the views of its tab only while it is shown.
 export const HIDDEN = "jobs";
-// What was a view once, and leads on.
-const MOVED = { failures: ["conversations", { filter: "failures" }] };
 const VIEWS = TABS.flatMap(([, views]) => views.map(([name]) => name));
 
 /** The tab that a view is in: `[label, views]`. */
@@ -25,7 +23,6 @@ const GLOBAL = ["vhost", "a", "b"];
 const EVENT_VIEWS = new Set(["events", "conversations", "chain", "space-time"]);
 
 export const route = signal(parse(location.hash));
-rename();
 
 const REMEMBERED = new Set(["events"]);
 const places = new Map(); // the parameters of views that were left
@@ -35,16 +32,9 @@ route.subscribe(({ view, params }) => {
   last.set(tabOf(view), view);
 });
 
-function nameIn(hash) {
-  const [name] = hash.replace(/^#\/?/, "").split("?");
-  return VIEWS.includes(name) || Object.hasOwn(MOVED, name) ? name : "overview";
-}
-
 function parse(hash) {
-  const [, search = ""] = hash.split("?");
-  const name = nameIn(hash);
-  const [view, more] = MOVED[name] ?? [name];
-  return { view, params: { ...Object.fromEntries(new URLSearchParams(search)), ...more } };
+  const [name, search = ""] = hash.replace(/^#\/?/, "").split("?");
+  return { view: VIEWS.includes(name) ? name : "overview", params: Object.fromEntries(new URLSearchParams(search)) };
 }
 
 function print({ view, params }) {
@@ -56,13 +46,7 @@ function print({ view, params }) {
 addEventListener("hashchange", () => {
   const next = parse(location.hash);
   if (print(next) !== print(route.peek())) route.value = next;
-  rename();
 });
-
-/** Has the address say what it is called now, where it is an old one. */
-function rename() {
-  if (nameIn(location.hash) in MOVED) history.replaceState(null, "", print(route.peek()));
-}
 
 /** The address of another view: what is kept, and `params` on top. */
 export function href(view, params = {}) {

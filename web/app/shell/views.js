@@ -12,4 +12,3 @@ export const CODE = {
   admin: () => import("../admin/admin-tab.js"),
 };
 CODE.rules = CODE.learn; // the same, in the settings
-CODE.failures = CODE.conversations; // an old address
