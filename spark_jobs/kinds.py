@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from pyspark.sql import SparkSession
 
-from model.archives import ArchiveSummary
 from model.described import shown
-from model.exports import FORMATS, ChainSummary, Quota
+from model.exports import FORMATS, Quota
 from model.jobs import Problem
 from model.words import Via
 from spark_jobs import archive, chain, interchange, reports, topology, touched
@@ -21,107 +21,48 @@ from spark_jobs.progress import Report
 from spark_jobs.reports.request import ReportRequest
 
 Json: TypeAlias = dict[str, Any]
-# A result is described, or JSON already.
-Kind: TypeAlias = Callable[[SparkSession, DatabaseAddress, Json, Report], Any]
+
+
+class Kind(NamedTuple):
+    """A kind of job: its request, what runs it, and fields that are called otherwise in JSON."""
+
+    request: type[Any]
+    run: Callable[[SparkSession, Any, Report], Any]
+    names: Mapping[str, str] = {}
+
+
+KINDS: dict[str, Kind] = {
+    "period": Kind(PeriodRequest, interchange.run, {"form": "format"}),
+    "touched": Kind(touched.TouchedRequest, touched.run, {"event_id": "event"}),
+    "chain": Kind(chain.ChainRequest, chain.run, {"from_id": "from", "to_id": "to"}),
+    "topology": Kind(topology.TopologyRequest, topology.run),
+    "archive": Kind(archive.ArchiveRequest, archive.run, {"root": "archives"}),
+    "report": Kind(ReportRequest, reports.run),
+}
+# What is not JSON in any request.
+_READ: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("output", "root", "archives", "key_file"), Path),
+    "format": FORMATS.__getitem__,
+    "via": Via,
+    "quota": lambda given: Quota(**given),
+    "collector": lambda given: Collector(**given),
+}
 
 
 def run_job(spark: SparkSession, database_url: str, kind: str, request: Json, told: Report) -> Json:
     """Run one job; raises JobError."""
     if kind not in KINDS:
         raise JobError(Problem.bad_request, f"There are no {kind} jobs.")
-    result: Json = shown(KINDS[kind](spark, DatabaseAddress.from_url(database_url), request, told))
+    wanted = _request(KINDS[kind], DatabaseAddress.from_url(database_url), request)
+    result: Json = shown(KINDS[kind].run(spark, wanted, told))
     return result
 
 
-def _chain(
-    spark: SparkSession, database: DatabaseAddress, request: Json, report: Report
-) -> ChainSummary:
-    wanted = chain.ChainRequest(
-        database=database,
-        from_id=request["from"],
-        to_id=request["to"],
-        output=Path(request["output"]),
-        format=FORMATS[request["format"]],
-        form=request.get("form"),
-        archives=Path(request["archives"]) if request.get("archives") else None,
-        quota=Quota(**request["quota"]) if request.get("quota") else None,
-        via=Via(request.get("via", Via.any)),
-    )
-    return chain.run(spark, wanted, report)
-
-
-def _archive(
-    spark: SparkSession, database: DatabaseAddress, request: Json, report: Report
-) -> ArchiveSummary:
-    wanted = archive.ArchiveRequest(
-        database=database,
-        vhost=request["vhost"],
-        before=request["before"],
-        root=Path(request["archives"]),
-    )
-    return archive.run(spark, wanted, report)
-
-
-def _topology(
-    spark: SparkSession, database: DatabaseAddress, request: Json, report: Report
-) -> Json:
-    wanted = topology.TopologyRequest(
-        database=database,
-        vhost=request["vhost"],
-        since=request["since"],
-        until=request["until"],
-        output=Path(request["output"]),
-    )
-    return topology.run(spark, wanted, report)
-
-
-def _report(spark: SparkSession, database: DatabaseAddress, request: Json, report: Report) -> Json:
-    wanted = ReportRequest(
-        database=database,
-        report=request["report"],
-        id=request["id"],
-        vhost=request["vhost"],
-        since=request["since"],
-        until=request["until"],
-        output=Path(request["output"]),
-        asked=request["asked"],
-    )
-    return reports.run(spark, wanted, report)
-
-
-def _touched(spark: SparkSession, database: DatabaseAddress, request: Json, report: Report) -> Json:
-    wanted = touched.TouchedRequest(
-        database=database,
-        event_id=request["event"],
-        output=Path(request["output"]),
-        format=FORMATS[request["format"]],
-        quota=Quota(**request["quota"]) if request.get("quota") else None,
-        key_file=Path(request["key_file"]) if request.get("key_file") else None,
-    )
-    return touched.run(spark, wanted, report)
-
-
-def _period(spark: SparkSession, database: DatabaseAddress, request: Json, report: Report) -> Json:
-    wanted = PeriodRequest(
-        database=database,
-        vhost=request["vhost"],
-        since=request["since"],
-        until=request["until"],
-        form=request["format"],
-        via=Via(request["via"]),
-        output=Path(request["output"]) if request.get("output") else None,
-        quota=Quota(**request["quota"]) if request.get("quota") else None,
-        collector=Collector(**request["collector"]) if request.get("collector") else None,
-        rules=request.get("rules", ()),
-    )
-    return interchange.run(spark, wanted, report)
-
-
-KINDS: dict[str, Kind] = {
-    "period": _period,
-    "touched": _touched,
-    "chain": _chain,
-    "topology": _topology,
-    "archive": _archive,
-    "report": _report,
-}
+def _request(kind: Kind, database: DatabaseAddress, given: Json) -> Any:
+    """A request as its class; what is not given, or is nothing, is as that has it."""
+    values: Json = {"database": database}
+    for name in (each.name for each in fields(kind.request)):
+        value = given.get(kind.names.get(name, name))
+        if value not in (None, ""):
+            values[name] = _READ.get(name, lambda as_it_is: as_it_is)(value)
+    return kind.request(**values)

@@ -6,7 +6,7 @@ import { vhost } from "../core/route.js";
 import { busiestVhost } from "../core/traces.js";
 import { fileOf } from "./assertion-file.js";
 import { Held } from "./held.js";
-import { KINDS, LearnReports } from "./reports-view.js";
+import { KINDS, Reports } from "./reports-view.js";
 import { Violations } from "./violations.js";
 
 const ONLY = KINDS.filter(([kind]) => kind === "assertions");
@@ -20,5 +20,5 @@ export default function AssertionsView() {
   return html`
     <${Held} loaded=${loaded} name=${name} held=${held} />
     <${Violations} />
-    <${LearnReports} title="Over a period" note="judged by jobs" kinds=${ONLY} none=${NONE} file=${fileOf(held)} />`;
+    <${Reports} title="Over a period" note="judged by jobs" kinds=${ONLY} none=${NONE} file=${fileOf(held)} />`;
 }

@@ -5,7 +5,7 @@ import { openEvent, patch, route } from "../core/route.js";
 import { EventDrawer } from "../ui/event/lazy-drawer.js";
 import { lazy } from "../ui/lazy.js";
 import { Choice } from "../ui/panel.js";
-import { LearnReports } from "./reports-view.js";
+import { Reports } from "./reports-view.js";
 
 const VIEWS = [
   ["reports", "Reports", "What a period teaches"],
@@ -21,7 +21,7 @@ export default function LearnTab() {
       <div class="page-title"><h1>Rules</h1>
         <p>What normally follows what, which orders went another way, what a release changed, and whether what should hold does.</p></div>
       <div><${Choice} label="View" options=${VIEWS} value=${view} onChange=${show} /></div>
-      ${view === "assertions" ? html`<${AssertionsView} />` : html`<${LearnReports} title="Reports" none=${NONE} />`}
+      ${view === "assertions" ? html`<${AssertionsView} />` : html`<${Reports} title="Reports" none=${NONE} />`}
     </div></div>
     ${openEvent.value && html`<${EventDrawer} id=${openEvent.value} key=${openEvent.value} />`}
   </div>`;
