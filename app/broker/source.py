@@ -16,7 +16,7 @@ from app.broker.consumer import Firehose, Reading, TraceStream
 from app.broker.management import ManagementApi, Node, QueueInfo
 from app.broker.marks import MarkPublisher, keys, takes_default
 from app.broker.outages import VirtualHostError, in_use_by_another, shown
-from app.broker.passing import Guide, PassingStream, QueueHead
+from app.broker.passing import PassingStream
 from app.broker.trace_queue import (
     Bookmark,
     QueueState,
@@ -27,7 +27,7 @@ from app.broker.trace_queue import (
     is_others,
     state,
 )
-from app.broker.undeliverable import waiting
+from app.broker.undeliverable import Waiting, waiting
 from app.errors import ForeignQueueError, NotFoundError, OutageError, QueueTakenError
 from app.tracker.records import QUARANTINED_BODY
 from app.tracker.taken import ALL, Selection, covers
@@ -69,7 +69,6 @@ class TraceSource:
         self._management = management
         # Before 4.3.3 the broker loses all but one of concurrent changes of tracing.
         self._switching = asyncio.Lock()
-        self._guides: dict[str, Guide] = {}
 
     @asynccontextmanager
     async def open(
@@ -100,15 +99,12 @@ class TraceSource:
             return
         if reading.quorum:
             await self._give_up(vhost, prefetch)
-        guide = self._guides.setdefault(vhost, Guide())
         async with (
             self._named(vhost),
             self._firehose.open_idle(vhost, reading, PassingStream, guarded=False) as passed,
         ):
-            passed.begin(guide, sentinel, partial(self._head, vhost))
+            passed.begin(sentinel, partial(self._head, vhost))
             yield passed
-        if passed.is_over:
-            self._guides.pop(vhost, None)
 
     async def has_vhost(self, vhost: str) -> bool:
         return vhost in await self._management.vhosts()
@@ -263,13 +259,10 @@ class TraceSource:
         """Refuse a quorum queue with a message that it can hand to nobody.
 
         A message that is put back goes behind those put back before (measured on 3.10.8), so
-        nothing can be looked at and left in its place. A queue with a single active consumer, as
-        we used to declare them, shows nothing at all.
+        nothing can be looked at and left in its place. One with a single active consumer shows
+        nothing at all.
         """
-        try:
-            there = (await self._head(vhost, prefetch, False)).messages
-        except OutageError:  # it shows nothing, or takes too long
-            there = []
+        there = await self._head(vhost, prefetch, False)
         if there and all(message.is_deliverable for message in there):
             raise OutageError("the broker broke the connection off, over none of our messages")
         raise ForeignQueueError(
@@ -277,18 +270,27 @@ class TraceSource:
             "message whose queue or exchange has a name of more than 247 bytes, and is made anew"
         )
 
-    async def _head(self, vhost: str, count: int, remove: bool) -> QueueHead:
-        """The first messages of the trace queue, which are given back or removed."""
-        found = await self._management.get(
-            vhost,
-            self._firehose.queue,
-            count,
-            remove=remove,
-            body=QUARANTINED_BODY,
-            seconds=REMOVE_SECONDS if remove else SHOW_SECONDS,
-        )
+    async def _head(self, vhost: str, count: int, remove: bool) -> list[Waiting] | None:
+        """The first messages of the trace queue, which are given back or removed.
+
+        None where the broker shows nothing, or takes too long.
+        """
         try:
-            return QueueHead(waiting(found), len(found))
+            shown = await self._management.get(
+                vhost,
+                self._firehose.queue,
+                count,
+                remove=remove,
+                body=QUARANTINED_BODY,
+                seconds=REMOVE_SECONDS if remove else SHOW_SECONDS,
+            )
+        except OutageError:
+            if remove:
+                raise
+            await self._management.own_user()  # which tells whether the API is away altogether
+            return None
+        try:
+            return waiting(shown)
         except ValueError as error:
             raise OutageError(f"the broker's management API is not understood: {error}") from error
 

@@ -20,6 +20,7 @@ from model.texts import storable, storable_name
 
 LONGEST_ROUTING_KEY = 255
 REASON = "the broker cannot hand it to a consumer"
+UNSHOWN = "before one that the broker cannot hand to a consumer, and the API could not show it"
 
 # As much of JSON as is needed: strings, opening and closing brackets, and other values.
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]|[^\s,:\[\]{}"]+')
@@ -35,16 +36,17 @@ class Waiting(msgspec.Struct, frozen=True):
     body: bytes  # its beginning
     body_bytes: int
     channel: Channel
+    is_shown: bool = True
 
     @property
     def is_deliverable(self) -> bool:
-        return len(self.routing_key.encode()) <= LONGEST_ROUTING_KEY
+        return self.is_shown and len(self.routing_key.encode()) <= LONGEST_ROUTING_KEY
 
     def told(self, now: int) -> Unreadable:
         length = len(self.routing_key.encode())
+        why = f"its routing key has {length} bytes, and AMQP allows {LONGEST_ROUTING_KEY}"
         return Unreadable(
-            reason=f"{REASON}: its routing key has {length} bytes, and AMQP allows "
-            f"{LONGEST_ROUTING_KEY}",
+            reason=f"{REASON}: {why}" if self.is_shown else UNSHOWN,
             routing_key=storable(self.routing_key),
             headers=storable(self.headers)[:QUARANTINED_HEADERS],
             body=self.body[:QUARANTINED_BODY],
@@ -54,10 +56,7 @@ class Waiting(msgspec.Struct, frozen=True):
         )
 
 
-def unseen(now: int) -> Unreadable:
-    """The record of one that the management API does not show either."""
-    reason = f"{REASON}, and the management API cannot show it"
-    return Unreadable(reason, routing_key="", headers="", body=b"", body_bytes=0, recorded_at=now)
+NEVER_SHOWN = Waiting("", True, b"", b"", 0, NOWHERE, is_shown=False)
 
 
 def waiting(shown: bytes) -> list[Waiting]:
