@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from model.assertions import Assertion, InvalidAssertionError
+from model.assertions.assertion import Assertion, InvalidAssertionError
 from model.assertions.language import (
     DEEPEST,
     MOST_ASSERTIONS,

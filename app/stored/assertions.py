@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from app.stored.reading import VhostFilter
-from model.assertions import (
+from model.assertions.assertion import (
     Acknowledged,
     After,
     Assertion,
@@ -20,10 +20,10 @@ from model.assertions import (
     InvalidAssertionError,
     LeadsTo,
     NeverConcurrent,
-    from_json,
+    What,
 )
-from model.assertions.assertion import What
 from model.assertions.judging import WatchedEvent
+from model.assertions.language import from_json
 from model.described import INNER
 from model.times import Microseconds
 

@@ -24,16 +24,16 @@ from app.stored.assertions import (
 )
 from app.watch.waiting import SettledPoint, Wait
 from itc import Relation, compare
-from model.assertions import (
-    Acknowledged,
-    After,
+from model.assertions.assertion import Acknowledged, After, AtMost, LeadsTo, NeverConcurrent
+from model.assertions.judging import (
     AssertionVerdict,
-    AtMost,
     Finding,
-    LeadsTo,
-    NeverConcurrent,
+    WatchedEvent,
+    led,
+    preceded,
+    settled,
+    weighed,
 )
-from model.assertions.judging import WatchedEvent, led, preceded, settled, weighed
 from model.event import CLOCK_ALONE, NOTHING_LARGE
 from model.gaps import Gap
 from model.words import Via

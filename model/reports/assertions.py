@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from model.assertions import AssertionVerdict
+from model.assertions.judging import AssertionVerdict
 from model.reports.facts import ReportFacts
 from model.times import Microseconds
 from model.words import Along

@@ -18,15 +18,9 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
-from model.assertions import (
-    Acknowledged,
-    After,
-    Assertion,
-    AssertionVerdict,
-    LeadsTo,
-    from_json,
-    to_json,
-)
+from model.assertions.assertion import Acknowledged, After, Assertion, LeadsTo
+from model.assertions.judging import AssertionVerdict
+from model.assertions.language import from_json, to_json
 from model.assertions.missing import may_lack
 from model.gaps import Gap
 from model.reports.assertions import AssertionReport, AssertionResult, ShownCase

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from model.assertions import After, Assertion, LeadsTo, TypePattern, to_json, yaml_item
-from model.assertions.language import LONGEST
+from model.assertions.assertion import After, Assertion, LeadsTo, TypePattern
+from model.assertions.language import LONGEST, to_json, yaml_item
 from model.reports.learning import ProposedAssertion
 from spark_jobs.reports.expecting import Expectation, Learnt, Thresholds, TypeOrder
 

@@ -30,7 +30,8 @@ from app.tracker import (
 )
 from app.tracker.events import Reference
 from app.tracker.taken import Selection
-from model.assertions import Causation, from_json, judge
+from model.assertions.judging import Causation, judge
+from model.assertions.language import from_json
 from model.event import Event
 from model.who import Who
 from model.words import Disposition, EventType

@@ -17,8 +17,8 @@ from app.tracker import Channel, Deliver, Policy, Publish, Record
 from app.watch import judging
 from app.watch.judging import HELD, UNKNOWN, EventOutcome, Judges
 from app.watch.waiting import SettledPoint, Wait
-from model.assertions import AssertionVerdict, Causation, Finding, from_json, judge
-from model.assertions.judging import WatchedEvent
+from model.assertions.judging import AssertionVerdict, Causation, Finding, WatchedEvent, judge
+from model.assertions.language import from_json
 from model.conversations import Conversation, conversation_of
 from model.event import EVERYTHING
 from model.happened import Cause, happened

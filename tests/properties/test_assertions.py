@@ -9,21 +9,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.assertion_files import parse
-from model.assertions import (
+from model.assertions.assertion import (
     After,
     Assertion,
-    AssertionVerdict,
     AtMost,
     Basis,
-    Causation,
     LeadsTo,
     NeverConcurrent,
     TypePattern,
-    from_json,
-    judge,
-    to_json,
-    to_yaml,
 )
+from model.assertions.judging import AssertionVerdict, Causation, judge
+from model.assertions.language import from_json, to_json, to_yaml
 from model.conversations import Conversation, conversation_of
 from model.happened import Cause, ConversationEvent
 from model.words import EventType, Match

@@ -13,7 +13,7 @@ from sqlalchemy import create_engine, insert
 
 from app.jobs.reports import ReportKind, Reports
 from app.store.database.tables import gaps
-from model.assertions import from_json, to_json
+from model.assertions.language import from_json, to_json
 from model.words import EdgeKind, Via
 from spark_jobs.kinds import run_job
 from spark_jobs.progress import silent

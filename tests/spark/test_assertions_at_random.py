@@ -30,15 +30,8 @@ from app.store.database.tables import (
     participants,
     traces,
 )
-from model.assertions import (
-    After,
-    Assertion,
-    AssertionVerdict,
-    AtMost,
-    Basis,
-    LeadsTo,
-    TypePattern,
-)
+from model.assertions.assertion import After, Assertion, AtMost, Basis, LeadsTo, TypePattern
+from model.assertions.judging import AssertionVerdict
 from model.words import Via
 from spark_jobs.database import DatabaseAddress
 from spark_jobs.gathering import COLUMNS, join, told

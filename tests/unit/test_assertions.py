@@ -12,26 +12,21 @@ import pytest
 
 from app import assertion_files
 from app.assertion_files import MOST_VALUES, parse
-from model.assertions import (
+from model.assertions import judging
+from model.assertions.assertion import (
     Acknowledged,
     After,
     Assertion,
-    AssertionVerdict,
     AtMost,
     Basis,
-    Causation,
     InvalidAssertionError,
     LeadsTo,
     NeverConcurrent,
     TypePattern,
-    from_json,
-    judge,
-    judging,
-    to_json,
-    to_yaml,
+    What,
 )
-from model.assertions.assertion import What
-from model.assertions.language import MOST_ASSERTIONS
+from model.assertions.judging import AssertionVerdict, Causation, judge
+from model.assertions.language import MOST_ASSERTIONS, from_json, to_json, to_yaml
 from model.conversations import Conversation, conversation_of
 from model.happened import Cause, ConversationEvent
 from model.words import EventType, Match

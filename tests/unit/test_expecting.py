@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from app.assertion_files import parse
-from model.assertions import to_json
+from model.assertions.language import to_json
 from model.gaps import Gap
 from model.sketch import Sketch
 from spark_jobs.reports import expectations, expecting

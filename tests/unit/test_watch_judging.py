@@ -11,7 +11,7 @@ from app.stored.assertions import AssertionScope, Reach
 from app.watch import judging
 from app.watch.judging import Judges
 from app.watch.waiting import SettledPoint, Wait
-from model.assertions import AtMost, TypePattern
+from model.assertions.assertion import AtMost, TypePattern
 from model.assertions.judging import WatchedEvent
 from model.doubtful import DoubtfulSpan
 

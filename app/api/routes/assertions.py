@@ -23,7 +23,8 @@ from app.stored.assertions import (
     ViolationKind,
     ViolationPage,
 )
-from model.assertions import Assertion, InvalidAssertionError, to_json
+from model.assertions.assertion import Assertion, InvalidAssertionError
+from model.assertions.language import to_json
 
 router = APIRouter(tags=["assertions"])
 

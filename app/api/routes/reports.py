@@ -22,7 +22,7 @@ from app.api.signin.auth import Reader
 from app.errors import BadRequestError
 from app.jobs.reports import ReportKind
 from app.stored.jobs import Json
-from model.assertions import to_json
+from model.assertions.language import to_json
 from model.reports.assertions import AssertionFacts, AssertionReport
 from model.reports.correlations import CorrelationFacts, CorrelationReport
 from model.reports.learning import (

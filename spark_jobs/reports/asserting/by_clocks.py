@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from itc import packed_height_at
-from model.assertions import After, Assertion, AssertionVerdict, Finding, NeverConcurrent
-from model.assertions.judging import needs_clocks
+from model.assertions.assertion import After, Assertion, NeverConcurrent
+from model.assertions.judging import AssertionVerdict, Finding, needs_clocks
 from model.doubtful import DoubtfulSpan
 from model.gaps import Gap
 from model.words import EventType, Via

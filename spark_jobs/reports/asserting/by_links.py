@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from model.assertions import After, Assertion, Causation, Finding, judge
-from model.assertions.judging import needs_clocks
+from model.assertions.assertion import After, Assertion
+from model.assertions.judging import Causation, Finding, judge, needs_clocks
 from model.assertions.missing import matters, may_lack
 from model.gaps import Gap
 from model.words import Via

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from itc import packed_height_at
-from model.assertions import AssertionVerdict
+from model.assertions.judging import AssertionVerdict
 
 OPEN = 0
 """Stands for the message of a `First` that was not observed."""

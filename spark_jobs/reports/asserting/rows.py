@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from model.assertions import AssertionVerdict, Finding
+from model.assertions.judging import AssertionVerdict, Finding
 from model.message_types import type_of
 from model.words import EventType
 from spark_jobs.executors import tasks_at_a_time
