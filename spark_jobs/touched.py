@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from model.answers import Verdict, touched_sentence
@@ -32,6 +31,7 @@ from spark_jobs.executors import rendered, tasks_at_a_time
 from spark_jobs.export import write_file, written_aside
 from spark_jobs.finding import soundness_of
 from spark_jobs.formats.chain import Chain, Renderer, Sink, write_chunks
+from spark_jobs.formats.parquet import write_row_groups
 from spark_jobs.history import MAX_ID, ChainEnd, History, chunks
 from spark_jobs.progress import Meter, Report, silent
 from spark_jobs.ranges import Range, Ranges
@@ -45,7 +45,6 @@ FORMATS = ("jsonl", "parquet")
 MOST_CAUSED = 100_000
 CHUNK = 2_000
 # Batches are gathered into row groups of at least this many events.
-ROW_GROUP = 20_000
 
 COLUMNS = (
     *("id", "type", "participant", "interval", "seq", "height", "clock", "doubtful"),
@@ -322,15 +321,7 @@ def _lines(part: bytes) -> bytes:
 
 def _write_parquet(file: Sink, parts: Iterable[bytes], chain: Chain) -> None:
     del chain
-    with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
-        waiting: list[pa.RecordBatch] = []
-        for part in parts:
-            waiting += pa.ipc.open_stream(part)
-            if sum(batch.num_rows for batch in waiting) >= ROW_GROUP:
-                writer.write_table(pa.Table.from_batches(waiting, SCHEMA))
-                waiting = []
-        if waiting:
-            writer.write_table(pa.Table.from_batches(waiting, SCHEMA))
+    write_row_groups(file, parts, SCHEMA)
 
 
 RENDERERS: dict[str, Renderer] = {

@@ -65,16 +65,21 @@ def _parsed(text: str | None) -> Any:
 
 
 def _write(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
-    schema = SCHEMA.with_metadata({"chain": compact(dict(chain.facts))})
+    write_row_groups(file, chunks, SCHEMA.with_metadata({"chain": compact(dict(chain.facts))}))
+
+
+def write_row_groups(file: Sink, chunks: Iterable[bytes], schema: pa.Schema) -> None:
+    """Write streams of batches as one file, in groups of `ROW_GROUP` rows or more."""
+    bare = schema.remove_metadata()
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         waiting: list[pa.RecordBatch] = []
         for chunk in chunks:
             waiting += pa.ipc.open_stream(chunk)
             if sum(batch.num_rows for batch in waiting) >= ROW_GROUP:
-                writer.write_table(pa.Table.from_batches(waiting, SCHEMA))
+                writer.write_table(pa.Table.from_batches(waiting, bare))
                 waiting = []
         if waiting:
-            writer.write_table(pa.Table.from_batches(waiting, SCHEMA))
+            writer.write_table(pa.Table.from_batches(waiting, bare))
 
 
 PARQUET = Renderer(EVENT_COLUMNS, _render, _write)
