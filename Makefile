@@ -63,7 +63,7 @@ soak: ## what takes long: damaged messages, clocks against clients' own, ten min
 	$(python) -m drills.fuzz
 	$(python) -m drills.fuzz --store sqlite
 	$(python) -m drills.fuzz --store postgresql
-	$(python) -m drills.fuzz --sanitize 1000000
+	$(python) -m drills.sanitize 1000000
 	$(python) -m drills.truth
 	$(python) -m drills.acts
 	$(python) -m drills.soak

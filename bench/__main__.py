@@ -24,7 +24,6 @@ FULL: tuple[tuple[str, ...], ...] = (
     ("bench.partial",),
     ("bench.chain", "{folder}"),
     ("bench.spark", "{folder}"),
-    ("bench.links", "{folder}"),
     ("bench.finding", "{folder}"),
     ("bench.conversations", "{folder}"),
     ("bench.correlate", "{folder}"),

@@ -1,8 +1,8 @@
 """Whatever bytes a trace message consists of, the service keeps running.
 
-    python -m drills.fuzz [INPUTS]               200,000 by default
-    python -m drills.fuzz --sanitize [INPUTS]    with what is compiled built with sanitizers
+    python -m drills.fuzz [INPUTS]                   200,000 by default
     python -m drills.fuzz --store sqlite [INPUTS]    through traces into a store, or postgresql
+    python -m drills.sanitize [INPUTS]               with what is compiled built with sanitizers
 
 An input is a content header as it comes off the wire, with a routing key and a body. hypothesis
 makes trace messages, valid ones and odd ones, and each is damaged in many ways: bytes changed,
@@ -306,24 +306,12 @@ def main(inputs: int) -> int:
     return os.EX_OK
 
 
-def arguments() -> argparse.Namespace:
-    """Read the command line."""
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m drills.fuzz")
     parser.add_argument("inputs", nargs="?", type=int, default=INPUTS)
     parser.add_argument("--store", choices=("sqlite", "postgresql"), help="through traces into it")
     parser.add_argument("--seed", type=int, default=0, help="with --store, of the first trace")
-    parser.add_argument("--sanitize", action="store_true", help="with what is compiled sanitized")
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    asked = arguments()
-    if asked.sanitize:
-        from drills.sanitize import sanitized
-
-        ended = sanitized(asked.inputs)
-        print(ended.stdout, ended.stderr, sep="", end="")
-        sys.exit(ended.returncode)
+    asked = parser.parse_args()
     if asked.store:
         from drills.fuzz_traces import fuzz_store
 

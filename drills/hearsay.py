@@ -12,13 +12,12 @@ is told: a client tells of what it was handed when the broker has answered its n
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from aio_pika.abc import HeadersType
 from pamqp.common import FieldArray
 
-if TYPE_CHECKING:
-    from drills.workload import Clock
+from drills.clocks import Clock
 
 PLACES = ("127.0.0.1", "127.0.0.2")
 MOST_CAUSES = 3

@@ -1,6 +1,6 @@
 """Runs the damaged messages of `drills.fuzz` through sanitized builds of what is compiled.
 
-    python -m drills.fuzz --sanitize [INPUTS]
+    python -m drills.sanitize [INPUTS]               200,000 by default
 
 Builds the compiled modules with AddressSanitizer and UndefinedBehaviorSanitizer in a temporary
 folder, and tries the inputs with them in a separate process. There Python allocates each object
@@ -83,7 +83,14 @@ def _load(folder: Path) -> None:
         spec.loader.exec_module(loaded)
 
 
-def main(folder: Path, inputs: int) -> int:
+def main(inputs: int) -> int:
+    """Try the inputs; returns how that ended."""
+    ended = sanitized(inputs)
+    print(ended.stdout, ended.stderr, sep="", end="")
+    return ended.returncode
+
+
+def attempt(folder: Path, inputs: int) -> int:
     """Try the inputs, in the separate process."""
     _load(folder)
     from app.broker import _wire
@@ -95,4 +102,5 @@ def main(folder: Path, inputs: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
+    *place, number = sys.argv[1:] or ["200000"]
+    sys.exit(attempt(Path(*place), int(number)) if place else main(int(number)))

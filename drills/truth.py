@@ -21,10 +21,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from drills.clocks import Clock, relation
 from drills.hearsay import Hearsay
 from drills.judge import opened, stored_events
 from drills.service import Service
-from drills.workload import Clock, event_name, relation, work
+from drills.workload import event_name, work
 from itc import compare
 from model.event import Event
 from tools.servers import Broker, RabbitNode

@@ -17,7 +17,6 @@ import asyncio
 import json
 import random
 from contextlib import AsyncExitStack
-from typing import TypeAlias
 
 import aio_pika
 from aio_pika import ExchangeType, Message
@@ -30,12 +29,12 @@ from aio_pika.abc import (
 )
 from pamqp.common import FieldTable
 
+from drills.clocks import Clock
 from drills.hearsay import PLACES, Hearsay, Told, trace_header
 from drills.relay import relayed
 from model.event import Event
 from model.words import EventType
 
-Clock: TypeAlias = dict[str, int]
 EXCHANGES = {
     "direct": ExchangeType.DIRECT,
     "fanout": ExchangeType.FANOUT,
@@ -190,12 +189,3 @@ def event_name(event: Event) -> str:
     if event.type is EventType.published:
         return f"published {identity}"
     return f"received {identity} {event.queue}"
-
-
-def relation(a: Clock, b: Clock) -> str:
-    """Name the relation between two events by the clients' clocks."""
-    behind = all(count <= b.get(who, 0) for who, count in a.items())
-    ahead = all(count <= a.get(who, 0) for who, count in b.items())
-    if behind and ahead:
-        return "equal"
-    return "before" if behind else "after" if ahead else "concurrent"

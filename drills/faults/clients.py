@@ -27,8 +27,8 @@ from pamqp.commands import Basic
 from pamqp.common import FieldTable
 from yarl import URL
 
+from drills.clocks import Clock
 from drills.faults.history import History, Key
-from drills.workload import Clock
 from model.words import EventType
 
 PAIRS = "drill.pairs"  # each of its keys leads to two queues

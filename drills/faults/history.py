@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import NamedTuple
 
-from drills.workload import Clock
+from drills.clocks import Clock
 from model.words import EventType
 
 

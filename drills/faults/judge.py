@@ -20,8 +20,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from drills.clocks import relation
 from drills.faults.history import History, Key, Made
-from drills.workload import relation
 from itc import Stamp, compare, unpack
 from model.gaps import Gap
 from model.words import EventType

@@ -10,15 +10,12 @@ from drills.faults.table import Fault, Store
 from tools.servers import Broker, PostgresServer
 
 # How many seconds the longer ones take; the others stand for them in every run.
-LONG = {"doubts": 25, "full-slow": 20, "ttl": 15}
+LONG = {"doubts": 25, "full-slow": 20, "kills-postgres": 20, "ttl": 15}
 SHORT = [
-    pytest.param(
-        fault,
-        store,
-        id=f"{fault.name}-{store}",
-        marks=pytest.mark.long(LONG[fault.name]) if fault.name in LONG else (),
-    )
+    pytest.param(fault, store, id=name, marks=pytest.mark.long(seconds) if seconds else ())
     for fault, store in chosen(FAULTS.values(), short=True)
+    if (name := f"{fault.name}-{store}")
+    and (seconds := LONG.get(name, LONG.get(fault.name, 0))) is not None
 ]
 
 

@@ -1,12 +1,14 @@
-"""Several services on one PostgreSQL; ``python -m drills.services`` loses more of them."""
+"""Several services on one PostgreSQL; ``python -m drills.faults`` loses some of them."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,58 +18,68 @@ import pytest
 
 from app.store import migrate
 from drills.service import CHECKOUT, Service
-from drills.services import Member, drill, members
 from tests.integration.conftest import until
 from tools.servers import Broker, free_port
 
 
-# kill -9, then SIGSTOP and a partition as well
-@pytest.mark.parametrize("faults", [1, pytest.param(3, marks=pytest.mark.long(50))])
-async def test_nothing_is_lost_doubled_or_wrong_when_services_are_lost(
-    rabbit: Broker, postgres_url: str, tmp_path: Path, faults: int
-) -> None:
-    reports, gone = await drill(rabbit, postgres_url, faults, tmp_path)
-    for report in reports:
-        assert report.wrong == 0, report
-        assert report.events > 100
-    # How soon is for the drill to say: this machine has other tests to run.
-    assert len(gone) == faults, "each is replaced"
+@asynccontextmanager
+async def members(
+    rabbit: Broker, database_url: str, folder: Path, count: int
+) -> AsyncIterator[list[Service]]:
+    """Services on one database, all of them answering."""
+    await migrate(database_url)
+    async with AsyncExitStack() as stack:
+        there = []
+        for number in range(count):
+            own = folder / f"service-{number}"
+            own.mkdir()
+            service = Service(rabbit, database_url, own)
+            service.start()
+            stack.push_async_callback(asyncio.to_thread, service.end, signal.SIGTERM)
+            there.append(service)
+        for service in there:
+            await service.listening()
+        yield there
+
+
+def name_of(service: Service) -> str:
+    """What the others know a service by."""
+    return f"{os.uname().nodename}:{service.port}"
 
 
 @pytest.fixture
-async def two(rabbit: Broker, postgres_url: str, tmp_path: Path) -> AsyncIterator[list[Member]]:
-    await migrate(postgres_url)
+async def two(rabbit: Broker, postgres_url: str, tmp_path: Path) -> AsyncIterator[list[Service]]:
     async with members(rabbit, postgres_url, tmp_path, count=2) as there:
         yield there
 
 
-async def _traces(member: Member) -> dict[str, dict[str, Any]]:
-    return {each["vhost"]: each for each in await member.service.get("traces")}
+async def _traces(member: Service) -> dict[str, dict[str, Any]]:
+    return {each["vhost"]: each for each in await member.get("traces")}
 
 
-async def _shown(member: Member, vhost: str, state: str) -> dict[str, Any]:
+async def _shown(member: Service, vhost: str, state: str) -> dict[str, Any]:
     async def so() -> dict[str, Any] | None:
         found = (await _traces(member)).get(vhost)
         return found if found is not None and found["state"] == state else None
 
-    return await until(so, f"{member.name} shows {vhost} {state}")
+    return await until(so, f"{name_of(member)} shows {vhost} {state}")
 
 
 async def test_any_service_answers_for_all_traces(
-    rabbit: Broker, two: list[Member], postgres_url: str
+    rabbit: Broker, two: list[Service], postgres_url: str
 ) -> None:
     with rabbit.fresh_vhost() as first, rabbit.fresh_vhost() as second:
         for vhost in (first, second):
-            await two[0].service.start_trace(vhost)
+            await two[0].start_trace(vhost)
         shown = [[await _shown(member, v, "running") for v in (first, second)] for member in two]
         holders = [[each["holder"] for each in one] for one in shown]
         assert holders[0] == holders[1]
-        assert sorted(holders[0]) == sorted(member.name for member in two)  # they are spread
+        assert sorted(holders[0]) == sorted(name_of(member) for member in two)  # they are spread
 
         # Whoever does not run it follows it all the same.
-        other = next(each for each in two if each.name != holders[0][0])
+        other = next(each for each in two if name_of(each) != holders[0][0])
         async with httpx2.AsyncClient(
-            base_url=f"http://127.0.0.1:{other.service.port}", trust_env=False, timeout=60
+            base_url=f"http://127.0.0.1:{other.port}", trust_env=False, timeout=60
         ) as client:
             params: dict[str, str | int] = {"after": 0, "wait": 30, "vhost": first}
             waiting = asyncio.create_task(client.get("/itc_db", params=params))
@@ -91,29 +103,28 @@ async def test_any_service_answers_for_all_traces(
 
 
 async def test_a_service_that_is_stopped_in_order_hands_its_traces_over_at_once(
-    rabbit: Broker, two: list[Member]
+    rabbit: Broker, two: list[Service]
 ) -> None:
     with rabbit.fresh_vhost() as vhost:
-        await two[0].service.start_trace(vhost)
+        await two[0].start_trace(vhost)
         holder = (await _shown(two[0], vhost, "running"))["holder"]
-        leaving, staying = sorted(two, key=lambda each: each.name != holder)
-        await asyncio.to_thread(leaving.service.end, signal.SIGTERM)
+        leaving, staying = sorted(two, key=lambda each: name_of(each) != holder)
+        await asyncio.to_thread(leaving.end, signal.SIGTERM)
         async with asyncio.timeout(5):
-            assert (await _shown(staying, vhost, "running"))["holder"] == staying.name
+            assert (await _shown(staying, vhost, "running"))["holder"] == name_of(staying)
 
 
 async def test_a_lone_service_that_was_killed_does_not_wait_for_itself(
     rabbit: Broker, postgres_url: str, tmp_path: Path
 ) -> None:
-    await migrate(postgres_url)
     with rabbit.fresh_vhost() as vhost:
         async with members(rabbit, postgres_url, tmp_path, count=1) as (member,):
-            await member.service.start_trace(vhost)
+            await member.start_trace(vhost)
             await _shown(member, vhost, "running")
-            await member.kill()
-            await member.revive()
-            await member.service.listening()
-            assert (await _traces(member))[vhost]["holder"] == member.name
+            await asyncio.to_thread(member.end, signal.SIGKILL)
+            member.start()
+            await member.listening()
+            assert (await _traces(member))[vhost]["holder"] == name_of(member)
 
 
 async def test_a_second_service_on_a_sqlite_file_ends_with_one_sentence(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import pytest
 
+from drills.clocks import Clock
 from drills.faults.history import History, Key
 from drills.faults.judge import Held, Verdict, judged
 from drills.faults.rows import FAULTS
 from drills.faults.rows.killing import AT_A_TIME, killing
 from drills.faults.runner import HEAD, Result, chosen, report
-from drills.workload import Clock
 from itc import Stamp, pack
 from model.gaps import Gap
 from model.words import EventType

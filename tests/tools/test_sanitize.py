@@ -1,4 +1,4 @@
-"""A few of the inputs that ``python -m drills.fuzz --sanitize`` tries by the hundred thousand."""
+"""A few of the inputs that ``python -m drills.sanitize`` tries by the hundred thousand."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ async def _nothing(stage: Stage) -> None:
     await stage.pass_by(2)
 
 
-@fault("kills", "the service killed, three times", stores=BOTH, keeps=True)
+@fault("kills", "the service killed, three times", stores=BOTH, keeps=True, short=BOTH)
 async def _kills(stage: Stage) -> None:
     for _ in range(3):
         async with stage.away():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
 import signal
+import time
 
 from drills.faults.stage import Stage, frozen
 from drills.faults.table import BOTH, POSTGRES, fault
@@ -15,10 +17,11 @@ WAY_SECONDS = 0.4  # of everything that the slow service says
 ATTEMPT_SECONDS = 12.0  # in which it tries to get the queue
 LOOK_SECONDS = 0.05
 TAKEOVERS = 3
-STRIKES = 6
+STRIKES = 8
 HOLD_SECONDS = 5.0
 NOTICED_SECONDS = 20.0  # that the broker says nothing
 TAKEN_OVER_SECONDS = 12.0  # 10, and some for the event to be stored
+REPLACED_SECONDS = 5.0  # 3, and some
 
 
 @fault(
@@ -67,20 +70,39 @@ async def _two_databases(stage: Stage) -> None:
 
 @fault(
     "three-services",
-    "three services, killed, paused and cut off by turns",
+    "three services, killed, paused, cut off and ended by turns",
     stores=POSTGRES,
     proxies=True,
     keeps=True,
 )
 async def _three_services(stage: Stage) -> None:
+    if await _are_three(stage):
+        strikes = itertools.cycle((_killed, _paused, _cut_off, _ended))
+        for _ in range(STRIKES):
+            await next(strikes)(stage)
+            await stage.pass_by(1)
+
+
+@fault(
+    "rolling",
+    "three services replaced one by one, each when the one before is back",
+    stores=POSTGRES,
+    proxies=True,
+    keeps=True,
+)
+async def _rolling(stage: Stage) -> None:
+    if await _are_three(stage):
+        for service in stage.services:
+            await _replaced(stage, service)
+            await stage.pass_by(1)
+
+
+async def _are_three(stage: Stage) -> bool:
     for number in (2, 3):
         if not await starts(stage, await stage.another_proxied(f"service{number}")):
             stage.notes.append(f"service {number} does not start")
-            return
-    strikes = itertools.cycle((_killed, _paused, _cut_off))
-    for _ in range(STRIKES):
-        await next(strikes)(stage)
-        await stage.pass_by(1)
+            return False
+    return True
 
 
 async def _killed(stage: Stage) -> None:
@@ -103,9 +125,24 @@ async def _cut_off(stage: Stage) -> None:
         await _goes_on(stage, "partition")
 
 
+async def _ended(stage: Stage) -> None:
+    await _replaced(stage, await _holder(stage))
+
+
+async def _replaced(stage: Stage, service: Service) -> None:
+    """End a service in order, whereupon it hands its traces over, and start it again."""
+    with stage.without(service):
+        ending = asyncio.create_task(asyncio.to_thread(service.end, signal.SIGTERM))
+        await _goes_on(stage, "replacement", REPLACED_SECONDS)
+        await ending
+    await stage.restart(service)
+
+
 async def _goes_on(stage: Stage, after: str, seconds: float = TAKEN_OVER_SECONDS) -> None:
+    began = time.monotonic()
     if not await stage.caught_up(seconds):
         stage.notes.append(f"after a {after} no other goes on within {seconds:g} s")
+    stage.remarks.append(f"captured {time.monotonic() - began:.1f} s after a {after}")
 
 
 @fault(
