@@ -74,6 +74,7 @@ async def _two_databases(stage: Stage) -> None:
     stores=POSTGRES,
     proxies=True,
     keeps=True,
+    seconds=480,
 )
 async def _three_services(stage: Stage) -> None:
     if await _are_three(stage):
