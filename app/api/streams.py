@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
 import msgspec
+from fastapi.sse import format_sse_event
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
@@ -30,11 +31,11 @@ def heartbeat(event_id: int | None = None) -> bytes:
 
     With an id the reader resumes after that event, even if none passed its filter.
     """
-    return b": still here\n\n" if event_id is None else b": still here\nid: %d\n\n" % event_id
+    return format_sse_event(comment="still here", id=None if event_id is None else str(event_id))
 
 
 def frame(event: str, data: object) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (event.encode(), msgspec.json.encode(data))
+    return format_sse_event(event=event, data_str=msgspec.json.encode(data).decode())
 
 
 class PiecewiseAnswer(Response):

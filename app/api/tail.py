@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
+from fastapi.sse import format_sse_event
 
 from app.api.answers import GROWTH, PIECE, ByteBudget, Heavy
 from app.api.described import encode_json
@@ -177,9 +178,10 @@ class Tail:
         async with self.budget.hold(size * GROWTH):
             large = await self.events.some(together, heavy.large) if together else ()
             rows = {row.id: row for row in large}
+            views = ((row.id, encode_json(heavy.view(rows.get(row.id, row)))) for row in items)
             frames = b"".join(
-                b"id: %d\ndata: %b\n\n" % (row.id, encode_json(heavy.view(rows.get(row.id, row))))
-                for row in items
+                format_sse_event(id=str(event_id), data_str=view.decode())
+                for event_id, view in views
             )
             nothing_left = Heavy({}, heavy.content, heavy.columns, heavy.large, heavy.links)
             return TailBatch([row.id for row in items], frames, nothing_left, cut=bool(later))
