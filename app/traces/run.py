@@ -60,8 +60,6 @@ PUBLISH_MISSING = (
     "not seen"
 )
 
-LEFT_OUT = "a message could not be stored, and is in quarantine"
-
 CAUSE_FORGOTTEN = (
     "a message was handed out whose publish may be one of those that the trace had to forget "
     "(ITC_PENDING_COPIES, or older than a day)"
@@ -341,8 +339,6 @@ class Run:
         begins = marks.missing(stretch.marks)
         if begins and not gaps.covers(begins, stretch.messages):
             gaps.note(MARKS_MISSING, stretch.messages, begins=begins)
-        if not self._pipeline.sieve.refused.keys().isdisjoint(stretch.digests):
-            gaps.note(LEFT_OUT, stretch.messages, begins=gaps.here)
         if not gaps.is_open:
             self._note_suspicions(stretch)
         if gaps.is_pending:

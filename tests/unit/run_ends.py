@@ -15,6 +15,7 @@ from app.broker.firehose import parse
 from app.broker.own import Own
 from app.broker.trace_queue import Bookmark, QueueState
 from app.tracker.taken import Selection
+from model.times import now
 
 Message: TypeAlias = tuple[str, bytes, bytes]  # routing key, content header, body
 
@@ -103,10 +104,10 @@ class FilledStream(QuietStream):
         messages = [*again, *islice(self._source.new, most - len(again))]
         if not messages:
             self._source.is_through()
-        first, self._tag = self._tag + 1, self._tag + len(messages)
+        first, self._tag, at = self._tag + 1, self._tag + len(messages), now()
         self.held.extend(messages)
         return [
-            Arrival(tag, tag - first < len(again), *message, tag, parse(*message, tag))
+            Arrival(tag, tag - first < len(again), *message, at + tag, parse(*message, at + tag))
             for tag, message in enumerate(messages, first)
         ]
 
