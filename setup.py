@@ -27,16 +27,11 @@ if find_spec("Cython") is None:  # setuptools would only find its options odd
     sys.exit(f"Cython is missing, which compiles parts of this package: {INSTALL}")
 
 INSIDE = {"web": "app/web", "alembic": "app/store/migrations"}
-BLAKE2 = "vendor/blake2"
 COMPILED = {
     "itc/_core.c": ["itc/_trees.h"],
     "app/broker/_wire.pyx": [],
     "app/tracker/_memories.pyx": [],
-    "app/tracker/_names.pyx": [
-        f"{BLAKE2}/blake2b-ref.c",
-        f"{BLAKE2}/blake2.h",
-        f"{BLAKE2}/blake2-impl.h",
-    ],
+    "app/tracker/_names.pyx": [],
 }
 # Functions like Python's own, and no checks of what the types already say.
 CYTHON = {
@@ -164,7 +159,6 @@ setup(
             source.partition(".")[0].replace("/", "."),
             [source],
             depends=included,
-            include_dirs=["vendor"],
         )
         for source, included in COMPILED.items()
     ],

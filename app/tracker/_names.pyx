@@ -2,23 +2,17 @@
 """What a message's headers and properties say, by probes: the compiled part of
 app/tracker/links/probes.py.
 
-Digests are BLAKE2b, RFC 7693, of 16 bytes, by its authors' own code (`blake2/`).
+Digests are BLAKE2b, RFC 7693, of 16 bytes.
 """
+
+from hashlib import blake2b
 
 cimport cython
 from cpython.unicode cimport PyUnicode_AsUTF8, PyUnicode_AsUTF8AndSize
-from libc.stdio cimport snprintf
-from libc.string cimport memcmp, memcpy, strncmp
+from libc.string cimport memcmp, strncmp
 
 cdef extern from "Python.h":
     void PyObject_GC_UnTrack(object)
-
-cdef extern from "blake2/blake2b-ref.c":
-    ctypedef struct blake2b_state:
-        pass
-    int blake2b_init(blake2b_state *state, size_t digest)
-    int blake2b_update(blake2b_state *state, const void *data, size_t size)
-    int blake2b_final(blake2b_state *state, void *digest, size_t size)
 
 cdef enum:
     DIGEST = 16  # bytes
@@ -30,16 +24,19 @@ cdef enum:
     USES = 5
 
 
-cdef bytes finished(blake2b_state *blake):
-    cdef unsigned char digest[DIGEST]
-    blake2b_final(blake, digest, DIGEST)
-    return digest[:DIGEST]
+cdef object copy_of_none = blake2b(digest_size=DIGEST).copy  # faster than to make one
 
 
-cdef void update_framed(blake2b_state *blake, const char *data, size_t size) noexcept:
-    cdef unsigned char[4] length = [size >> 24 & 255, size >> 16 & 255, size >> 8 & 255, size & 255]
-    blake2b_update(blake, length, 4)
-    blake2b_update(blake, data, size)
+cdef bytes digest_of(bytes data, bytes more=b""):
+    digest = copy_of_none()
+    digest.update(data)
+    if more:
+        digest.update(more)
+    return digest.digest()
+
+
+cdef bytes framed(bytes data):
+    return len(data).to_bytes(4, "big") + data
 
 
 cdef tuple untracked(tuple members):
@@ -132,21 +129,11 @@ cdef class Probe:
 
     cdef bytes key(self, const char *text, size_t size, bytes body):
         """The key of a text, and of the body's ends where they count."""
-        cdef blake2b_state blake
-        cdef char ends[2 * BODY_END + 32]
-        cdef const char *data = body
-        cdef size_t end = min(len(body), BODY_END), begin
-        blake2b_init(&blake, DIGEST)
-        blake2b_update(&blake, <const char *>self.prefix, len(self.prefix))
         if not self.of_same_body:
-            blake2b_update(&blake, text, size)
-        else:
-            update_framed(&blake, text, size)
-            begin = snprintf(ends, 32, b"%zu:", <size_t>len(body))
-            memcpy(ends + begin, data, end)
-            memcpy(ends + begin + end, data + len(body) - end, end)
-            update_framed(&blake, ends, begin + 2 * end)
-        return finished(&blake)
+            return digest_of(self.prefix + text[:size])
+        end = min(len(body), BODY_END)
+        ends = b"%d:%b%b" % (len(body), body[:end], body[len(body) - end :])
+        return digest_of(self.prefix + framed(text[:size]) + framed(ends))
 
 
 cdef dict table_of(dict given):
@@ -345,13 +332,9 @@ def mark(
 
     As where one of their names is telling, or one of the headers'.
     """
-    cdef blake2b_state blake
     try:
         if not is_steady(properties, telling, True):
             return None
     except (TypeError, UnicodeEncodeError):  # a table of another kind, half a character
         return None
-    blake2b_init(&blake, DIGEST)
-    blake2b_update(&blake, <const char *>head, len(head))
-    blake2b_update(&blake, <const char *>body, len(body))
-    return finished(&blake)
+    return digest_of(head, body)

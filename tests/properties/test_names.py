@@ -6,8 +6,6 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from hashlib import sha256
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -386,12 +384,3 @@ def test_the_probes_of_a_space_agree_on_what_they_digest():
     message = Publish(CHANNEL, "", ("k",), (), {"message_id": "1"}, b"")
     found = Triggers(RULES._probes.values(), causes=True).read(message, RULES)
     assert found.called == (search_key("message_id", "1"),)
-
-
-def test_what_others_wrote_is_as_they_wrote_it():
-    """The README of that folder says where it comes from, and under which licence."""
-    folder = Path(__file__).parents[2] / "vendor" / "blake2"
-    listed = [line.split() for line in (folder / "README.md").read_text().splitlines()]
-    sums = {line[1]: line[0] for line in listed if len(line) == 2 and len(line[0]) == 64}
-    found = {each.name: sha256(each.read_bytes()).hexdigest() for each in folder.glob("*.[ch]")}
-    assert found == sums
