@@ -7,6 +7,7 @@ from collections import Counter
 from functools import partial
 
 import pytest
+from msgspec.structs import replace
 
 from app.errors import BadRequestError, NotFoundError
 from app.store import Store
@@ -271,6 +272,23 @@ class TestDeliveries:
         assert [copy.dead_lettered_to for copy in copies] == [(), ("dead",), ()]
         assert (own, dead) == ([[3, 4], [2], []], [[], [5], []])
         assert (fate.routed_queues, fate.handed_over) == (3, 2)
+
+    async def test_no_queue_waits_whose_delivery_comes_behind_a_thousand_others(
+        self, store: Store, trace_id: int
+    ) -> None:
+        history = History(seed=1, channels=2)
+        publisher, consumer = history.channels
+        queues = tuple(f"q{number}" for number in range(1_300))
+        sent = Publish(publisher, "all", ("k",), queues, {"message_id": "news"}, b"news")
+        read = Deliver(consumer, "all", ("k",), "q0", False, sent.properties, sent.body)
+        again = [replace(read, redelivered=True)] * 200
+        rest = [replace(read, queue=queue) for queue in queues[1:]]
+        for record in (sent, read, *again, *rest):
+            history.events += history.tracker.apply(record, 1)
+        await _append(store, trace_id, history)
+        fate = await store.copies.fate_of(1)
+        assert (fate.handed_over, fate.truncated) == (1_300, False)
+        assert {copy.state for copy in fate.message.copies} == {"handed_over"}
 
     async def test_a_received_event_has_none(
         self, store: Store, events: list[StampedEvent]

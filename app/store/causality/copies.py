@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection
 
-from sqlalchemy import bindparam, select, text
+from sqlalchemy import bindparam, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError
@@ -25,8 +25,8 @@ from model.times import Duration, now
 from model.who import Who
 from model.words import LINKED, EventType
 
-# How many of a publish's events are looked at, from the first: a message that is requeued for ever
-# has no end of them.
+# How many of a publish's events are looked at, from the first, beside the first of each queue: a
+# message that is requeued for ever has no end of them.
 MOST = 1_000
 
 # How many copies in hand are looked at, those held for longest, and how many holders are named.
@@ -98,13 +98,15 @@ class Copies(Subject):
         publish = await by_id(connection, event_id, NOTHING_LARGE)
         if publish.type is not EventType.published or publish.routed_queues is None:
             raise BadRequestError(f"event {event_id} was received: only a publish has deliveries")
-        query = (
-            select(tables.events.c.id)
-            .where(tables.events.c.cause_id == event_id)
-            .order_by(tables.events.c.id)
-            .limit(MOST)
-        )
-        ids = [row[0] for row in await connection.execute(query)]
+        events = tables.events.c
+        of_publish = select(events.id).where(events.cause_id == event_id)
+        ids = [*await connection.scalars(of_publish.order_by(events.id).limit(MOST))]
+        is_cut = len(ids) == MOST
+        if is_cut:
+            queues = select(func.min(events.id), func.count()).where(events.cause_id == event_id)
+            firsts = (await connection.execute(queues.group_by(events.queue))).all()
+            ids = sorted({*ids, *(first for first, _ in firsts)})
+            is_cut = len(ids) < sum(count for _, count in firsts)
         # A dead letter's headers say where it came from.
         found = await found_by_ids(connection, ids, large | _PROPERTIES)
         told = [happened(each) for each in found.items if each.id not in found.heavy]
@@ -114,7 +116,7 @@ class Copies(Subject):
         losses = await losses_of(connection, publish.trace_id, [event_id])
         [message] = conversation_of(root, [root, *told], {}, losses=losses).messages
         deliveries = {each.id: each for each in found.items}
-        return Fate(publish, message, deliveries, now(), found.heavy, len(ids) == MOST)
+        return Fate(publish, message, deliveries, now(), found.heavy, is_cut)
 
     @reads
     async def in_hand(
