@@ -195,4 +195,7 @@ async def test_a_name_too_long_for_its_trace_message_stops_nothing(
     assert (published, received) == (before + 3, [("q", Match.routed, before + 2)])
     types = [e.type for e in await service.events(vhost)]
     assert types[-1] is EventType.received
-    assert (await service.registry.status(vhost)).gaps == []
+    gaps = (await service.registry.status(vhost)).gaps
+    assert [gap.quarantined for gap in gaps] in ([2], [1, 1])
+    assert all(f"a delivery from queue '{long}' to channel 1 on" in gap.reason for gap in gaps)
+    assert not any(gap.channel is None for gap in gaps)
