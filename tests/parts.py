@@ -41,7 +41,10 @@ def is_quick(item: pytest.Item) -> bool:
     """Whether `make test` runs a test."""
     parameters = getattr(item, "callspec", None)
     on_postgres = "postgres" in item.fixturenames or (  # type: ignore[attr-defined]
-        parameters is not None and "postgresql" in parameters.params.values()
+        parameters is not None
+        and any(
+            isinstance(each, str) and each == "postgresql" for each in parameters.params.values()
+        )
     )
     return folder_of(item) in QUICK and not on_postgres and not item.get_closest_marker("long")
 
