@@ -32,6 +32,7 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pamqp.commands import Basic
+from pamqp.encode import field_table
 from pamqp.header import ContentHeader
 
 from app.broker._wire import DeliverySplitter
@@ -139,7 +140,7 @@ _keys = st.one_of(
     st.sampled_from(("deliver.q", "deliver.a", "deliver.a\0")),
     st.text(max_size=12),
 )
-_settled = st.fixed_dictionaries(
+_settled: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "itc": st.just("0.1.0"),
         "node": st.just("rabbit@fuzz"),
@@ -165,16 +166,18 @@ _odd_of_settled: st.SearchStrategy[dict[str, Any]] = st.just({}) | st.dictionari
 @st.composite
 def messages(draw: st.DrawFn) -> Message:
     """A trace message, valid except for what is odd on purpose."""
-    key, user, table = draw(_keys), None, {**draw(_right), **draw(_odd)}
     if draw(st.integers(0, 4)) == 0:
-        key, user = f"settle.{draw(st.sampled_from(sorted(SETTLEMENTS)))}", BROKER_USER
-        table = {**draw(_settled), **draw(_odd_of_settled)}
-    header = ContentHeader(0, 5, Basic.Properties(headers=table, user_id=user)).marshal()
-    return key, header.replace(b"\x7f", b"\xff"), draw(st.binary(max_size=12))
+        fields: dict[str, Any] = {**draw(_settled), **draw(_odd_of_settled)}
+        header = ContentHeader(0, 5, Basic.Properties(user_id=BROKER_USER)).marshal()
+        key = f"settle.{draw(st.sampled_from(sorted(SETTLEMENTS)))}"
+        return key, header, field_table(fields).replace(b"\x7f", b"\xff")
+    table = {**draw(_right), **draw(_odd)}
+    header = ContentHeader(0, 5, Basic.Properties(headers=table)).marshal()
+    return draw(_keys), header.replace(b"\x7f", b"\xff"), draw(st.binary(max_size=12))
 
 
 def damaged(header: bytes, chance: random.Random) -> Iterator[bytes]:
-    """The header as it is, and `DAMAGED` - 1 damaged variants."""
+    """A header, or another table, as it is, and `DAMAGED` - 1 damaged variants."""
     yield header
     for _ in range(DAMAGED - 1):
         broken = bytearray(header)

@@ -60,9 +60,14 @@ def made(inputs: int, seed: int) -> list[Message]:
     @given(messages())
     def take(message: Message) -> None:
         key, header, body = message
-        found.extend((each, header, body) for each in KEYS)
-        some = islice(damaged(header, chance), VARIANTS - len(KEYS))
-        found.extend((chance.choice((key, *KEYS)), each, body) for each in some)
+        is_settlement = key.startswith("settle.")
+        broken = damaged(body if is_settlement else header, chance)
+        found.extend((key if is_settlement else other, header, body) for other in KEYS)
+        for each in islice(broken, VARIANTS - len(KEYS)):
+            if is_settlement:
+                found.append((key, header, each))
+            else:
+                found.append((chance.choice((key, *KEYS)), each, body))
 
     take()
     chance.shuffle(found)
