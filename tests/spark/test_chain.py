@@ -166,6 +166,8 @@ def test_gaps_between_the_ends_make_the_answer_incomplete(
                 "reason": "tracing was off",
                 "suspected": False,
                 "declared": False,
+                "quarantined": 0,
+                "channel": None,
             }
         ]
     )
