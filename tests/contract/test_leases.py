@@ -124,7 +124,7 @@ async def test_a_commit_in_doubt_has_ended_before_the_batch_is_stored_again(
     entered, go_on = asyncio.Event(), asyncio.Event()
 
     async def slowly(connection: Any) -> range:
-        ids: range = await type(store.batches).append.__wrapped__(  # type: ignore[attr-defined]
+        ids: range = await type(store.batches)._append.__wrapped__(  # type: ignore[attr-defined]
             store.batches, connection, trace_id, batch, epoch
         )
         entered.set()
@@ -156,7 +156,7 @@ async def test_a_client_that_is_cut_off_in_its_transaction_holds_nobody_up(
     entered, never = asyncio.Event(), asyncio.Event()
 
     async def stands_still(connection: Any) -> None:
-        await type(store.batches).append.__wrapped__(  # type: ignore[attr-defined]
+        await type(store.batches)._append.__wrapped__(  # type: ignore[attr-defined]
             store.batches, connection, trace_id, History(seed=4).batch(5), epoch
         )
         entered.set()

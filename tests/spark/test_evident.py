@@ -25,7 +25,6 @@ from model import ways
 from model.exports import FORMATS, ChainSummary, format_of
 from model.jobs import Problem
 from model.words import EdgeKind, Via
-from spark_jobs.archived import Archive
 from spark_jobs.chain import ChainRequest, main, run
 from spark_jobs.database import DatabaseAddress
 from spark_jobs.errors import JobError
@@ -307,40 +306,6 @@ def test_the_file_is_the_one_of_before_archiving(
         )  # fmt: skip
         digests.add(run(spark, request).sha256)
     assert len(digests) == 1
-
-
-def test_links_that_were_not_archived_are_not_made_up(
-    spark: SparkSession, archived: tuple[str, Path], days: History, tmp_path: Path
-) -> None:
-    """An archive of before links were kept: without the columns, and nothing in its manifest."""
-    archives = tmp_path / "archives"
-    shutil.copytree(archived[1], archives)
-    folder = Archive.at(archives, "/", 1).folder
-    for file in folder.rglob("*.parquet"):
-        table = pq.read_table(file, partitioning=None)
-        pq.write_table(table.drop_columns(["links", "conversations"]), file)
-    manifest = json.loads((folder / "manifest.json").read_text())
-    for part in manifest["parts"]:
-        del part["links"]
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    last = max(row["id"] for row in days.rows if row["trace_id"] == 1)
-    first = min(days.past[last])
-
-    def asked(via: Via) -> ChainSummary:
-        return run(
-            spark,
-            ChainRequest(
-                DatabaseAddress.from_url(archived[0]), first, last, tmp_path / "chain.jsonl",
-                FORMATS["jsonl"], archives=archives, via=via,
-            ),
-        )  # fmt: skip
-
-    for via in EVIDENT:
-        with pytest.raises(JobError, match="written before links were kept") as refused:
-            asked(via)
-        assert refused.value.problem is Problem.bad_request
-    assert asked(Via.any).events > 0
-    assert all(event["links"] == [] for event in written(tmp_path) if event["id"] <= CUT)
 
 
 # Formats
