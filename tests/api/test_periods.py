@@ -59,9 +59,12 @@ async def test_a_period_says_whether_its_record_is_whole(
     world: World, client: httpx2.AsyncClient
 ) -> None:
     assert (await client.put(ONE_TRACE)).status_code == 201
-    found = await certainty(client, **HOUR)
+    # What is in quarantine came before the first event.
+    assert (await certainty(client, **HOUR)).gaps[0].quarantined == 1
+    later = {**HOUR, "since": "2026-01-02T03:04:05.5Z"}
+    found = await certainty(client, **later)
     assert (found.complete, found.sound, found.state) == (True, True, "running")
-    assert (found.first_event, found.last_event, found.gap_count) == (1, STRAY, 0)
+    assert (found.first_event, found.last_event, found.gap_count) == (2, STRAY, 0)
     trace = await world.store.traces.find("/")
     assert trace is not None
     start = 1_767_323_045_000_000
@@ -69,10 +72,10 @@ async def test_a_period_says_whether_its_record_is_whole(
         trace.id, after_event_id=3, since=start + 2_500_000, reason="tracing was off"
     )
     await world.store.gaps.close(gap, before_event_id=4, until=start + 2_700_000)
-    found = await certainty(client, **HOUR)
+    found = await certainty(client, **later)
     assert (found.complete, found.gap_count) == (False, 1)
     assert found.gaps[0].reason == "tracing was off"
-    before = await certainty(client, until="2026-01-02T03:04:07Z")
+    before = await certainty(client, **{**later, "until": "2026-01-02T03:04:07Z"})
     assert (before.complete, before.last_event) == (True, 2)
     await world.tell(*UNSOUND)
     assert not (await certainty(client)).sound

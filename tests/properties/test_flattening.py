@@ -10,16 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.tracker.links.expressions import Expression, Source, values
+from model.texts import storable
 from spark_jobs.reports import flattening
 from spark_jobs.reports.flattening import fields_of
 
+# As messages are stored.
+TEXTS = st.text(max_size=6).map(storable)
 NAMES = st.text(st.sampled_from("ab/~1é "), max_size=4)
 LEAVES = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(-(2**70), 2**70),
     st.floats(allow_nan=False),
-    st.text(max_size=6),
+    TEXTS,
     st.sampled_from(["null", "00000000-0000-0000-0000-000000000000"]),
     st.just({"base64": "aGFsbG8="}),
 )
@@ -30,9 +33,7 @@ TREES = st.recursive(
 )
 
 
-@given(
-    headers=st.dictionaries(NAMES, TREES, max_size=4), body=TREES, message_id=st.text(max_size=4)
-)
+@given(headers=st.dictionaries(NAMES, TREES, max_size=4), body=TREES, message_id=TEXTS)
 def test_each_value_is_one_that_a_rule_reads_there(
     headers: dict[str, Any], body: Any, message_id: str
 ) -> None:
