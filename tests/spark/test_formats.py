@@ -32,6 +32,7 @@ from spark_jobs.formats.diagrams import _dot_text, _mermaid_text, what
 from spark_jobs.formats.lines import cell, one_line
 from spark_jobs.formats.renderers import RENDERERS
 from spark_jobs.formats.shiviz import EXPRESSION
+from spark_jobs.kinds import run_job
 from tests.spark.conftest import Stored
 from tests.spark.histories import History, Link
 
@@ -191,6 +192,27 @@ def test_duckdb_polars_and_pandas_read_the_same_events(late: tuple[Path, Path]) 
         said = json.loads(said) if isinstance(said, str) else said
         # DuckDB reads headers of several types as texts.
         assert (said["message_id"], str(said["headers"]["tries"])) == ("m1", "3")
+
+
+def test_data_tools_read_an_archive(spark: SparkSession, tmp_path: Path) -> None:
+    history = History(pasts=False)
+    shop, billing = history.join(), history.join()
+    for body in (b"\xff\x00", b"", None, "größe".encode()):
+        size = len(body or b"")
+        sent = history.publish(shop, payload=body, payload_bytes=size)
+        history.receive(billing, sent, payload=body, payload_bytes=size)
+    url = history.write(tmp_path / "store.db")
+    request = {"vhost": "/", "before": 10**16, "archives": str(tmp_path / "archives")}
+    run_job(spark, url, "archive", request, lambda progress: None)
+    files = [str(each) for each in (tmp_path / "archives").rglob("*.parquet")]
+    wanted = {row["id"]: (row["recorded_at"], row["payload"] or b"") for row in history.rows}
+    for rows in (
+        duckdb.read_parquet(files, hive_partitioning=False).df(),
+        polars.read_parquet(files, hive_partitioning=False).to_pandas(),
+        pandas.concat(pandas.read_parquet(each, partitioning=None) for each in files),
+    ):
+        read = zip(rows["id"], rows["recorded_at"], rows["payload"], strict=True)
+        assert {key: (at, bytes(body or b"")) for key, at, body in read} == wanted
 
 
 def test_an_empty_text_is_no_missing_one_where_a_reader_can_tell(
