@@ -70,6 +70,12 @@ class Past:
         self.stored: Path | None = None  # a store that has its events already
         self.grown: Callable[[], None] | None = None  # says so to the service, once there is one
 
+    def complete(self, vhost: str) -> None:
+        """Have nothing missing of a virtual host, which a store of the demo's has not."""
+        self.traces[vhost].gaps.clear()
+        self.unreadable.pop(vhost, None)
+        self.demo = None
+
     def start_trace(
         self, vhost: str, participants: int = 12, seed: int = 7, hostile: bool = False
     ) -> PastTrace:

@@ -234,7 +234,7 @@ def test_what_makes_the_record_uncertain_is_said(
     page.goto(f"{demo.url}/#/conversations?filter=failures")
     expect(page.get_by_text("The record of 1 virtual host has gaps or doubts")).to_be_visible()
     world = failing(60, 1)
-    world.traces["/"].gaps.clear()
+    world.complete("/")
     page = open_page(serve(world), "#/conversations?filter=failures")
     expect(each(page).first).to_be_visible()
     expect(page.get_by_text("Not certain.")).to_have_count(0)
