@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlencode
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.web import history
@@ -23,6 +24,14 @@ def with_effects(world: Past) -> Event:
     """A late publish, behind the gap, that caused something."""
     late = (e for e in world.events[800:1500] if not e.received)
     return next(e for e in late if len(history.evident_future(world.events, e)) > 3)
+
+
+@pytest.fixture
+def complete(serve: Callable[[Past], Served]) -> Served:
+    """A service that lacks nothing: only there does the page rule anything out."""
+    world = demo_world(1600)
+    world.complete("/")
+    return serve(world)
 
 
 def touched(page: Page) -> Locator:
@@ -60,11 +69,11 @@ def test_services_are_said_first_and_a_conversation_is_judged_up_to_its_end(
 
 
 def test_the_drawer_says_what_it_caused_may_have_and_cannot_have(
-    demo: Served, open_page: OpenPage
+    complete: Served, open_page: OpenPage
 ) -> None:
-    event = with_effects(demo.world)
-    counts = {name: len(ids) for name, ids in verdicts(demo.world, [event]).items()}
-    page = open_page(demo, f"#/events?event={event.id}&live=off", user="watch")
+    event = with_effects(complete.world)
+    counts = {name: len(ids) for name, ids in verdicts(complete.world, [event]).items()}
+    page = open_page(complete, f"#/events?event={event.id}&live=off", user="watch")
     part = touched(page)
     expect(part).to_contain_text(
         f"Of {sum(counts.values()):,} events since, {counts['caused']} were caused by it, "
@@ -75,11 +84,11 @@ def test_the_drawer_says_what_it_caused_may_have_and_cannot_have(
 
 
 def test_each_number_opens_its_list_and_stands_in_the_address(
-    demo: Served, open_page: OpenPage
+    complete: Served, open_page: OpenPage
 ) -> None:
-    event = with_effects(demo.world)
-    ids = verdicts(demo.world, [event])
-    page = open_page(demo, f"#/events?event={event.id}&live=off")
+    event = with_effects(complete.world)
+    ids = verdicts(complete.world, [event])
+    page = open_page(complete, f"#/events?event={event.id}&live=off")
     part = touched(page)
     part.get_by_role("button", name="caused").click()
     expect(part.locator("li:has(.number)")).to_have_count(len(ids["caused"]))
