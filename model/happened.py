@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from model.deaths import Death, deaths_of, headers_of
 from model.error_queues import Forward, forward_of
 from model.event import Event
-from model.message_types import type_of
+from model.message_types import CLOUDEVENTS_PREFIXES, type_of
 from model.texts import storable
 from model.times import Microseconds
 from model.words import Disposition, EventType, Match, Via
@@ -22,8 +22,7 @@ _KEY_HEADERS = (
     "conversation-id",
     "rbs2-corr-id",
     "root_id",
-    "cloudEvents:correlationid",
-    "cloudEvents_correlationid",
+    *(f"{prefix}correlationid" for prefix in CLOUDEVENTS_PREFIXES),
 )
 
 

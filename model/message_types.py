@@ -12,8 +12,9 @@ from model.texts import storable
 _MASSTRANSIT = "application/vnd.masstransit+json"
 _CLOUDEVENTS = "application/cloudevents+json"
 _URN = "urn:message:"
-# Of CloudEvents in headers; the second is JMS's spelling.
-_CLOUDEVENTS_TYPES = ("cloudEvents:type", "cloudEvents_type")
+CLOUDEVENTS_PREFIXES = ("cloudEvents:", "cloudEvents_", "ce-")
+"""Of their attributes as headers: AMQP's binding, JMS's spelling of it, and RabbitMQ's binding."""
+_CLOUDEVENTS_TYPES = tuple(f"{prefix}type" for prefix in CLOUDEVENTS_PREFIXES)
 LONGEST = 200
 """So many characters of a type are kept: whoever publishes can write anything there."""
 

@@ -40,6 +40,7 @@ CASES: list[tuple[dict[str, Any] | None, str, tuple[str, ...], bytes | None, str
     ),
     ({"headers": {"cloudEvents:type": "com.shop.order"}}, "e", ("k",), b"", "com.shop.order"),
     ({"headers": {"cloudEvents_type": "com.shop.order"}}, "e", ("k",), b"", "com.shop.order"),
+    ({"headers": {"ce-type": "com.shop.order"}}, "e", ("k",), b"", "com.shop.order"),
     ({"type": 5, "headers": {"task": ["x"]}}, "e", ("k",), b"", "e/k"),
     ({"type": ""}, "e", ("k", "l"), None, "e/k"),
     (None, "", ("queue",), None, "queue"),

@@ -1,6 +1,6 @@
 // What kind of message it is, in the words of whoever sends it: `model/message_types.py` said once more for
 // events that come without it. A test holds the two together.
-const HEADERS = ["cloudEvents:type", "cloudEvents_type"];
+const HEADERS = ["cloudEvents:type", "cloudEvents_type", "ce-type"];
 const LONGEST = 200;
 
 const text = (value) => (typeof value === "string" && value ? value : null);
