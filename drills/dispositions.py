@@ -35,23 +35,15 @@ import pika
 import pika.exceptions
 from pika.adapters.blocking_connection import BlockingChannel
 
+from app.broker.consumer import TRACE_QUEUE
 from drills.service import Service
-from drills.settlements import (
-    CONSUMERS,
-    SHORT,
-    TRACE_QUEUE,
-    UNKNOWN_TAG,
-    WORK,
-    Consumer,
-    Life,
-    is_empty,
-)
+from drills.settlements import MARKS, UNKNOWN_TAG, WORK, Consumer, Life, is_empty
 from model.words import Disposition, EventType
 from tools.plugin import NAME, build
 from tools.servers import RabbitNode, wait_until
 
-MARKS = "marks"  # no queue: what is published to it goes nowhere
-ROUNDS = 10  # between what a channel says of itself
+CONSUMERS = 4
+SHORT = 200
 SERVICE_KILLS, BROKER_KILLS = 5, 2
 CAUGHT_UP_SECONDS = 600
 PERSISTENT = pika.BasicProperties(delivery_mode=2)  # type: ignore[no-untyped-call]
@@ -91,18 +83,6 @@ class Report:
     missing: int = 0
     gaps: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-
-
-class Marking(Consumer):
-    """Says on each channel which it is, so that its deliveries are found."""
-
-    _rounds, _life = 0, ""
-
-    def begun(self, channel: BlockingChannel, life: Life) -> None:
-        before, self._life = self._life, str(id(life))
-        if self._life != before or self._rounds % ROUNDS == 0:
-            channel.basic_publish("", MARKS, self._life.encode())
-        self._rounds += 1
 
 
 def outcomes(life: Life, most: int) -> dict[int, Outcome]:
@@ -331,7 +311,9 @@ class Load:
         self._random = random.Random(seed)
         self._stop = threading.Event()
         url = broker.amqp_url(vhost)
-        self._consumers = [Marking(url, seed * 100 + each, self._stop) for each in range(CONSUMERS)]
+        self._consumers = [
+            Consumer(url, seed * 100 + each, self._stop) for each in range(CONSUMERS)
+        ]
 
     def run(self, messages: int, arguments: dict[str, Any], kills: list[Any]) -> list[Life]:
         """Publish all, with ``kills`` in between; returns what the clients did."""

@@ -13,7 +13,7 @@ import pytest
 from pika import spec
 from pika.adapters.blocking_connection import BlockingChannel
 
-from drills.settlements import TRACE_QUEUE
+from app.broker.consumer import TRACE_QUEUE
 from tests.integration.test_broker_plugin import Client, events, wait_for
 from tools.servers import RabbitNode
 

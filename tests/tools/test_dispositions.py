@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from drills.dispositions import MARKS, judge, outcomes
-from drills.settlements import UNKNOWN_TAG, WORK, Life, Step
+from drills.dispositions import judge, outcomes
+from drills.settlements import MARKS, UNKNOWN_TAG, WORK, Life, Step
 from model.words import Disposition, EventType
 
 CONSUMED: Step = ("consumer", WORK, False)
