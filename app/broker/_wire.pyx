@@ -16,12 +16,13 @@ Frames, methods and tables: https://www.rabbitmq.com/resources/specs/amqp0-9-1.p
 from binascii import b2a_base64
 
 cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.unicode cimport PyUnicode_1BYTE_DATA, PyUnicode_FindChar
 from libc.math cimport isfinite
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint32_t, uint64_t
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memcpy
 
 from app.broker.deliveries import Arrival
 from model.texts import storable, storable_name
@@ -53,6 +54,7 @@ cdef enum:
     HEARTBEAT = 8
     FRAME_END = 0xCE
     BODY_SIZE_AT = 4  # in a header's payload, after class and weight
+    MOST_BODY = 1 << 30  # bytes; RabbitMQ takes half of that at most
     REMEMBERED = 4096  # names, of up to
     SHORT = 64  # bytes
 
@@ -429,10 +431,10 @@ cdef class DeliverySplitter:
     cdef bint _is_redelivered
     cdef str _key  # None: there is none
     cdef bytes _header
-    cdef list _body
+    cdef bytes _body  # of the size that its header says; what is missing of it is at its end
 
     def __init__(self):
-        self._parts, self._body = [], []
+        self._parts = []
 
     @property
     def is_diverting(self):
@@ -495,6 +497,8 @@ cdef class DeliverySplitter:
 
     cdef bint _is_ours(self, int kind, Bytes *payload, list taken) except -1:
         """Add a frame of our channel to its delivery; False if it belongs to none."""
+        cdef uint64_t size
+        cdef char *to
         if kind == METHOD:
             if payload.end - payload.at < 4 or memcmp(payload.at, b"\x00\x3c\x00\x3c", 4) != 0:
                 return False
@@ -506,17 +510,22 @@ cdef class DeliverySplitter:
             self._header = bytes_of(payload)
             take(payload, BODY_SIZE_AT)
             self._missing = number(take(payload, 8), 8)
+            if self._missing > MOST_BODY:
+                raise ValueError("a body that is longer than any")
+            # At once, and filled as it comes: to join the frames of 120 MiB takes 0.1 s.
+            self._body = PyBytes_FromStringAndSize(NULL, self._missing)
         else:
-            self._body.append(bytes_of(payload))
-            if <uint64_t>(payload.end - payload.at) > self._missing:
+            size = payload.end - payload.at
+            if size > self._missing:
                 raise ValueError("a body that is longer than was said")
-            self._missing -= payload.end - payload.at
+            to = PyBytes_AS_STRING(self._body) + (len(self._body) - self._missing)
+            memcpy(to, payload.at, size)
+            self._missing -= size
         if self._missing == 0:
-            body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
             taken.append(
-                Arrival(self._tag, self._is_redelivered, self._key, self._header, body)
+                Arrival(self._tag, self._is_redelivered, self._key, self._header, self._body)
             )
-            self._key, self._body = None, []
+            self._key = self._body = None
         return True
 
     cdef int _begin(self, Bytes *method) except -1:
@@ -528,5 +537,5 @@ cdef class DeliverySplitter:
         self._is_redelivered = take(method, 1)[0] & 1
         take_counted(method, 1, &skipped)  # the exchange
         take_counted(method, 1, &key)
-        self._key, self._body, self._missing = text_of(&key), [], 0
+        self._key, self._body, self._missing = text_of(&key), b"", 0
         return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 
 import pytest
 from pamqp import commands, frame
@@ -65,6 +66,20 @@ def test_a_large_body_in_many_frames_and_chunks() -> None:
     data = delivery_frames(OURS, delivery, 16)
     assert not any(splitter.feed(data[at : at + 4096]) for at in range(0, len(data), 4096))
     assert taken == [delivery]
+
+
+def test_no_second_copy_of_a_large_body_is_made_once_its_last_frame_has_come() -> None:
+    splitter = DeliverySplitter()
+    splitter.divert(OURS, [].extend)
+    body = bytes(8 * 1024 * 1024)
+    data = delivery_frames(OURS, Arrival(1, False, "publish.", header_of(body, 1), body), 64)
+    tracemalloc.start()
+    try:
+        for at in range(0, len(data), 65_536):
+            splitter.feed(data[at : at + 65_536])
+        assert tracemalloc.get_traced_memory()[1] < 1.2 * len(body)
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_routing_key_that_is_not_utf8_keeps_its_odd_bytes_as_escapes() -> None:
