@@ -438,13 +438,18 @@ class _Told:
         return max((each.at for each in self.events.values()), default=self.root.at)
 
     def _copies_of(self, head: ConversationEvent) -> dict[str, list[ConversationEvent]]:
-        """The deliveries of each copy, by the queue that it was routed to."""
+        """The deliveries of each copy, by the queue that it was routed to.
+
+        What was published to the default exchange and came out of another queue was moved there.
+        """
         copies: dict[str, list[ConversationEvent]] = {queue: [] for queue in head.routed_queues}
         for each in self.of_message.get(head.id, ()):
             queue = each.queue or ""
             if each.match is Match.dead_lettered:
                 died_in = (death.queue for death in reversed(each.deaths))
                 queue = next((name for name in died_in if name in copies), queue)
+            elif queue not in copies and not head.exchange and len(head.routed_queues) == 1:
+                (queue,) = head.routed_queues
             copies.setdefault(queue, []).append(each)
         return copies
 
@@ -510,7 +515,11 @@ class _Told:
         state: CopyWord = "dead_lettered" if dead else "handed_over" if deliveries else "waiting"
         remark = None if deliveries else _remark(head)
         loss = None if deliveries else self.losses.get(head.id, {}).get(queue)
-        if loss is not None:
+        moved = [] if deliveries else self._unrouted(head)
+        if moved:
+            state = "handed_over"
+            remark = f"waits, or was moved and handed over from {listed(moved)}"
+        elif loss is not None:
             state, remark = loss.state, loss.remark(head.exchange)
         return Copy(
             queue,
@@ -520,6 +529,12 @@ class _Told:
             remark,
             loss,
         )
+
+    def _unrouted(self, head: ConversationEvent) -> list[str]:
+        """Queues that a message came out of though it was neither routed nor died there."""
+        deliveries = self.of_message.get(head.id, ())
+        found = (each.queue for each in deliveries if each.match is not Match.dead_lettered)
+        return [name for name in dict.fromkeys(found) if name and name not in head.routed_queues]
 
     def _delivery(self, it: ConversationEvent) -> Delivery:
         leads_to = tuple(self.leads_to.get(it.id, ()))
@@ -581,7 +596,7 @@ class _Told:
             if sum(each.match is Match.redelivered for each in deliveries) >= OFTEN:
                 return MessageFailure("came_back", queue)
         for queue, loss in self.losses.get(head.id, {}).items():
-            if loss.is_final and queue in copies and not copies[queue]:
+            if loss.is_final and queue in copies and not copies[queue] and not self._unrouted(head):
                 return MessageFailure("gone", queue, loss.reason)
         return None
 

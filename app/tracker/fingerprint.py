@@ -62,6 +62,8 @@ BROUGHT_BYTES = 8  # of what a publish with deaths is known by, whatever they ar
 # How many states before its deaths a dead letter is looked for in. There are as many as it has
 # deaths, if their order is what it seems to be: some 28 where delays are made of queues in a row.
 MOST_ORIGINS = 64
+# How many sets of annotations are taken away from a message that is not known with them.
+MOST_UNANNOTATED = 16
 # How many deaths beside the likeliest may have been the newest.
 MOST_OTHERS = 8
 # And of a delivery from a stream, which looks otherwise there: each takes the whole body twice.
@@ -239,6 +241,25 @@ def origins(deliver: Deliver) -> Iterator[DeathOrigin]:
             more = (detours + (place > 0), turns, rest, place, total, (*later, death))
             heappush(steps, more)
             turns += 1
+
+
+def unannotated(deliver: Deliver) -> Iterator[Deliver]:
+    """Yield what a message may have been before its consumers and the broker added to its headers.
+
+    AMQP 1.0's consumers may, with the outcome `modified`, and RabbitMQ 4.3 when it delays a retry:
+    annotations begin with `x-`, and are there once it was given back or has died. Messages without
+    an id are told apart by other headers that begin so: then these are `x-opt-…` alone.
+    """
+    if is_from_stream(deliver) or not (deliver.redelivered or has_broker_headers(deliver)):
+        return
+    begins = "x-" if "message_id" in deliver.properties else "x-opt-"
+    headers = deliver.properties.get("headers") or {}
+    names = [name for name in headers if name.startswith(begins) and name not in BROKER_HEADERS]
+    optional = frozenset(name for name in names if name.startswith("x-opt-"))
+    sets = [optional, frozenset(names), *(frozenset([name]) for name in names)]
+    for added in [*dict.fromkeys(filter(None, sets))][:MOST_UNANNOTATED]:
+        properties = {**deliver.properties, "headers": _without(added, headers)}
+        yield msgspec.structs.replace(deliver, properties=properties)
 
 
 def newest_death(record: Record) -> Any:

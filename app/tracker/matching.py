@@ -468,20 +468,34 @@ class Matcher:
         published = self._published.newest(mark, MOST_CANDIDATES) or [
             each.cause for each in self._lost.newest((deliver.queue, mark), MOST_CANDIDATES)
         ]
-        if not published:
-            if self._knows_published or not deliver.exchange or newest_death(deliver) is not None:
-                return None
-            unmatched = self._unmatched(deliver)
-            return DeliveryOrigin(unmatched.match, is_doubtful=True)
+        if published:
+            return self.moved(deliver, mark, published)
+        if self._knows_published or not deliver.exchange or newest_death(deliver) is not None:
+            return None
+        unmatched = self._unmatched(deliver)
+        return DeliveryOrigin(unmatched.match, is_doubtful=True)
+
+    def moved(
+        self, deliver: Deliver, mark: bytes, published: Sequence[Reference]
+    ) -> DeliveryOrigin:
+        """Match a delivery to publishes of the same message, the newest first.
+
+        The broker has put it into its queue unseen. With an id it is the only one that has it,
+        unless the queue has handed that out already: then a publish may have been missed.
+        """
         self._refilled(deliver.queue)
         is_one = len(published) == 1 and "message_id" in deliver.properties
-        cause = published[0]
+        is_one &= deliver.redelivered or (deliver.queue, handover_of(mark)) not in self._handovers
+        cause, death = published[0], newest_death(deliver)
         candidates = None if is_one else len(published) + 1
-        self._holding = _Holding(cause, 0, candidates)
-        if is_one:
-            return DeliveryOrigin(_ROUTED, cause, cause)
-        those = tuple(Influence(_CANDIDATE, each, 0, False) for each in published[::-1])
-        return DeliveryOrigin(_ROUTED, None, cause, those, candidates, is_doubtful=True)
+        self._holding = _Holding(cause, 0, candidates, death=death)
+        match = _ROUTED if death is None else _DEAD_LETTERED
+        if is_one:  # though nobody knows who was handed it before
+            is_doubtful = deliver.redelivered or death is not None
+            return DeliveryOrigin(match, cause, cause, is_doubtful=is_doubtful)
+        newest = published[:MOST_CANDIDATES]
+        those = tuple(Influence(_CANDIDATE, each, 0, False) for each in newest[::-1])
+        return DeliveryOrigin(match, None, cause, those, candidates, is_doubtful=True)
 
     def _unmatched(self, deliver: Deliver) -> DeliveryOrigin:
         """Note a delivery that nothing explains; yet it may be given back."""
@@ -766,7 +780,11 @@ class Matcher:
         # What the stream made equal comes out in the order in which it went in.
         if any(key in self._copies for key in keys):
             return self._read(keys, deliver)
-        return self._dead_letter(deliver, place, now) or self._unmatched(deliver)
+        return (
+            self._dead_letter(deliver, place, now)
+            or self._kept(deliver, mark)
+            or self._unmatched(deliver)
+        )
 
     def _read(self, keys: list[Key], deliver: Deliver) -> DeliveryOrigin:
         """Match what was read at a place for the first time: one of the copies with these keys."""

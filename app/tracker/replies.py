@@ -35,7 +35,7 @@ class Replies:
 
     def __init__(self) -> None:
         self.are_awaited = False
-        self._are_traced = True
+        self.are_traced = True
         # Not a dict, which would walk over all that made room to find the oldest.
         self._waiting: OrderedDict[str, Channel] = OrderedDict()
         self._names: dict[str, set[str]] = {}  # of those who wait, by connection
@@ -43,7 +43,7 @@ class Replies:
 
     def trace(self, on: bool) -> None:
         """Say whether the broker traces the deliveries of direct replies."""
-        self._are_traced = on
+        self.are_traced = on
         self._look()
 
     def restore(self, channels: Iterable[ChannelState]) -> None:
@@ -126,4 +126,4 @@ class Replies:
             del self._names[connection]
 
     def _look(self) -> None:
-        self.are_awaited = bool(self._waiting) and not self._are_traced
+        self.are_awaited = bool(self._waiting) and not self.are_traced

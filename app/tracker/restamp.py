@@ -224,7 +224,8 @@ class Restamper:
             old = msgspec.structs.replace(
                 old,
                 totals=msgspec.structs.replace(old.totals, links=self._linker.counts),
-                forgot_named=self._linker.has_forgotten,
+                # Of what is cut nobody knows the id and body together.
+                forgot_named=self._linker.has_forgotten or self.cut > 0,
                 young_rules={},
             )
         else:

@@ -83,12 +83,12 @@ class Suspicion:
             queue.settled_at, queue.settled = queue.at, queue.cause
             queue.at, queue.cause = now, cause
 
-    def is_from_before(self, deliver: Deliver) -> bool:
-        """Tell whether an unmatched delivery is surely of what its queue held before the trace.
+    def is_first(self, deliver: Deliver) -> bool:
+        """Tell whether its queue has handed out nothing yet whose publish was seen.
 
-        That comes out first. A dead letter may have been anywhere.
+        What it held before the trace comes out first.
         """
-        return deliver.queue not in self._queues and not _has_header(deliver, DEAD)
+        return deliver.queue not in self._queues
 
     def unmatched(self, deliver: Deliver, now: int, *, forgotten: bool) -> None:
         """Judge a delivery whose publish was not seen; perhaps because some were forgotten."""
@@ -116,10 +116,17 @@ class Suspicion:
         return found
 
 
+def may_be_new(deliver: Deliver) -> bool:
+    """Tell whether a delivery says that more led to it, or perhaps, than a publish of any time.
+
+    Somebody gave it back or rejected it, or it came out of a stream, into which clients of that
+    protocol publish untraced.
+    """
+    return deliver.redelivered or _has_header(deliver, ELSEWHERE)
+
+
 def _is_out_of_order(deliver: Deliver) -> bool:
-    if deliver.redelivered or "priority" in deliver.properties:
-        return True
-    return _has_header(deliver, ELSEWHERE)
+    return may_be_new(deliver) or "priority" in deliver.properties
 
 
 def _has_header(deliver: Deliver, names: frozenset[str]) -> bool:

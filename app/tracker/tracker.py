@@ -25,7 +25,7 @@ from app.tracker.events import (
     RestorePoint,
     StampedEvent,
 )
-from app.tracker.fingerprint import fingerprint, has_broker_headers
+from app.tracker.fingerprint import fingerprint, has_broker_headers, unannotated
 from app.tracker.identity import Identity, Policy, SharedPlaces
 from app.tracker.links.linker import Linker
 from app.tracker.links.memory import LinkCount
@@ -40,7 +40,7 @@ from app.tracker.reorder import Place, ReorderWindow, WaitingRecord, named_by, p
 from app.tracker.replies import Replies, is_reply
 from app.tracker.settlements import Settlements
 from app.tracker.step import Steps
-from app.tracker.suspicion import Suspicion
+from app.tracker.suspicion import Suspicion, may_be_new
 from app.tracker.taken import ALL, Selection, Takes
 from itc import IdPool, MalformedError
 from model.deaths import LossWord
@@ -540,15 +540,16 @@ class Tracker:
         channel_key, participant = self.participants.acting(record.channel)
         found = _UNRECEIVED
         quiet = self._quiet.covers(record)
-        match, cause, is_doubtful = _NONE, None, False
+        match, cause, is_doubtful, is_explained = _NONE, None, False, True
         if type(record) is Deliver:
             found = self._matcher.cause_of(record, mark, self._time.now)
+            is_explained = found.match is not Match.unmatched or bool(found.influences)
+            if not is_explained:
+                found, mark = self._elsewhere(record, mark, found)
             match, cause = found.match, found.cause
             if match is _ROUTED and self._replies.are_awaited and is_reply(record.queue):
                 match = Match.untraced
-            is_doubtful = found.is_doubtful or (
-                match is Match.unmatched and self._is_doubtful(record)
-            )
+            is_doubtful = found.is_doubtful
         if names is None:
             linker = self._linker
             names = linker.read(record) if cause is None else linker.names_of(record, cause)
@@ -582,7 +583,7 @@ class Tracker:
             if self.settlements.channels:
                 self.settlements.handed_over(record, reference, now)
             if found.guess is not None:
-                if match is _ROUTED:
+                if match is _ROUTED and is_explained:
                     self._suspicion.matched(record, found.guess, now)
             elif match is Match.unmatched and self._is_missed(record):
                 forgotten = self._matcher.has_forgotten(record.queue)
@@ -611,12 +612,33 @@ class Tracker:
         """Tell whether the publish of an unmatched delivery was asked for."""
         return self._takes.is_all or self._matcher.is_publish_taken(deliver)
 
-    def _is_doubtful(self, deliver: Deliver) -> bool:
-        """Tell whether an unmatched delivery may be of what was published in this trace."""
+    def _elsewhere(
+        self, deliver: Deliver, mark: bytes, unmatched: DeliveryOrigin
+    ) -> tuple[DeliveryOrigin, bytes]:
+        """The origin of a delivery that no publish to its queue explains, and its mark.
+
+        Somebody may have added to its headers, or the broker moved it unseen. If neither explains
+        it, it is in doubt, unless it is surely from before the trace: its queue hands out what it
+        held first, and nobody has published its id, or else the broker moves nothing unseen.
+        """
+        for before in unannotated(deliver):
+            own = fingerprint(before)
+            found = self._matcher.cause_of(before, own, self._time.now)
+            if found.match is not Match.unmatched:
+                return found, own
         if deliver.exchange == EVENTS or not self._is_missed(deliver):
-            return False
-        forgotten = self._matcher.has_forgotten(deliver.queue)
-        return forgotten or not self._suspicion.is_from_before(deliver)
+            return unmatched, mark
+        publishes, are_all = self._linker.published(deliver)
+        if publishes:
+            return self._matcher.moved(deliver, mark, publishes), mark
+        is_from_before = (
+            not unmatched.is_doubtful
+            and self._suspicion.is_first(deliver)
+            and (are_all or not self._replies.are_traced)
+            and not may_be_new(deliver)
+            and not self._matcher.has_forgotten(deliver.queue)
+        )
+        return replace(unmatched, is_doubtful=not is_from_before), mark
 
     def _stamped(self) -> int:
         return self.counters.published + self.counters.received

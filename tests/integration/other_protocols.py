@@ -142,7 +142,7 @@ NULL, TRUE, FALSE = b"\x40", b"\x41", b"\x42"
 _OPEN, _BEGIN, _ATTACH, _FLOW, _TRANSFER, _DISPOSITION = range(0x10, 0x16)
 _CLOSE = 0x18
 _SASL_INIT, _SASL_OUTCOME = 0x41, 0x44
-_SOURCE, _TARGET, _ACCEPTED = 0x28, 0x29, 0x24
+_SOURCE, _TARGET, _ACCEPTED, _MODIFIED = 0x28, 0x29, 0x24, 0x27
 HEADER, ANNOTATIONS, PROPERTIES, APPLICATION, DATA, VALUE = 0x70, 0x72, 0x73, 0x74, 0x75, 0x77
 
 
@@ -181,6 +181,12 @@ def fields(frame: bytes) -> list[Any]:
 
 def section(code: int, value: bytes) -> bytes:
     return b"\0\x53" + bytes([code]) + value
+
+
+def modified(*annotations: tuple[bytes, bytes], undeliverable: bool = False) -> bytes:
+    """The outcome of a delivery that failed, with what the consumer adds to the message."""
+    flag = TRUE if undeliverable else FALSE
+    return section(_MODIFIED, listed(TRUE, flag, mapped(*annotations)))
 
 
 class Amqp10:
@@ -232,8 +238,11 @@ class Amqp10:
             state = await self._until(_DISPOSITION)
             assert b"\0\x53" + bytes([_ACCEPTED]) in state, state
 
-    async def take(self, queue: str, *, stream: bool = False) -> bytes:
-        """Take one message from a queue, or read the first one of a stream; its transfer frame."""
+    async def take(self, queue: str, *, stream: bool = False, outcome: bytes = b"") -> bytes:
+        """Take one message from a queue, or read the first one of a stream; its transfer frame.
+
+        It is accepted, or settled with another ``outcome``.
+        """
         async with asyncio.timeout(SECONDS):
             name = "rabbitmq:stream-offset-spec"
             first = mapped((symbol(name), b"\0" + symbol(name) + text("first")))
@@ -248,8 +257,8 @@ class Amqp10:
             )
             found = await self._until(_TRANSFER)
             delivery = uint(fields(found)[1])
-            accepted = section(_ACCEPTED, listed())
-            self._send(0, _DISPOSITION, TRUE, delivery, delivery, TRUE, accepted)
+            outcome = outcome or section(_ACCEPTED, listed())
+            self._send(0, _DISPOSITION, TRUE, delivery, delivery, TRUE, outcome)
             return found
 
     async def close(self) -> None:

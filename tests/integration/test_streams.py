@@ -118,10 +118,10 @@ AMQP10 = {
 class Node(RabbitNode):
     """A node that also speaks MQTT."""
 
-    def __init__(self) -> None:
+    def __init__(self, *plugins: str, **settings: str) -> None:
         self.mqtt_port = free_port()
         listener = {"mqtt.listeners.tcp.1": f"127.0.0.1:{self.mqtt_port}"}
-        super().__init__(settings=listener, plugins=("rabbitmq_mqtt",))
+        super().__init__(settings=listener | settings, plugins=("rabbitmq_mqtt", *plugins))
 
     @property
     def version(self) -> tuple[int, int]:

@@ -14,9 +14,10 @@ from model.conversations import (
     sentence_of,
     spoken,
 )
-from model.deaths import Death
+from model.deaths import Death, Loss
 from model.error_queues import Forward
 from model.happened import Cause, ConversationEvent, preferred
+from model.times import Microseconds
 from model.words import Disposition, EventType, Match, Via
 
 SECOND = 1_000_000
@@ -450,3 +451,22 @@ def test_a_copy_that_was_put_off_after_a_rejection_failed_by_the_rejection() -> 
         got(3, 9, 1, "parked", Match.dead_lettered, late, REJECTED),
     )
     assert told(*events).messages[0].failure == MessageFailure("died", "work", "rejected")
+
+
+def test_what_was_published_to_a_queue_and_came_out_of_another_was_moved_there() -> None:
+    found = told(sent(1, 0, "src"), got(2, 1, 1, "dst"))
+    [copy] = found.messages[0].copies
+    assert (copy.queue, copy.state, copy.remark) == ("src", "handed_over", None)
+    assert (found.outcome, found.counts.waiting) == (Outcome.done, 0)
+
+
+def test_what_an_exchange_may_keep_may_wait_too_where_it_came_out_of_another_queue() -> None:
+    publish = sent(1, 0, "src", "other")._replace(exchange="shop")
+    events = publish, got(2, 1, 1, "dst"), got(3, 2, 1, "other")
+    losses = {1: {"src": Loss(Microseconds(0), "not_there")}}
+    for known in ({}, losses):
+        found = conversation_of(publish, events, {}, losses=known)
+        copy = found.messages[0].copies[0]
+        remark = "waits, or was moved and handed over from dst"
+        assert (copy.queue, copy.state, copy.remark) == ("src", "handed_over", remark)
+        assert (found.outcome, found.messages[0].failure) == (Outcome.unknown, None)

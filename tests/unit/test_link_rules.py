@@ -201,6 +201,7 @@ def test_the_same_message_again_is_named_by_id_and_body() -> None:
         "child": "$message.property#/message_id",
         "parent": "$message.property#/message_id",
         "same_body": True,
+        "space": "forward",
         "where": [{"has": "$message.header#/retried"}],
     }
     rules = of(again)

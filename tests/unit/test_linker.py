@@ -491,7 +491,7 @@ def test_what_the_broker_adds_is_read_at_each_delivery() -> None:
     ]
     events = stamped(records, tracker)
     assert events[1].cause is events[0].reference
-    assert events[1].names.ids == ()
+    assert events[1].names.ids == (Rules(()).same(records[1]),)
     assert causes(events[2], events) == [0]
 
 

@@ -30,6 +30,7 @@ from app.tracker.restamp import (
     StoredEvent,
     StoredLink,
 )
+from app.tracker.tracker import read_state
 from itc import Stamp, unpack
 
 # Two programs on this machine, one of them with two connections; a nameless one; two hosts.
@@ -296,14 +297,17 @@ def test_of_messages_that_are_not_stored_whole_the_bodies_are_not_read() -> None
         event('{"id": "2", "causationid": "1"}'),
         event('{"id": "2", "causationid": "1", "more": "and more"}'),
     ]
-    events, _ = tracked(records, Policy.channel, ())
+    events, tracker = tracked(records, Policy.channel, ())
     new, restamper = read_again(events, Rules(BUILT_IN), most=40)
     assert [[edge.cause.id for edge in each.edges] for each in new] == [[], [1], []]
     assert restamper.cut == 1
+    state = restamper.end(tracker.checkpoint().state, 1).state
+    assert read_state(state or b"").forgot_named
 
 
 def test_without_rules_messages_are_read_for_what_they_are_found_by() -> None:
     records: list[Record] = [Publish(CHANNELS[0], "x", ("key",), (), {"message_id": "7"}, b"")]
     events, _ = tracked(records, Policy.channel, ())
     ((new,), _) = read_again(events, Rules(()))
-    assert (new.names.ids, new.names.called) == ((), (search_key("message_id", "7"),))
+    known = (Rules(()).same(records[0]),), (search_key("message_id", "7"),)
+    assert (new.names.ids, new.names.called) == known

@@ -194,6 +194,8 @@ def test_of_a_body_that_is_cut_nothing_is_read() -> None:
     plain = Rules(rule for rule in BUILT_IN if rule.name == NAMED)
     assert rules.read(whole).causes
     names = rules.for_cut_bodies().read(cut)
-    assert names.ids == plain.read(cut).ids
+    assert names.ids == plain.for_cut_bodies().read(cut).ids
+    assert rules.same(whole) in rules.read(whole).ids
+    assert rules.same(cut) not in names.ids
     assert (names.causes, names.conversations) == ((), ())
     assert rules.read(whole).causes, "the rules themselves are as they were"

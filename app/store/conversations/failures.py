@@ -79,8 +79,11 @@ _CONDITIONS: dict[FailureKind, str] = {
     " AND EXISTS (SELECT 1 FROM events WHERE events.id = violations.event_id)",
     FailureKind.gone: f"reason NOT IN ({_NOT_FINAL})"  # noqa: S608  our own words
     " AND EXISTS (SELECT 1 FROM events WHERE events.id = event_id AND NOT events.quiet)"
-    " AND NOT EXISTS (SELECT 1 FROM events WHERE cause_id = event_id"
-    " AND (events.queue = lost_copies.queue OR match = 3))",
+    # Nor of what was moved: handed over from a queue that it was not routed to.
+    " AND NOT EXISTS (SELECT 1 FROM events JOIN events AS publish ON publish.id = events.cause_id"
+    " WHERE events.cause_id = event_id AND (events.queue = lost_copies.queue OR events.match = 3"
+    " OR publish.routed_queues = replace(publish.routed_queues, '\"' || events.queue || '\"', '')"
+    "))",
 }
 # Where these events are found, where not among the events themselves.
 _PLACES = {

@@ -134,6 +134,19 @@ class Linker:
             return self.read(record)
         return message.names
 
+    def published(self, record: Record) -> tuple[list[Reference], bool]:
+        """Publishes with a message's id and body, newest first; and whether there were no others.
+
+        Without an id, or where bodies are not looked into, none are known.
+        """
+        key = self._rules.same(record)
+        if key is None:
+            return [], False
+        crowded = self._memory.crowded(key, 0)
+        known = self._memory.newest(key) if crowded is None else crowded[1]
+        publishes = [each.reference for each in known if not each.is_delivery]
+        return publishes, not self.has_forgotten and not self.young
+
     def edges(
         self, names: Names, publisher: LiveParticipant, channel_key: int, connection: str
     ) -> tuple[Edge, ...]:

@@ -50,6 +50,9 @@ NAMES_ITSELF, TOO_MANY_KEYS = "names itself", "too many keys"
 # Under which the built-in rules' conversations are found, whichever carrier brought them.
 CONVERSATION = "conversation"
 MESSAGE_ID = "message_id"
+# What makes two trace messages one message, whatever was changed on the way; `forward` asks for it
+# too.
+SAME = Inquiry((Expression(Source.property, (MESSAGE_ID,)),), "forward", same_body=True)
 _FIELDS = (MESSAGE_ID, "correlation_id", CONVERSATION)
 HEADER = "header."
 # How bodies begin that may be encoded; AMQP 1.0's sections begin with 0.
@@ -100,6 +103,7 @@ class Rules:
         self._probes: dict[tuple[object, ...], Probe] = {}  # by what they ask
         for number, rule in enumerate(self.rules):
             self._take_apart(number, rule)
+        self._use(SAME, IDS)
         self.indexed = _looked_at(self.rules, indexed) if found_by is None else dict(found_by)
         for name, use in ((MESSAGE_ID, CALLED), ("correlation_id", FOUND_BY)):
             self._use(Inquiry((Expression(Source.property, (name,)),), name), use)
@@ -144,6 +148,12 @@ class Rules:
         if of_body:
             return self._decided(self._with_body(found, of_body, record))
         return self._decided(found) if isinstance(found, tuple) else found
+
+    def same(self, record: Record) -> Key | None:
+        """The key of a message's id and body; None without an id, or where names are too many."""
+        plain = readable(self._plain(record, self._of_deliveries))
+        keys = self._probes[SAME].keys(self.look_into(plain))
+        return next((key for key in self.read(record).ids if key in keys), None)
 
     def _plain(self, record: Record, triggers: Triggers) -> Record:
         """A record whose body is plain text, if bodies are looked into."""
