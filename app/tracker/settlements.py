@@ -12,7 +12,8 @@ anything at all.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 from msgspec.structs import replace
@@ -22,11 +23,11 @@ from app.tracker.records import NOWHERE, Channel, Deliver, Settlement
 from model.words import Disposition
 
 # Of a channel with more than this in hand nothing of that is known any more; nor of one that would
-# take all of them beyond the second.
+# take all of them beyond the second, which users share.
 MOST_IN_HAND = 10_000
 MOST_HELD = 100_000
 MOST_CHANNELS = 20_000
-# Of queues that one channel takes from, and all together.
+# Of queues that one channel takes from, and all together, which users share.
 MOST_QUEUES = 1_000
 MOST_MANNERS = 100_000
 
@@ -87,6 +88,31 @@ class OpenChannel(msgspec.Struct, array_like=True):
         return released
 
 
+class Places:
+    """Places that users share: one who has few still finds some when others have taken all.
+
+    So up to twice as many may be taken.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._taken = most, 0
+        self._of: Counter[str] = Counter()
+
+    def take(self, user: str, count: int = 1) -> None:
+        """Take this many; fewer than none are given back."""
+        self._taken += count
+        self._of[user] += count
+        if not self._of[user]:
+            del self._of[user]
+
+    def are_taken(self, user: str) -> bool:
+        """Tell whether a user finds none any more."""
+        if self._taken < self._most:
+            return False
+        share = self._most // max(1, len(self._of))
+        return self._of[user] >= share or self._taken >= 2 * self._most
+
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(OpenChannel).decode
 
@@ -104,12 +130,12 @@ class Settlements:
 
         ``last_id`` is the last stored event's.
         """
-        self.channels = {each.channel: each for each in map(_decode, stored)}
+        self._begin()
+        for each in map(_decode, stored):
+            self._add(each)
         self.is_anew = not self.channels  # whether channels are to say where they stand
         self.last = Reference(b"", 0, last_id)  # the last event that was stamped
-        self._held, self._manners = 0, 0
         self._changes = SettledChanges()
-        self._acted: dict[str, OpenChannel | None] = {}  # by pid; None for those gone
         for channel, hold, event_id in held:
             tag, how = divmod(hold, 8)
             known, reference = self.channels[channel], Reference(b"", 0, event_id)
@@ -117,8 +143,18 @@ class Settlements:
                 known.hold(tag, reference)
             else:
                 known.taken[tag] = reference, Disposition(how)
-            self._held += 1
-        self._manners = sum(each.manners for each in self.channels.values())
+            self._held.take(channel.user)
+
+    def _begin(self) -> None:
+        self.channels: dict[Channel, OpenChannel] = {}
+        self._of_users: defaultdict[str, dict[Channel, None]] = defaultdict(dict)
+        self._held, self._manners = Places(MOST_HELD), Places(MOST_MANNERS)
+        self._acted: dict[str, OpenChannel | None] = {}  # by pid; None for those gone
+
+    def _add(self, new: OpenChannel) -> None:
+        user = new.channel.user
+        self.channels[new.channel], self._of_users[user][new.channel] = new, None
+        self._manners.take(user, new.manners)
 
     def note(self, said: Settlement) -> None:
         """Take in what the plugin says."""
@@ -137,7 +173,7 @@ class Settlements:
         if known is None:
             return
         self._acted[known.pid] = known
-        tag, queue = known.next_tag, deliver.queue
+        tag, queue, user = known.next_tag, deliver.queue, known.channel.user
         known.next_tag = tag + 1
         modes = [each[queue] for each in (known.modes, known.got) if queue in each]
         is_auto = modes[0] if modes else known.former.get(queue, False)
@@ -145,16 +181,16 @@ class Settlements:
             self._drop(known)
         elif is_auto:
             self._changes.settled[reference] = (Disposition.auto, at, None)
-        elif len(known.hand) + len(known.taken) >= MOST_IN_HAND or self._held >= MOST_HELD:
+        elif len(known.hand) + len(known.taken) >= MOST_IN_HAND or self._held.are_taken(user):
             self._empty(known)
         else:
-            self._held += 1
+            self._held.take(user)
             self._hold(known, tag, reference)
 
     def forget(self, after: int = NEVER) -> None:
         """Know nothing any more: deliveries may be missing since an event, so no count is right."""
-        self.channels, self._acted, self.is_anew = {}, {}, True
-        self._held = self._manners = 0
+        self._begin()
+        self.is_anew = True
         self._changes = self._changes.forgotten(after)
 
     def lose(self, channel: Channel) -> None:
@@ -183,14 +219,15 @@ class Settlements:
             self._drop(known)
         if said.channel not in self.channels:
             if len(self.channels) >= MOST_CHANNELS:
-                self._drop(next(iter(self.channels.values())))
+                busiest = max(self._of_users, key=lambda user: len(self._of_users[user]))
+                self._drop(self.channels[next(iter(self._of_users[busiest]))])
             place, tag = said.channel, said.next_tag
-            self.channels[place] = OpenChannel(place, said.pid, tag, tag, said.transactional)
+            self._add(OpenChannel(place, said.pid, tag, tag, said.transactional))
         self._acted[said.pid] = known = self.channels[said.channel]
         known.transactional = said.transactional
         # Its consumers are told next, all that there are. What others had been handed before they
         # were cancelled may come behind this, and before it says again where it stands.
-        self._manners -= len(known.former) + len(known.got)
+        self._manners.take(known.channel.user, -len(known.former) - len(known.got))
         known.former, known.modes, known.got = known.modes, {}, {}
 
     def _begin_node(self, said: Settlement) -> None:
@@ -222,11 +259,14 @@ class Settlements:
         self._keep(known, known.got, said)
 
     def _keep(self, known: OpenChannel, modes: dict[str, bool], said: Settlement) -> None:
-        if said.queue not in modes:
-            self._manners += 1
-        modes[said.queue] = said.auto
-        if len(modes) > MOST_QUEUES or self._manners > MOST_MANNERS:
+        user = known.channel.user
+        if said.queue in modes:
+            modes[said.queue] = said.auto
+        elif len(modes) >= MOST_QUEUES or self._manners.are_taken(user):
             self._drop(known)
+        else:
+            self._manners.take(user)
+            modes[said.queue] = said.auto
 
     def _settled(self, known: OpenChannel, said: Settlement) -> None:
         tag, after = said.delivery_tag, known.last_taken
@@ -240,7 +280,7 @@ class Settlements:
         how = Disposition[said.outcome]
         if not known.transactional:
             first = 0 if said.multiple else tag - 1
-            self._settle(known.release_between(first, tag), how, said.at)
+            self._settle(known, known.release_between(first, tag), how, said.at)
         elif said.multiple:
             known.spans.append((tag, how))
         else:
@@ -249,16 +289,16 @@ class Settlements:
 
     def _recover(self, known: OpenChannel, said: Settlement) -> None:
         free = known.release_between(known.last_taken, known.next_tag)
-        self._settle(free, Disposition.returned, said.at)
+        self._settle(known, free, Disposition.returned, said.at)
 
     def _select(self, known: OpenChannel, said: Settlement) -> None:
         known.transactional = True
 
     def _commit(self, known: OpenChannel, said: Settlement) -> None:
         for last, how in known.spans:
-            self._settle(known.release_between(0, last), how, said.at)
+            self._settle(known, known.release_between(0, last), how, said.at)
         for reference, how in known.taken.values():
-            self._settle([reference], how, said.at)
+            self._settle(known, [reference], how, said.at)
         known.spans, known.taken = [], {}
 
     def _roll_back(self, known: OpenChannel, said: Settlement) -> None:
@@ -271,24 +311,28 @@ class Settlements:
         how = Disposition.in_hand
         self._changes.settled[reference] = (how, None, tag * 8 + how)
 
-    def _settle(self, those: Iterable[Reference], how: Disposition, at: int) -> None:
-        for reference in those:
-            self._held -= 1
-            self._changes.settled[reference] = (how, at, self.last)
+    def _settle(
+        self, known: OpenChannel, those: Collection[Reference], how: Disposition, at: int
+    ) -> None:
+        self._held.take(known.channel.user, -len(those))
+        self._changes.settled |= dict.fromkeys(those, (how, at, self.last))
 
     def _empty(self, known: OpenChannel, how: Disposed = _UNKNOWN) -> None:
         """Say what became of all that a channel has in hand, unknown by default, and count on."""
         of_it = [*known.hand.values(), *(reference for reference, _ in known.taken.values())]
         self._changes.settled |= dict.fromkeys(of_it, how)
-        self._held -= len(of_it)
+        self._held.take(known.channel.user, -len(of_it))
         known.hand, known.taken, known.since = {}, {}, known.next_tag
         known.tags, known.spans = [], []
         self._acted[known.pid] = known
 
     def _drop(self, known: OpenChannel, how: Disposed = _UNKNOWN) -> None:
         self._empty(known, how)
-        self._manners -= known.manners
-        del self.channels[known.channel]
+        place, user = known.channel, known.channel.user
+        self._manners.take(user, -known.manners)
+        del self.channels[place], self._of_users[user][place]
+        if not self._of_users[user]:
+            del self._of_users[user]
         self._acted[known.pid] = None
 
 

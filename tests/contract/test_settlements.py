@@ -307,6 +307,26 @@ async def test_the_oldest_of_too_many_channels_is_given_up(
     assert len((await store.checkpoints.restore(trace_id, 0)).open_channels) == 2
 
 
+@pytest.mark.parametrize("bound", ["MOST_CHANNELS", "MOST_HELD", "MOST_MANNERS"])
+async def test_a_user_who_takes_all_places_takes_none_of_others(
+    store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(settlements, bound, 4)
+    trace = Trace(store, trace_id)
+    greedy = [Channel("rabbit@one", "g:1 -> b", number, "greedy") for number in range(12)]
+    for place in (*greedy[:6], CHANNEL, *greedy[6:]):
+        pid = f"<{place.user}{place.number}>"
+        consumer = say("consumer", channel=place, pid=pid, queue="work", auto=False)
+        told = say("channel", channel=place, pid=pid, next_tag=1)
+        await trace.take([told, consumer, deliver(channel=place)])
+    said = await trace.said()
+    assert said.pop(6) == "in_hand"
+    assert said.count("in_hand") == 4 - (bound == "MOST_CHANNELS")
+    await trace.killed()
+    await trace.take([settled(1)])
+    assert (await trace.said())[6] == "acknowledged"
+
+
 async def test_after_a_loss_nothing_is_known_until_a_channel_is_counted_anew(
     store: Store, trace_id: int
 ) -> None:
