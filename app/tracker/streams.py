@@ -11,6 +11,8 @@ of all this, whatever the protocol, nor does a stream change what AMQP 1.0 clien
 | a table or an array in the headers | gone; from 4.0 on only where its name does not begin `x-` |
 | bytes in the headers | text from 4.0 on |
 | `x-death` and other names that are the broker's own | gone |
+| no `type`, but a header `x-basic-type`; from 4.3 on `priority`, too | that property |
+| `timestamp` of the interceptor `set_header_timestamp`, beside `timestamp_in_ms` | the client's |
 | `urn:uuid:` and capitals in `message_id` or `correlation_id` | small letters |
 | MQTT 5 correlation data, as `correlation_id` | bytes in the header `x-correlation-id` |
 | MQTT 5 response topic, as the header `x-reply-to-topic` | `reply_to: /exchanges/<name>/<topic>` |
@@ -50,21 +52,22 @@ BROKER_HEADERS = frozenset(
 )
 # A client's headers that the broker takes for its own, besides those that it writes anywhere.
 TAKEN_OVER: Final = frozenset(
-    {
-        "x-basic-delivery-mode",
-        "x-basic-expiration",
-        "x-basic-priority",
-        "x-basic-type",
-        "x-cc",
-        "x-death",
-        "x-exchange",
-        "x-opt-deaths",
-        "x-routing-key",
-    }
-)
+    {"x-cc", "x-death", "x-exchange", "x-opt-deaths", "x-routing-key"}
+) | {
+    f"x-basic-{name}"
+    for name in (
+        *("app-id", "cluster-id", "content-encoding", "content-type", "correlation-id"),
+        *("delivery-mode", "expiration", "message-id", "priority", "reply-to", "timestamp"),
+        *("type", "user-id"),
+    )
+}
+# And what streams make properties of, where a message has none of that name.
+_MADE = {"type": "x-basic-type", "priority": "x-basic-priority"}
 _BROKERS = TAKEN_OVER | BROKER_HEADERS
 _CORRELATION, _REPLIES = "x-correlation-id", "x-reply-to-topic"  # of MQTT 5
-TELLING = TAKEN_OVER | {_CORRELATION, _REPLIES}
+# Of RabbitMQ 4's interceptor, which a publish's `timestamp` in the trace then comes from as well.
+_TAKEN_AT = "timestamp_in_ms"
+TELLING = TAKEN_OVER | {_CORRELATION, _REPLIES, _TAKEN_AT}
 _COMPOUND = frozenset({dict, list})
 _IDS = ("message_id", "correlation_id")
 _UUID = "urn:uuid:"
@@ -116,7 +119,14 @@ def kept(properties: dict[str, Any]) -> dict[str, Any]:
     if left.get("delivery_mode") != _PERSISTENT:
         left.pop("delivery_mode", None)
     headers = left.pop("headers", None)
-    named = _simple(headers) if isinstance(headers, dict) else {}
+    named = {}
+    if isinstance(headers, dict):
+        named = _simple(headers)
+        for name, header in _MADE.items():
+            if header in headers:
+                left.setdefault(name, headers[header])
+    if _TAKEN_AT in named:
+        left.pop("timestamp", None)
     if _CORRELATION in named:
         left["correlation_id"] = named.pop(_CORRELATION)
     for name in _IDS:

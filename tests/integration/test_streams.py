@@ -63,7 +63,11 @@ PIKA = {
     "no headers in the table": pika.BasicProperties(headers={}),
     "UUIDs": pika.BasicProperties(message_id=UUID, correlation_id=UUID.lower()),
     "copies": headers(CC=["nowhere"], BCC=["hidden"], k="v"),
-    "names of the broker's": headers(**{"x-routing-key": "v", "x-exchange": "v", "x-cc": "v"}),
+    "names of the broker's": headers(
+        **{"x-routing-key": "v", "x-exchange": "v", "x-cc": "v", "x-basic-type": "v"}
+    ),
+    "a type by the broker's name for it": headers(**{"x-basic-type": "t", "k": "v"}),
+    "a priority by it": headers(**{"x-basic-priority": 3}),
     "a place in another stream": headers(**{"x-stream-offset": 3, "k": "v"}),
 }
 MQTT: dict[str, dict[str, Any]] = {

@@ -65,7 +65,29 @@ CHANGED = {
     ),
     "copies": Changed({"headers": {"CC": ["n"], "BCC": ["m"]}}, {**MODE, "headers": {"CC": ["n"]}}),
     "names of the broker's": Changed(
-        {"headers": {"x-basic-type": "v", "x-routing-key": "v", "x-exchange": "v"}}, MODE
+        {"headers": {"x-basic-type": "v", "x-routing-key": "v", "x-exchange": "v"}},
+        {**MODE, "type": "v"},
+    ),
+    "a type by the broker's name for it": Changed(
+        {"headers": {"x-basic-type": "v", "k": 1}}, {**MODE, "headers": {"k": 1}, "type": "v"}
+    ),
+    "a type beside its own": Changed(
+        {"type": "w", "headers": {"x-basic-type": "v"}}, {**MODE, "type": "w"}
+    ),
+    "a priority by the broker's name": Changed(
+        {"headers": {"x-basic-priority": 3}}, {**MODE, "priority": 3}
+    ),
+    "a priority by the broker's name, before 4.0": Changed(
+        {"headers": {"x-basic-priority": 3}}, {"headers": {"x-basic-priority": 3}}
+    ),
+    "an id by the broker's name": Changed({"headers": {"x-basic-correlation-id": "c"}}, MODE),
+    "no time where the broker notes its own": Changed(
+        {"timestamp": 1_795_876_107, "headers": {"timestamp_in_ms": 1_795_876_107_677}},
+        {**MODE, "headers": {"timestamp_in_ms": 1_795_876_107_677}},
+    ),
+    "a time where the broker notes its own": Changed(
+        {"timestamp": 1_795_876_107, "headers": {"timestamp_in_ms": 1_795_876_107_677}},
+        {**MODE, "timestamp": 17, "headers": {"timestamp_in_ms": 1_795_876_107_677}},
     ),
     "a death that a client copied": Changed(
         {"headers": {"x-death": [{"queue": "q", "reason": "expired", "count": 1}]}}, MODE
