@@ -4,10 +4,15 @@
     python -m drills.worst --broker          a hundred of each a second, to a real service
     python -m drills.worst --broker PATTERN  of those whose names have this
 
-Large ones come as fast as the broker takes `RATE` bytes. Meanwhile `/health/live` is asked all the
-time, and behind each kind a search for text. It exits with 1 if a message took more than 5 ms; with
-a broker, if an answer took more than `LIVE_SECONDS`, a search failed, or all was stored more than
-`BEHIND_SECONDS` after the last was sent.
+It exits with 1 if a message took more than 5 ms.
+
+With a broker, messages come as fast as that takes them, up to `PER_SECOND` and `RATE` bytes.
+Meanwhile `/health/live` is asked all the time, and behind each kind a search for text. A kind is
+too much if an answer took more than `LIVE_SECONDS`, the search failed, or all was stored more than
+`BEHIND_SECONDS` after the broker had handed the last to a reader beside, which does nothing else.
+Seconds in which the service was ready and other programs had the processors are shown and do not
+count: it lets them go first (docs/overhead.md), and for the dearest the broker takes so much time
+that two processors are not enough for a hundred a second.
 """
 
 from __future__ import annotations
@@ -20,7 +25,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from hashlib import sha256
 from operator import itemgetter
 from pathlib import Path
@@ -32,14 +38,17 @@ import pamqp.frame
 from pamqp import commands
 from sqlalchemy import make_url
 
-from app.broker.firehose import parse
+from app.background import end as stop
+from app.broker._wire import DeliverySplitter
+from app.broker.deliveries import Arrival
+from app.broker.firehose import TRACE_EXCHANGE, parse
 from app.garbage import tune_garbage_collection
 from app.store.capture.rows import event_rows
 from app.store.database.sqlite import Sqlite
 from app.tracker import Bounds, Policy, Publish, Settlement, Tracker, Unreadable
 from app.tracker.digest import digest
 from app.tracker.links import BUILT_IN, Rules
-from drills.flood import connected, end
+from drills.flood import _answer, connected, end
 from drills.service import Service
 from model.bodies import MOST_BYTES, MOST_DIGITS, MOST_VALUES, searchable
 from model.deaths import deaths_of
@@ -47,7 +56,7 @@ from model.error_queues import forward_of
 from model.message_types import type_of
 from spark_jobs.reports.flattening import fields_of
 from tools.frames import BODY, HEADER, frame
-from tools.servers import Broker, RabbitNode
+from tools.servers import RabbitNode
 
 MOST_SECONDS, LIVE_SECONDS, BEHIND_SECONDS = 0.005, 0.2, 1.0
 PER_SECOND, SECONDS, RATE = 100, 3, 32 * 1024 * 1024
@@ -55,8 +64,10 @@ STORED_SECONDS = 300.0  # at most
 HASHED_APART = 16 * 1024  # bytes of a body: its digest is made beside the event loop
 KEPT = 64 * 1024  # bytes of a body that are stored
 FRAME = 130_000  # bytes of headers: a frame has 128 KiB, and the broker adds some
+MOST_HEADER = 128 * 1024 - 8
 LARGE = 16 * 1024 * 1024
 """Of bodies that are not read; larger ones take longer to arrive."""
+BESIDE, END = "beside", b"the last of its kind"
 MASSTRANSIT = b"application/vnd.masstransit+json"
 _ERROR = b"EasyNetQ.SystemMessages.Error"
 
@@ -124,10 +135,13 @@ def table(values: Mapping[bytes, bytes] | Mapping[str, bytes]) -> bytes:
 
 def _tables() -> Iterator[tuple[str, Message]]:
     """Headers."""
-    for count in (2_900, FRAME // 8):
-        many = {b"\xff" + pack(">H", number): b"V" for number in range(count)}
-        yield f"{count} odd names", Message(b"{}", entries(many))
-        yield f"{count} odd texts", Message(b"{}", entries(dict.fromkeys(many, text(b"\xff"))))
+    for value, counts in ((b"V", (2_900, FRAME // 5)), (text(b"\xff"), (2_900, FRAME // 10))):
+        for count in counts:
+            many = {b"\xff" + pack(">H", number): value for number in range(count)}
+            yield (
+                f"{count} odd {'names' if value == b'V' else 'texts'}",
+                Message(b"{}", entries(many)),
+            )
     for count in (8_900, FRAME // 5):
         for name, value in (
             ("bytes", b"x\0\0\0\0"),
@@ -139,7 +153,7 @@ def _tables() -> Iterator[tuple[str, Message]]:
         yield f"a text of {name}", Message(b"{}", entries({b"a": text(odd * (FRAME // len(odd)))}))
         keys = array(*[text(odd * (250 // len(odd)))] * (FRAME // 260))
         yield f"keys of {name}", Message(b"{}", entries({b"CC": keys}))
-    for count in (64, 250, FRAME // 60):
+    for count in (64, 250, FRAME // 72):
         died = {"reason": text(b"rejected"), "count": b"I\0\0\0\5", "exchange": text(b"x")}
         deaths = [table({"queue": text(b"q%d" % number), **died}) for number in range(count)]
         brought = entries({b"x-death": array(*deaths)})
@@ -200,8 +214,14 @@ def _bodies() -> Iterator[tuple[str, Message]]:
 
 
 def messages() -> dict[str, Message]:
-    """All of them, by name."""
-    return {**dict(_tables()), **dict(_bodies())}
+    """All of them, by name; a client may send each."""
+    made = {**dict(_tables()), **dict(_bodies())}
+    for name, message in made.items():
+        if len(message.header) > MOST_HEADER:
+            raise ValueError(
+                f"{name}: {len(message.header):,} bytes of header, more than a frame has"
+            )
+    return made
 
 
 class World:
@@ -263,62 +283,151 @@ def clocked(rounds: int = 3) -> Iterator[tuple[str, float, str]]:
 
 
 async def send(url: str, message: Message) -> int:
-    """Send a message again and again, `PER_SECOND` of it or fewer; returns how many."""
+    """Send a message again and again, and an `END`; returns how many in all."""
     reader, writer = await connected(url)
-    method = pamqp.frame.marshal(commands.Basic.Publish(routing_key="nowhere"), 1)
-    body = [message.body[at : at + FRAME] for at in range(0, len(message.body), FRAME)]
-    parts = frame(HEADER, 1, message.header), *(frame(BODY, 1, part) for part in body)
-    data = method + b"".join(parts)
+    data = published(message)
     count = max(1, min(PER_SECOND * SECONDS, SECONDS * RATE // len(data)))
     began = time.monotonic()
     for number in range(count):
         writer.write(data)
         await writer.drain()
         await asyncio.sleep(max(0.0, began + SECONDS * number / count - time.monotonic()))
+    writer.write(published(Message(END)))
     await end(reader, writer)
-    return count
+    return count + 1
 
 
-async def _live(service: Service, seconds: list[float]) -> None:
+def published(message: Message) -> bytes:
+    """The frames by which a client publishes a message."""
+    method = pamqp.frame.marshal(commands.Basic.Publish(routing_key="nowhere"), 1)
+    body = [message.body[at : at + FRAME] for at in range(0, len(message.body), FRAME)]
+    parts = frame(HEADER, 1, message.header), *(frame(BODY, 1, part) for part in body)
+    return method + b"".join(parts)
+
+
+@asynccontextmanager
+async def reading(url: str) -> AsyncIterator[asyncio.Semaphore]:
+    """Read the trace beside the service, and do nothing with it but release for each `END`."""
+    reader, writer = await connected(url)
+    for method in (
+        commands.Queue.Declare(queue=BESIDE, exclusive=True),
+        commands.Queue.Bind(queue=BESIDE, exchange=TRACE_EXCHANGE, routing_key="#"),
+        commands.Basic.Consume(queue=BESIDE, no_ack=True),
+    ):
+        writer.write(pamqp.frame.marshal(method, 1))
+        await _answer(reader)
+    ends = asyncio.Semaphore(0)
+
+    def take(arrivals: list[Arrival]) -> None:
+        for _ in filter(lambda each: each.body == END, arrivals):
+            ends.release()
+
+    async def read() -> None:
+        splitter = DeliverySplitter()
+        splitter.divert(1, take)
+        while data := await reader.read(1024 * 1024):
+            splitter.feed(data)
+
+    task = asyncio.create_task(read())
+    try:
+        yield ends
+    finally:
+        await stop(task)
+        writer.close()
+
+
+def waited(*pids: int) -> float:
+    """Seconds for which the event loops of processes were ready, and others had the processors."""
+    told = [Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split() for pid in pids]
+    return sum(int(each[1]) for each in told) / 1e9
+
+
+def worked(*pids: int) -> list[float]:
+    """Seconds of processor time that processes have taken, for each."""
+    told = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
+    return [(int(each[11]) + int(each[12])) / os.sysconf("SC_CLK_TCK") for each in told]
+
+
+class Seconds(NamedTuple):
+    """A time, and how much of it the service waited for a processor."""
+
+    whole: float
+    waited: float
+
+    @property
+    def own(self) -> float:
+        """The part that counts."""
+        return self.whole - self.waited
+
+    def __str__(self) -> str:
+        return f"{self.whole:6.3f} s ({self.waited:6.3f} waited)"
+
+
+async def _live(service: Service, answers: list[Seconds]) -> None:
     place = f"http://127.0.0.1:{service.port}/health/live"
+    pids = service.process.pid, os.getpid()
     async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
         while True:
-            began = time.monotonic()
+            began, before = time.monotonic(), waited(*pids)
             (await client.get(place)).raise_for_status()
-            seconds.append(time.monotonic() - began)
+            took = time.monotonic() - began
+            answers.append(Seconds(took, min(took, waited(*pids) - before)))
             await asyncio.sleep(0.02)
 
 
-async def sent(broker: Broker, pattern: str) -> int:
-    """Send each kind to a service of its own; how many of them were too much for it."""
+async def sent(broker: RabbitNode, pattern: str) -> int:
+    """Send each kind to a service, and to a new one behind one that failed; how many were wrong."""
+    left = [(name, message) for name, message in messages().items() if pattern in name]
     wrong = 0
-    with tempfile.TemporaryDirectory() as place, broker.fresh_vhost("worst") as vhost:
-        service = Service(broker, f"sqlite:///{Path(place) / 'itc.db'}", Path(place))
-        async with service.tracing(vhost):
-            expected = 0
-            for name, message in messages().items():
-                if pattern not in name:
-                    continue
-                seconds = [0.0]
-                live = asyncio.create_task(_live(service, seconds))
-                expected += await send(broker.amqp_url(vhost), message)
-                began = time.monotonic()
-                async with asyncio.timeout(STORED_SECONDS):
-                    while await _seen(service) < expected:  # noqa: ASYNC110  asking tells
-                        await asyncio.sleep(0.05)
-                behind = time.monotonic() - began
-                began = time.monotonic()
-                await service.get("", q="Müller/7", vhost=vhost, page_size=10)
-                search = time.monotonic() - began
-                live.cancel()
-                await asyncio.gather(live, return_exceptions=True)
-                is_wrong = max(seconds) > LIVE_SECONDS or behind > BEHIND_SECONDS
-                wrong += is_wrong
-                figures = (
-                    f"live {max(seconds):6.3f} s, behind {behind:6.2f} s, search {search:6.3f} s"
-                )
-                print("!" if is_wrong else " ", figures, name, flush=True)
+    while left:
+        with tempfile.TemporaryDirectory() as place, broker.fresh_vhost("worst") as vhost:
+            service = Service(broker, f"sqlite:///{Path(place) / 'itc.db'}", Path(place))
+            url = broker.amqp_url(vhost)
+            async with service.tracing(vhost), reading(url) as ends:
+                is_well = True
+                while left and is_well:
+                    name, message = left.pop(0)
+                    try:
+                        is_wrong, figures = await _sent(broker, service, url, message, ends)
+                    except (TimeoutError, httpx2.HTTPError) as failure:
+                        is_well, is_wrong, figures = False, True, repr(failure)
+                    wrong += is_wrong
+                    print("!" if is_wrong else " ", figures, name, flush=True)
     return wrong
+
+
+async def _sent(
+    broker: RabbitNode, service: Service, url: str, message: Message, ends: asyncio.Semaphore
+) -> tuple[bool, str]:
+    """Send one kind; whether it was too much, and its figures."""
+    answers = [Seconds(0.0, 0.0)]
+    pids = broker.pid, service.process.pid
+    before, work, began = await _seen(service), worked(*pids), time.monotonic()
+    asking = asyncio.create_task(_live(service, answers))
+    try:
+        async with asyncio.timeout(STORED_SECONDS):
+            waited_before = waited(pids[1])
+            count = await send(url, message)
+            await ends.acquire()
+            arrived = time.monotonic()
+            while await _seen(service) < before + count:  # noqa: ASYNC110  asking tells
+                await asyncio.sleep(0.05)
+            stored = time.monotonic()
+            behind = Seconds(stored - arrived, waited(pids[1]) - waited_before)
+        if asking.done():
+            asking.result()
+    finally:
+        await stop(asking)
+    costs = [1000 * (now - then) / count for now, then in zip(worked(*pids), work, strict=True)]
+    began_search = time.monotonic()
+    await service.get("", q="Müller/7", page_size=10)
+    search = time.monotonic() - began_search
+    worst = max(answers, key=lambda answer: answer.own)
+    figures = (
+        f"live {worst}, behind {behind}, search {search:.3f} s, {count / (arrived - began):3.0f} "
+        f"a second; processors: broker {costs[0]:5.1f} ms, service {costs[1]:5.1f} ms each:"
+    )
+    return worst.own > LIVE_SECONDS or behind.own > BEHIND_SECONDS, figures
 
 
 async def _seen(service: Service) -> int:
@@ -329,7 +438,7 @@ async def _seen(service: Service) -> int:
 
 async def on_a_broker(pattern: str) -> int:
     """Send all of them on a private broker; 1 if any was too much."""
-    with Broker.from_environment(os.environ) or RabbitNode() as broker:
+    with RabbitNode() as broker:
         return int(await sent(broker, pattern) > 0)
 
 

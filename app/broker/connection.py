@@ -21,7 +21,7 @@ import aio_pika
 import aiormq
 import pamqp.decode
 from aio_pika.abc import UnderlayConnection
-from aiormq.abc import AbstractConnection
+from aiormq.abc import AbstractChannel, AbstractConnection
 from aiormq.connection import TCPTransportFactory, TLSTransportFactory, TransportFactory
 from yarl import URL
 
@@ -117,6 +117,17 @@ class _HeartbeatConnection(aiormq.Connection):
     """The client library's innermost connection, which takes less silence for death."""
 
     HEARTBEAT_GRACE_MULTIPLIER = MOST_SILENCE  # type: ignore[assignment]  # only multiplied by
+
+    async def channel(self, *args: Any, **kwargs: Any) -> AbstractChannel:
+        """Open a channel; a closed connection is an error of the library's, no `RuntimeError`.
+
+        The broker closes one at any time, for instance over what comes for a channel that it has
+        closed.
+        """
+        await self.connected.wait()
+        if self.is_closed:
+            raise aiormq.exceptions.ChannelInvalidStateError("the connection is closed")
+        return await super().channel(*args, **kwargs)
 
 
 class NamedUnderlay(UnderlayConnection):

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from typing import cast
 
+import aiormq
 import pytest
+from aiormq.abc import ChannelFrame
+from pamqp import commands
+from yarl import URL
 
-from app.broker.connection import sign_in
+from app.broker.connection import VhostConnection, sign_in
 from app.broker.consumer import Firehose
+from app.broker.outages import BrokerAddress, outages
 from app.broker.source import TraceSource
 from app.broker.trace_queue import QueueBounds
-from app.errors import OutageError
+from app.errors import OutageError, UnreachableError
 from app.store import Store
 from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
@@ -121,3 +128,19 @@ async def test_a_server_that_is_not_an_amqp_broker_is_reported(rabbit: Broker) -
         await sign_in(f"amqp://itc:{PASSWORD}@{http}", "/", 30)
 
     assert PASSWORD not in str(raised.value)
+
+
+async def test_a_broker_that_closes_a_connection_over_a_channel_is_an_outage_to_the_next_channel(
+    rabbit: Broker, vhost: str
+) -> None:
+    """It answers so to what comes for a channel that it has closed itself."""
+    url, closed = URL(rabbit.amqp_url(vhost)), asyncio.Event()
+    connection = VhostConnection(url, vhost)
+    await connection.connect(timeout=10)
+    connection.close_callbacks.add(lambda *_: closed.set())
+    assert connection.transport is not None
+    library = cast("aiormq.Connection", connection.transport.connection)
+    library.write_queue.put_nowait(ChannelFrame.marshall(9, [commands.Basic.Qos()]))
+    await asyncio.wait_for(closed.wait(), 10)
+    with pytest.raises(UnreachableError, match="is gone"), outages(BrokerAddress.of(url, vhost)):
+        await connection.channel()
