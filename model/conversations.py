@@ -15,6 +15,7 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias, cast
 
 from model.deaths import Death, Loss, is_put_off
 from model.described import INNER
+from model.gaps import Gap
 from model.happened import LIKELY, Cause, ConversationEvent
 from model.slack import critical_path, slacks
 from model.sound import listed, share
@@ -349,6 +350,7 @@ def conversation_of(
     spans: Mapping[int, int] | None = None,
     publishers: Mapping[int, PublisherRecord] | None = None,
     losses: Mapping[int, Mapping[str, Loss]] | None = None,
+    gaps: Sequence[Gap] = (),
     truncated: bool = False,
 ) -> Conversation:
     """The conversation that began with ``root``, by its events.
@@ -357,10 +359,16 @@ def conversation_of(
     ``causes`` are those of each event, the one that counts first. ``origins`` are the publishes
     that nothing led to; ``spans`` says how long consumers handled deliveries (µs), where known;
     ``publishers`` what participants published, ``losses`` which copies are gone, by publish and
-    queue.
+    queue. ``gaps`` are those of the trace around it, and others.
     """
     told = _Told(root, events, causes, via, origins, spans or {}, losses or {})
-    return told.told(publishers or {}, truncated)
+    last = max(told.events, default=root.id)
+    # What it led to last may be missing right behind its last event. What was left out by choice
+    # is of no conversation.
+    is_whole = not any(
+        gap.spanned_by(root.id, last + 1) and (gap.quarantined or not gap.declared) for gap in gaps
+    )
+    return told.told(publishers or {}, truncated, is_whole)
 
 
 class _Told:
@@ -400,7 +408,9 @@ class _Told:
         self.on_path = frozenset(self.path)
         self.put_aside = self._put_aside()
 
-    def told(self, publishers: Mapping[int, PublisherRecord], truncated: bool) -> Conversation:
+    def told(
+        self, publishers: Mapping[int, PublisherRecord], truncated: bool, is_whole: bool
+    ) -> Conversation:
         messages = tuple(map(self._message, self.heads))
         counts = self._counts(messages)
         unnamed = self._unnamed(publishers)
@@ -409,7 +419,9 @@ class _Told:
             root=self.root.id,
             type=self.root.message_type,
             outcome=_outcome(
-                messages, bool(unnamed or pending), is_known=not silent and not truncated
+                messages,
+                bool(unnamed or pending),
+                is_known=is_whole and not silent and not truncated,
             ),
             sentence=sentence_of(
                 self.root,
@@ -421,6 +433,7 @@ class _Told:
                 silent=silent,
                 pending=pending,
                 truncated=truncated,
+                is_whole=is_whole,
             ),
             began_at=self.root.at,
             ended_at=self._ended(),
@@ -813,10 +826,11 @@ def sentence_of(
     silent: Sequence[str] = (),
     pending: Sequence[str] = (),
     truncated: bool = False,
+    is_whole: bool = True,
 ) -> str:
     """A conversation in a sentence; of ``unnamed`` and ``silent`` publishes may be of it, too.
 
-    Those of ``pending`` may be to come.
+    Those of ``pending`` may be to come; unless it ``is_whole``, others may be missing.
     """
     more = counts.messages - 1
     led = f"{more:,} more message{'s' * (more != 1)}"
@@ -850,6 +864,8 @@ def sentence_of(
         be = "it was" if len(pending) == 1 else "they were"
         nothing = f"{verb} published nothing since {be} handed a message here, and may yet"
         said.append(f"{listed(pending)} {nothing}")
+    if not is_whole:
+        said.append("some of it may be missing, in a gap")
     return "; ".join(said)
 
 

@@ -30,6 +30,7 @@ from pyspark.sql.types import LongType
 from model.conversations import MOST_PUBLISHES, Conversation, PublisherRecord, conversation_of
 from model.deaths import Loss, deaths_of
 from model.error_queues import forward_of
+from model.gaps import Gap
 from model.happened import Cause, ConversationEvent, causes_of, keys_in
 from model.jobs import Problem
 from model.message_types import type_of
@@ -356,8 +357,10 @@ def _among(ids: Longs, some: Longs) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return np.isin(some, ids)
 
 
-def each(batches: Iterable[pa.RecordBatch], via: Via) -> Iterator[ConversationRows]:
-    """Each conversation of a partition of `gathered`."""
+def each(
+    batches: Iterable[pa.RecordBatch], via: Via, gaps: Sequence[Gap] = ()
+) -> Iterator[ConversationRows]:
+    """Each conversation of a partition of `gathered`; without ``gaps`` as if there were none."""
     rows = (row for batch in batches for row in batch.to_pylist())
     for root, its_rows in groupby(rows, key=lambda row: row["root"]):
         taken: dict[int, Row] = {}
@@ -367,10 +370,12 @@ def each(batches: Iterable[pa.RecordBatch], via: Via) -> Iterator[ConversationRo
                 taken[row["id"]] = row
             else:
                 is_cut = True
-        yield told(root, taken, via, is_cut=is_cut)
+        yield told(root, taken, via, gaps, is_cut=is_cut)
 
 
-def told(root: int, rows: dict[int, Row], via: Via, *, is_cut: bool = False) -> ConversationRows:
+def told(
+    root: int, rows: dict[int, Row], via: Via, gaps: Sequence[Gap] = (), *, is_cut: bool = False
+) -> ConversationRows:
     """A conversation by the rows of its events, which may have more columns than `COLUMNS`."""
     for row in rows.values():
         row["properties"] = json.loads(row["properties"])
@@ -404,6 +409,7 @@ def told(root: int, rows: dict[int, Row], via: Via, *, is_cut: bool = False) -> 
             for event_id, row in rows.items()
             if row.get("losses")
         },
+        gaps=gaps,
         truncated=is_cut,
     )
     open_at = frozenset(

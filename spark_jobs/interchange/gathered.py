@@ -6,14 +6,16 @@ The driver holds a partition's pieces at a time, however long the period is.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from model.gaps import Gap
 from spark_jobs.failures import explained
 from spark_jobs.gathering import COLUMNS, ConversationRows, each, gathered
+from spark_jobs.history import MAX_ID
 from spark_jobs.interchange.request import Json, PeriodRequest
 from spark_jobs.period import Period
 from spark_jobs.progress import Meter
@@ -84,7 +86,8 @@ def pieces(
             return
         meter.enter("reading", 10.0)
         meter.expect(period.ids[1] - period.ids[0] + 1)
-        made = frame.mapInArrow(_packed(request, packer), PIECES)
+        gaps = period.history.gaps(period.trace, period.ids[0], MAX_ID)
+        made = frame.mapInArrow(_packed(request, packer, gaps), PIECES)
         for row in made.toLocalIterator(prefetchPartitions=True):
             meter.read(row.events)
             yield Piece(bytes(row.body), bytes(row.beside), json.loads(row.facts))
@@ -95,13 +98,13 @@ def pieces(
 
 
 def _packed(
-    request: PeriodRequest, packer: Callable[[], Packer]
+    request: PeriodRequest, packer: Callable[[], Packer], gaps: Sequence[Gap]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     since, until, via = request.since, request.until, request.via
 
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pack, tally = packer(), WrittenCount()
-        for told in each(batches, via):
+        for told in each(batches, via, gaps):
             # What is gathered may have begun a moment outside: blocks of ids are no exact bounds.
             if since <= told.conversation.began_at < until:
                 tally.events += len(told.rows)

@@ -186,6 +186,11 @@ async def test_what_waits_for_two_messages_and_names_one_leaves_the_others_end_u
     unknown = ConversationFilter(outcome=Outcome.unknown)
     page = await store.conversations.list(EventFilter(), unknown, Via.links)
     assert [each.root for each in page.items] == [1]
+    gap = await store.gaps.open(trace_id, after_event_id=4, since=BEGINNING, reason="lost")
+    await store.gaps.close(gap, before_event_id=5, until=BEGINNING)
+    page = await store.conversations.list(EventFilter(), unknown, Via.links)
+    assert {each.root for each in page.items} == {1, 3}, "what is done may be missing"
+    assert (await store.conversations.of_event(3, Via.links)).conversation.outcome == "unknown"
 
 
 async def test_members_do_not_depend_on_which_of_them_is_asked_for(

@@ -16,6 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from model.conversations import How
+from model.gaps import Gap
+from model.times import Microseconds
 from model.words import Disposition, EdgeKind, EventType, Via
 from spark_jobs import gathering, period
 from spark_jobs.database import DatabaseAddress
@@ -220,7 +222,11 @@ def test_a_shared_key_alone_says_which_delivery_led_to_a_publish() -> None:
         for row in history.rows
         if history.shared[row["id"]] == ["b"]
     }
-    conversation = told(second, rows, Via.conversation).conversation
+    gap = Gap(1, delivery, answer, Microseconds(0), None, "lost")
+    for gaps in ([], [gap]):
+        own = {event_id: row.copy() for event_id, row in rows.items()}
+        conversation = told(second, own, Via.conversation, gaps).conversation
+        assert conversation.sentence.endswith("may be missing, in a gap") is bool(gaps)
     [_, reply] = conversation.messages
     assert (reply.it.id, reply.it.type) == (answer, EventType.published)
     assert (reply.cause, reply.how) == (delivery, How(None, "conversation"))

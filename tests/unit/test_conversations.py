@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from model.conversations import (
@@ -16,6 +18,7 @@ from model.conversations import (
 )
 from model.deaths import Death, Loss
 from model.error_queues import Forward
+from model.gaps import Gap
 from model.happened import Cause, ConversationEvent, preferred
 from model.times import Microseconds
 from model.words import Disposition, EventType, Match, Via
@@ -470,3 +473,35 @@ def test_what_an_exchange_may_keep_may_wait_too_where_it_came_out_of_another_que
         remark = "waits, or was moved and handed over from dst"
         assert (copy.queue, copy.state, copy.remark) == ("src", "handed_over", remark)
         assert (found.outcome, found.messages[0].failure) == (Outcome.unknown, None)
+
+
+@pytest.mark.parametrize(
+    ("after", "before", "more", "outcome"),
+    [
+        (1, 2, {}, Outcome.unknown),
+        (2, 3, {}, Outcome.unknown),  # what its last delivery led to
+        (2, 3, {"declared": True, "quarantined": 1}, Outcome.unknown),
+        (0, None, {}, Outcome.unknown),
+        (1, 2, {"declared": True}, Outcome.done),  # left out by choice
+        (0, 1, {}, Outcome.done),
+        (3, 4, {}, Outcome.done),
+    ],
+)
+def test_a_conversation_that_a_gap_spans_is_not_known_to_be_done(
+    after: int, before: int | None, more: dict[str, Any], outcome: Outcome
+) -> None:
+    gap = Gap(1, after, before, Microseconds(0), None, "lost", **more)
+    events = sent(1, 0, "work"), got(2, 1, 1, "work")
+    found = conversation_of(events[0], events, {}, gaps=[gap])
+    assert found.outcome is outcome
+    lacks = found.sentence.endswith("; some of it may be missing, in a gap")
+    assert lacks is (outcome is Outcome.unknown)
+
+
+def test_what_failed_or_waits_does_so_across_a_gap_too() -> None:
+    gap = Gap(1, 1, None, Microseconds(0), None, "lost")
+    for publish, outcome in (
+        (sent(1, 0, "work"), Outcome.waiting),
+        (sent(1, 0), Outcome.failed),
+    ):
+        assert conversation_of(publish, [publish], {}, gaps=[gap]).outcome is outcome

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import NotFoundError
 from app.store.capture.leases import lock_trace
 from app.store.database import tables
+from app.store.database.engine import Dialect
 from app.store.database.subject import Subject, reads, writes
 from app.tracker.events import Omission
 from app.tracker.records import NOWHERE
@@ -120,10 +121,16 @@ class Gaps(Subject):
         self, connection: AsyncConnection, trace_id: int, a: int, b: int
     ) -> list[Gap]:
         """Gaps in which events between two events may be missing, oldest first."""
-        asked = Question.between(trace_id, a, b)
-        rows_of = self.database.dialect.rows_of
-        [rows] = await rows_of(connection, [_BETWEEN], asked._asdict())
-        return [Gap(*row[:6], *map(bool, row[6:8]), *row[8:]) for row in rows]
+        return await between(connection, self.database.dialect, trace_id, a, b)
+
+
+async def between(
+    connection: AsyncConnection, dialect: Dialect, trace_id: int, a: int, b: int
+) -> list[Gap]:
+    """Gaps in which events between two events may be missing, oldest first."""
+    asked = Question.between(trace_id, a, b)
+    [rows] = await dialect.rows_of(connection, [_BETWEEN], asked._asdict())
+    return [Gap(*row[:6], *map(bool, row[6:8]), *row[8:]) for row in rows]
 
 
 async def newest(connection: AsyncConnection, limit: int, *met: ColumnElement[bool]) -> list[Gap]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from sqlalchemy import bindparam, text
 
+from app.store.capture.gaps import between
 from app.store.causality import links
 from app.store.causality.copies import losses_of
 from app.store.causality.walks import EVERY_ONE, nearest, neighbours_along
@@ -18,6 +19,7 @@ from app.store.reading.events import some_at_a_time
 from app.store.spans.imported import handled_by
 from app.stored.conversations import MOST_OTHER_ROOTS
 from model.conversations import Conversation, conversation_of
+from model.gaps import Gap
 from model.happened import Cause, ConversationEvent, causes_of, happened
 from model.message_types import is_in_body, type_of
 from model.words import EventType, Via
@@ -125,6 +127,7 @@ class Conversing(Roots):
             spans=await self._handled(events),
             publishers=await publishers_of(self, events.values(), via),
             losses=await losses_of(self.connection, self.trace_id, events),
+            gaps=await self._gaps(events),
             truncated=truncated,
         )
         return conversation, others
@@ -150,6 +153,7 @@ class Conversing(Roots):
         named = await self._named(events)
         publishers = await publishers_of(self, events.values(), Via.links)
         losses = await losses_of(self.connection, self.trace_id, events)
+        gaps = await self._gaps(events)
         told = []
         for root, ids in reached.items():
             if root not in events:  # retention has removed it meanwhile
@@ -166,10 +170,16 @@ class Conversing(Roots):
                     causes,
                     publishers=publishers,
                     losses=losses,
+                    gaps=gaps,
                     truncated=root in cut,
                 )
             )
         return told
+
+    async def _gaps(self, events: Collection[int]) -> list[Gap]:
+        """The gaps from the first of some events until behind the last."""
+        span = min(events, default=0), max(events, default=0) + 1
+        return await between(self.connection, self.dialect, self.trace_id, *span)
 
     async def _read(self, ids: Sequence[int]) -> dict[int, ConversationEvent]:
         read: dict[int, ConversationEvent] = {}
