@@ -19,14 +19,10 @@ FULL: tuple[tuple[str, ...], ...] = (
     ("bench.ingest",),
     ("bench.steady",),
     ("bench.steps",),
-    ("bench.rules",),
     ("bench.overhead",),
     ("bench.partial",),
     ("bench.chain", "{folder}"),
     ("bench.spark", "{folder}"),
-    ("bench.finding", "{folder}"),
-    ("bench.conversations", "{folder}"),
-    ("bench.correlate", "{folder}"),
     ("bench.expectations", "{folder}"),
 )
 QUICK: tuple[tuple[str, ...], ...] = (
@@ -34,7 +30,6 @@ QUICK: tuple[tuple[str, ...], ...] = (
     ("bench.scale", "{folder}", "--sizes", "20000", "40000"),
     ("bench.ingest", "20000", "1"),
     ("bench.steady", "250"),
-    ("bench.rules", "20000", "1"),
 )
 
 

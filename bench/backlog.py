@@ -26,6 +26,50 @@ def _no_headers(identity: str, handled: AbstractIncomingMessage | None) -> Heade
     return {}
 
 
+def _own(count: int, identity: str) -> HeadersType:
+    return {f"x-app-{number}": f"{number} of {identity}" for number in range(count)}
+
+
+def _without_rule(identity: str, handled: AbstractIncomingMessage | None) -> HeadersType:
+    return _own(8, identity)
+
+
+def _with_a_cause(identity: str, handled: AbstractIncomingMessage | None) -> HeadersType:
+    return _own(7, identity) | {"causation_id": _cause(identity, handled)}
+
+
+def _cause(identity: str, handled: AbstractIncomingMessage | None) -> str:
+    return identity if handled is None else handled.message_id or ""
+
+
+def _with_rules(identity: str, handled: AbstractIncomingMessage | None) -> HeadersType:
+    """A causation header, and a traceparent that goes on for ten messages or so."""
+    conversation = hash(identity) if handled is None else int(handled.headers["conversation"])  # type: ignore[arg-type]
+    if identity.endswith("0"):
+        conversation = hash(identity)
+    return _own(5, identity) | {
+        "conversation": str(conversation),
+        "causation_id": _cause(identity, handled),
+        "traceparent": f"00-{conversation % 2**64 + 1:032x}-{abs(hash(identity)) + 1:016x}-01",
+    }
+
+
+def _with_four_rules(identity: str, handled: AbstractIncomingMessage | None) -> HeadersType:
+    """The same, and by which names two frameworks call the conversation."""
+    said = _with_rules(identity, handled)
+    names = ("NServiceBus.ConversationId", "conversation-id")
+    return said | dict.fromkeys(names, str(said["conversation"]))
+
+
+KINDS: dict[str, Headers] = {
+    "no headers": _no_headers,
+    "8 headers, none of a rule": _without_rule,
+    "8 headers, one of rules": _with_a_cause,
+    "8 headers, two of rules": _with_rules,
+    "10 headers, four of rules": _with_four_rules,
+}
+
+
 async def fill(
     broker: Broker,
     vhost: str,

@@ -6,41 +6,31 @@ writer. It prints, each side in the same run:
 
 - a short chain in the small and in the large store: its cost should depend on the answer alone;
 - the planner against decoding and comparing every row, and against a recursive SQL query over
-  cause links, for a short chain and for one of half the store; all three find the same ids;
-  - a warm job for a short chain, and Spark's part of it: the same job with no events at all;
-  - the whole large store to Parquet: rows per second, and the most memory that all processes held.
+  cause links, for a short chain and for one of half the store; all three find the same ids.
 
-  On two cores the stores take about ten minutes to make, the rest as long again; existing stores
-  (``100k.db``, ``1m.db``, ``5m.db``) are used as they are.
+On two cores the stores take about ten minutes to make; existing ones (``100k.db``, ``1m.db``,
+``5m.db``) are used as they are. What Spark takes for chains is in `bench.spark`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 from bench.stores import build
 from itc import unpack
-from model.exports import FORMATS
-from spark_jobs.chain import ChainRequest, run
 from spark_jobs.database import Connection, DatabaseAddress
-from spark_jobs.executors import touch
 from spark_jobs.history import History
 from spark_jobs.plan import Plan, look_up, make_plan, read_span
 from spark_jobs.ranges import Range, Ranges
-from spark_jobs.session import SparkSettings, open_session
 
 SIZES = (100_000, 1_000_000, 5_000_000)
 SHORT = 1_000
 ROUNDS = 5
-SAMPLE_SECONDS = 0.5  # the kernel walks a process's whole memory for each sample
 
 Result = TypeVar("Result")
 
@@ -198,93 +188,6 @@ def ways(folder: Path, events: int) -> None:
                 print(f"| {name} | {len(found):,} | {seconds:.4f} | {seconds / base:.1f} |")
 
 
-def warm_job(folder: Path, events: int) -> None:
-    """Spark's part of a short job."""
-    database = stored(folder, events)
-    with database.connect() as connection:
-        ends = chain_of(History(connection), events // 2, SHORT, events)
-    begin = time.perf_counter()
-    spark = open_session(SparkSettings(master="local[2]"))
-    touch(spark, database)
-    cold = time.perf_counter() - begin
-    output = Path(tempfile.mkdtemp()) / "chain.jsonl"
-    request = ChainRequest(database, *ends, output, FORMATS["jsonl"])
-    seconds, summary = timed(lambda: run(spark, request))
-    empty, _ = timed(lambda: touch(spark, database))
-    print("\n| a warm job for a short chain | seconds |")
-    print("|---|---|")
-    print(f"| the session, started and warmed | {cold:.1f} |")
-    print(f"| the job, {summary.events:,} events to .jsonl | {seconds:.3f} |")
-    print(f"| of which planning | {summary.seconds['plan']:.3f} |")
-    print(f"| Spark with no events at all | {empty:.3f} |")
-    spark.stop()
-
-
-def whole_store(folder: Path, events: int) -> tuple[float, int]:
-    """Everything between the store's first event and one of its last, to Parquet.
-
-    Returns the rows per second and the most memory (MB).
-    """
-    database = stored(folder, events)
-    spark = open_session(SparkSettings(master="local[2]"))
-    output = Path(tempfile.mkdtemp()) / "all.parquet"
-    touch(spark, database)
-    begin = time.perf_counter()
-    with most_memory() as most:
-        summary = run(spark, ChainRequest(database, 1, events, output, FORMATS["parquet"]))
-    seconds = time.perf_counter() - begin
-    print("\n| everything to Parquet | rows | seconds | rows/s | file, MB | most memory, MB |")
-    print("|---|---|---|---|---|---|")
-    print(
-        f"| {events:,} events | {summary.events:,} | {seconds:.0f} |"
-        f" {summary.events / seconds:,.0f} | {summary.bytes >> 20:,} | {max(most) >> 20:,} |"
-    )
-    output.unlink()
-    spark.stop()
-    return summary.events / seconds, max(most) >> 20
-
-
-@contextmanager
-def most_memory() -> Iterator[list[int]]:
-    """Samples of the resident bytes of this process and all that it started."""
-    samples, done = [0], threading.Event()
-
-    def sample() -> None:
-        while not done.wait(SAMPLE_SECONDS):
-            samples.append(sum(resident(each) for each in family()))
-
-    sampler = threading.Thread(target=sample, daemon=True)
-    sampler.start()
-    try:
-        yield samples
-    finally:
-        done.set()
-        sampler.join()
-
-
-def family() -> set[Path]:
-    """``/proc`` folders of this process and its descendants."""
-    parents: dict[str, str] = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parents[status.parent.name] = status.read_text().rpartition(")")[2].split()[1]
-        except OSError:  # it has ended meanwhile
-            continue
-    found = {Path("/proc/self").resolve().name}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
-        found |= more
-    return {Path("/proc") / each for each in found}
-
-
-def resident(process: Path) -> int:
-    """Bytes that a process holds; pages shared with a parent count once."""
-    try:
-        lines = (process / "smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
-
-
 def main() -> None:
     """Print the tables."""
     folder = Path(sys.argv[1])
@@ -293,8 +196,6 @@ def main() -> None:
     small, middle, large = [*given, *SIZES[len(given) :]]
     growth(folder, small, large)
     ways(folder, middle)
-    warm_job(folder, large)
-    whole_store(folder, large)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ are on, and whether bodies are taken.
 from __future__ import annotations
 
 import asyncio
-import os
+import subprocess
 import sys
 import time
-from pathlib import Path
+from typing import NamedTuple
 
 import aio_pika
 import uvloop
@@ -36,9 +36,26 @@ from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
 from app.tracker import Policy
 from app.tracker.links import BUILT_IN
+from tools.servers import Broker
 
 PREFETCH = PipelineSettings().prefetch
 ACK_EVERY = 500
+
+
+class Spent(NamedTuple):
+    """The seconds that draining took, and those of its own processor time, where it is known."""
+
+    seconds: float
+    processor: float | None = None
+
+
+def spent(broker: Broker, vhost: str, queue: str, count: int, *service: str) -> Spent:
+    """Drain a queue in a child process: as the ``service``'s arguments say, or acknowledging."""
+    how = "service" if service else "ack"
+    place = (broker.amqp_url(vhost), broker.management_url, vhost, queue, str(count))
+    command = [sys.executable, "-m", "bench.drain", how, *place, *service]
+    child = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=600)
+    return Spent(*map(float, child.stdout.split()))
 
 
 async def acknowledge(amqp_url: str, name: str, count: int) -> float:
@@ -95,12 +112,6 @@ async def capture(
     await management.close()
     await store.close()
     return took
-
-
-def cpu_of(pid: int) -> float:
-    """Processor time of a process, in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def _paced(feed: Feed, total: int) -> tuple[float, float]:

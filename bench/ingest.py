@@ -5,7 +5,7 @@ acknowledges, by the whole service on SQLite and on PostgreSQL, by the service o
 rule of links, and by RabbitMQ's tracing plugin, one after another, each in a process of its own, in
 every round. The plugin is first, and of the others each in its turn; all wait until the broker
 rests, as what is left to it of the one before may halve a rate. Messages have an id, and the
-headers that were asked for (`bench.rules`).
+headers that were asked for (`bench.backlog`).
 
 ``--looking`` lets applications work at a steady rate, which the service on SQLite keeps up with,
 and compares windows of time in which a process looks, again and again, for what ties 50,000 other
@@ -35,13 +35,13 @@ from app.tracker.links import Rules
 from app.watch.looking import FRUGAL
 from bench import plugin
 from bench.applications import Application
-from bench.backlog import Headers, fill, gossip
-from bench.drain import cpu_of
-from bench.rules import KINDS
+from bench.backlog import KINDS, Headers, fill, gossip
+from bench.drain import spent
+from bench.processes import cpu_of
 from bench.steady import TRACE, capturing, stored
 from bench.stores import VHOST
 from bench.stores import fill as build
-from tools.servers import Broker, PostgresServer, RabbitNode
+from tools.servers import PostgresServer, RabbitNode
 
 ROUNDS = 5
 RESTING = 0.05  # s of processor time in a second
@@ -60,26 +60,6 @@ class Drained(NamedTuple):
     rate: float
     processor: float | None = None  # where it is known; the plugin's is the broker's
     broker: float = 0.0
-
-
-def drained(
-    broker: Broker, vhost: str, queue: str, count: int, database: str | None, links: str
-) -> Drained:
-    """Drain a queue in a child process."""
-    how = ["ack"] if database is None else ["service"]
-    arguments = [broker.amqp_url(vhost), broker.management_url, vhost, queue, str(count)]
-    child = subprocess.run(
-        [
-            *(sys.executable, "-m", "bench.drain", *how, *arguments),
-            *([database, links] if database else []),
-        ],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=600,
-    )
-    seconds, *used = map(float, child.stdout.split())
-    return Drained(count / seconds, used[0] / count * 1e6 if used else None)
 
 
 def rest(broker: RabbitNode) -> float:
@@ -107,10 +87,10 @@ def one_round(
         plugin.suspended(broker, vhost) as log,
     ):
         databases = {
-            ACK: None,
-            SQLITE: f"sqlite:///{Path(folder) / 'itc.db'}",
-            UNLINKED: f"sqlite:///{Path(folder) / 'unlinked.db'}",
-            POSTGRES: postgres,
+            ACK: [],
+            SQLITE: [f"sqlite:///{Path(folder) / 'itc.db'}"],
+            UNLINKED: [f"sqlite:///{Path(folder) / 'unlinked.db'}", "off"],
+            POSTGRES: [postgres],
         }
         names = [*databases]
         asyncio.run(fill(broker, vhost, names, participants, count, headers))
@@ -122,10 +102,11 @@ def one_round(
             if name == PLUGIN:
                 found = Drained(plugin.drained(broker, log, count))
             else:
-                links = "off" if name == UNLINKED else "on"
-                found = drained(broker, vhost, name, count, databases[name], links)
-            used = cpu_of(broker.pid) - before
-            seen[name] = found._replace(broker=used / count * 1e6)
+                took = spent(broker, vhost, name, count, *databases[name])
+                used = took.processor
+                found = Drained(count / took.seconds, used and used / count * 1e6)
+            brokers = cpu_of(broker.pid) - before
+            seen[name] = found._replace(broker=brokers / count * 1e6)
         return seen
 
 

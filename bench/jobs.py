@@ -20,8 +20,8 @@ from typing import Any
 
 from app.jobs.reports import ReportKind, Reports
 from bench.chain import SHORT, chain_of
-from bench.correlate import Watch
 from bench.expectations import ASKED
+from bench.processes import Watch
 from bench.stores import FIRST_TIME, VHOST
 from spark_jobs.database import DatabaseAddress
 from spark_jobs.executors import touch

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -27,7 +26,8 @@ from aio_pika.abc import AbstractIncomingMessage
 from app.broker.firehose import TRACE_EXCHANGE
 from app.tracker.taken import ALL, Selection
 from bench.backlog import fill
-from bench.drain import cpu_of
+from bench.drain import spent
+from bench.processes import cpu_of
 from tools.servers import Broker, RabbitNode
 
 COUNT, ROUNDS = 20_000, 3
@@ -48,20 +48,9 @@ def drained(broker: Broker, vhost: str, queue: str, count: int, bodies: str) -> 
     """Drain a trace queue, with bodies ``on`` or ``off``."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "itc.db"
-        child = subprocess.run(
-            [
-                *(sys.executable, "-m", "bench.drain", "service", broker.amqp_url(vhost)),
-                *(broker.management_url, vhost, queue, str(count), f"sqlite:///{path}"),
-                *("on", bodies),
-            ],
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-            timeout=600,
-        )
-        _, processor = map(float, child.stdout.split())
+        took = spent(broker, vhost, queue, count, f"sqlite:///{path}", "on", bodies)
         size = sum(file.stat().st_size for file in Path(folder).iterdir())
-        return Spent(processor / count * 1e6, size / count)
+        return Spent((took.processor or 0.0) / count * 1e6, size / count)
 
 
 def one_round(broker: RabbitNode, size: int, count: int) -> dict[str, Spent]:

@@ -1,10 +1,10 @@
 """The time that the API takes to answer: ``python -m bench.reading [CHECKOUT:]STORE…``.
 
-Each STORE is a SQLite file built by `bench.stores` or `bench.conversations`, behind a service of
-its own; with a CHECKOUT, behind that of another version of this repository, for a before and an
-after of one run. All services run at once, and every round asks each of them each question once, so
-that whatever else the machine does affects all of them alike. No broker is needed: nothing here is
-asked of one. Processor time is that of the service's threads while it answers.
+Each STORE is a SQLite file built by `bench.stores`, behind a service of its own; with a CHECKOUT,
+behind that of another version of this repository, for a before and an after of one run. All
+services run at once, and every round asks each of them each question once, so that whatever else
+the machine does affects all of them alike. No broker is needed: nothing here is asked of one.
+Processor time is that of the service's threads while it answers.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ ROUNDS = 100
 READY_SECONDS = 90
 PAGE = 100
 FIRST = "first page"
-HUNDRED = "100 messages"  # the correlation id of a conversation of this size
-OF_CONVERSATION = "a conversation of 100 messages"
 OURS = Path(__file__).parents[1]
 
 Question = Callable[[int, random.Random], str]
@@ -61,13 +59,12 @@ def _late(count: int, chance: random.Random) -> int:
 
 
 class Served(NamedTuple):
-    """A store behind a service, and what it is asked."""
+    """A store behind a service."""
 
     name: str
     client: httpx2.Client
     pid: int
     events: int
-    questions: dict[str, Question]
 
 
 class Answer(NamedTuple):
@@ -78,8 +75,11 @@ class Answer(NamedTuple):
 
 
 @contextmanager
-def serving(named: str) -> Iterator[Served]:
-    """A service over a store: a SQLite file, with a checkout or without, or any database's URL."""
+def serving(named: str, indexed: str = "") -> Iterator[Served]:
+    """A service over a store: a SQLite file, with a checkout or without, or any database's URL.
+
+    ``indexed`` is a header that it has indexed.
+    """
     checkout, url = "", named
     if "://" not in named:
         checkout, _, file = named.rpartition(":")
@@ -92,6 +92,7 @@ def serving(named: str) -> Iterator[Served]:
             "ITC_DATA_DIR": folder,
             "ITC_PORT": str(port),
             "ITC_AUTH": "none",
+            "ITC_INDEXED_HEADERS": indexed,
             "ITC_AMQP_URL": f"amqp://127.0.0.1:{nowhere}/",
             "ITC_MANAGEMENT_URL": f"http://127.0.0.1:{nowhere}",
             "PYTHONPATH": str(folder_of_code),
@@ -108,19 +109,7 @@ def serving(named: str) -> Iterator[Served]:
         client = httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
         stack.enter_context(client)
         count = client.get("/itc_db?page=1").json()["total_count"]
-        yield Served(named, client, service.pid, count, questions_of(client))
-
-
-def questions_of(client: httpx2.Client) -> dict[str, Question]:
-    """Return questions for a store: of the conversation that it was made for, or all the others."""
-    found = client.get("/itc_db", params={"correlation_id": HUNDRED, "page_size": 1}).json()
-    if not found:
-        return QUESTIONS
-    conversation = f"/itc_db/conversations/{found[0]['id']}"
-    messages = client.get(conversation).json()["counts"]["messages"]
-    if messages != 100:
-        raise SystemExit(f"a conversation of 100 messages has {messages}")
-    return {OF_CONVERSATION: lambda count, chance: conversation}
+        yield Served(named, client, service.pid, count)
 
 
 def processor_seconds(pid: int) -> float:
@@ -143,14 +132,12 @@ def measure(stores: list[str], rounds: int) -> dict[tuple[str, str], np.ndarray]
     with ExitStack() as stack:
         services = [stack.enter_context(serving(store)) for store in stores]
         for number in range(rounds + 1):
-            for name in (*QUESTIONS, OF_CONVERSATION):
-                # The same question to all stores of one size.
-                for served in services:
-                    if name in served.questions:
-                        chance = random.Random(f"{name} {number}")
-                        answer = ask(served, served.questions[name](served.events, chance))
-                        if number:  # the first round only warms up
-                            seen[name, served.name].append(answer)
+            for name, question in QUESTIONS.items():
+                for served in services:  # the same to all of one size
+                    chance = random.Random(f"{name} {number}")
+                    answer = ask(served, question(served.events, chance))
+                    if number:  # the first round only warms up
+                        seen[name, served.name].append(answer)
     return {case: np.array(each) * 1000 for case, each in seen.items()}
 
 

@@ -1,8 +1,8 @@
 """Cost by how much is stored: ``python -m bench.scale FOLDER [--sizes N…] [--participants N…]``.
 
 A store of each size is made in the folder if it is not there yet, on SQLite a copy of the smaller
-one that goes on, and with ``--postgresql`` the same in databases of a private server. The traffic
-is that of `bench.finding` in conversations of a hundred messages: each message has an id, a
+one that goes on, and with ``--postgresql`` the same in databases of a private server. Services hand
+requests on, a hundred at a time, in conversations of a hundred messages: each message has an id, a
 correlation id, names its cause, and has one more header that is indexed. Then all sizes are
 measured in turns, forwards and backwards, so that what else the machine does affects all alike:
 
@@ -39,19 +39,49 @@ from app.garbage import tune_garbage_collection
 from app.store import Store, migrate
 from app.stored.capture import Batch
 from app.traces.retention import AT_MOST, RetentionRule, retain_some
-from app.tracker import Bounds, Policy, StampedEvent, Tracker
-from bench.finding import RULES, traffic
+from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, StampedEvent, Tracker
+from app.tracker.links import BUILT_IN, Rules
 from bench.reading import FIRST, QUESTIONS, Served, ask, processor_seconds, serving
 from bench.stores import FIRST_TIME, STEP, VHOST
 from tools.servers import PostgresServer
 
 SIZES = (100_000, 1_000_000, 5_000_000, 20_000_000)
 PARTICIPANTS = (64, 1_000)
-HOPS = 100
+AT_ONCE, HOPS = 100, 100
 BATCH = 2_000
 ADDED, ROUNDS, WARMING, TIMES = 20_000, 4, 10, 30
 REMOVED = 8 * AT_MOST
 ENDLESS = 10**9
+INDEXED = "x-order"
+RULES = Rules(BUILT_IN, indexed=(INDEXED,))
+
+
+def traffic(participants: int) -> Iterator[Record]:
+    """Publishes and deliveries without end, of many conversations at a time."""
+    chance = random.Random(ENDLESS)
+    services = [
+        Channel("rabbit@bench", f"10.0.0.0:{number} -> 10.0.9.1:5672", 1, f"user-{number}")
+        for number in range(participants)
+    ]
+    under_way: list[tuple[int, int, Channel, int]] = []  # request, last message, who, hops so far
+    requests = 0
+    for message in itertools.count(1):
+        if len(under_way) >= AT_ONCE:
+            request, cause, sender, so_far = under_way.pop(chance.randrange(AT_ONCE))
+        else:
+            requests += 1
+            request, cause, sender, so_far = requests, 0, chance.choice(services), 0
+        receiver = chance.choice(services)
+        queue = f"queue-{receiver.user}"
+        headers = {INDEXED: f"o{request}"}
+        if cause:
+            headers["causation_id"] = f"message {cause}"
+        names = {"message_id": f"message {message}", "correlation_id": f"request {request}"}
+        properties = {**names, "headers": headers}
+        yield Publish(sender, "", (queue,), (queue,), properties, b"{}")
+        yield Deliver(receiver, "", (queue,), queue, False, properties, b"{}")
+        if so_far + 1 < HOPS:
+            under_way.append((request, message, receiver, so_far + 1))
 
 
 class Growing:
@@ -76,11 +106,7 @@ class Growing:
         self._trace = trace.id
         self._tracker = Tracker(Policy.channel, bounds, rules=RULES, restored=restored)
         self.size = trace.last_event_id
-        self._records = itertools.islice(
-            enumerate(record for *_, record in traffic(ENDLESS, self._participants, HOPS)),
-            self.size,
-            None,
-        )
+        self._records = itertools.islice(enumerate(traffic(self._participants)), self.size, None)
 
     async def add(self, events: int) -> float:
         """Store so many more; the processor time that one took, µs."""
@@ -211,7 +237,7 @@ def read(urls: list[str], participants: int) -> dict[str, dict[str, float]]:
     """The time in which a service over each store answers, by store."""
     seen: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     with ExitStack() as stack:
-        services = {url: stack.enter_context(serving(url)) for url in urls}
+        services = {url: stack.enter_context(serving(url, INDEXED)) for url in urls}
         newest = {}
         for served in services.values():
             settle(served)
@@ -223,11 +249,19 @@ def read(urls: list[str], participants: int) -> dict[str, dict[str, float]]:
                     newest[served.name] - int(served.events * chance.uniform(0.1, 0.5))
                     for _ in range(2)
                 )
+                names = served.client.get(f"/itc_db/events/{late}").json()["properties"]
+                headers = names["headers"]
                 paths = {
                     "first page": QUESTIONS[FIRST](served.events, chance),
+                    "by message id": f"/itc_db?message_id={names['message_id']}",
+                    "by correlation id": f"/itc_db?correlation_id={names['correlation_id']}",
+                    "by a rule's header": f"/itc_db?header.causation_id={names['message_id']}",
+                    "by an indexed header": f"/itc_db?header.{INDEXED}={headers[INDEXED]}",
                     "event": f"/itc_db/events/{late}",
                     "compare": f"/itc_db/compare/{late}/{other}",
                     "conversation of 100": f"/itc_db/conversations/{late}",
+                    "the same by shared keys": f"/itc_db/conversations/{late}?via=conversation",
+                    "50 conversations": "/itc_db/conversations?limit=50",
                     "chain": f"/itc_db/chain/{late}/{late + 10 * participants}",
                 }
                 for name, path in paths.items():

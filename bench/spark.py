@@ -20,13 +20,18 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from bench.chain import SHORT, chain_of, family, stored, whole_store
+from bench.chain import SHORT, chain_of, stored
+from bench.processes import Watch, cpu_of_all
+from model.exports import FORMATS
+from spark_jobs.chain import ChainRequest, run
+from spark_jobs.database import DatabaseAddress
+from spark_jobs.executors import touch
 from spark_jobs.history import History
+from spark_jobs.session import SparkSettings, open_session
 
 HERE = Path(__file__).resolve().parent.parent
 EVENTS = 5_000_000
 ROUNDS, WARM_JOBS = 5, 10
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Taken(NamedTuple):
@@ -41,11 +46,11 @@ def taken_by(checkout: Path, url: str, ends: tuple[int, int]) -> Taken:
     """Start a checkout's worker, and have it do the same chain several times."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         request = {"from": ends[0], "to": ends[1], "output": f"{folder}/c.jsonl", "format": "jsonl"}
-        begin, before = time.perf_counter(), processor_seconds()
+        begin, before = time.perf_counter(), cpu_of_all()
         worker = started(checkout, folder)
         tell(worker, {"database_url": url, "spark": {"master": "local[2]"}})
         run_job(worker, 0, request)
-        cold, processor = time.perf_counter() - begin, processor_seconds() - before
+        cold, processor = time.perf_counter() - begin, cpu_of_all() - before
         warm = [timed_job(worker, number, request) for number in range(1, WARM_JOBS + 1)]
         worker.communicate()
     return Taken(cold, processor, median(warm))
@@ -92,18 +97,6 @@ def timed_job(worker: subprocess.Popen[str], number: int, request: dict[str, Any
     return time.perf_counter() - begin
 
 
-def processor_seconds() -> float:
-    """Add up the time used by this process and by all that it started and that still run."""
-    total = 0
-    for process in family():
-        try:
-            fields = (process / "stat").read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended meanwhile
-            continue
-        total += sum(map(int, fields[11:15]))
-    return total / TICKS
-
-
 def compare(url: str, ends: tuple[int, int], checkouts: Sequence[Path]) -> list[Taken]:
     """The medians of each checkout's rounds."""
     rounds = [[taken_by(each, url, ends) for each in checkouts] for _ in range(ROUNDS)]
@@ -117,6 +110,22 @@ def compare(url: str, ends: tuple[int, int], checkouts: Sequence[Path]) -> list[
     return found
 
 
+def whole_store(database: DatabaseAddress, events: int) -> tuple[float, int]:
+    """Everything between the store's first event and one of its last, to Parquet.
+
+    :returns: rows per second, and the most memory (MB).
+    """
+    spark = open_session(SparkSettings(master="local[2]"))
+    touch(spark, database)
+    with tempfile.TemporaryDirectory() as folder, Watch() as watch:
+        begin = time.perf_counter()
+        output = Path(folder) / "all.parquet"
+        summary = run(spark, ChainRequest(database, 1, events, output, FORMATS["parquet"]))
+        seconds = time.perf_counter() - begin
+    spark.stop()
+    return summary.events / seconds, watch.most
+
+
 def main() -> None:
     """Print the tables and the line."""
     folder, events = Path(sys.argv[1]), int(sys.argv[2]) if sys.argv[2:] else EVENTS
@@ -128,7 +137,7 @@ def main() -> None:
         ends = chain_of(History(connection), events // 2, SHORT, events)
     url = f"sqlite:///{database.file}"
     ours, *_ = compare(url, ends, [HERE, *map(Path, sys.argv[3:])])
-    rows, memory = whole_store(folder, events)
+    rows, memory = whole_store(database, events)
     print(
         f"\nFrom nothing to a finished chain: {ours.cold:.1f} s; a warm job for a short chain:"
         f" {ours.warm:.2f} s; {events:,} events to Parquet: {rows:,.0f} rows/s, at most"

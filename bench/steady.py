@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 
 from bench.backlog import gossip
-from bench.drain import cpu_of
+from bench.processes import cpu_of
 from tools.servers import Broker, RabbitNode
 
 RATES = (250.0, 1_000.0, 2_000.0)

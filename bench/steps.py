@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import re
 import secrets
 import sqlite3
@@ -26,7 +25,6 @@ import time
 from asyncio.subprocess import PIPE
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import TypeAlias
@@ -37,10 +35,10 @@ from sqlalchemy import make_url
 
 from app.broker.deliveries import Arrival
 from app.garbage import tune_garbage_collection
-from bench.backlog import fill
+from bench.backlog import KINDS, fill
 from bench.drain import capture
 from bench.player import playing, recorded
-from bench.rules import KINDS
+from bench.processes import cpu_of_all
 from tools.servers import PostgresServer, RabbitNode
 
 COUNT = 40_000
@@ -49,7 +47,6 @@ ROUNDS = 3
 LOOK_SECONDS = 0.0005
 RECORDED, PLAYED = "recorded", "played"
 PATIENCE_SECONDS = 600
-TICKS = os.sysconf("SC_CLK_TCK")
 SERVER = "PostgreSQL's server"
 BEGINNING = "fingerprint"  # what is before is the start of a process
 
@@ -159,19 +156,6 @@ async def drained(broker: RabbitNode, vhost: str, what: Sequence[Arrival], url: 
     return {step: seconds / len(what) * 1e6 for step, seconds in json.loads(out).items()}
 
 
-def seconds_of_server(pid: int) -> float:
-    """Processor time of a PostgreSQL, with that of processes it has had, in seconds."""
-    total = 0
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has ended
-            fields = stat.read_text().rpartition(")")[2].split()
-            if stat.parent.name == str(pid):
-                total += sum(map(int, fields[11:15]))  # what has ended is its parent's
-            elif fields[1] == str(pid):
-                total += sum(map(int, fields[11:13]))
-    return total / TICKS
-
-
 def bytes_in_sqlite(file: Path) -> Spent:
     """Bytes of each table and index."""
     with sqlite3.connect(file) as connection:
@@ -218,9 +202,9 @@ async def measured(
     with broker.fresh_vhost() as vhost:
         on_sqlite = await drained(broker, vhost, what, f"sqlite:///{file}")
     with broker.fresh_vhost() as vhost, server.fresh_database() as url:
-        before = seconds_of_server(server.pid)
+        before = cpu_of_all(server.pid)
         on_postgres = await drained(broker, vhost, what, url)
-        took = seconds_of_server(server.pid) - before
+        took = cpu_of_all(server.pid) - before
         on_postgres[SERVER] = took / len(what) * 1e6
         sizes = {"SQLite": bytes_in_sqlite(file), "PostgreSQL": await bytes_in_postgres(url)}
     each = {
