@@ -61,8 +61,8 @@ bench: ## measure: the figures in docs/measurements.md come from here
 soak: ## what takes long: damaged messages, clocks against clients' own, ten minutes of traffic
 	@tools/install test
 	$(python) -m drills.fuzz
-	$(python) -m drills.fuzz --store sqlite
-	$(python) -m drills.fuzz --store postgresql
+	$(python) -m drills.fuzz_traces sqlite
+	$(python) -m drills.fuzz_traces postgresql
 	$(python) -m drills.sanitize 1000000
 	$(python) -m drills.truth
 	$(python) -m drills.acts

@@ -1,7 +1,7 @@
 """Whatever bytes a trace message consists of, the service keeps running.
 
     python -m drills.fuzz [INPUTS]                   200,000 by default
-    python -m drills.fuzz --store sqlite [INPUTS]    through traces into a store, or postgresql
+    python -m drills.fuzz_traces sqlite [INPUTS]     through traces into a store, or postgresql
     python -m drills.sanitize [INPUTS]               with what is compiled built with sanitizers
 
 An input is a content header as it comes off the wire, with a routing key and a body. hypothesis
@@ -11,14 +11,10 @@ would take: the parser, the digest by which a message is recognised when it come
 tracker, and what the store keeps of it as JSON. The broker's frames that carry it are damaged in
 the same ways, cut anywhere, and given to the frame reader. Stored clocks are damaged too, before
 they are read, joined, compared, raised and written as text.
-
-With ``--store`` the trace messages alone go through traces that run as in the service, into a real
-database (`drills.fuzz_traces`).
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import string
@@ -310,13 +306,4 @@ def main(inputs: int) -> int:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m drills.fuzz")
-    parser.add_argument("inputs", nargs="?", type=int, default=INPUTS)
-    parser.add_argument("--store", choices=("sqlite", "postgresql"), help="through traces into it")
-    parser.add_argument("--seed", type=int, default=0, help="with --store, of the first trace")
-    asked = parser.parse_args()
-    if asked.store:
-        from drills.fuzz_traces import fuzz_store
-
-        sys.exit(fuzz_store(asked.store, asked.inputs, asked.seed))
-    sys.exit(main(asked.inputs))
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else INPUTS))

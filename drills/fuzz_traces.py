@@ -1,5 +1,7 @@
 """Traces that run as in the service, into a real database, of messages that `drills.fuzz` makes.
 
+    python -m drills.fuzz_traces sqlite|postgresql [INPUTS] [--seed N]
+
 Odd ones and forged ones, damaged and not; settlements too, which a broker takes from nobody else.
 Meanwhile copies get lost and the queue breaks off. A trace is wrong if it failed, if a message
 made it restart, or if not all that came is stored or in quarantine as the parser says.
@@ -7,9 +9,11 @@ made it restart, or if not all that came is stored or in quarantine as the parse
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import random
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -30,7 +34,7 @@ from app.traces.pipeline import PipelineSettings
 from app.traces.run import Run
 from app.traces.running import Capture, RunningTrace
 from app.tracker import Tracker
-from drills.fuzz import Message, damaged, messages
+from drills.fuzz import INPUTS, Message, damaged, messages
 from model.deaths import LossWord
 from model.times import now
 from tests.introductions import NOBODY
@@ -165,3 +169,12 @@ def fuzz_store(kind: str, inputs: int, seed: int) -> int:
     wrong, traces = total.pop("wrong", 0), total.pop("traces")
     print(f"{total.total()} inputs in {traces} traces, {wrong} failed or wrong: {dict(total)}")
     return os.EX_OK if not wrong else 1
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m drills.fuzz_traces")
+    parser.add_argument("store", choices=("sqlite", "postgresql"))
+    parser.add_argument("inputs", nargs="?", type=int, default=INPUTS)
+    parser.add_argument("--seed", type=int, default=0, help="of the first trace")
+    options = parser.parse_args()
+    sys.exit(fuzz_store(options.store, options.inputs, options.seed))
