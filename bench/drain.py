@@ -117,12 +117,13 @@ async def capture(
 async def _paced(feed: Feed, total: int) -> tuple[float, float]:
     """Seconds for all events at the pace of those after the first; processor time too.
 
-    The first one includes what only the start of a run costs.
+    The first one includes what only the start of a run costs; it counts where there is no other.
     """
-    first = await feed.beyond(0)
     begin, used = time.perf_counter(), time.process_time()
-    await feed.beyond(total - 1)
-    share = total / (total - first)
+    if (first := await feed.beyond(0)) < total:
+        begin, used = time.perf_counter(), time.process_time()
+        await feed.beyond(total - 1)
+    share = total / (total - first) if first < total else 1
     return (time.perf_counter() - begin) * share, (time.process_time() - used) * share
 
 
