@@ -64,7 +64,7 @@ soak: ## what takes long: damaged messages, clocks against clients' own, ten min
 	$(python) -m drills.fuzz_traces sqlite
 	$(python) -m drills.fuzz_traces postgresql
 	$(python) -m drills.sanitize 1000000
-	$(python) -m drills.truth
+	$(python) -m drills.acts --plain
 	$(python) -m drills.acts
 	$(python) -m drills.soak
 

@@ -1,13 +1,15 @@
 """Rounds of the drill on a real broker.
 
-    python -m drills.acts [PAIRS] [--seed N] [--kills N] [--postgresql]
+    python -m drills.acts [PAIRS] [--seed N] [--kills N] [--postgresql] [--plain]
     tools/rabbitmq4 .venv/bin/python -m drills.acts
 
 It goes on until at least this many pairs of events were judged, 200,000 by default; each round is
 judged once more after its trace was restamped. In every second
 round programs act one at a time, and in the others at once. ``--kills`` is how often the service is
-killed in each round, ``--postgresql`` has it store there. ``--seed`` draws the first round; each
-prints its own, which does it again.
+killed in each round, ``--postgresql`` has it store there. ``--plain``: larger rounds in which
+nothing dies, and programs name causes of which they heard outside the broker; there the clocks
+must say exactly what is true. ``--seed`` draws the first round; each prints its own, which does it
+again.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from drills.acts.rounds import Round
+from drills.acts.rounds import ACTIONS, PLAIN_ACTIONS, Round
 from drills.acts.topology import PLUGIN
 from drills.acts.verdict import RoundResult
 from tools.servers import Broker, PostgresServer, RabbitNode
@@ -58,6 +60,8 @@ async def main(given: argparse.Namespace) -> int:
                     keeps=other is None,
                     is_hurried=other is None,
                     restamps=True,
+                    is_plain=given.plain,
+                    actions=PLAIN_ACTIONS if given.plain else ACTIONS,
                 )
                 outcome, again = await round_.run()
             print(f"seed {seed}:", *outcome.lines(), sep="\n", flush=True)
@@ -78,6 +82,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kills", type=int, default=0, help="of the service, in each round")
     parser.add_argument("--postgresql", action="store_true")
+    parser.add_argument("--plain", action="store_true", help="nothing dies, clocks must be exact")
     return parser.parse_args()
 
 

@@ -3,8 +3,8 @@
 It reads the programs' logs and knows the queues, and nothing of the service, of trace messages or
 of `x-death`. Influence goes from an act of a program to its later acts; from a publish to each
 delivery of it; from who held a copy, until it parted with it, to whoever is handed the copy or what
-came of it afterwards; and from the publishes that made a queue too long to the dead letter that
-they pushed out.
+came of it afterwards; from the publishes that made a queue too long to the dead letter that they
+pushed out; and from an act that a publish names as its cause to that publish.
 
 What is in every world (`worlds`) is sure, what is in any is possible. A delivery that the broker
 pushed may have been on its way when its program acted last: so its program's earlier acts are not
@@ -86,6 +86,8 @@ class Judge:
 
     def _judge(self, act: Act) -> None:
         mine = self._so_far(act.program, act.number)
+        for cause in map(self._with, act.causes):
+            mine = Inheritance(mine.sure | cause.sure, mine.possible | cause.possible)
         if act.kind is ActKind.delivery:
             before = self._so_far(act.program, act.since) if not act.pushed else Inheritance()
             sure, possible = self._handed(act)

@@ -31,7 +31,8 @@ class Act:
     """One act. ``number`` is its place in the log, from 0.
 
     ``session`` is a connection and a channel of it, by the client's port and the channel's number;
-    ``copied`` are the keys of CC and BCC;
+    ``copied`` are the keys of CC and BCC, and the value by which a headers exchange routes;
+    ``causes`` are acts of which a program heard outside the broker, and which its publish names;
     ``settles`` is the delivery that it parts with. ``is_replay``: the message was handed over to
     the program, which publishes it again as it is.
     """
@@ -45,6 +46,7 @@ class Act:
     exchange: str = ""
     key: str = ""
     copied: tuple[str, ...] = ()
+    causes: tuple[int, ...] = ()
     redelivered: bool = False
     pushed: bool = False
     expires: bool = False
@@ -80,6 +82,7 @@ class Log:
         *,
         session: str = "",
         copied: tuple[str, ...] = (),
+        causes: tuple[int, ...] = (),
         expires: bool = False,
         is_replay: bool = False,
     ) -> Act:
@@ -92,9 +95,15 @@ class Log:
             exchange=exchange,
             key=key,
             copied=copied,
+            causes=causes,
             expires=expires,
             is_replay=is_replay,
         )
+
+    def publish_of(self, body: str) -> Act:
+        """The only publish of a body."""
+        [act] = [each for each in self.acts if each.kind is ActKind.publish and each.body == body]
+        return act
 
     def confirm(self, act: Act) -> None:
         """Note that the broker has done it."""

@@ -7,15 +7,12 @@ places of the log, which its messages carry, except for equal ones.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import random
-from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple
-from urllib.parse import urlsplit, urlunsplit
 
 import aio_pika
 from aio_pika import Message
@@ -23,6 +20,7 @@ from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMe
 
 from drills.acts.log import Act, ActKind, Log
 from drills.acts.topology import DIRECT, FANOUT, KEPT, KEYS, NOWHERE, Layout
+from drills.proxy import Proxy
 
 NAMES = tuple(
     f"{first}{last}"
@@ -31,48 +29,6 @@ NAMES = tuple(
 )
 MOST_IN_HAND = 4
 EXPIRATION = 0.03  # seconds
-
-
-class Cable:
-    """A connection's way to the broker: it tells the port it has there, and can be cut."""
-
-    def __init__(self, url: str) -> None:
-        self._url = urlsplit(url)
-        self._server: asyncio.Server | None = None
-        self._writers: list[StreamWriter] = []
-        self._tasks: set[asyncio.Task[None]] = set()
-        self.port = 0
-
-    async def open(self) -> str:
-        """Open it; returns the URL to connect to."""
-        self._server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
-        here = self._server.sockets[0].getsockname()[1]
-        credentials = self._url.netloc.rpartition("@")[0]
-        return urlunsplit(self._url._replace(netloc=f"{credentials}@127.0.0.1:{here}"))
-
-    async def _relay(self, reader: StreamReader, writer: StreamWriter) -> None:
-        there = await asyncio.open_connection(self._url.hostname, self._url.port or 5672)
-        self.port = there[1].get_extra_info("sockname")[1]
-        self._writers += [writer, there[1]]
-        for source, target in ((reader, there[1]), (there[0], writer)):
-            task = asyncio.create_task(self._pass(source, target))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _pass(self, reader: StreamReader, writer: StreamWriter) -> None:
-        with contextlib.suppress(OSError):
-            while data := await reader.read(65_536):
-                writer.write(data)
-                await writer.drain()
-        writer.close()
-
-    async def cut(self) -> None:
-        """End it at once, as a crash would."""
-        for writer in self._writers:
-            writer.transport.abort()
-        if self._server is not None:
-            self._server.close()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 class InHand(NamedTuple):
@@ -86,14 +42,21 @@ class LoggedProgram:
     """One program; ``act`` lets it do something at random."""
 
     def __init__(
-        self, name: str, url: str, topology: Layout, log: Log, *, is_alone: bool = False
+        self,
+        name: str,
+        url: str,
+        topology: Layout,
+        log: Log,
+        *,
+        is_alone: bool = False,
+        place: str | None = None,
     ) -> None:
         self.name = name
         self._is_alone = is_alone  # nobody else acts at the same time
-        self._url = url
+        self._way = Proxy(url, place)  # it tells the port it has at the broker, and can be cut
+        self._open_way = AsyncExitStack()
         self._topology = topology
         self._log = log
-        self._cable: Cable | None = None
         self._connection: AbstractConnection | None = None
         self._channel: AbstractChannel | None = None
         self._channels = 0
@@ -270,14 +233,17 @@ class LoggedProgram:
             redelivered=bool(message.redelivered),
             asked=asked,
         )
-        for program, count in json.loads(str(message.headers.get("clock", "{}"))).items():
-            self.clock[program] = max(count, self.clock.get(program, 0))
+        self._join(json.loads(str(message.headers.get("clock", "{}"))))
         self._tick(act)
         if message.message_id:
             self._handed.append(message.message_id)
         held = InHand(act, message)
         self._in_hand.append(held)
         return held
+
+    def _join(self, clock: dict[str, int]) -> None:
+        for program, count in clock.items():
+            self.clock[program] = max(count, self.clock.get(program, 0))
 
     def _tick(self, act: Act) -> None:
         self.clock[self.name] = act.number + 1
@@ -360,26 +326,25 @@ class LoggedProgram:
         return self._channel
 
     async def _connect(self) -> None:
-        self._cable = Cable(self._url)
-        url = await self._cable.open()
+        await self._open_way.enter_async_context(self._way.open())
         self._connection = await aio_pika.connect(
-            url, client_properties={"connection_name": self.name}
+            self._way.url, client_properties={"connection_name": self.name}
         )
         await self._open_channel()
 
     async def _open_channel(self) -> None:
         """Open a channel of a number that the connection has not had."""
-        if self._connection is None or self._cable is None:
+        if self._connection is None:
             raise RuntimeError(f"{self.name} is not connected")
         self._channels += 1
         self._channel = await self._connection.channel(channel_number=self._channels)
-        self._session = f"{self._cable.port}/{self._channels}"
+        self._session = f"{self._way.port_there}/{self._channels}"
 
     async def _disconnect(self, *, cut: bool = False) -> None:
-        if self._connection is None or self._cable is None:
+        if self._connection is None:
             return
         if cut:
-            await self._cable.cut()
+            self._way.cut()
         with contextlib.suppress(aio_pika.exceptions.AMQPError, OSError):
             await self._connection.close()
-        await self._cable.cut()
+        await self._open_way.aclose()

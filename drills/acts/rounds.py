@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 from drills.acts.asking import Sightings, asking, everything, lost_copies
+from drills.acts.hearsay import PLACES, Gossip, Rumour
 from drills.acts.judge import Judge
 from drills.acts.log import Log
 from drills.acts.programs import NAMES, LoggedProgram
-from drills.acts.topology import Layout, drawn
+from drills.acts.topology import Layout, drawn, plain
 from drills.acts.verdict import Comparison, RoundResult
 from drills.judge import opened
 from drills.service import Service
 from tools.servers import Broker
 
-ACTIONS = 300  # of all programs
+ACTIONS, PLAIN_ACTIONS = 300, 600  # of all programs
 # Programs that act one at a time rest so often, until what was purged before is known
 # to be gone.
 RESTS = 0.012
@@ -27,7 +29,11 @@ DELAY_SECONDS = 0.5  # longer than all delays in a row
 
 
 class Round:
-    """A round drawn from a seed; odd ones let programs act one at a time."""
+    """A round drawn from a seed; odd ones let programs act one at a time.
+
+    ``is_plain``: nothing dies, and all act at once, so that the judge is sure of all that is
+    possible, and clocks must say no less and no more.
+    """
 
     def __init__(
         self,
@@ -41,21 +47,24 @@ class Round:
         keeps: bool = False,
         is_hurried: bool = False,
         restamps: bool = False,
+        is_plain: bool = False,
     ) -> None:
         self._broker = broker
         self._database_url = database_url
         self._seed = seed
         self._draw = random.Random(seed)
-        self._is_alone = seed % 2 == 1
+        self._is_plain = is_plain
+        self._is_alone = seed % 2 == 1 and not is_plain
         self._kills = kills
         self._actions = actions
         self._is_hurried = is_hurried
         self._restamps = restamps
         module = "drills.acts.hurried" if is_hurried else "app.cli"
         self._service = Service(broker, database_url, folder, module=module)
-        self.topology: Layout = drawn(self._draw, keeps=keeps)
+        self.topology: Layout = plain(self._draw) if is_plain else drawn(self._draw, keeps=keeps)
         # The more there are, the less of what happens is related by what they did before.
-        self._programs = self._draw.choice((4, 8, 16, len(NAMES)))
+        several = (3, 8, 16, 2 * len(NAMES)) if is_plain else (4, 8, 16, len(NAMES))
+        self._programs = self._draw.choice(several)
         self.log = Log()
 
     async def run(self) -> list[RoundResult]:
@@ -78,17 +87,13 @@ class Round:
             lost = await lost_copies(store, vhost)
         truth = Judge(self.topology, self.log)
         async with asking(self._service.port, seen) as asked:
-            comparison = Comparison(self.log, truth, seen, asked)
+            comparison = Comparison(self.log, truth, seen, asked, is_exact=self._is_plain)
             comparison.judge_lost(lost, events)
             return await comparison.judge(self._draw)
 
     async def _work(self, url: str) -> None:
-        names = NAMES[: self._programs]
         async with AsyncExitStack() as stack:
-            programs = [
-                LoggedProgram(name, url, self.topology, self.log, is_alone=self._is_alone)
-                for name in names
-            ]
+            programs = self._cast(url)
             for each in programs:
                 await stack.enter_async_context(each.running())
             await programs[0].declare()
@@ -106,11 +111,19 @@ class Round:
             await self._empty(programs)
             await killing
 
+    def _cast(self, url: str) -> Sequence[LoggedProgram]:
+        where = url, self.topology, self.log
+        if not self._is_plain:
+            names = NAMES[: self._programs]
+            return [LoggedProgram(name, *where, is_alone=self._is_alone) for name in names]
+        rumours: list[Rumour] = []
+        return [Gossip(f"p{n}", *where, PLACES[n % 2], rumours) for n in range(self._programs)]
+
     async def _live(self, program: LoggedProgram) -> None:
         for _ in range(self._actions // self._programs):
             await program.act(self._draw)
 
-    async def _empty(self, programs: list[LoggedProgram]) -> None:
+    async def _empty(self, programs: Sequence[LoggedProgram]) -> None:
         """Take away what is left, delayed messages too."""
         is_quiet = False
         while not is_quiet:

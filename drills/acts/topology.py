@@ -18,13 +18,20 @@ from pamqp.common import FieldTable
 KEYS = ("a", "b", "c")
 NOWHERE = "nowhere"  # no queue has this name, and no binding this key
 DIRECT, FANOUT, DEAD = "direct", "fanout", "dead"  # dead: a fanout exchange for dead letters
+TOPIC, HEADERS = "topic", "headers"
+SPARED = "direct with an alternate"  # what no binding matches goes to the fanout exchange
 KEPT = "kept"  # hands its last messages to a queue that is bound to it
 KINDS: dict[str, ExchangeType | str] = {
     DIRECT: ExchangeType.DIRECT,
     FANOUT: ExchangeType.FANOUT,
     DEAD: ExchangeType.FANOUT,
+    TOPIC: ExchangeType.TOPIC,
+    HEADERS: ExchangeType.HEADERS,
+    SPARED: ExchangeType.DIRECT,
     KEPT: "x-recent-history",
 }
+ROUTING = (DIRECT, FANOUT, TOPIC, HEADERS, SPARED)
+COLOURS = ("red", "blue")
 PLUGIN = "rabbitmq_recent_history_exchange"
 TTL = (15, 60)  # ms, of a queue that delays
 
@@ -76,11 +83,21 @@ class QueueRules(NamedTuple):
 
 
 class QueueBinding(NamedTuple):
-    """A queue's binding to an exchange."""
+    """A binding of a queue, or of an exchange, to an exchange; a headers exchange's by colour."""
 
     exchange: str
     key: str
     queue: str
+
+    def takes(self, keys: Sequence[str]) -> bool:
+        """Tell whether it takes a message with these keys."""
+        every = KINDS[self.exchange] is ExchangeType.FANOUT or self.key == "#"
+        return every or self.key in keys
+
+    @property
+    def arguments(self) -> FieldTable:
+        """The arguments to bind it with."""
+        return {"x-match": "all", "colour": self.key} if self.exchange == HEADERS else {}
 
 
 @dataclass
@@ -89,6 +106,7 @@ class Layout:
 
     queues: dict[str, QueueRules] = field(default_factory=dict)
     bindings: list[QueueBinding] = field(default_factory=list)
+    joined: list[QueueBinding] = field(default_factory=list)  # exchanges to exchanges
     taken_from: list[str] = field(default_factory=list)  # queues that programs take from
     purged: list[str] = field(default_factory=list)  # queues that are purged or deleted
     equal: list[str] = field(default_factory=list)  # queues that equal messages are published to
@@ -108,12 +126,14 @@ class Layout:
             return [key for key in dict.fromkeys(keys) if key in self.queues]
         if exchange == KEPT:
             return self.unbound
-        every = KINDS[exchange] is ExchangeType.FANOUT
         names = [
-            each.queue
-            for each in self.bindings
-            if each.exchange == exchange and (every or each.key in keys)
+            each.queue for each in self.bindings if each.exchange == exchange and each.takes(keys)
         ]
+        for each in self.joined:
+            if each.exchange == exchange and each.takes(keys):
+                names += self.routed(each.queue, keys)
+        if not names and exchange == SPARED:
+            names = self.routed(FANOUT, keys)
         return [*dict.fromkeys(names)]
 
     def after_death(self, stay: Stay) -> list[Stay]:
@@ -136,7 +156,11 @@ class Layout:
         """Declare all of it."""
         for name, kind in KINDS.items():
             if name != KEPT or self.unbound:
-                await channel.declare_exchange(name, kind)
+                spare: FieldTable = {"alternate-exchange": FANOUT} if name == SPARED else {}
+                await channel.declare_exchange(name, kind, arguments=spare)
+        for each in self.joined:
+            target = await channel.get_exchange(each.queue, ensure=False)
+            await target.bind(each.exchange, each.key, arguments=each.arguments)
         for name in self.queues:
             await self.declare_queue(channel, name)
 
@@ -147,7 +171,24 @@ class Layout:
         queue = await channel.declare_queue(name, durable=is_quorum, arguments=rules.arguments)
         for each in self.bindings:
             if each.queue == name:
-                await queue.bind(each.exchange, each.key)
+                await queue.bind(each.exchange, each.key, arguments=each.arguments)
+
+
+def plain(draw: random.Random) -> Layout:
+    """A topology in which nothing dies: exchanges of all types lead to queues, one to another."""
+    made = Layout()
+    made.taken_from = [made.add(QueueRules(f"plain{n}")) for n in range(draw.randint(3, 8))]
+
+    def bound(exchange: str, to: str) -> QueueBinding:
+        patterns = {TOPIC: ("#", "a"), HEADERS: COLOURS}.get(exchange, KEYS)
+        return QueueBinding(exchange, draw.choice(patterns), to)
+
+    for name in made.taken_from:
+        for exchange in draw.sample(ROUTING, draw.randint(1, len(ROUTING))):
+            made.bindings.append(bound(exchange, name))
+    source, target = draw.sample(ROUTING[:-1], 2)  # the last leads to another one anyway
+    made.joined.append(bound(source, target))
+    return made
 
 
 def drawn(draw: random.Random, *, keeps: bool = False) -> Layout:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from drills.acts.asking import CANNOT, CAUSED, Asked, Sightings
 from drills.acts.judge import Influence, Judge
@@ -16,6 +16,7 @@ from model.words import EventType, Match
 MOST_ASKED = 2_000  # suspicions of a round that are asked for one by one; of more, these at random
 SAMPLE = 200
 EXAMPLES = 3
+EXACT = (("before", 1), ("concurrent", 0))
 ROUTED, UNMATCHED = Match.routed, Match.unmatched
 
 
@@ -38,6 +39,7 @@ class RoundResult:
     """Pairs of which a false "cannot have" was said, by the situation that was missed."""
     false_caused: Counter[str] = field(default_factory=Counter)
     """Pairs of which a false "caused" was said, by the steps of the way that was given."""
+    inexact: int = 0  # pairs whose clocks say more or less than is true, where it is all known
     different: int = 0  # a comparison says otherwise than clocks and causes
     missing: int = 0  # acts that are not stored
     unseen: int = 0
@@ -52,6 +54,7 @@ class RoundResult:
         return (
             self.false_cannot.total()
             + self.false_caused.total()
+            + self.inexact
             + self.different
             + self.missing
             + self.unexplained
@@ -60,10 +63,9 @@ class RoundResult:
 
     def add(self, other: RoundResult) -> None:
         """Add another round's."""
-        for name in ("events", "pairs", "sure", "possible", "caused", "suspected", "asked"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name in ("different", "missing", "unseen", "unexplained", "lost", "mistaken"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for each in fields(self):
+            if each.type == "int":
+                setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
         self.relations += other.relations
         self.answers += other.answers
         self.false_caused += other.false_caused
@@ -90,8 +92,9 @@ class RoundResult:
             f"  false caused {self.false_caused.total()} {dict(self.false_caused)}",
             f"  false cannot have {self.false_cannot.total()} {dict(self.false_cannot)} "
             f"({self.suspected} suspected, {self.asked} asked for)",
-            f"  compared otherwise {self.different}, acts not stored {self.missing}, not explained "
-            f"{self.unexplained}, deliveries that nobody saw {self.unseen}",
+            f"  related otherwise {self.inexact}, compared otherwise {self.different}, acts not "
+            f"stored {self.missing}, not explained {self.unexplained}, deliveries that nobody saw "
+            f"{self.unseen}",
             f"  copies said to be gone {self.lost}, handed over all the same {self.mistaken}",
             *(f"  {each}" for each in self.examples),
         ]
@@ -105,9 +108,15 @@ def described(act: Act) -> str:
 
 
 class Comparison:
-    """All pairs of a round's events: what is said, and what is true."""
+    """All pairs of a round's events: what is said, and what is true.
 
-    def __init__(self, log: Log, truth: Judge, seen: Sightings, asked: Asked) -> None:
+    ``is_exact``: whatever is possible is sure, and so clocks have to say just that.
+    """
+
+    def __init__(
+        self, log: Log, truth: Judge, seen: Sightings, asked: Asked, *, is_exact: bool = False
+    ) -> None:
+        self._is_exact = is_exact
         self._log = log
         self._truth = truth
         self._seen = seen
@@ -137,6 +146,7 @@ class Comparison:
         outcome = self.outcome
         outcome.missing = len(self._seen.missing)
         outcome.unseen = len(self._seen.unseen)
+        outcome.inexact += self._is_exact and outcome.unseen
         outcome.unexplained = len(self._truth.unexplained) + self._unknown_clocks()
         for act in self._truth.unexplained[:EXAMPLES]:
             about = [described(each) for each in self._log.acts if each.body == act.body]
@@ -176,6 +186,10 @@ class Comparison:
                 outcome.relations[relation] += 1
                 outcome.sure += is_sure
                 outcome.possible += is_possible
+                if self._is_exact and (relation, is_sure) not in EXACT:
+                    outcome.inexact += 1
+                    if outcome.inexact <= EXAMPLES:
+                        self._example(f"said to be {relation}", a, b)
                 if is_sure and relation != "before":
                     suspected.append((a, b))
         return suspected

@@ -17,7 +17,6 @@ from contextlib import (
 )
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit
 
 import httpx2
 
@@ -25,8 +24,8 @@ from drills.faults.clients import ENDS, Clients, Ender
 from drills.faults.history import Key
 from drills.faults.judge import Held, Verdict, judged
 from drills.faults.observer import observed
-from drills.faults.proxy import Proxy
 from drills.judge import opened, stored_events
+from drills.proxy import Proxy
 from drills.service import Service
 from model.event import Event
 from model.words import EventType
@@ -82,8 +81,8 @@ class Stage:
         self.settings = dict(settings)
         self.notes: list[str] = []
         self.remarks: list[str] = []
-        self.broker_proxy = Proxy(0)
-        self.database_proxy = Proxy(0)
+        self.broker_proxy = Proxy("")
+        self.database_proxy = Proxy("")
         self.services: list[Service] = []
         self.silent: list[Service] = []  # not to be asked
         self.stack = AsyncExitStack()
@@ -152,12 +151,12 @@ class Stage:
 
     async def proxied(self) -> tuple[Settings, tuple[Proxy, Proxy]]:
         """Settings with which a service reaches broker and database through these two."""
-        broker = await self.stack.enter_async_context(Proxy(_port(self.broker)).open())
-        settings = {"ITC_AMQP_URL": _through(self.broker.amqp_url("/"), broker.port)}
+        broker = await self.stack.enter_async_context(Proxy(self.broker.amqp_url("/")).open())
+        settings = {"ITC_AMQP_URL": broker.url}
         if self.postgres is None:
-            return settings, (broker, Proxy(0))
-        database = await self.stack.enter_async_context(Proxy(self.postgres.port).open())
-        settings["ITC_DATABASE_URL"] = _through(self.database_url, database.port)
+            return settings, (broker, Proxy(""))
+        database = await self.stack.enter_async_context(Proxy(self.database_url).open())
+        settings["ITC_DATABASE_URL"] = database.url
         return settings, (broker, database)
 
     async def another_proxied(self, name: str) -> Service:
@@ -194,11 +193,10 @@ class Stage:
 
     async def another_slow(self, name: str, seconds: float) -> tuple[Service, Proxy]:
         """A further service, of which everything takes this long on its way to the broker."""
-        proxy = Proxy(_port(self.broker))
+        proxy = Proxy(self.broker.amqp_url("/"))
         proxy.delay = seconds
         await self.stack.enter_async_context(proxy.open())
-        url = _through(self.broker.amqp_url("/"), proxy.port)
-        return self.another(name, {"ITC_AMQP_URL": url}), proxy
+        return self.another(name, {"ITC_AMQP_URL": proxy.url}), proxy
 
     def set_clock_forward(self, seconds: float) -> None:
         """Set the service's clock forward, if it has one of its own."""
@@ -382,17 +380,6 @@ def _unmatched(held: Sequence[Held]) -> list[Held]:
         for each in held
         if each.key.queue and each.cause != publishes.get(each.key.message, each.cause)
     ]
-
-
-def _port(broker: Broker) -> int:
-    return urlsplit(broker.amqp_url()).port or 5672
-
-
-def _through(url: str, port: int) -> str:
-    """An address with another port on the loopback interface."""
-    parts = urlsplit(url)
-    credentials = parts.netloc.rpartition("@")[0]
-    return parts._replace(netloc=f"{credentials}@127.0.0.1:{port}").geturl()
 
 
 def family(pid: int) -> list[int]:

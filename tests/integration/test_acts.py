@@ -30,3 +30,17 @@ async def test_nothing_false_is_said_of_what_a_broker_did(
         assert found.pairs > 3_000
         assert found.answers["cannot have"] > 0
         assert {"rejected", "returned", "dead letter"} <= found.steps.keys()
+
+
+@pytest.mark.parametrize("seed", [2, pytest.param(5, marks=pytest.mark.long(20))])
+async def test_clocks_say_just_what_is_true_where_nothing_dies(
+    rabbit: Broker, tmp_path: Path, seed: int
+) -> None:
+    """Programs at two places name messages of which they heard outside the broker."""
+    url = f"sqlite:///{tmp_path / 'itc.db'}"
+    round_ = Round(rabbit, url, tmp_path, seed, actions=300, is_plain=True)
+    [found] = await round_.run()
+    assert found.wrong == 0, found.lines()
+    assert found.pairs > 10_000
+    assert set(found.relations) == {"before", "concurrent"}
+    assert sum(len(act.causes) for act in round_.log.acts) > 10

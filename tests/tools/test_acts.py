@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from drills.acts.asking import Asked, Sightings
 from drills.acts.judge import Judge
 from drills.acts.log import Act, ActKind, Log
 from drills.acts.topology import (
@@ -19,6 +24,7 @@ from drills.acts.topology import (
     QueueRules,
     drawn,
 )
+from drills.acts.verdict import Comparison, RoundResult
 
 
 def topology() -> Layout:
@@ -327,3 +333,63 @@ def test_an_exchange_that_keeps_messages_hands_them_over_later() -> None:
     told.log.bind("ben", "history")
     got = told.get("carl", "1", "history")
     assert steps(told) == {(sent.number, got.number, "kept message")}
+
+
+class ForgedAnswers(Asked):
+    """The answers of a service that relates two acts as the test has it, and knows no cause."""
+
+    def __init__(self, log: Log, before: set[tuple[int, int]]) -> None:
+        self.caused = {act.number: set() for act in log.acts}
+        self._before = before
+
+    def relation(self, a: int, b: int) -> str:
+        return "before" if (a, b) in self._before else "concurrent"
+
+    async def ask_causes(self, numbers: Iterable[int]) -> None:
+        pass
+
+    async def comparison(self, a: int, b: int) -> dict[str, Any]:
+        return {"answer": "unknown", "relation": self.relation(a, b), "path": None}
+
+    async def sample(self, count: int, draw: random.Random) -> tuple[Counter[str], int]:
+        return Counter(), 0
+
+
+async def judged(told: LogStory, before: set[tuple[int, int]], *, is_exact: bool) -> RoundResult:
+    seen = Sightings(told.log, [])
+    seen.missing.clear()
+    for act in told.log.acts:
+        act.clock = {act.program: act.number + 1}
+        seen.event_of[act.number] = cast("Any", SimpleNamespace(id=act.number + 1))
+    answers = ForgedAnswers(told.log, before)
+    comparison = Comparison(told.log, told.truth, seen, answers, is_exact=is_exact)
+    return await comparison.judge(random.Random(1))
+
+
+def test_who_names_an_act_outside_the_broker_comes_after_it() -> None:
+    told = LogStory()
+    sent = told.publish("anna", "1", "plain")
+    got = told.get("ben", "1", "plain")
+    told.log.part(ActKind.acknowledge, got)
+    naming = told.log.publish("carl", "2", "", "plain", causes=(got.number,))
+    assert [told.said(act, naming) for act in (sent, got)] == ["sure", "sure"]
+    assert told.said(told.publish("dora", "3", "plain"), naming) == "impossible"
+
+
+@pytest.mark.parametrize(
+    ("forged", "inexact"),
+    [([], 0), ([(0, 1)], 1), ([(1, 3)], 1), ([(0, 3)], 1), ([(0, 2), (0, 3)], 2)],
+)
+async def test_clocks_that_say_more_or_less_than_is_true_are_wrong_where_all_is_known(
+    forged: list[tuple[int, int]], inexact: int
+) -> None:
+    """Each forged pair is related otherwise than it is."""
+    told = LogStory()
+    told.publish("anna", "1", "plain")
+    told.publish("carl", "2", "audit")
+    told.get("ben", "1", "plain")
+    told.publish("ben", "3", "plain")
+    true = {(0, 2), (0, 3), (2, 3)}
+    outcome = await judged(told, true ^ set(forged), is_exact=True)
+    assert (outcome.inexact, outcome.wrong) == (inexact, inexact)
+    assert (await judged(told, true ^ set(forged), is_exact=False)).inexact == 0

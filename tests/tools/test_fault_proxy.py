@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 
-from drills.faults.proxy import Proxy, is_ack
+from drills.proxy import Proxy, is_ack
 
 T = TypeVar("T")
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -25,7 +25,8 @@ async def proxy() -> AsyncIterator[Proxy]:
         writer.close()
 
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
-    async with Proxy(server.sockets[0].getsockname()[1]).open() as opened:
+    url = f"amqp://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    async with Proxy(url).open() as opened:
         yield opened
     server.close()
 

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Literal
 
-from drills.faults.proxy import is_ack
 from drills.faults.stage import Stage
 from drills.faults.table import BOTH, POSTGRES, fault
+from drills.proxy import is_ack
 
 EVERY_QUEUE = "^(?!observer).*$"
 TTL: Mapping[str, object] = {"message-ttl": 1000}

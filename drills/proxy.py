@@ -9,6 +9,7 @@ import struct
 from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 CHUNK = 64 * 1024
 AT_ONCE = 1_000  # chunks that may wait on their way
@@ -33,7 +34,7 @@ class _Link:
 
 
 class Proxy:
-    """Forwards what connects to its port.
+    """Forwards what connects to its port to an address, where it comes from ``place``.
 
     ``delay`` (seconds) is how long what a client sends is on its way, from ``delayed`` on: the
     first chunk for which that is true, and whatever follows it within that time.
@@ -41,8 +42,9 @@ class Proxy:
     clients send, after it was forwarded, and says whether the connection is to be cut then.
     """
 
-    def __init__(self, port: int) -> None:
-        self._target = port
+    def __init__(self, url: str, place: str | None = None) -> None:
+        self._target = urlsplit(url)
+        self._local = place and (place, 0)
         self._links: set[_Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -52,6 +54,14 @@ class Proxy:
         self.on_sent: Callable[[bytes], bool] | None = None
         self.taken = 0  # connections, ever
         self.port = 0
+        self.port_there = 0  # of the last connection, as the other side sees it
+
+    @property
+    def url(self) -> str:
+        """The same address through it."""
+        credentials, separator, _ = self._target.netloc.rpartition("@")
+        netloc = f"{credentials}{separator}127.0.0.1:{self.port}"
+        return self._target._replace(netloc=netloc).geturl()
 
     def stall(self) -> None:
         """Forget the connections that there are: they neither work nor break. New ones work."""
@@ -84,11 +94,13 @@ class Proxy:
 
     async def _take(self, reader: StreamReader, writer: StreamWriter) -> None:
         try:
-            theirs, server = await asyncio.open_connection("127.0.0.1", self._target)
+            there = self._target.hostname, self._target.port or 5672
+            theirs, server = await asyncio.open_connection(*there, local_addr=self._local)
         except OSError:
             writer.transport.abort()
             return
         self.taken += 1
+        self.port_there = server.get_extra_info("sockname")[1]
         link = _Link(writer, server)
         self._links.add(link)
         ways = [
