@@ -308,3 +308,20 @@ async def test_no_reader_of_a_stream_is_a_redelivery_whichever_reads_first(
         *range(len(PIKA), len(PIKA) + 3),
     ]
     assert (await service.registry.status(vhost)).counters.redelivered == 0
+
+
+@pytest.mark.parametrize("data", [b"text-1", b"\0\xff\xfe"])
+async def test_an_answer_by_mqtt_5_is_a_reply_to_its_request(
+    data: bytes, service: Service, rabbit: Node, vhost: str
+) -> None:
+    rabbit.needs((3, 13), "MQTT 5")
+    await service.running(vhost)
+    given: dict[str, Any] = {"correlation_data": data, "qos": 0}
+    port, topic = rabbit.mqtt_port, "answers/1"
+    await mqtt_publish(port, vhost, "calls", b"ask", response_topic=topic, **given)
+    await mqtt_publish(port, vhost, topic, b"answer", **given)
+    await service.stored(vhost, 2)
+    request, answer = await seen(service, vhost)
+    steps = (await service.store.causality.path(request.id, answer.id)).steps
+    assert steps is not None
+    assert [step.rule for step in steps] == ["reply" if data.isascii() else "reply-by-bytes"]

@@ -206,6 +206,20 @@ MESSAGES = {
     "spring answer": message(None, b"2", exchange="replies", key="key.1", correlation_id="s1"),
     "amqp 1.0 request": message(None, b"1", reply_to="/queues/a%2Fb", message_id="ID:2"),
     "amqp 1.0 answer": message(None, b"2", key="a/b", correlation_id="ID:2"),
+    # As RabbitMQ 4.3 shows ids that are bytes or over 255 bytes long, and response topics.
+    "request with long id": message({"x-message-id": "i" * 300}, b"1", reply_to="/queues/long"),
+    "answer to long id": message({"x-correlation-id": "i" * 300}, b"2", key="long"),
+    "request with bytes": message({"x-correlation-id": "\0\\xff"}, b"1", reply_to="/queues/byte"),
+    "answer with bytes": message({"x-correlation-id": "\0\\xff"}, b"2", key="byte"),
+    "answer with other bytes": message({"x-correlation-id": "\0\\xfe"}, b"2", key="byte"),
+    "mqtt request": message({"x-reply-to-topic": "answers.1"}, b"1", correlation_id="t1"),
+    "mqtt answer": message(None, b"2", exchange="amq.topic", key="answers.1", correlation_id="t1"),
+    "mqtt request with bytes": message(
+        {"x-reply-to-topic": "answers.2", "x-correlation-id": "\0\\xff"}, b"1"
+    ),
+    "mqtt answer with bytes": message(
+        {"x-correlation-id": "\0\\xff"}, b"2", exchange="amq.topic", key="answers.2"
+    ),
     "dramatiq first": message(None, dramatiq(701, NEXT), delivery_mode=2),
     "dramatiq next": message(None, NEXT, delivery_mode=2),
     "dramatiq next again": message(None, dramatiq(702, retries=1), delivery_mode=2),
@@ -290,6 +304,10 @@ LINKS = {
     ("watermill first", "watermill poisoned"): {"watermill-poison"},
     ("spring request", "spring answer"): {"reply"},
     ("amqp 1.0 request", "amqp 1.0 answer"): {"reply"},
+    ("request with long id", "answer to long id"): {"reply-by-bytes"},
+    ("request with bytes", "answer with bytes"): {"reply-by-bytes"},
+    ("mqtt request", "mqtt answer"): {"reply"},
+    ("mqtt request with bytes", "mqtt answer with bytes"): {"reply-by-bytes"},
     ("dramatiq first", "dramatiq next"): {"dramatiq-pipeline"},
     ("dramatiq first", "dramatiq next again"): {"dramatiq-pipeline"},
     ("dramatiq next", "dramatiq next again"): {"dramatiq-again"},
@@ -335,6 +353,7 @@ def test_every_rule_that_names_a_cause_is_seen_at_work() -> None:
     same = {
         "reply-to-message-id",
         "jms-reply",
+        *("reply-to-message-bytes", "mqtt-reply", "mqtt-reply-by-bytes"),
         "masstransit-initiator-request",
         "cloudevents-causation",
     }

@@ -37,6 +37,7 @@ def _property(name: str) -> str:
     return "$message.property#/" + name
 
 
+_CORRELATION, _CORRELATION_BYTES = _property("correlation_id"), _header("x-correlation-id")
 _CONTENT_TYPE, _MESSAGE_ID = _property("content_type"), _property(MESSAGE_ID)
 _CELERY = {"has": _header("task")}
 _MASSTRANSIT = {"has": _CONTENT_TYPE, "begins": "application/vnd.masstransit+json"}
@@ -120,9 +121,14 @@ def _causation(header: str) -> dict[str, Any]:
     return _parent(header, _header(header), _MESSAGE_ID, space=MESSAGE_ID, where=where)
 
 
-def _reply_by(name: str, parent: str) -> dict[str, Any]:
-    child = [_property("routing_key"), _property("correlation_id")]
-    return _reply(name, child, [_property("reply_to"), parent], space="reply", sure=False)
+def _reply_by(
+    name: str,
+    parent: str,
+    child: str = _CORRELATION,
+    to: str = _property("reply_to"),
+) -> dict[str, Any]:
+    both = [_property("routing_key"), child], [to, parent]
+    return _reply(name, *both, space="reply", sure=False)
 
 
 _PROFILES: dict[str, list[dict[str, Any]]] = {
@@ -234,10 +240,21 @@ _PROFILES: dict[str, list[dict[str, Any]]] = {
     ],
     "AMQP replies": [
         # Through whichever exchange: EasyNetQ and Nameko have one of their own for replies.
-        _reply_by("reply", _property("correlation_id")),
+        _reply_by("reply", _CORRELATION),
         _reply_by("reply-to-message-id", _MESSAGE_ID),
         # RabbitMQ's JMS client has a message's id in a header alone.
         _reply_by("jms-reply", _header("JMSMessageID")),
+        # Ids of AMQP 1.0 that are bytes, or too long for a property.
+        _reply_by("reply-by-bytes", _CORRELATION_BYTES, _CORRELATION_BYTES),
+        _reply_by("reply-to-message-bytes", _header("x-message-id"), _CORRELATION_BYTES),
+    ],
+    "MQTT 5 replies": [
+        _reply_by("mqtt-reply", _CORRELATION, to=_header("x-reply-to-topic")),
+        _reply_by(
+            "mqtt-reply-by-bytes",
+            *(_CORRELATION_BYTES, _CORRELATION_BYTES),
+            to=_header("x-reply-to-topic"),
+        ),
     ],
     "Watermill": [
         # Its queue for what failed; the message has no id but this one.
