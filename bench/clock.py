@@ -1,7 +1,7 @@
 """Speed and size of the clock: ``python -m bench.clock [ROUNDS]``.
 
 Events per second of the clock in Python, of the same with its compiled core (which packs it, too,
-as the service has it do), and of the two peers of `bench.peers`, and their ratios; medians of the
+as the service has it do), and of the paper's form (`bench.peers`), and their ratios; medians of the
 rounds. The sides take turns, each in a process of its own, so that no garbage collector walks
 another side's stamps; processor time is counted, so that a busy machine matters less. A message is
 two events, the sender's and the receiver's, and all ids come from the pool. Workloads:
@@ -30,7 +30,7 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
 
 from app.garbage import tune_garbage_collection
-from bench.peers import PlainStamp, VectorClock
+from bench.peers import PlainStamp
 from itc import IdPool, Stamp, encode, pack, receive
 
 ROUNDS = 5
@@ -61,8 +61,7 @@ def _receive_at_once(own: Stamp, message: Stamp) -> Stamp:
 OURS = Clock("itc in Python", Stamp.of_interval, _receive)
 COMPILED = Clock("itc compiled", Stamp.of_interval, _receive_at_once, pure_python=False)
 PLAIN = Clock("plain nested", PlainStamp.of_interval, PlainStamp.receive)
-VECTOR = Clock("vector clock", VectorClock.of_interval, VectorClock.receive)
-CLOCKS = (OURS, COMPILED, PLAIN, VECTOR)
+CLOCKS = (OURS, COMPILED, PLAIN)
 
 
 class World:
@@ -237,9 +236,9 @@ CHURN = [churning(4_000, reuse=True), churning(200, reuse=False)]
 
 def speed_row(workload: Workload, rounds: int, tuned: bool) -> str:
     """One row of the table of speeds."""
-    ours, compiled, plain, vector = seen = rates(workload, rounds, tuned)
+    ours, compiled, plain = seen = rates(workload, rounds, tuned)
     cells = [workload.name, "the service's" if tuned else "Python's"]
-    pairs = ((ours, plain), (ours, vector), (compiled, ours))
+    pairs = ((ours, plain), (compiled, ours))
     cells += [*(f"{rate:,.0f}" for rate in seen), *(f"{a / b:.2f}" for a, b in pairs)]
     return f"| {' | '.join(cells)} |"
 
@@ -247,9 +246,9 @@ def speed_row(workload: Workload, rounds: int, tuned: bool) -> str:
 def speeds(rounds: int) -> Iterator[str]:
     """The table of speeds, each line as soon as it is known."""
     names = " | ".join(clock.name for clock in CLOCKS)
-    ratios = "Python ÷ plain | Python ÷ vector | compiled ÷ Python"
+    ratios = "Python ÷ plain | compiled ÷ Python"
     yield f"| events/s | garbage collection | {names} | {ratios} |"
-    yield "|---|---|---|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|"
     for workload in [*SMALL, *LARGE, *CHURN]:
         yield speed_row(workload, rounds, tuned=False)
     for workload in [*SMALL, *LARGE]:

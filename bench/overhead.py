@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -23,8 +22,7 @@ from typing import Any
 
 import msgspec
 
-from app.broker.trace_queue import QueueBounds
-from bench.traffic import Traffic
+from bench.traffic import Traffic, at_work, bind_unread
 from drills.service import Service
 from tools.servers import RabbitNode, wait_until
 
@@ -34,7 +32,6 @@ PAGE = Path(__file__).parents[1] / "docs" / "overhead.md"
 BUSY = 0.9  # of a core: above, the load generator was the limit
 TRACE_SECONDS = 60
 NODE_SECONDS = 60
-CHILD_SECONDS = 180
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -61,7 +58,7 @@ class Bench:
         """Enter a state, have applications work, and leave it."""
         self._enter(state)
         try:
-            seen = self._work(kind, body, clients, seconds)
+            seen = at_work(self._broker.amqp_url(self._vhost), kind, clients, body, seconds)
             # A broker that has just started does not know.
             wait_until(lambda: "mem_used" in self._node(), NODE_SECONDS, "the broker's memory")
             memory = self._node()["mem_used"]
@@ -83,28 +80,13 @@ class Bench:
         if state == SERVICE:  # a short turn is over before its first batch is stored
             wait_until(lambda: bool(self._trace()["events"]), TRACE_SECONDS, "the first event")
 
-    def _work(self, kind: str, body: int, clients: int, seconds: float) -> Traffic:
-        arguments = [self._broker.amqp_url(self._vhost), "bench", kind, clients, body, seconds]
-        child = subprocess.run(
-            [sys.executable, "-m", "bench.traffic", *map(str, arguments)],
-            check=True,
-            stdout=subprocess.PIPE,
-            timeout=CHILD_SECONDS,
-        )
-        return msgspec.json.decode(child.stdout, type=Traffic)
-
     def _enter(self, state: str) -> None:
         if state == SERVICE:
             asyncio.run(self._service.start_trace(self._vhost))
             wait_until(lambda: self._trace()["state"] == "running", TRACE_SECONDS, "the trace")
             return
         if state == BOUND:
-            bounds = QueueBounds()
-            held = {"x-max-length-bytes": bounds.bytes, "x-max-length": bounds.messages}
-            declared = {"durable": True, "arguments": held}
-            self._broker.api("PUT", "queues", self._vhost, UNREAD, json=declared)
-            place = ("bindings", self._vhost, "e", "amq.rabbitmq.trace", "q", UNREAD)
-            self._broker.api("POST", *place, json={"routing_key": "#"})
+            bind_unread(self._broker, self._vhost, UNREAD)
         self._broker.api("PUT", "vhosts", self._vhost, json={"tracing": state != OFF})
 
     def _leave(self, state: str) -> None:

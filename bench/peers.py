@@ -1,9 +1,8 @@
-"""Peers of the clock, to measure it against: the paper's form as it is, and a vector clock.
+"""A peer of the clock, to measure it against: the paper's form as it is.
 
 `PlainStamp` is what one gets by writing down the paper's definitions: nested tuples, heights
-relative to the parent, `lift` and `sink` on the way, fill and grow for every event. `VectorClock`
-is a dict from participant to count: less work for few participants, but it never forgets one.
-Both have the operations of `itc.Stamp` that the benchmark needs, and nothing more.
+relative to the parent, `lift` and `sink` on the way, fill and grow for every event. It has the
+operations of `itc.Stamp` that the benchmark needs, and nothing more.
 """
 
 from __future__ import annotations
@@ -135,41 +134,3 @@ def grow(owned: Id, tree: Event) -> tuple[Event, int]:
     if left_cost < right_cost:
         return (height, grown_left, right), left_cost + 1
     return (height, left, grown_right), right_cost + 1
-
-
-class VectorClock:
-    """A vector clock over participants known by their interval's path."""
-
-    __slots__ = ("_counts", "_owner")
-
-    def __init__(self, owner: str, counts: dict[str, int]) -> None:
-        self._owner = owner
-        self._counts = counts
-
-    @classmethod
-    def of_interval(cls, path: str, height: int = 0) -> VectorClock:
-        """The clock of a participant that has seen nothing but ``height`` events of its own."""
-        return cls(path, {path: height})
-
-    def peek(self) -> VectorClock:
-        """The clock that a message carries."""
-        return self
-
-    def event(self) -> VectorClock:
-        """The clock after one more event."""
-        counts = self._counts.copy()
-        counts[self._owner] += 1
-        return VectorClock(self._owner, counts)
-
-    def height_at(self, path: str) -> int:
-        """The number of events of the participant with this path."""
-        return self._counts[path]
-
-    def receive(self, message: VectorClock) -> VectorClock:
-        """The clock after the event of receiving another one."""
-        counts = self._counts.copy()
-        for participant, count in message._counts.items():
-            if counts.get(participant, -1) < count:
-                counts[participant] = count
-        counts[self._owner] += 1
-        return VectorClock(self._owner, counts)

@@ -12,15 +12,11 @@ from __future__ import annotations
 import os
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-import msgspec
-
-from app.broker.trace_queue import QueueBounds
-from bench.traffic import Traffic
+from bench.traffic import at_work, bind_unread
 from tools.plugin import NAME, build
 from tools.servers import RabbitNode
 
@@ -33,18 +29,12 @@ def _turn(broker: RabbitNode, vhost: str, *, is_traced: bool, is_enabled: bool) 
     verb = "register" if is_enabled else "unregister"
     broker.ctl("eval", f"rabbit_itc_interceptor:{verb}().")
     if is_traced:
-        bounds = QueueBounds()
-        held = {"x-max-length-bytes": bounds.bytes, "x-max-length": bounds.messages}
-        broker.api("PUT", "queues", vhost, QUEUE, json={"durable": True, "arguments": held})
-        place = ("bindings", vhost, "e", "amq.rabbitmq.trace", "q", QUEUE)
-        broker.api("POST", *place, json={"routing_key": "#"})
+        bind_unread(broker, vhost, QUEUE)
     broker.api("PUT", "vhosts", vhost, json={"tracing": is_traced})
-    arguments = [broker.amqp_url(vhost), "bench", "classic", CLIENTS, BODY, SECONDS]
-    command = [sys.executable, "-m", "bench.traffic", *map(str, arguments)]
-    child = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=180)
+    seen = at_work(broker.amqp_url(vhost), "classic", CLIENTS, BODY, SECONDS)
     if is_traced:
         broker.api("DELETE", "queues", vhost, QUEUE)
-    return msgspec.json.decode(child.stdout, type=Traffic).rate
+    return seen.rate
 
 
 def interval(ratios: list[float]) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import subprocess
 import sys
 import time
 
@@ -19,10 +20,14 @@ import msgspec
 import uvloop
 from aiormq.abc import DeliveredMessage
 
+from app.broker.firehose import TRACE_EXCHANGE
+from app.broker.trace_queue import QueueBounds
+from tools.servers import Broker
+
 IN_FLIGHT = 16
 PREFETCH = 200
 WARM_SHARE = 0.2  # of the seconds; connections, caches and a trace's first batches are not counted
-DRAIN_SECONDS = 20.0
+DRAIN_SECONDS, CHILD_SECONDS = 20.0, 180
 _SENT = struct.Struct("!d")
 
 
@@ -127,6 +132,23 @@ async def traffic(
         consume_p99=_at(seen.consumes, 0.99),
         busy=busy,
     )
+
+
+def at_work(url: str, kind: str, clients: int, body: int, seconds: float) -> Traffic:
+    """Have applications work in a process of their own."""
+    arguments = map(str, (url, "bench", kind, clients, body, seconds))
+    command = [sys.executable, "-m", "bench.traffic", *arguments]
+    child = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=CHILD_SECONDS)
+    return msgspec.json.decode(child.stdout, type=Traffic)
+
+
+def bind_unread(broker: Broker, vhost: str, queue: str) -> None:
+    """Bind a trace queue with the service's bounds, which nobody reads."""
+    bounds = QueueBounds()
+    most = {"x-max-length-bytes": bounds.bytes, "x-max-length": bounds.messages}
+    broker.api("PUT", "queues", vhost, queue, json={"durable": True, "arguments": most})
+    place = ("bindings", vhost, "e", TRACE_EXCHANGE, "q", queue)
+    broker.api("POST", *place, json={"routing_key": "#"})
 
 
 def main() -> None:

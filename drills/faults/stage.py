@@ -1,4 +1,4 @@
-"""The stage of a trial: a virtual host, the service, its database, clients, an observer."""
+"""The stage of a trial: a virtual host, the service, its database, clients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ import httpx2
 from drills.faults.clients import ENDS, Clients, Ender
 from drills.faults.history import Key
 from drills.faults.judge import Held, Verdict, judged
-from drills.faults.observer import observed
 from drills.judge import opened, stored_events
 from drills.proxy import Proxy
 from drills.service import Service
@@ -88,7 +87,6 @@ class Stage:
         self.stack = AsyncExitStack()
         self._ways: dict[Service, tuple[Proxy, Proxy]] = {}
         self.clients: Clients
-        self.seen: Counter[Key]
 
     @property
     def service(self) -> Service:
@@ -322,13 +320,6 @@ class Stage:
                 self.notes.append(f"the service says {answer} of what is stored as {stored}")
 
     def _remark(self, verdict: Verdict, held: Sequence[Held]) -> None:
-        stored = {each.key for each in held}
-        made = {m.key for each in self.clients.history.made.values() for m in each}
-        unseen = len(made - stored - self.seen.keys() - self.clients.history.unsure)
-        if unseen:
-            self.remarks.append(
-                f"{unseen} of the lost were not traced, or lost to the observer too"
-            )
         for reason, times in Counter(gap.reason for gap in verdict.gaps).items():
             last = [gap for gap in verdict.gaps if gap.reason == reason][-1]
             span = f"after {last.after_event_id} and before {last.before_event_id}"
@@ -450,7 +441,6 @@ async def staged(
         await stage.until(stage.runs, READY_SECONDS, "the trace runs")
         nodes = broker.nodes if isinstance(broker, RabbitCluster) else [broker]
         urls = [node.amqp_url(vhost) for node in nodes]
-        stage.seen = await stack.enter_async_context(observed(urls[0]))
         stage.clients = Clients(urls, pause=pause, body=body)
         await stage.clients.start()
         stack.push_async_callback(stage.clients.stop_at_once)

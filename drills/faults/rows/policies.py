@@ -1,4 +1,4 @@
-"""Policies for all queues, which apply to the trace queue too. They spare the observer's queue.
+"""Policies for all queues, which apply to the trace queue too.
 
 A service that is behind has a small prefetch: what the broker has handed over is out of reach of
 its policies. A policy that is gone before the service looks again leaves no trace of itself.
@@ -14,7 +14,7 @@ from drills.faults.stage import Stage
 from drills.faults.table import BOTH, POSTGRES, fault
 from drills.proxy import is_ack
 
-EVERY_QUEUE = "^(?!observer).*$"
+EVERY_QUEUE = ".*"
 TTL: Mapping[str, object] = {"message-ttl": 1000}
 LENGTH: Mapping[str, object] = {"max-length": 100}
 REFUSING: Mapping[str, object] = {"max-length": 1000, "overflow": "reject-publish"}
