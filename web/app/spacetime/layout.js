@@ -7,6 +7,7 @@ import { serviceName } from "./services.js";
 // the loaded events. Wall clock: proportional to time, but a silence is cut to a few rows, or a
 // night without traffic would be a screen of nothing.
 
+const MOST_EVENTS = 2 ** 21; // more than are ever loaded
 const CUT_AFTER_ROWS = 25;
 const CUT_TO_ROWS = 4;
 const LEAST_ROWS = 0.6; // even events of the same instant stand apart
@@ -19,51 +20,16 @@ export function layOut(model, kind) {
   return kind === "time" ? byTime(model) : byLamport(model);
 }
 
-function byLamport(model) {
-  const n = model.length;
-  const { lamport } = model;
-  const y = new Float64Array(n);
-  const order = new Uint32Array(n);
-  if (!n) return { y, order, height: 0, cuts: [] };
-
-  let least = Infinity;
-  let most = -Infinity;
-  for (let i = 0; i < n; i += 1) {
-    if (lamport[i] < least) least = lamport[i];
-    if (lamport[i] > most) most = lamport[i];
-  }
-  // Counting sort if the span allows it; there are seldom many more Lamport times than events.
-  const span = most - least + 1;
-  if (span > 64 * n + 1e6) return sparse(model, y, order);
-  const counts = new Uint32Array(span + 1);
-  for (let i = 0; i < n; i += 1) counts[lamport[i] - least] += 1;
-  const rank = new Uint32Array(span);
-  let rows = 0;
-  let start = 0;
-  for (let v = 0; v < span; v += 1) {
-    const here = counts[v];
-    rank[v] = rows;
-    counts[v] = start;
-    start += here;
-    if (here) rows += 1;
-  }
-  for (let i = 0; i < n; i += 1) {
-    const v = lamport[i] - least;
-    y[i] = rank[v];
-    order[counts[v]] = i;
-    counts[v] += 1;
-  }
-  return { y, order, height: rows, cuts: [] };
-}
-
-function sparse({ lamport, length }, y, order) {
-  for (let i = 0; i < length; i += 1) order[i] = i;
-  order.sort((a, b) => lamport[a] - lamport[b]);
+function byLamport({ lamport, length }) {
+  const keys = new Float64Array(length); // numbers, which are sorted without a function to compare events
+  for (let i = 0; i < length; i += 1) keys[i] = lamport[i] * MOST_EVENTS + i;
+  keys.sort();
+  const y = new Float64Array(length);
+  const order = new Uint32Array(length);
   let row = -1;
-  let last = NaN;
-  for (const i of order) {
-    if (lamport[i] !== last) row += 1;
-    last = lamport[i];
+  for (let k = 0; k < length; k += 1) {
+    const i = (order[k] = keys[k] % MOST_EVENTS);
+    if (!k || lamport[i] !== lamport[order[k - 1]]) row += 1;
     y[i] = row;
   }
   return { y, order, height: row + 1, cuts: [] };
