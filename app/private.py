@@ -14,9 +14,8 @@ from pathlib import Path
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 # What the service creates in its data folder: a database with SQLite's companions and the lock that
 # keeps a second service away, and folders.
-OURS = frozenset(
-    {"itc.db", "itc.db-wal", "itc.db-shm", "itc.db.lock", "exports", "archives", "topologies"}
-)
+FOLDERS = ("exports", "archives", "reports", "topologies")
+OURS = frozenset({"itc.db", "itc.db-wal", "itc.db-shm", "itc.db.lock", *FOLDERS})
 COMPANIONS = ("", "-wal", "-shm", "-journal")
 
 

@@ -46,7 +46,8 @@ def _tighten(configuration: Settings) -> None:
     from app.store.database.engine import parse_url
 
     data = configuration.data_dir.absolute()
-    filled = (configuration.exports.absolute(), configuration.archives, data / "topologies")
+    ours = configuration.exports.absolute(), configuration.archives
+    filled = (*ours, data / "reports", data / "topologies")
     database = parse_url(configuration.database.reveal())
     file = database.database if database.get_backend_name() == "sqlite" else None
     try:
