@@ -28,7 +28,7 @@ from spark_jobs.errors import JobError
 from spark_jobs.executors import rendered, tasks_at_a_time
 from spark_jobs.export import disk_explained, sync
 from spark_jobs.formats.chain import Chain, Renderer, write_chunks
-from spark_jobs.formats.parquet import STREAM
+from spark_jobs.formats.parquet import stream_of
 from spark_jobs.history import History
 from spark_jobs.progress import Meter, Report, silent
 from spark_jobs.slices import rows_per_slice, spans
@@ -112,10 +112,7 @@ def _summary(archive: Archive, added: tuple[ArchiveFile, ...]) -> ArchiveSummary
 
 def _render(batch: pa.RecordBatch, chain: Chain) -> bytes:
     del chain
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, arrow_schema(ALL), options=STREAM) as stream:
-        stream.write_batch(batch.cast(arrow_schema(ALL)))
-    return bytes(sink.getvalue())
+    return stream_of(batch.cast(arrow_schema(ALL)))
 
 
 RAW = Renderer(ALL, _render, write_chunks)

@@ -48,14 +48,15 @@ def tasks_at_a_time(spark: SparkSession) -> int:
     return CONNECT_TASKS
 
 
+def slices_of(spark: SparkSession, trace: int, first_id: int, last_id: int) -> list[Slice]:
+    """Equal slices of a span of ids: as many as tasks can run at once, more where it is long."""
+    count = max(tasks_at_a_time(spark), -(-(last_id - first_id + 1) // MOST_ROWS))
+    return spans(trace, first_id, last_id, count)
+
+
 def scan(spark: SparkSession, database: DatabaseAddress, plan: Plan, meter: Meter) -> list[Range]:
     """The chain's ranges, found by comparing the clocks of the whole span."""
-    slices = spans(
-        plan.start.trace,
-        plan.start.id,
-        plan.end.id,
-        max(tasks_at_a_time(spark), -(-(plan.end.id - plan.start.id + 1) // MOST_ROWS)),
-    )
+    slices = slices_of(spark, plan.start.trace, plan.start.id, plan.end.id)
     found: list[Range] = []
     for at in range(0, len(slices), COMPARED_IN_WAVE):
         meter.enter("comparing", 5.0 + 30.0 * at / len(slices))

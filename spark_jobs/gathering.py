@@ -38,12 +38,12 @@ from model.words import IS_CONVERSATION, Disposition, EdgeKind, EventType, Match
 from spark_jobs.columns import spark_schema
 from spark_jobs.database import Connection, DatabaseAddress
 from spark_jobs.errors import JobError
-from spark_jobs.executors import tasks_at_a_time
+from spark_jobs.executors import slices_of, tasks_at_a_time
 from spark_jobs.history import MAX_ID, History
 from spark_jobs.named import named_in
 from spark_jobs.period import Period
 from spark_jobs.ranges import Longs
-from spark_jobs.slices import MOST_ROWS, Slice, spans
+from spark_jobs.slices import MOST_ROWS, Slice
 from spark_jobs.source import Batches, read
 from statements import REACTIONS
 
@@ -122,11 +122,9 @@ def gathered(
     joined = join(period.history.connection, period.trace, (first, last), end, via)
     if not len(joined.ids):
         return None
-    tasks = tasks_at_a_time(spark)
-    count = max(tasks, -(-(end - first + 1) // MOST_ROWS))
-    slices = spans(period.trace, first, end, count)
+    slices = slices_of(spark, period.trace, first, end)
     events = _read(spark, database, columns, slices, joined)
-    parts = max(tasks, -(-len(joined.ids) // MOST_ROWS))
+    parts = max(tasks_at_a_time(spark), -(-len(joined.ids) // MOST_ROWS))
     publishers = _publishers(period.history.connection, period.trace, (first, end), via)
     publishing = _frame(spark, publishers)
     events = events.join(F.broadcast(publishing), "participant", "left")

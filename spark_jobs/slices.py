@@ -64,6 +64,15 @@ def spans(trace: int, first_id: int, last_id: int, count: int) -> list[Slice]:
     ]
 
 
+def spans_that_fit(
+    history: History, trace: int, first_id: int, last_id: int, tasks: int
+) -> list[Slice]:
+    """Equal spans of ids, each with as many rows as `rows_per_slice`."""
+    ids = last_id - first_id + 1
+    rows = rows_per_slice(history.row_bytes(trace, first_id, last_id), ids, tasks)
+    return spans(trace, first_id, last_id, -(-ids // rows))
+
+
 def cut(history: History, trace: int, chain: Sequence[Range], tasks: int) -> list[Slice]:
     """The chain's slices.
 

@@ -35,12 +35,12 @@ from model.topology import (
 from model.words import EventType, Match
 from spark_jobs import period
 from spark_jobs.database import DatabaseAddress
-from spark_jobs.executors import tasks_at_a_time
+from spark_jobs.executors import slices_of
 from spark_jobs.export import write_file
 from spark_jobs.failures import explained
 from spark_jobs.period import Period
 from spark_jobs.progress import Meter, Report, silent
-from spark_jobs.slices import MOST_ROWS, Slice, spans
+from spark_jobs.slices import Slice
 from spark_jobs.source import map_slices
 
 Json: TypeAlias = dict[str, Any]
@@ -103,10 +103,9 @@ def topology(spark: SparkSession, request: TopologyRequest, opened: Period) -> T
     """Count who sent what where."""
     rows: list[Row] = []
     if opened.ids is not None:
-        ids = opened.ids
-        count = max(tasks_at_a_time(spark), -(-(ids[1] - ids[0] + 1) // MOST_ROWS))
+        slices = slices_of(spark, opened.trace, *opened.ids)
         with explained():
-            rows = _grouped(_flows(spark, request, spans(opened.trace, *ids, count))).collect()
+            rows = _grouped(_flows(spark, request, slices)).collect()
     flows: dict[str, list[Any]] = {kind: [] for kind in FLOWS_BY_KIND}
     for row in rows:
         flows[row["kind"]].append(_flow(FLOWS_BY_KIND[row["kind"]], row))

@@ -31,12 +31,12 @@ from spark_jobs.executors import rendered, tasks_at_a_time
 from spark_jobs.export import write_file, written_aside
 from spark_jobs.finding import soundness_of
 from spark_jobs.formats.chain import Chain, Renderer, Sink, write_chunks
-from spark_jobs.formats.parquet import write_row_groups
+from spark_jobs.formats.parquet import stream_of, write_row_groups
 from spark_jobs.history import MAX_ID, ChainEnd, History, chunks
 from spark_jobs.progress import Meter, Report, silent
 from spark_jobs.ranges import Range, Ranges
 from spark_jobs.signing import signed
-from spark_jobs.slices import Slice, rows_per_slice, spans
+from spark_jobs.slices import spans_that_fit
 
 Json: TypeAlias = dict[str, Any]
 
@@ -44,7 +44,6 @@ FORMATS = ("jsonl", "parquet")
 # No more caused events are followed: the driver and each task hold a step for each.
 MOST_CAUSED = 100_000
 CHUNK = 2_000
-# Batches are gathered into row groups of at least this many events.
 
 COLUMNS = (
     *("id", "type", "participant", "interval", "seq", "height", "clock", "doubtful"),
@@ -127,7 +126,8 @@ def run(spark: SparkSession, request: TouchedRequest, report: Report = silent) -
         facts = {"caused": caused, "rest": rest.value, "behind": behind}
         after = _from_which(history, start, lambda mark: start.dot.reached_by(mark.clock))
         chain = Chain(facts, Ranges.of(after))
-        slices = _slices(spark, history, start, as_of)
+        ahead = start.trace, start.id + 1, as_of, tasks_at_a_time(spark)
+        slices = spans_that_fit(history, *ahead) if as_of > start.id else []
         seq = _seq_of(history, start.id)
         watch.lap("plan")
         meter.enter("reading", 5.0)
@@ -258,16 +258,6 @@ def _steps_from(trace: int, ids: Iterable[int], as_of: int) -> str:
     )
 
 
-def _slices(spark: SparkSession, history: History, start: ChainEnd, as_of: int) -> list[Slice]:
-    if as_of == start.id:
-        return []
-    ids = as_of - start.id
-    rows = rows_per_slice(
-        history.row_bytes(start.trace, start.id, as_of), ids, tasks_at_a_time(spark)
-    )
-    return spans(start.trace, start.id + 1, as_of, -(-ids // rows))
-
-
 # Rendering. Each chunk is an Arrow stream, from which both formats are written and counted.
 
 
@@ -292,10 +282,7 @@ def _render(batch: pa.RecordBatch, chain: Chain) -> bytes:
                 "by": None if by is None else by.to_json(),
             }
         )
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, SCHEMA) as stream:
-        stream.write_batch(pa.RecordBatch.from_pylist(rows, schema=SCHEMA))
-    return bytes(sink.getvalue())
+    return stream_of(pa.RecordBatch.from_pylist(rows, schema=SCHEMA))
 
 
 def _counting(parts: Iterable[bytes], counts: dict[str, int]) -> Iterable[bytes]:

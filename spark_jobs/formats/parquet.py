@@ -54,9 +54,14 @@ def _render(batch: pa.RecordBatch, chain: Chain) -> bytes:
         else pa.array(fields[field.name], field.type)
         for field in SCHEMA
     ]
+    return stream_of(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
+
+
+def stream_of(batch: pa.RecordBatch) -> bytes:
+    """A batch on its way from an executor to the driver."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, SCHEMA, options=STREAM) as stream:
-        stream.write_batch(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
+    with pa.ipc.new_stream(sink, batch.schema, options=STREAM) as stream:
+        stream.write_batch(batch)
     return bytes(sink.getvalue())
 
 

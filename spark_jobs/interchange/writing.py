@@ -31,7 +31,7 @@ from spark_jobs.interchange.seen import COLUMNS, PeriodShapes
 from spark_jobs.interchange.tracing import ExportedSpan, spans_of
 from spark_jobs.period import Period
 from spark_jobs.progress import Meter
-from spark_jobs.slices import rows_per_slice, spans
+from spark_jobs.slices import spans_that_fit
 from spark_jobs.source import map_slices
 
 # In one piece: a request of this many spans is below what collectors take.
@@ -212,12 +212,9 @@ def _notes(
     if period.ids is None:
         return
     first, last = period.ids
-    ids = last - first + 1
-    row_bytes = period.history.row_bytes(period.trace, first, last)
-    rows = rows_per_slice(row_bytes, ids, tasks_at_a_time(spark))
-    slices = spans(period.trace, first, last, -(-ids // rows))
+    slices = spans_that_fit(period.history, period.trace, first, last, tasks_at_a_time(spark))
     meter.enter("reading", 5.0)
-    meter.expect(ids)
+    meter.expect(last - first + 1)
     for at in range(0, len(slices), MOST_IN_WAVE):
         wave = slices[at : at + MOST_IN_WAVE]
         with explained():

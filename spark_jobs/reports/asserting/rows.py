@@ -12,10 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from model.assertions.judging import AssertionVerdict, Finding
 from model.message_types import type_of
 from model.words import EventType
-from spark_jobs.executors import tasks_at_a_time
+from spark_jobs.executors import slices_of
 from spark_jobs.period import Period
 from spark_jobs.reports.request import Json, ReportRequest
-from spark_jobs.slices import MOST_ROWS, spans
 from spark_jobs.source import read_slices
 
 FOUND = (
@@ -71,9 +70,8 @@ def events_of(
     """The events of a period; None if there are none."""
     if period.ids is None:
         return None
-    first, last = period.ids
-    count = max(tasks_at_a_time(spark), -(-(last - first + 1) // MOST_ROWS))
-    return read_slices(spark, request.database, columns, spans(period.trace, first, last, count))
+    slices = slices_of(spark, period.trace, *period.ids)
+    return read_slices(spark, request.database, columns, slices)
 
 
 def is_publish(event: Json) -> bool:
