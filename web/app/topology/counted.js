@@ -7,30 +7,29 @@ import { toMicros } from "../core/format.js";
 import { hasEnded, useJob } from "../core/jobs.js";
 import { attempt } from "../core/notices.js";
 import { JobProgress } from "../ui/job-progress.js";
-import { addDeath, emptyFlows } from "./flows.js";
+import { add, addDeath, emptyFlows } from "./flows.js";
 
 /** `topology` as in the API. Flows as in flows.js, and `deliveries` by publisher. */
 export function countedFlows(topology) {
-  // A count of before deaths and programs were counted has none.
-  const { publishes, routes, deliveries, deaths = [], programs = [], since, until } = topology;
+  const { publishes, routes, deliveries, deaths, programs, since, until } = topology;
   const flows = emptyFlows();
   const { nodes, links } = flows;
   for (const flow of publishes) {
     const about = { ...flow, failed: flow.unroutable };
-    add(nodes.publishers, [flow.publisher], about);
-    add(nodes.exchanges, [flow.exchange], about);
-    add(links[0], [flow.publisher, flow.exchange], about);
+    addFlow(nodes.publishers, [flow.publisher], about);
+    addFlow(nodes.exchanges, [flow.exchange], about);
+    addFlow(links[0], [flow.publisher, flow.exchange], about);
   }
   for (const flow of routes) {
-    add(nodes.exchanges, [flow.exchange], { messages: 0 });
-    add(nodes.queues, [flow.queue], { messages: 0 });
-    add(links[1], [flow.exchange, flow.queue], flow);
+    addFlow(nodes.exchanges, [flow.exchange], { messages: 0 });
+    addFlow(nodes.queues, [flow.queue], { messages: 0 });
+    addFlow(links[1], [flow.exchange, flow.queue], flow);
   }
   for (const flow of deliveries) {
     const about = { ...flow, failed: flow.redelivered };
-    add(nodes.queues, [flow.queue], about);
-    add(nodes.receivers, [flow.receiver], about);
-    add(links[2], [flow.queue, flow.receiver], about);
+    addFlow(nodes.queues, [flow.queue], about);
+    addFlow(nodes.receivers, [flow.receiver], about);
+    addFlow(links[2], [flow.queue, flow.receiver], about);
   }
   for (const death of deaths) addDeath(flows, death);
   for (const flow of programs) addProgram(flows, flow);
@@ -53,19 +52,9 @@ function addProgram({ nodes, programs }, { queue, receiver, messages, seconds })
   if (node) node.worked = node.worked === undefined ? seconds : null;
 }
 
-function add(map, ends, { messages, unmatched = 0, failed = 0, seconds = null }) {
-  const key = ends.join("\n");
-  if (!map.has(key)) {
-    const counts = { count: 0, unmatched: 0, failed: 0, waits: [], waited: 0 };
-    map.set(key, { key, from: ends[0], to: ends.at(-1), ...counts });
-  }
-  const entry = map.get(key);
-  entry.count += messages;
-  entry.unmatched += unmatched;
-  entry.failed += failed;
-  if (!seconds) return;
-  entry.waited += 1;
-  entry.seconds = entry.waited === 1 ? seconds : null;
+function addFlow(map, ends, flow) {
+  const entry = add(map, ends, flow);
+  if (flow.seconds) entry.seconds = entry.seconds === undefined ? flow.seconds : null;
 }
 
 /**

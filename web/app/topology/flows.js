@@ -65,26 +65,27 @@ function waitOf(event, publishedAt) {
 }
 
 function published({ nodes, links }, event, who) {
-  const failed = event.routed_queues?.length === 0;
-  add(nodes.publishers, who, who, who, { failed });
-  add(nodes.exchanges, event.exchange, event.exchange, event.exchange, { failed });
-  add(links[0], `${who}\n${event.exchange}`, who, event.exchange, { failed });
+  const about = { failed: event.routed_queues?.length === 0 };
+  add(nodes.publishers, [who], about);
+  add(nodes.exchanges, [event.exchange], about);
+  add(links[0], [who, event.exchange], about);
   for (const queue of event.routed_queues ?? []) {
-    add(links[1], `${event.exchange}\n${queue}`, event.exchange, queue);
+    add(links[1], [event.exchange, queue]);
     touch(nodes.queues, queue);
   }
 }
 
 function received({ nodes, links }, event, who, wait) {
   const unmatched = event.match === "unmatched";
-  const about = { wait, unmatched, failed: event.match === "redelivered" };
-  add(nodes.queues, event.queue, event.queue, event.queue, about);
-  add(nodes.receivers, who, who, who, about);
-  add(links[2], `${event.queue}\n${who}`, event.queue, who, about);
+  const about = { unmatched, failed: event.match === "redelivered" };
+  for (const [map, ends] of [[nodes.queues, [event.queue]], [nodes.receivers, [who]], [links[2], [event.queue, who]]]) {
+    const { waits } = add(map, ends, about);
+    if (wait !== null) waits.push(wait);
+  }
   if (event.match !== "dead_lettered" && !unmatched) return;
   // No publish is known for these, but the delivery says through which exchange it came.
   touch(nodes.exchanges, event.exchange);
-  add(links[1], `${event.exchange}\n${event.queue}`, event.exchange, event.queue, { unmatched });
+  add(links[1], [event.exchange, event.queue], { unmatched });
 }
 
 function worked({ programs, nodes }, { queue, receiver }, seconds) {
@@ -109,14 +110,14 @@ function touch(map, key) {
   return map.get(key);
 }
 
-function add(map, key, from, to, { wait = null, unmatched = false, failed = false } = {}) {
-  const entry = touch(map, key);
-  entry.from = from;
-  entry.to = to;
-  entry.count += 1;
-  if (unmatched) entry.unmatched += 1;
-  if (failed) entry.failed += 1;
-  if (wait !== null) entry.waits.push(wait);
+/** Counts messages of a node, which is one end, or of the link between two; returns the entry. */
+export function add(map, ends, { messages = 1, unmatched = 0, failed = 0 } = {}) {
+  const entry = touch(map, ends.join("\n"));
+  Object.assign(entry, { from: ends[0], to: ends.at(-1) });
+  entry.count += messages;
+  entry.unmatched += Number(unmatched);
+  entry.failed += Number(failed);
+  return entry;
 }
 
 const LEAST_SECONDS = 5;
