@@ -1,38 +1,22 @@
 // Saves a drawing (`{width, height, shapes}`) as SVG or PNG, in the colours that are shown.
+import { html, render } from "../core/html.js";
 import { color } from "../ui/color.js";
 import { FONT } from "./shapes.js";
+import { Shape } from "./shapes-view.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const MOST_PIXELS = 16_000; // a side; browsers paint no larger canvas
 const SHARP = 2;
-
-function element(name, attributes) {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) if (value != null) made.setAttribute(key, value);
-  return made;
-}
 
 const paint = (token) => (token ? color(token) : "none");
 
 /** The text of an SVG file that needs no style sheet. */
 export function svgText({ width, height, shapes }) {
-  const root = element("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": FONT });
-  root.append(element("rect", { width, height, fill: color("--panel") }));
-  for (const s of shapes) {
-    if (s.kind === "rect") {
-      root.append(element("rect", { x: s.x, y: s.y, width: s.w, height: s.h, rx: s.r, fill: paint(s.fill), stroke: paint(s.stroke) }));
-    } else if (s.kind === "path") {
-      root.append(element("path", { d: s.d, fill: paint(s.fill), stroke: paint(s.stroke), "stroke-width": s.width, "stroke-dasharray": s.dash }));
-    } else {
-      const halo = s.halo ? { stroke: color("--panel"), "stroke-width": 4, "stroke-linejoin": "round", "paint-order": "stroke" } : {};
-      const words = element("text", {
-        x: s.x, y: s.y, "text-anchor": s.anchor, "font-size": s.size, "font-weight": s.bold ? 600 : 400, fill: paint(s.fill), ...halo,
-      });
-      words.textContent = s.text;
-      root.append(words);
-    }
-  }
-  return new XMLSerializer().serializeToString(root);
+  const halo = { stroke: color("--panel"), "stroke-width": 4, "stroke-linejoin": "round", "paint-order": "stroke" };
+  const holder = document.createElement("div");
+  render(html`<svg width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} font-family=${FONT}>
+    <rect width=${width} height=${height} fill=${color("--panel")} />
+    ${shapes.map((shape) => html`<${Shape} shape=${shape} paint=${paint} halo=${halo} />`)}</svg>`, holder);
+  return new XMLSerializer().serializeToString(holder.firstChild);
 }
 
 /** A PNG as a blob; a drawing that is too large for one is made smaller. */

@@ -3,14 +3,14 @@ import { html } from "../core/html.js";
 /** A token of the style sheet as a colour in an SVG. */
 export const paint = (token) => (token ? `var(${token})` : "none");
 
-/** One shape as a part of an SVG. */
-export function Shape({ shape: s }) {
+/** One shape as a part of an SVG; `paint` and `halo`, the attributes of texts with one, where no style sheet is. */
+export function Shape({ shape: s, paint: ink = paint, halo }) {
   if (s.kind === "rect") {
-    return html`<rect x=${s.x} y=${s.y} width=${s.w} height=${s.h} rx=${s.r} fill=${paint(s.fill)} stroke=${paint(s.stroke)} />`;
+    return html`<rect x=${s.x} y=${s.y} width=${s.w} height=${s.h} rx=${s.r} fill=${ink(s.fill)} stroke=${ink(s.stroke)} />`;
   }
   if (s.kind === "path") {
-    return html`<path d=${s.d} fill=${paint(s.fill)} stroke=${paint(s.stroke)} stroke-width=${s.width} stroke-dasharray=${s.dash} />`;
+    return html`<path d=${s.d} fill=${ink(s.fill)} stroke=${ink(s.stroke)} stroke-width=${s.width} stroke-dasharray=${s.dash} />`;
   }
-  return html`<text x=${s.x} y=${s.y} text-anchor=${s.anchor} font-size=${s.size} font-weight=${s.bold ? 600 : 400} fill=${paint(s.fill)}
-    class=${s.halo ? "halo" : undefined}>${s.text}</text>`;
+  return html`<text x=${s.x} y=${s.y} text-anchor=${s.anchor} font-size=${s.size} font-weight=${s.bold ? 600 : 400} fill=${ink(s.fill)}
+    class=${s.halo ? "halo" : undefined} ...${s.halo && halo}>${s.text}</text>`;
 }
