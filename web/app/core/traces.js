@@ -3,8 +3,7 @@ import { signal } from "../../vendor/signals.js";
 import { useEffect } from "../../vendor/hooks.js";
 import { api } from "./api.js";
 import { toMicros } from "./format.js";
-import { refreshSeconds } from "./preferences.js";
-import { useRetry } from "./resource.js";
+import { useResource, useRetry } from "./resource.js";
 
 const KEPT_SAMPLES = 720;
 const SEED_SECONDS = 600;
@@ -41,21 +40,8 @@ export async function reloadTraces(abort) {
 
 /** Polls while the calling component is shown. */
 export function useTracesPolling() {
-  const every = refreshSeconds.value;
   useRetry(traces.value.error, reloadTraces);
-  useEffect(() => {
-    const controller = new AbortController();
-    let timer = 0;
-    const run = async () => {
-      if (!document.hidden) await reloadTraces(controller.signal);
-      if (every && !controller.signal.aborted) timer = setTimeout(run, every * 1000);
-    };
-    run();
-    return () => {
-      controller.abort();
-      clearTimeout(timer);
-    };
-  }, [every]);
+  useResource(reloadTraces, []);
 }
 
 function sample(list, at) {

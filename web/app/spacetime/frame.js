@@ -1,6 +1,5 @@
 // What frames the events: lanes, row labels, cut silences, gaps, and the minimap at the side.
-import { clock } from "../core/preferences.js";
-import { said, seconds } from "../core/format.js";
+import { said, seconds, time } from "../core/format.js";
 import { placeOf } from "./layout.js";
 import { NONE } from "./model.js";
 import { GUTTER } from "./view.js";
@@ -53,7 +52,7 @@ function paintLabels(context, scene, palette, first, last) {
     const i = rows.order[k];
     const y = view.y(rows.y[i]);
     if (y >= 6 && y <= view.height - 6 && y >= free) {
-      context.fillText(kind === "time" ? clockText(model.at[i]) : String(model.lamport[i]), GUTTER - 10, y);
+      context.fillText(kind === "time" ? time(model.at[i] / 1000) : String(model.lamport[i]), GUTTER - 10, y);
       context.moveTo(GUTTER, Math.round(y) + 0.5);
       context.lineTo(view.width, Math.round(y) + 0.5);
       free = y + LEAST_LABEL_PIXELS;
@@ -63,15 +62,6 @@ function paintLabels(context, scene, palette, first, last) {
   context.globalAlpha = 0.6;
   context.stroke();
   context.globalAlpha = 1;
-}
-
-const pad = (n, width = 2) => String(n).padStart(width, "0");
-
-function clockText(micros) {
-  const date = new Date(micros / 1000);
-  const utc = clock.peek() === "utc" ? "UTC" : "";
-  const get = (name) => date[`get${utc}${name}`]();
-  return `${pad(get("Hours"))}:${pad(get("Minutes"))}:${pad(get("Seconds"))}.${pad(get("Milliseconds"), 3)}`;
 }
 
 function paintCuts(context, { rows, view }, palette) {

@@ -1,5 +1,6 @@
 // A plot over time on a canvas: a few lines, two axes, values under the pointer.
 import { useEffect, useLayoutEffect, useRef } from "../../vendor/hooks.js";
+import { clockTime } from "../core/format.js";
 import { html } from "../core/html.js";
 import { clock, shownTheme } from "../core/preferences.js";
 import { color } from "./color.js";
@@ -22,7 +23,7 @@ export function Plot({ label, series, data, holes = [], format, onCursor }) {
   const canvas = useRef(null);
   const cursor = useRef(null);
   const latest = useRef({});
-  latest.current = { series, data, holes, format, onCursor, utc: clock.value === "utc" };
+  latest.current = { series, data, holes, format, onCursor };
   const theme = shownTheme.value;
 
   useEffect(() => {
@@ -69,7 +70,7 @@ function nearest(element, times, x) {
   return best;
 }
 
-function paint(element, { series, data, holes, format, utc }, cursor) {
+function paint(element, { series, data, holes, format }, cursor) {
   const { context, width, height } = fitted(element);
   context.clearRect(0, 0, width, height);
   const [times, ...columns] = data;
@@ -78,7 +79,7 @@ function paint(element, { series, data, holes, format, utc }, cursor) {
   const x = (at) => LEFT + ((at - from) / length) * (width - LEFT - RIGHT);
   const y = (value) => TOP + (1 - value / most) * (height - TOP - BOTTOM);
 
-  paintAxes(context, { width, height, x, y, from, length, most, format, utc });
+  paintAxes(context, { width, height, x, y, from, length, most, format });
   const runs = runsOf(times, holes);
   series.forEach((style, n) => runs.forEach((run) => paintLine(context, style, run.map((k) => [x(times[k]), y(columns[n][k])]), y(0))));
   for (const hole of holes) {
@@ -87,7 +88,7 @@ function paint(element, { series, data, holes, format, utc }, cursor) {
   if (cursor !== null && cursor < times.length) paintCursor(context, series, columns, cursor, x(times[cursor]), y);
 }
 
-function paintAxes(context, { width, height, x, y, from, length, most, format, utc }) {
+function paintAxes(context, { width, height, x, y, from, length, most, format }) {
   context.font = "11px Inter, sans-serif";
   context.fillStyle = color("--ink-soft");
   context.strokeStyle = color("--line");
@@ -107,7 +108,7 @@ function paintAxes(context, { width, height, x, y, from, length, most, format, u
   const step = TIME_STEPS.find((s) => length / s <= room) ?? TIME_STEPS.at(-1);
   for (let at = Math.ceil(from / step) * step; at <= from + length; at += step) {
     if (x(at) > LEFT + 20 && x(at) < width - RIGHT - 20) {
-      context.fillText(timeText(at, step < 60, utc), x(at), height - BOTTOM / 2);
+      context.fillText(clockTime(at * 1000).slice(0, step < 60 ? 8 : 5), x(at), height - BOTTOM / 2);
     }
   }
 }
@@ -176,13 +177,4 @@ function niceCeiling(value) {
   const power = 10 ** Math.floor(Math.log10(value));
   const step = [1, 2, 4, 6, 8, 10].find((n) => n * power >= value);
   return step * power;
-}
-
-const pad = (n) => String(n).padStart(2, "0");
-
-function timeText(at, withSeconds, utc) {
-  const date = new Date(at * 1000);
-  const get = (name) => pad(date[`get${utc ? "UTC" : ""}${name}`]());
-  const text = `${get("Hours")}:${get("Minutes")}`;
-  return withSeconds ? `${text}:${get("Seconds")}` : text;
 }
