@@ -2,6 +2,7 @@
 // says which (aria-activedescendant), so that rows may come and go while it scrolls.
 import { useEffect, useLayoutEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
+import { keepInSight } from "../ui/in-sight.js";
 
 const SPARE = 8;
 const rowId = (name, index) => `${name}-${index}`;
@@ -35,15 +36,7 @@ export function Rows({ name, role, label, count, height, active, row, head, head
     };
   }, []);
 
-  useEffect(() => {
-    if (active < 0) return;
-    const element = box.current;
-    const top = active * height;
-    if (top < element.scrollTop) element.scrollTop = top;
-    else if (top + height + headHeight > element.scrollTop + element.clientHeight) {
-      element.scrollTop = top + height + headHeight - element.clientHeight;
-    }
-  }, [active, count]);
+  useEffect(() => keepInSight(box.current, active, height, headHeight), [active, count]);
 
   const first = Math.max(0, Math.floor(view.top / height) - SPARE);
   const last = Math.min(count, Math.ceil((view.top + view.height) / height) + SPARE);

@@ -4,6 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../ven
 import { html } from "../core/html.js";
 import { columnWidths } from "../core/preferences.js";
 import { hrefHere, patch } from "../core/route.js";
+import { keepInSight } from "../ui/in-sight.js";
 import { shortOf } from "../ui/names.js";
 import { ColumnHeads } from "./column-heads.js";
 import { Cell, widthOf } from "./columns.js";
@@ -68,7 +69,7 @@ export function RowsTable({ feed, rows, sorted, found, columns, openId, active, 
     if (!atNewest && first < LOAD_AHEAD_ROWS) feed.newer();
   }, [view, version]);
 
-  useLayoutEffect(() => keepInSight(box.current, active, rowHeight), [active]);
+  useLayoutEffect(() => keepInSight(box.current, active, rowHeight, rowHeight), [active]);
 
   const short = useMemo(() => shortOf(rows.map((event) => event.participant_name ?? "")), [rows]);
   const slotOf = useSlots(moved, version, last - first);
@@ -165,14 +166,4 @@ function useRowHeight(box) {
     return () => watcher.disconnect();
   }, [height]);
   return height;
-}
-
-function keepInSight(element, index, rowHeight) {
-  if (index == null || index < 0) return;
-  const head = rowHeight;
-  const top = index * rowHeight;
-  if (top < element.scrollTop) element.scrollTop = top;
-  else if (top + rowHeight + head > element.scrollTop + element.clientHeight) {
-    element.scrollTop = top + rowHeight + head - element.clientHeight;
-  }
 }
