@@ -11,7 +11,8 @@ export function usePages(load, inputs, options) {
   const key = JSON.stringify(inputs);
   const wanted = useRef({ key, pages: 1 });
   if (wanted.current.key !== key) wanted.current = { key, pages: 1 };
-  const loaded = useResource((signal) => some(load, wanted.current.pages, signal), [key], options);
+  const { pages: most } = wanted.current;
+  const loaded = useResource((signal) => pagesOf((next) => load(next, signal), (pages) => pages.length >= most), [key], options);
   const more = () => {
     wanted.current.pages += 1;
     loaded.reload();
@@ -21,10 +22,9 @@ export function usePages(load, inputs, options) {
   return { ...loaded, further, coming, more };
 }
 
-async function some(load, most, signal) {
-  const pages = [await load(undefined, signal)];
-  while (pages.length < most && pages.at(-1).next != null) {
-    pages.push(await load(pages.at(-1).next, signal));
-  }
+/** The pages of `load(next)`, until they are `enough(pages)` or no more follow. */
+export async function pagesOf(load, enough) {
+  const pages = [await load()];
+  while (pages.at(-1).next != null && !enough(pages)) pages.push(await load(pages.at(-1).next));
   return pages;
 }

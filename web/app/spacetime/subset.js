@@ -1,6 +1,7 @@
 // The events of a chain or a conversation, which the service finds: `?chain=A,B` or `?conversation=EVENT`.
 // They are drawn alone, or lit among all that happened meanwhile.
 import { api } from "../core/api.js";
+import { pagesOf } from "../core/pages.js";
 import { FORM } from "./model.js";
 
 const CHAIN_PAGE = 1000;
@@ -24,19 +25,12 @@ export async function loadSubset(asked, signal) {
   return { kind: asked.kind, ...found, ids: found.events.map((event) => event.id) };
 }
 
-/** All pages of an answer, until `size(pages)` events are there or no more follow. */
-async function allPages(load, size) {
-  const pages = [await load()];
-  while (pages.at(-1).next != null && size(pages) < MOST) pages.push(await load(pages.at(-1).next));
-  return pages;
-}
-
 const sum = (pages, count) => pages.reduce((total, page) => total + count(page), 0);
 
 async function loadChain({ ends: [a, b], via }, signal) {
   const { columns, payload } = FORM;
   const load = (after) => api.chain(a, b, { via, after, limit: CHAIN_PAGE, columns, payload }, signal);
-  const pages = await allPages(load, (list) => sum(list, (page) => page.events.length));
+  const pages = await pagesOf(load, (list) => sum(list, (page) => page.events.length) >= MOST);
   const steps = pages.flatMap((page) => page.steps).filter((step) => step.how !== "message");
   const links = Map.groupBy(steps, (step) => step.effect);
   const events = pages.flatMap((page) => page.events);
@@ -56,7 +50,7 @@ const asLink = ({ cause, how, rule, kind }) => ({ cause, rule, kind: kind ?? how
 async function loadConversation({ event, via }, signal) {
   const load = (after) => api.conversation(event, { via, after, limit: CONVERSATION_PAGE }, signal);
   const size = (page) => sum(page.messages, ({ copies }) => 1 + sum(copies, (copy) => copy.deliveries.length));
-  const pages = await allPages(load, (list) => sum(list, size));
+  const pages = await pagesOf(load, (list) => sum(list, size) >= MOST);
   const names = new Map(pages.flatMap((page) => page.participants).map(({ number, name }) => [number, name]));
   const found = pages.flatMap((page) => page.messages.flatMap((message) => eventsOf(message, names)));
   return {
