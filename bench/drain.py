@@ -49,7 +49,7 @@ class Spent(NamedTuple):
     processor: float | None = None
 
 
-def spent(broker: Broker, vhost: str, queue: str, count: int, *service: str) -> Spent:
+def drain(broker: Broker, vhost: str, queue: str, count: int, *service: str) -> Spent:
     """Drain a queue in a child process: as the ``service``'s arguments say, or acknowledging."""
     how = "service" if service else "ack"
     place = (broker.amqp_url(vhost), broker.management_url, vhost, queue, str(count))

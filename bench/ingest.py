@@ -36,7 +36,7 @@ from app.watch.looking import FRUGAL
 from bench import plugin
 from bench.applications import Application
 from bench.backlog import KINDS, Headers, fill, gossip
-from bench.drain import spent
+from bench.drain import drain
 from bench.processes import cpu_of
 from bench.steady import TRACE, capturing, stored
 from bench.stores import VHOST
@@ -102,7 +102,7 @@ def one_round(
             if name == PLUGIN:
                 found = Drained(plugin.drained(broker, log, count))
             else:
-                took = spent(broker, vhost, name, count, *databases[name])
+                took = drain(broker, vhost, name, count, *databases[name])
                 used = took.processor
                 found = Drained(count / took.seconds, used and used / count * 1e6)
             brokers = cpu_of(broker.pid) - before

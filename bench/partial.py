@@ -26,7 +26,7 @@ from aio_pika.abc import AbstractIncomingMessage
 from app.broker.firehose import TRACE_EXCHANGE
 from app.tracker.taken import ALL, Selection
 from bench.backlog import fill
-from bench.drain import spent
+from bench.drain import drain
 from bench.processes import cpu_of
 from tools.servers import Broker, RabbitNode
 
@@ -48,7 +48,7 @@ def drained(broker: Broker, vhost: str, queue: str, count: int, bodies: str) -> 
     """Drain a trace queue, with bodies ``on`` or ``off``."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "itc.db"
-        took = spent(broker, vhost, queue, count, f"sqlite:///{path}", "on", bodies)
+        took = drain(broker, vhost, queue, count, f"sqlite:///{path}", "on", bodies)
         size = sum(file.stat().st_size for file in Path(folder).iterdir())
         return Spent((took.processor or 0.0) / count * 1e6, size / count)
 

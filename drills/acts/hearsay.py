@@ -36,7 +36,7 @@ class Rumour(NamedTuple):
     delivery: Act | None = None
     place: str = ""  # of who was handed it
 
-    def meant_at(self, place: str) -> Act:
+    def meaning_at(self, place: str) -> Act:
         """The act that somebody at a place means by the message's name."""
         is_near = self.delivery is not None and self.place == place
         return self.delivery if is_near and self.delivery is not None else self.publish
@@ -60,14 +60,14 @@ class Gossip(LoggedProgram):
         self._rumours += untold  # the broker has answered since
 
     async def _get(self, draw: random.Random) -> None:
-        taken = await self._take(draw.choice(self._topology.taken_from))
-        if taken is None:
+        hand = await self._take(draw.choice(self._topology.taken_from))
+        if hand is None:
             return
-        await self._settle(taken, ActKind.acknowledge)
-        if taken.message.exchange == "":  # the only copy
-            publish = self._log.publish_of(taken.act.body)
-            reply_to = taken.message.reply_to
-            self._untold.append(Rumour(publish, reply_to, taken.act, self._place))
+        await self._settle(hand, ActKind.acknowledge)
+        if hand.message.exchange == "":  # the only copy
+            publish = self._log.publish_of(hand.act.body)
+            reply_to = hand.message.reply_to
+            self._untold.append(Rumour(publish, reply_to, hand.act, self._place))
 
     async def _publish(self, draw: random.Random) -> None:
         self._messages += 1
@@ -76,7 +76,7 @@ class Gossip(LoggedProgram):
         key = draw.choice(KEYS if exchange else queues)
         headers: HeadersType = {"colour": colour, "traceparent": _trace(draw)}
         message = Message(body.encode(), message_id=body, headers=headers)
-        causes = self._heard(draw) if draw.random() < 0.5 else []
+        causes = self._rumours_of_others(draw) if draw.random() < 0.5 else []
         if causes and causes[0].reply_to and draw.random() < 0.3:
             del causes[1:]
             exchange, key = "", causes[0].reply_to
@@ -89,11 +89,11 @@ class Gossip(LoggedProgram):
                 message.correlation_id = body
                 message.reply_to = draw.choice([each for each in queues if each != key])
                 key = NOWHERE if draw.random() < 0.2 else key
-        meant = tuple(each.meant_at(self._place).number for each in causes)
+        numbers = tuple(each.meaning_at(self._place).number for each in causes)
         act = self._log.publish(
-            self.name, body, exchange, key, session=self._session, copied=(colour,), causes=meant
+            self.name, body, exchange, key, session=self._session, copied=(colour,), causes=numbers
         )
-        for number in meant:
+        for number in numbers:
             self._join(self._log.acts[number].clock)
         self._tick(act)
         message.headers["clock"] = json.dumps(self.clock)
@@ -101,7 +101,7 @@ class Gossip(LoggedProgram):
         if key == NOWHERE:
             self._rumours.append(Rumour(act, message.reply_to))
 
-    def _heard(self, draw: random.Random) -> list[Rumour]:
+    def _rumours_of_others(self, draw: random.Random) -> list[Rumour]:
         """Up to `MOST_CAUSES` messages, of late and of all times, that others have published."""
         among = self._rumours[-LATE:] if draw.random() < 0.5 else self._rumours
         chosen = draw.choices(among, k=draw.randint(1, MOST_CAUSES)) if among else []

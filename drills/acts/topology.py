@@ -179,15 +179,15 @@ def plain(draw: random.Random) -> Layout:
     made = Layout()
     made.taken_from = [made.add(QueueRules(f"plain{n}")) for n in range(draw.randint(3, 8))]
 
-    def bound(exchange: str, to: str) -> QueueBinding:
+    def binding(exchange: str, to: str) -> QueueBinding:
         patterns = {TOPIC: ("#", "a"), HEADERS: COLOURS}.get(exchange, KEYS)
         return QueueBinding(exchange, draw.choice(patterns), to)
 
     for name in made.taken_from:
         for exchange in draw.sample(ROUTING, draw.randint(1, len(ROUTING))):
-            made.bindings.append(bound(exchange, name))
+            made.bindings.append(binding(exchange, name))
     source, target = draw.sample(ROUTING[:-1], 2)  # the last leads to another one anyway
-    made.joined.append(bound(source, target))
+    made.joined.append(binding(source, target))
     return made
 
 
