@@ -37,6 +37,11 @@ cdef extern from "Python.h":
 cdef enum:
     MOST_VALUES = 9_000  # of a table; each of its fields counts for three, and takes up to 0.8 µs
     MOST_NAMES = 65_536  # of queues that a message goes to, and of keys
+    # What is odd in texts takes up to six times its room in JSON. In a field of more than
+    COUNTED = 16_384  # bytes it is counted: of a table may be
+    MOST_ODD = 4_096  # and a text with more is bytes; of names and keys
+    MOST_ODD_NAMES = 65_536
+    ODD_OF_NAME = 6  # in a header's name count for one more value
     DEEPEST = 64  # for anything a person nests, and far from the end of any stack
     FLAGS_AT = 12  # class, weight and the body's size come before the flags
     # A property's place among the flags. Before each are those of higher bits: short texts but for
@@ -106,6 +111,19 @@ cdef inline str text_of(Bytes *part):
     return text
 
 
+cdef Py_ssize_t odd_in(Bytes *part, str text) noexcept:
+    """How many control characters are in a text of these bytes, and by how much escapes extend it.
+
+    Ends of lines and tabulators are no control characters here.
+    """
+    cdef Py_ssize_t i, size = part.end - part.at, count = max(0, len(text) - size)
+    cdef unsigned char byte
+    for i in range(size):
+        byte = part.at[i]
+        count += byte < 0x20 and byte != c"\t" and byte != c"\n" and byte != c"\r"
+    return count
+
+
 cdef str escaped(str text):
     cdef Py_UCS4 each
     cdef Py_ssize_t size = 0
@@ -147,16 +165,36 @@ cdef str name_of(Bytes *part):
     return name
 
 
-cdef read_value(Bytes *data, int depth, int *left):
+cdef struct Left:  # what a table may have
+    int values
+    int odd
+    bint is_large
+
+
+cdef bytes_value(Bytes *part):
+    """Bytes as JSON has them."""
+    return {"base64": (<bytes>b2a_base64(bytes_of(part), newline=False)).decode("ascii")}
+
+
+cdef read_value(Bytes *data, int depth, Left *left):
     """A value, as JSON has it: bytes as ``{"base64": …}``, decimals as text, times as seconds."""
     cdef unsigned char kind = take(data, 1)[0]
     cdef Bytes part
-    left[0] -= 1
-    if left[0] < 0:
+    cdef Py_ssize_t odd
+    left.values -= 1
+    if left.values < 0:
         raise ValueError("too many values")
     if kind == c"S":
         take_counted(data, 4, &part)
-        return name_of(&part) if depth == 1 else text_of(&part)
+        if depth == 1:
+            return name_of(&part)
+        text = text_of(&part)
+        if left.is_large:
+            odd = odd_in(&part, text)
+            if odd > left.odd:
+                return bytes_value(&part)
+            left.odd -= <int>odd
+        return text
     elif kind == c"F":
         return read_table(data, depth, left)
     elif kind == c"A":
@@ -191,35 +229,40 @@ cdef read_value(Bytes *data, int depth, int *left):
         return f"{digits}e-{scale}" if scale else str(digits)
     elif kind == c"x":
         take_counted(data, 4, &part)
-        return {"base64": (<bytes>b2a_base64(bytes_of(&part), newline=False)).decode("ascii")}
+        return bytes_value(&part)
     elif kind == c"V":
         return None
     raise ValueError(f"a value of an unknown type ({kind})")
 
 
-cdef int take_nested(Bytes *data, int depth, Bytes *part) except -1:
+cdef int take_nested(Bytes *data, int depth, Left *left, Bytes *part) except -1:
     """Take the inside of a table or an array."""
     if depth > DEEPEST:
         raise ValueError(f"nested deeper than {DEEPEST}")
-    return take_counted(data, 4, part)
+    take_counted(data, 4, part)
+    if depth == 1:  # the field alone decides: around it a publish and its deliveries differ
+        left.is_large = part.end - part.at > COUNTED
+    return 0
 
 
-cdef dict read_table(Bytes *data, int depth, int *left):
+cdef dict read_table(Bytes *data, int depth, Left *left):
     cdef dict table = {}
     cdef Bytes part, name
-    take_nested(data, depth, &part)
+    take_nested(data, depth, left, &part)
     while part.at < part.end:
         take_counted(&part, 1, &name)
         key = name_of(&name)
-        left[0] -= 2
+        left.values -= 2
+        if left.is_large:
+            left.values -= <int>(odd_in(&name, key) // ODD_OF_NAME)
         table[key] = read_value(&part, depth + 1, left)
     return table
 
 
-cdef list read_array(Bytes *data, int depth, int *left):
+cdef list read_array(Bytes *data, int depth, Left *left):
     cdef list array = []
     cdef Bytes part
-    take_nested(data, depth, &part)
+    take_nested(data, depth, left, &part)
     while part.at < part.end:
         array.append(read_value(&part, depth + 1, left))
     return array
@@ -256,7 +299,7 @@ cdef bint find(bytes header, int wanted, Bytes *data) except -1:
 def decode_headers(bytes header not None, /):
     """The table of headers in a header frame's payload; empty if there is none."""
     cdef Bytes data
-    cdef int left = MOST_VALUES
+    cdef Left left = Left(MOST_VALUES, MOST_ODD, False)
     return read_table(&data, 0, &left) if find(header, HEADERS, &data) else {}
 
 
@@ -356,11 +399,13 @@ def read_trace(bytes header not None, bool is_publish not None, /):
     cdef tuple names = OF_PUBLISH if is_publish else OF_DELIVER
     cdef list fields = [None] * FIELDS
     cdef Bytes data, table, name
-    cdef int field, values_left = MOST_VALUES, names_left = MOST_NAMES
+    cdef int field
+    cdef Left values_left = Left(MOST_VALUES, MOST_ODD, False)
+    cdef Left names_left = Left(MOST_NAMES, MOST_ODD_NAMES, False)
     cdef bint is_of_names, has_properties = False
     table.at = table.end = NULL
     if find(header, HEADERS, &data):
-        take_nested(&data, 0, &table)
+        take_counted(&data, 4, &table)
     while table.at < table.end:
         take_counted(&table, 1, &name)
         field = field_of(&name, names)
@@ -389,7 +434,8 @@ def place_of(bytes header not None, /):
     """
     cdef list fields = [None] * FIELDS
     cdef Bytes data, table, name, skipped
-    cdef int field, left = MOST_VALUES
+    cdef int field
+    cdef Left left = Left(MOST_VALUES, MOST_ODD, False)
     try:
         if not find(header, HEADERS, &data):
             return None

@@ -73,6 +73,7 @@ _IDS = ("message_id", "correlation_id")
 _UUID = "urn:uuid:"
 _ADDRESS = "/exchange"  # /exchanges/NAME/KEY, percent-encoded
 _PERSISTENT = 2
+_LARGE = 16_384  # bytes
 # Where MQTT clients act. AMQP 1.0 sessions count from 0 too.
 MQTT_CHANNEL = 0
 _OF_MQTT = frozenset({"correlation_id", "expiration"})
@@ -158,9 +159,16 @@ def _simple(headers: dict[str, Any]) -> dict[str, Any]:
 
 
 def _text(base64: Any) -> str | None:
-    """Bytes as text, odd ones as ``\\xhh``; None if they are a table that only looks like bytes."""
+    """Bytes as text, odd ones as ``\\xhh``; None if they are a table that only looks like bytes.
+
+    Large ones that are not UTF-8 stay as they are, as such texts are read: to spell them out takes
+    milliseconds.
+    """
     try:
-        return text_of(b64decode(base64, validate=True))
+        octets = b64decode(base64, validate=True)
+        return octets.decode()
+    except UnicodeDecodeError:
+        return str(base64) if len(octets) > _LARGE else text_of(octets)
     except (TypeError, ValueError, binascii.Error):
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import decimal
 import json
@@ -63,6 +64,48 @@ def test_what_json_does_not_know_comes_as_something_it_does(value: Any, expected
 
 def test_text_that_is_not_utf8_keeps_its_odd_bytes_as_escapes() -> None:
     assert decoded(b"\0\0\0\x09\x01\xffS\0\0\0\x02a\xfe") == {"\\xff": "a\\xfe"}
+
+
+NO_TEXT = [b"\xff", b"\0", b"\x1b", b"\xed\xa0\x80"]
+
+
+def long_text(data: bytes) -> bytes:
+    return b"S" + len(data).to_bytes(4, "big") + data
+
+
+def nested(key: bytes, *values: bytes) -> bytes:
+    """A table that has a list of values."""
+    listed = b"".join(values)
+    named = bytes([len(key)]) + key + b"A" + len(listed).to_bytes(4, "big") + listed
+    return len(named).to_bytes(4, "big") + named
+
+
+@pytest.mark.parametrize("odd", NO_TEXT)
+@pytest.mark.parametrize("size", [120_000, 4_500, 250])
+def test_many_bytes_that_are_no_text_take_less_than_twice_their_room(odd: bytes, size: int) -> None:
+    text = odd * (size // len(odd))
+    table = decoded(nested(b"v", *[long_text(text)] * (120_000 // size)))
+    assert len(json.dumps(table)) < 240_000
+    assert table["v"][-1] == {"base64": base64.b64encode(text).decode()}
+
+
+@pytest.mark.parametrize("odd", NO_TEXT)
+def test_texts_with_few_of_them_are_texts(odd: bytes) -> None:
+    [text] = decoded(nested(b"v", long_text(b"a text\n" * 10_000 + odd * 300)))["v"]
+    assert text.startswith("a text\n" * 10_000)
+
+
+@pytest.mark.parametrize("odd", NO_TEXT)
+def test_names_and_keys_that_are_no_texts_are_refused_where_they_are_many(odd: bytes) -> None:
+    name = odd * (250 // len(odd))
+    named = b"".join(bytes([len(name)]) + name + b"V" for _ in range(470))
+    with pytest.raises(ValueError, match="too many values"):
+        decoded(nested(b"v", b"F" + len(named).to_bytes(4, "big") + named))
+    trace = (
+        pamqp.encode.field_table(TABLE)[4:] + nested(b"routing_keys", *[long_text(name)] * 470)[4:]
+    )
+    with pytest.raises(ValueError, match="routing_keys holds what is no text"):
+        wire.read_trace(header_with(len(trace).to_bytes(4, "big") + trace), True)
 
 
 def test_a_date_beyond_any_calendar_is_a_number() -> None:

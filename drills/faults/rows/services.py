@@ -22,6 +22,7 @@ HOLD_SECONDS = 5.0
 NOTICED_SECONDS = 20.0  # that the broker says nothing
 TAKEN_OVER_SECONDS = 12.0  # 10, and some for the event to be stored
 REPLACED_SECONDS = 5.0  # 3, and some
+STANDSTILLS, STANDSTILL_SECONDS = 3, 15.0  # three leases
 
 
 @fault(
@@ -98,6 +99,21 @@ async def _rolling(stage: Stage) -> None:
             await stage.pass_by(1)
 
 
+@fault(
+    "standstill",
+    "the service that runs the trace stands still for 15 s, beside another, three times",
+    stores=POSTGRES,
+    keeps=True,
+)
+async def _standstill(stage: Stage) -> None:
+    if not await starts(stage, stage.another("second")):
+        stage.notes.append("the second service does not start")
+        return
+    for _ in range(STANDSTILLS):
+        await _paused(stage, STANDSTILL_SECONDS)
+        await stage.pass_by(1)
+
+
 async def _are_three(stage: Stage) -> bool:
     for number in (2, 3):
         if not await starts(stage, await stage.another_proxied(f"service{number}")):
@@ -114,10 +130,11 @@ async def _killed(stage: Stage) -> None:
     await stage.restart(holder)
 
 
-async def _paused(stage: Stage) -> None:
-    holder = await _holder(stage)
+async def _paused(stage: Stage, least: float = 0.0) -> None:
+    holder, began = await _holder(stage), time.monotonic()
     with stage.without(holder), frozen(holder.process.pid):
         await _goes_on(stage, "pause")
+        await stage.pass_by(began + least - time.monotonic())
 
 
 async def _cut_off(stage: Stage) -> None:
