@@ -37,7 +37,6 @@ from app.broker.firehose import BROKER_USER, SETTLEMENTS, parse
 from app.tracker import Bounds, Policy, Settlement, Tracker, Unreadable
 from app.tracker.digest import digest
 from app.tracker.links import BUILT_IN, Rules
-from app.tracker.replies import PREFIX
 from itc import (
     MalformedError,
     Stamp,
@@ -49,6 +48,7 @@ from itc import (
     receive,
     unpack,
 )
+from model.texts import DIRECT_REPLIES
 from tools.frames import BODY, DELIVER, HEADER, METHOD, frame
 
 INPUTS = 200_000
@@ -75,7 +75,7 @@ _anything = st.recursive(
 # Some are stored as one text: NUL as four characters, and so is DEL, which `messages` makes a byte
 # that is no UTF-8.
 _name = st.sampled_from(
-    ("q", "a", "a\0", "a\\x00", "a\x7f", "a\\xff", f"{PREFIX}a", "é" * 120)
+    ("q", "a", "a\0", "a\\x00", "a\x7f", "a\\xff", f"{DIRECT_REPLIES}a", "é" * 120)
 ) | st.text(max_size=12)
 # Which no index takes.
 _long = st.just("".join(random.Random(0).choices(string.ascii_letters, k=5_000)))
@@ -115,7 +115,7 @@ _right = st.fixed_dictionaries(
             {"headers": _headers},
             optional={
                 "message_id": st.text(max_size=6),
-                "reply_to": st.just(PREFIX + "a") | _anything,
+                "reply_to": st.just(DIRECT_REPLIES + "a") | _anything,
                 "correlation_id": _anything,
                 "content_type": st.just("application/vnd.masstransit+json") | _anything,
                 "type": st.just("amqp-1.0") | _anything,

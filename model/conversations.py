@@ -19,6 +19,7 @@ from model.gaps import Gap
 from model.happened import LIKELY, Cause, ConversationEvent
 from model.slack import critical_path, slacks
 from model.sound import listed, share
+from model.texts import is_reply
 from model.times import Duration, Microseconds
 from model.words import BY_BROKER, Disposition, EdgeKind, EventType, Match, Via
 
@@ -42,6 +43,7 @@ OFTEN = 3
 MOST_KEYS = 5
 MOST_PUBLISHES = 16
 """Of each participant, its last publishes that are told apart from a conversation's own."""
+_LEFT = ("handed_over", "gone")
 _ACTS = frozenset(kind.name for kind in BY_BROKER)
 # What leads to the same message once more.
 _SAME = _ACTS | {EdgeKind.forward.name}
@@ -505,7 +507,8 @@ class _Told:
         is_elsewhere = not causes and head.id not in self.origins and self.via is not Via.links
         waits = any(copy.state == "waiting" for copy in copies)
         is_held = any(_is_held(each) for copy in copies for each in copy.deliveries)
-        is_vague = any(copy.state == "handed_over" and _is_vague(copy) for copy in copies)
+        is_vague = any(copy.state in _LEFT and _is_vague(copy) for copy in copies)
+        is_vague |= not copies  # a direct reply, if it has not failed
         known = Outcome.unknown if is_vague else Outcome.done
         alive = Outcome.waiting if waits else Outcome.open if is_held else known
         return Message(
@@ -532,6 +535,11 @@ class _Told:
         if moved:
             state = "handed_over"
             remark = f"waits, or was moved and handed over from {listed(moved)}"
+        elif not deliveries and is_reply(queue):  # where nothing is kept
+            state, remark = (
+                "gone",
+                "went to its caller untraced (before RabbitMQ 4.2), or to nobody",
+            )
         elif loss is not None:
             state, remark = loss.state, loss.remark(head.exchange)
         return Copy(
@@ -600,7 +608,7 @@ class _Told:
             known = next(iter(copies), None) if aside is not head else None
             failed_in = aside.forward.queue or known
             return MessageFailure("error_queue", failed_in, None, aside.forward.exception)
-        if not copies and head.type is EventType.published:
+        if not copies and head.type is EventType.published and not is_direct_reply(head):
             return MessageFailure("unroutable")
         for deliveries in copies.values():
             if (death := _died_of(head, deliveries)) is not None:
@@ -756,6 +764,11 @@ class _Told:
                 nearest[head.id] = past
         found = [Loop(name, tuple(sorted(ids))) for name, ids in by_type.items()]
         return sorted(found, key=lambda loop: loop.events)
+
+
+def is_direct_reply(event: ConversationEvent) -> bool:
+    """Tell whether a publish goes to a channel that asked, and not to a queue."""
+    return not event.exchange and any(map(is_reply, event.routing_keys[:1]))
 
 
 def _is_held(delivery: Delivery) -> bool:

@@ -47,7 +47,7 @@ NOT_FINAL = frozenset({"left", "equal", "unread"})
 class Loss(NamedTuple):
     """The loss of a copy that is gone from its queue, and of which no delivery there is known.
 
-    It was known ``at`` a time, and may be older. ``left``: how is not known, and it may wait
+    It was known ``at`` a time, and may be older. ``left``: how is not known, and it may be
     elsewhere. ``equal``: it was handed over, or an equal one was. ``unread``: a delivery from its
     queue is in quarantine, which may be its own.
     """
@@ -61,11 +61,9 @@ class Loss(NamedTuple):
         return self.reason not in NOT_FINAL
 
     @property
-    def state(self) -> Literal["gone", "handed_over", "waiting"]:
+    def state(self) -> Literal["gone", "handed_over"]:
         """What is known of the copy; ``handed_over`` also where it or an equal one was."""
-        if self.reason in ("equal", "unread"):
-            return "handed_over"
-        return "gone" if self.is_final else "waiting"
+        return "handed_over" if self.reason in ("equal", "unread") else "gone"
 
     def remark(self, exchange: str | None) -> str:
         """What became of a copy that was published to an exchange."""
@@ -77,8 +75,8 @@ class Loss(NamedTuple):
         if self.reason == "not_there":
             return f"was gone {when}: purged, expired, pushed out, or refused"
         if self.reason == "left":
-            ways = "it was purged, handed over in a gap, or waits elsewhere as a dead letter"
-            return f"left its queue {when}: {ways}"
+            ways = "it was purged, handed over in a gap, or is a dead letter, which waits elsewhere"
+            return f"left its queue {when}: {ways} or was dropped"
         # The default exchange is traced as if it had a queue of each name.
         never = "" if exchange else ", or there never was one"
         return f"was deleted with its queue {when}{never}"

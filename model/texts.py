@@ -43,3 +43,11 @@ def storable_name(text: str) -> str:
     if len(name.encode()) > LONGEST_NAME:
         raise ValueError("is longer than any name")
     return name
+
+
+DIRECT_REPLIES = "amq.rabbitmq.reply-to."
+
+
+def is_reply(queue: str) -> bool:
+    """Tell whether a queue's name stands for a channel that waits for direct replies."""
+    return queue.startswith(DIRECT_REPLIES)

@@ -16,7 +16,7 @@ from app.broker import sentinel
 from app.broker.marks import mark_of, queue_prefix
 from app.broker.trace_queue import announcements_queue
 from app.tracker import NOWHERE, Record, Settlement, Unreadable
-from app.tracker.replies import PREFIX
+from model.texts import DIRECT_REPLIES
 
 
 class About(NamedTuple):
@@ -51,7 +51,7 @@ class Own:
         self._queue = queue
         self._users = frozenset((user, *former))
         self._queues = (queue, announcements_queue(queue))
-        self._special = (queue, PREFIX)  # no other names of queues make a difference
+        self._special = (queue, DIRECT_REPLIES)  # no other names of queues make a difference
         self._marks = queue_prefix(queue)
 
     def about(self, message: Record | Settlement | Unreadable) -> About:
@@ -97,7 +97,7 @@ class Own:
         else:
             is_own = queue in self._queues
             is_counted = bool(channel.number) and not (
-                queue == self._queue or queue.startswith(PREFIX)
+                queue == self._queue or queue.startswith(DIRECT_REPLIES)
             )
         if is_counted:
             return OWN if is_own else OTHERS

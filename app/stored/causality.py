@@ -10,7 +10,7 @@ import msgspec
 
 from app.errors import BadRequestError
 from model.answers import Verdict
-from model.conversations import Copy, Delivery, Message, spoken
+from model.conversations import Copy, Delivery, Message, is_direct_reply, spoken
 from model.described import INNER
 from model.event import Event
 from model.sound import listed
@@ -147,13 +147,18 @@ class Fate(msgspec.Struct, frozen=True):
         """All of this in a sentence."""
         copies = self.message.copies
         if not copies:
+            if is_direct_reply(self.message.it):
+                return "a direct reply, of which it is not traced whether anybody was given it"
             return "routed to no queue: nobody was given it"
         noun = "queue" if self.routed_queues == 1 else "queues"
         said = [f"handed over for {self.handed_over} of {self.routed_queues} {noun}"]
         if vague := sum(_is_vague(each) for each in copies):
             said.append(f"for {vague} more it or an equal message was")
+        if untraced := sum(_is_untraced(each) for each in copies):
+            said.append(f"for {untraced} more it was, untraced, if its caller was there still")
         said += self._settled()
-        said += [f"its copy in {each.queue} {each.remark}" for each in copies if each.loss]
+        left = (each for each in copies if each.remark and each.state != "waiting")
+        said += [f"its copy in {each.queue} {each.remark}" for each in left]
         return "; ".join(said)
 
     def _settled(self) -> Iterator[str]:
@@ -187,12 +192,18 @@ class Fate(msgspec.Struct, frozen=True):
     @property
     def handed_over(self) -> int:
         """The number of the queues' copies handed over for certain, directly or as dead letters."""
-        return sum(bool(copy.deliveries) for copy in self.message.copies)
+        copies = self.message.copies
+        return sum(bool(copy.deliveries) and not _is_untraced(copy) for copy in copies)
 
 
 def _is_vague(copy: Copy) -> bool:
     """Tell whether a copy or an equal one was handed over, and which is not known."""
-    return copy.state == "handed_over" and not copy.deliveries
+    return copy.state == "handed_over" and not copy.deliveries and copy.loss is not None
+
+
+def _is_untraced(copy: Copy) -> bool:
+    """Tell whether all that is known of a copy's delivery is who asked for it."""
+    return bool(copy.deliveries) and all(each.match is Match.untraced for each in copy.deliveries)
 
 
 def _newest(copy: Copy) -> Delivery | None:

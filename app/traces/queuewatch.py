@@ -17,8 +17,8 @@ from app.traces.marks import Point
 from app.traces.pipeline import Ending, Pipeline
 from app.traces.recorder import Recorder
 from app.tracker.events import PendingCopy
-from app.tracker.replies import is_reply
 from model.deaths import LossWord
+from model.texts import is_reply
 from model.times import now
 
 if TYPE_CHECKING:

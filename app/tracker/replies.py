@@ -14,17 +14,10 @@ import msgspec
 
 from app.tracker.events import ChannelState
 from app.tracker.records import Channel, Deliver, Publish, Record
-from model.texts import storable
-
-PREFIX = "amq.rabbitmq.reply-to."
+from model.texts import is_reply, storable
 
 # Channels that asked for replies; the one that asked first is forgotten first.
 MOST = 10_000
-
-
-def is_reply(queue: str) -> bool:
-    """Tell whether a queue's name stands for a channel that waits for direct replies."""
-    return queue.startswith(PREFIX)
 
 
 class Replies:

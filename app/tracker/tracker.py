@@ -37,13 +37,14 @@ from app.tracker.progress import SteadyTime
 from app.tracker.quiet import Quiet
 from app.tracker.records import NOWHERE, Deliver, Publish, Record, Settlement, Unreadable
 from app.tracker.reorder import Place, ReorderWindow, WaitingRecord, named_by, places_of
-from app.tracker.replies import Replies, is_reply
+from app.tracker.replies import Replies
 from app.tracker.settlements import Settlements
 from app.tracker.step import Steps
 from app.tracker.suspicion import Suspicion, may_be_new
 from app.tracker.taken import ALL, Selection, Takes
 from itc import IdPool, MalformedError
 from model.deaths import LossWord
+from model.texts import is_reply
 from model.words import Match
 
 

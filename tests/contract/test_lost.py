@@ -13,6 +13,7 @@ from app.tracker.events import StampedEvent
 from app.tracker.tracker import Bounds
 from model.conversations import MessageFailure, Outcome
 from model.deaths import LossWord
+from model.texts import DIRECT_REPLIES
 from model.words import Via
 from tests.contract.failing import ADMIN, BILLING, OTHER, death, handed, letter, message
 from tests.contract.outbox import START
@@ -99,6 +100,38 @@ async def test_a_copy_is_not_gone_that_was_handed_over_from_where_it_was_not_rou
     assert (await trace.store.failures.find(FailureFilter())).items == []
 
 
+@pytest.mark.parametrize("is_traced", [True, False])
+async def test_a_direct_reply_that_no_delivery_is_known_of_neither_waits_nor_failed(
+    trace: Trace, is_traced: bool
+) -> None:
+    """From 3.13 on such a publish names its queue, from 4.2 on its delivery is traced."""
+    name = f"{DIRECT_REPLIES}a"
+    to = {"routing_keys": (name,), "routed_queues": (name,) if is_traced else ()}
+    [sent] = await trace.happens(structs.replace(message(1), **to))
+    fate = await trace.store.copies.fate_of(sent)
+    assert fate.handed_over == 0
+    assert [each.state for each in fate.message.copies] == ["gone"] * is_traced
+    said = "to nobody" if is_traced else "it is not traced whether anybody was given it"
+    assert fate.sentence.endswith(said)
+    found = (await trace.store.conversations.of_event(sent, Via.links)).conversation
+    assert (found.outcome, found.messages[0].failure) == (Outcome.unknown, None)
+    assert (await trace.store.failures.find(FailureFilter())).items == []
+
+
+async def test_a_direct_reply_whose_delivery_is_untraced_is_not_certainly_handed_over(
+    trace: Trace,
+) -> None:
+    trace.tracker.trace_replies(False)
+    name = f"{DIRECT_REPLIES}a"
+    asks = structs.replace(message(1), properties={"reply_to": name})
+    answers = structs.replace(message(2), routing_keys=(name,), routed_queues=(), channel=BILLING)
+    [_, _, sent, heard] = await trace.happens(asks, handed(BILLING, asks), answers)
+    fate = await trace.store.copies.fate_of(sent)
+    assert [each.event for each in fate.message.copies[0].deliveries] == [heard]
+    assert fate.handed_over == 0
+    assert fate.sentence.endswith("for 1 more it was, untraced, if its caller was there still")
+
+
 async def test_what_the_default_exchange_is_given_may_have_had_no_queue(trace: Trace) -> None:
     [sent] = await trace.happens(structs.replace(message(1), exchange=""))
     await trace.loses("queue_deleted")
@@ -106,15 +139,17 @@ async def test_what_the_default_exchange_is_given_may_have_had_no_queue(trace: T
     assert queue.remark == f"was deleted with its queue {WHEN}, or there never was one"
 
 
-async def test_a_copy_that_may_wait_elsewhere_is_no_failure(trace: Trace) -> None:
+async def test_a_copy_that_may_wait_elsewhere_or_was_dropped_is_no_failure(trace: Trace) -> None:
     [sent] = await trace.happens(message(1))
     await trace.loses("left")
     [queue] = (await trace.store.copies.fate_of(sent)).message.copies
-    assert queue.state == "waiting"
-    assert queue.remark is not None
-    assert queue.remark.startswith(f"left its queue {WHEN}")
+    assert (queue.state, queue.remark) == (
+        "gone",
+        f"left its queue {WHEN}: it was purged, handed over in a gap, or is a dead letter, which"
+        " waits elsewhere or was dropped",
+    )
     found = (await trace.store.conversations.of_event(sent, Via.links)).conversation
-    assert found.outcome is Outcome.waiting
+    assert (found.outcome, found.counts.waiting) == (Outcome.unknown, 0)
     assert (await trace.store.failures.find(FailureFilter())).items == []
 
 

@@ -109,7 +109,7 @@ async def test_what_expired_into_another_queue_only_left_its_own(
     await clients.queue("dead")
     await clients.send(**SAME)
     [sent] = await service.stored(vhost, 1)
-    assert (await gone(service.store, sent)).state == "waiting"
+    assert (await gone(service.store, sent)).state == "gone"
     await (await clients.take("dead")).ack()
     dead = (await service.stored(vhost, 2))[-1]
     assert dead.cause == sent.id

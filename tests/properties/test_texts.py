@@ -14,12 +14,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.tracker import Channel, Publish
-from app.tracker.replies import PREFIX, Replies
+from app.tracker.replies import Replies
 from model.deaths import deaths_of
 from model.error_queues import forward_of
 from model.happened import keys_in
 from model.message_types import type_of
-from model.texts import storable
+from model.texts import DIRECT_REPLIES, storable
 from spark_jobs.interchange.asyncapi import as_json, as_yaml
 from spark_jobs.interchange.seen import PeriodShapes
 from spark_jobs.reports.asserting.keys import key_of
@@ -189,7 +189,9 @@ def test_the_shapes_of_any_messages_are_written_as_utf_8(
 def test_the_name_for_direct_replies_is_storable(name: str) -> None:
     replies = Replies()
     channel = Channel("rabbit@one", "10.0.0.1:5000 -> 10.0.0.9:5672", 1, "shop")
-    replies.note(7, Publish(channel, "", ("rpc",), (), {"reply_to": f"{PREFIX}{name}"}, b""))
+    replies.note(
+        7, Publish(channel, "", ("rpc",), (), {"reply_to": f"{DIRECT_REPLIES}{name}"}, b"")
+    )
     [(key, kept)] = replies.changes()
     assert key == 7
     check(kept)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from app.tracker import Bounds, Policy, Publish, StampedEvent, Tracker
-from app.tracker.replies import PREFIX
 from itc import Relation, compare
+from model.texts import DIRECT_REPLIES
 from model.words import Match
 from tests.unit.test_participants import channel
 from tests.unit.test_tracker import Store
 
 ASKS, ANSWERS, PASSES_ON = (channel(f"10.0.0.{n}:1") for n in (1, 2, 3))
-NAME = PREFIX + "g1h2AA5yZXBseUAx"
+NAME = DIRECT_REPLIES + "g1h2AA5yZXBseUAx"
 REQUEST = Publish(ASKS, "", ("rpc",), ("rpc",), {"reply_to": NAME}, b"question")
 REPLY = Publish(ANSWERS, "", (NAME,), (), {"correlation_id": "1"}, b"answer")
 

@@ -231,7 +231,7 @@ async def get_deliveries(
             heavy.views(fate.events_of(one, dead=False)),
             heavy.views(fate.events_of(one, dead=True)),
             [*one.dead_lettered_to],
-            one.remark if one.loss else None,
+            one.remark if one.state != "waiting" else None,
         )
         for one in fate.message.copies
     ]

@@ -37,6 +37,7 @@ from app.stored.failures import (
 from app.tracker.links.probes import FAILED
 from model.deaths import NOT_FINAL
 from model.error_queues import Forward, forward_of
+from model.texts import DIRECT_REPLIES
 from model.times import Microseconds
 from model.who import Who
 from model.words import EdgeKind, EventType
@@ -71,7 +72,9 @@ _NOT_FINAL = ", ".join(f"'{reason}'" for reason in sorted(NOT_FINAL))
 _CONDITIONS: dict[FailureKind, str] = {
     FailureKind.died: tables.FAILED["died"],
     FailureKind.came_back: f"{tables.FAILED['came_back']} AND {_IS_THE_THIRD}",
-    FailureKind.unroutable: tables.FAILED["unroutable"],
+    # Before 4.2 a direct reply is routed to no queue, and may reach whoever asked.
+    FailureKind.unroutable: f"{tables.FAILED['unroutable']}"
+    f" AND NOT (exchange = '' AND routing_keys LIKE '[\"{DIRECT_REPLIES}%')",
     FailureKind.error_queue: "EXISTS (SELECT 1 FROM events WHERE events.id = event_id"
     " AND events.type = 0 AND NOT events.quiet)",
     # What is not stored any more is shown among violations only.
