@@ -95,7 +95,7 @@ class TraceStream(DivertedStream):
         # Delivery tags count from 1: the last that arrived, and the last acknowledged.
         self._arrived_tag = self._acknowledged = 0
         self._connection = connection
-        self._bytes = 0
+        self._bytes = self._headers = 0  # that wait, the second of headers
         self._largest = 0
         self._is_exclusive = not reading.quorum
         self._prefetch, self._keys = reading.prefetch, reading.keys
@@ -152,6 +152,7 @@ class TraceStream(DivertedStream):
             if len(each.body) > LARGE:
                 large += len(each.body)
         self._bytes -= size
+        self._headers -= headers
         if self._bytes <= BUFFER_BYTES:
             self._connection.resume()
         if large > HASHED_HERE:
@@ -269,6 +270,7 @@ class TraceStream(DivertedStream):
             message.at = at
             message.size = len(message.header) + len(message.body)
             self._bytes += message.size
+            self._headers += len(message.header)
         self._largest = max(self._largest, *[len(message.body) for message in deliveries])
         if self._bytes > BUFFER_BYTES:
             self._connection.pause()
@@ -277,7 +279,8 @@ class TraceStream(DivertedStream):
 
     @property
     def _is_enough(self) -> bool:
-        return super()._is_enough or self._bytes >= PORTION_BYTES
+        is_portion = self._bytes >= PORTION_BYTES or self._headers >= PORTION_HEADERS
+        return super()._is_enough or is_portion
 
 
 def _hash(messages: Sequence[Arrival]) -> None:

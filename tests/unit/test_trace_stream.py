@@ -8,7 +8,13 @@ from typing import Any, cast
 import pytest
 from yarl import URL
 
-from app.broker.consumer import BUFFER_BYTES, PORTION_BYTES, Reading, TraceStream
+from app.broker.consumer import (
+    BUFFER_BYTES,
+    PORTION_BYTES,
+    PORTION_HEADERS,
+    Reading,
+    TraceStream,
+)
 from app.broker.deliveries import Arrival
 from app.broker.outages import BrokerAddress
 from app.errors import OutageError
@@ -68,6 +74,17 @@ async def test_a_portion_of_large_bodies_is_enough(stream: TraceStream) -> None:
     stream.take_in([arrival(1, PORTION_BYTES), arrival(2, PORTION_BYTES)])
     assert [each.tag for each in await waiting] == [1]
     assert [each.tag for each in await stream.batch(1_000, LONG)] == [2]
+
+
+async def test_a_portion_of_large_headers_is_enough(stream: TraceStream) -> None:
+    waiting = asyncio.ensure_future(stream.batch(1_000, LONG))
+    await asyncio.sleep(0)
+    header = bytes(PORTION_HEADERS // 2)
+    stream.take_in([Arrival(tag, False, "publish.", header, b"") for tag in range(1, 5)])
+    assert [each.tag for each in await waiting] == [1, 2]
+    assert [each.tag for each in await stream.batch(1_000, LONG)] == [3, 4]
+    stream.take_in([Arrival(5, False, "publish.", header, b"")])
+    assert [each.tag for each in await stream.batch(1_000, 0.01)] == [5], "and no portion"
 
 
 async def test_nothing_is_read_while_too_much_waits(
