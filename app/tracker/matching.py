@@ -371,7 +371,7 @@ class Matcher:
         """Remember the delivery that was asked about last; the oldest one makes room."""
         holding = self._holding
         holding.delivery, holding.participant = delivery, participant
-        if holding.candidates == 0 and holding.cause is _NOBODYS:
+        if holding.cause is _NOBODYS:
             holding.cause = delivery
         self._hold((queue, mark[-BYTES:]), holding)  # as `handover_of` has it
 
@@ -488,7 +488,8 @@ class Matcher:
         is_one &= deliver.redelivered or (deliver.queue, handover_of(mark)) not in self._handovers
         cause, death = published[0], newest_death(deliver)
         candidates = None if is_one else len(published) + 1
-        self._holding = _Holding(cause, 0, candidates, death=death)
+        # Of several the delivery stands for itself, as it does after a restart.
+        self._holding = _Holding(cause if is_one else _NOBODYS, 0, candidates, death=death)
         match = _ROUTED if death is None else _DEAD_LETTERED
         if is_one:  # though nobody knows who was handed it before
             is_doubtful = deliver.redelivered or death is not None
