@@ -220,6 +220,8 @@ MESSAGES = {
     "mqtt answer with bytes": message(
         {"x-correlation-id": "\0\\xff"}, b"2", exchange="amq.topic", key="answers.2"
     ),
+    "moved on": message({"x-shovelled": True}, b"m", key="dst", message_id="moved"),
+    "moved": message(None, b"m", key="src", message_id="moved"),
     "dramatiq first": message(None, dramatiq(701, NEXT), delivery_mode=2),
     "dramatiq next": message(None, NEXT, delivery_mode=2),
     "dramatiq next again": message(None, dramatiq(702, retries=1), delivery_mode=2),
@@ -307,6 +309,7 @@ LINKS = {
     ("request with long id", "answer to long id"): {"reply-by-bytes"},
     ("request with bytes", "answer with bytes"): {"reply-by-bytes"},
     ("mqtt request", "mqtt answer"): {"reply"},
+    ("moved", "moved on"): {"forward-moved"},
     ("mqtt request with bytes", "mqtt answer with bytes"): {"reply-by-bytes"},
     ("dramatiq first", "dramatiq next"): {"dramatiq-pipeline"},
     ("dramatiq first", "dramatiq next again"): {"dramatiq-pipeline"},

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.tracker import Bounds, Deliver, Policy, Publish, Record, StampedEvent, Tracker
+from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, StampedEvent, Tracker
 from app.tracker.links.profiles import BUILT_IN
 from app.tracker.links.rules import Rules
 from itc import Relation, compare
@@ -213,3 +213,16 @@ def test_what_a_program_adds_to_a_message_without_an_id_makes_it_another(world: 
     world(publish(queue="jobs"))
     found = world(handed("billing", "jobs", "jobs", again=True, headers={"x-retries": 1}))
     assert (found.match, found.is_doubtful) == (Match.unmatched, True)
+
+
+def test_what_a_shovel_publishes_is_the_message_that_it_was_handed(world: World) -> None:
+    taking, putting = (Channel("one", f"<rabbit@one.1.{n}.0>", 1, "none") for n in (1, 2))
+    sent = world(publish(**ID))
+    taken = world(Deliver(taking, "", ("src",), "src", False, ID, b"m"))
+    moved = world(Publish(putting, "", ("dst",), ("dst",), ID, b"m"))
+    handed_on = world(handed("billing", "dst", "dst", **ID))
+    named = [(edge.rule, edge.kind, edge.cause.id) for edge in moved.edges]
+    assert named == [("forward-moved", EdgeKind.forward, taken.reference.id)]
+    assert (identity(taken), identity(handed_on)) == (sent.reference.id, moved.reference.id)
+    other = Publish(channel("shop"), "", ("dst",), ("dst",), ID, b"m")
+    assert world(other).edges == (), "a program may send its own message again"

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from app.tracker.links.rule import Rule
-from app.tracker.links.rules import CONVERSATION, MESSAGE_ID
+from app.tracker.links.rules import CONVERSATION, MESSAGE_ID, MOVED
 from model.error_queues import ERROR_PROFILES
 
 # Whoever publishes a message again because it failed, or as a copy for the audit, says so in one of
@@ -268,6 +268,15 @@ _PROFILES: dict[str, list[dict[str, Any]]] = {
     "error and audit queues": [
         _again(
             "forward", _MESSAGE_ID, **_ONCE_MORE, where=[{"has": [*map(_header, PUBLISHED_AGAIN)]}]
+        ),
+        # What shovels and federation links publish again; without these headers it is told by who
+        # publishes it (`Rules.read`).
+        _again(
+            MOVED,
+            _MESSAGE_ID,
+            **_ONCE_MORE,
+            where=[{"has": [_header("x-shovelled"), _header("x-received-from")]}],
+            sure=False,
         ),
         # Some programs copy this one with all other headers to whatever they publish.
         _again(

@@ -53,6 +53,8 @@ MESSAGE_ID = "message_id"
 # What makes two trace messages one message, whatever was changed on the way; `forward` asks for it
 # too.
 SAME = Inquiry((Expression(Source.property, (MESSAGE_ID,)),), "forward", same_body=True)
+# The rule of what the broker's own clients publish again; they act as this user.
+MOVED, _BROKER = "forward-moved", "none"
 _FIELDS = (MESSAGE_ID, "correlation_id", CONVERSATION)
 HEADER = "header."
 # How bodies begin that may be encoded; AMQP 1.0's sections begin with 0.
@@ -144,10 +146,19 @@ class Rules:
                 record = readable(self._plain(record, triggers))
             if triggers.of_bodies:
                 of_body = triggers.of_body(record)
-        found = triggers.read(record, self)
+        found: Names | Fields = triggers.read(record, self)
         if of_body:
-            return self._decided(self._with_body(found, of_body, record))
-        return self._decided(found) if isinstance(found, tuple) else found
+            found = self._with_body(found, of_body, record)
+        names = self._decided(found) if isinstance(found, tuple) else found
+        return self._moved(record, names) if record.channel.user == _BROKER else names
+
+    def _moved(self, record: Record, names: Names) -> Names:
+        """The names in what a shovel or a federation link publishes: it is what it was handed."""
+        number = next((n for n, rule in enumerate(self.rules) if rule.name == MOVED), None)
+        if number is None or names.causes or type(record) is not Publish:
+            return names
+        keys = self._probes[SAME].keys(self.look_into(record))
+        return replace(names, causes=tuple((number, key) for key in keys if key in names.ids))
 
     def same(self, record: Record) -> Key | None:
         """The key of a message's id and body; None without an id, or where names are too many."""
