@@ -88,7 +88,7 @@ class OpenChannel(msgspec.Struct, array_like=True):
         return released
 
 
-class Places:
+class UserShares:
     """Places that users share: one who has few still finds some when others have taken all.
 
     So up to twice as many may be taken.
@@ -148,7 +148,7 @@ class Settlements:
     def _begin(self) -> None:
         self.channels: dict[Channel, OpenChannel] = {}
         self._of_users: defaultdict[str, dict[Channel, None]] = defaultdict(dict)
-        self._held, self._manners = Places(MOST_HELD), Places(MOST_MANNERS)
+        self._held, self._manners = UserShares(MOST_HELD), UserShares(MOST_MANNERS)
         self._acted: dict[str, OpenChannel | None] = {}  # by pid; None for those gone
 
     def _add(self, new: OpenChannel) -> None:

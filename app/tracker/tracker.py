@@ -553,7 +553,10 @@ class Tracker:
             is_doubtful = found.is_doubtful
         if names is None:
             linker = self._linker
-            names = linker.read(record) if cause is None else linker.names_of(record, cause)
+            if cause is None or not is_explained:  # by what may have changed on the way
+                names = linker.read(record)
+            else:
+                names = linker.names_of(record, cause)
         said = names
         if quiet:
             self.counters.quiet += 1
