@@ -74,7 +74,7 @@ class Service:
         try:
             await self.listening()
             await self.start_trace(vhost, participant)
-            await self._runs(vhost)
+            await self.until_running(vhost)
             yield
         finally:
             await asyncio.to_thread(self.end, signal.SIGTERM)
@@ -99,7 +99,7 @@ class Service:
         """
         await self._ask("PUT", vhost, participant and {"participant": participant})
 
-    async def _runs(self, vhost: str) -> None:
+    async def until_running(self, vhost: str) -> None:
         """Wait until the trace runs: what clients did before it is not in it."""
         async with asyncio.timeout(START_SECONDS):
             where = f"{vhost}/undefined/undefined/undefined"
