@@ -169,7 +169,7 @@ def test_a_copy_that_is_gone_does_not_wait(spark: SparkSession, tmp_path: Path) 
     assert sorted((row["root"], row["state"], row["outcome"]) for row in rows) == [
         (1, "waiting", "waiting"),
         (2, "gone", "failed"),
-        (3, "waiting", "waiting"),
+        (3, "gone", "unknown"),
     ]
 
 

@@ -92,8 +92,11 @@ def test_new_events_wait_while_one_reads_further_down(
     world = demo_world(600)
     page = open_page(serve(world), "#/events?vhost=%2F")
     expect(page.locator("tr.row").first).to_be_visible()
-    page.locator(".rows").evaluate("e => e.scrollTop = 2000")
-    page.wait_for_function("() => document.querySelector('.rows').scrollTop === 2000")
+    # Until the rows have their height there is nowhere to scroll to.
+    page.wait_for_function(
+        "() => (document.querySelector('.rows').scrollTop = 2000,"
+        " document.querySelector('.rows').scrollTop === 2000)"
+    )
     expect(page.locator("tr.row").first).not_to_have_attribute("aria-rowindex", "2")
     read = page.locator("tr.row").nth(20).inner_text()
     world.grow("/", 7)
