@@ -84,15 +84,15 @@ async def connected(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWrite
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     writer.write(ProtocolHeader().marshal())
-    await _answer(reader)
+    await answer(reader)
     secret = f"\0{unquote(parts.username or '')}\0{unquote(parts.password or '')}"
     writer.write(_frame(commands.Connection.StartOk({}, "PLAIN", secret, "en_US"), 0))
-    await _answer(reader)
+    await answer(reader)
     writer.write(_frame(commands.Connection.TuneOk(1, 131_072, 0), 0))
     writer.write(_frame(commands.Connection.Open(unquote(parts.path[1:])), 0))
-    await _answer(reader)
+    await answer(reader)
     writer.write(_frame(commands.Channel.Open()))
-    await _answer(reader)
+    await answer(reader)
     return reader, writer
 
 
@@ -115,7 +115,7 @@ async def publish(url: str, count: int) -> None:
 async def end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Close a connection once everything before has been read."""
     writer.write(_frame(commands.Channel.Close(200, "", 0, 0)))
-    await _answer(reader, seconds=QUIET_SECONDS)
+    await answer(reader, seconds=QUIET_SECONDS)
     writer.close()
     await writer.wait_closed()
 
@@ -124,7 +124,7 @@ def _frame(what: Frame | ContentHeader | ContentBody, channel: int = 1) -> bytes
     return pamqp.frame.marshal(what, channel)
 
 
-async def _answer(reader: asyncio.StreamReader, seconds: float = 10.0) -> None:
+async def answer(reader: asyncio.StreamReader, seconds: float = 10.0) -> None:
     async with asyncio.timeout(seconds):
         head = await reader.readexactly(7)
         await reader.readexactly(struct.unpack(">I", head[3:])[0] + 1)

@@ -48,7 +48,7 @@ from app.store.database.sqlite import Sqlite
 from app.tracker import Bounds, Policy, Publish, Settlement, Tracker, Unreadable
 from app.tracker.digest import digest
 from app.tracker.links import BUILT_IN, Rules
-from drills.flood import _answer, connected, end
+from drills.flood import answer, connected, end
 from drills.service import Service
 from model.bodies import MOST_BYTES, MOST_DIGITS, MOST_VALUES, searchable
 from model.deaths import deaths_of
@@ -303,7 +303,7 @@ class Beside:
             commands.Basic.Consume(queue=BESIDE, no_ack=True),
         ):
             writer.write(pamqp.frame.marshal(method, 1))
-            await _answer(reader)
+            await answer(reader)
         task = asyncio.create_task(self._read(reader))
         try:
             yield

@@ -106,6 +106,7 @@ class Rules:
         for number, rule in enumerate(self.rules):
             self._take_apart(number, rule)
         self._use(SAME, IDS)
+        self._of_moved = next((n for n, rule in enumerate(self.rules) if rule.name == MOVED), None)
         self.indexed = _looked_at(self.rules, indexed) if found_by is None else dict(found_by)
         for name, use in ((MESSAGE_ID, CALLED), ("correlation_id", FOUND_BY)):
             self._use(Inquiry((Expression(Source.property, (name,)),), name), use)
@@ -154,7 +155,7 @@ class Rules:
 
     def _moved(self, record: Record, names: Names) -> Names:
         """The names in what a shovel or a federation link publishes: it is what it was handed."""
-        number = next((n for n, rule in enumerate(self.rules) if rule.name == MOVED), None)
+        number = self._of_moved
         if number is None or names.causes or type(record) is not Publish:
             return names
         keys = self._probes[SAME].keys(self.look_into(record))
