@@ -29,7 +29,7 @@ RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/rabbitmq-itc 
     && chmod 0700 /var/lib/rabbitmq-itc
 COPY --from=build /opt/rabbitmq-itc /opt/rabbitmq-itc
 # Spark's classes, 160 MB: without them each start of Spark takes twice the processor time.
-RUN /opt/rabbitmq-itc/.venv/bin/python -B -m spark_jobs.classes && rm -rf /tmp/*
+RUN /opt/rabbitmq-itc/.venv/bin/python -B -m spark_jobs.spark.classes && rm -rf /tmp/*
 ENV PATH=/opt/rabbitmq-itc/.venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \

@@ -43,7 +43,7 @@ from app.store import Store, schema_state
 from app.store.database.engine import parse_url
 from app.stored.capture import Trace
 from app.stored.proposals import RuleProposal
-from app.traces.audit import Ledger
+from app.traces.losses.audit import Ledger
 from app.traces.status import audit_status
 from app.tracker import Tracker, UnreadableCheckpointError
 from app.tracker.taken import Selection
@@ -477,7 +477,7 @@ async def _java_checks(settings: Settings) -> list[Check]:
 
 async def _java(settings: Settings) -> Finding:
     from spark_jobs.errors import JobError
-    from spark_jobs.java import check_java
+    from spark_jobs.spark.java import check_java
 
     if settings.spark_remote:
         return "not needed: Spark is remote", WELL

@@ -34,7 +34,7 @@ from app.store.opening import open_store
 from app.store.store import Store
 from app.stored.capture import ParticipantRules
 from app.stored.jobs import Report
-from app.traces.claims import LEASE_SECONDS, Claims
+from app.traces.holding.claims import LEASE_SECONDS, Claims
 from app.traces.opening import (
     open_traces,
     pipeline_settings,

@@ -25,8 +25,8 @@ from app.tracker.links import Rules
 from bench.applications import KEYS, NO_KEY, Application, Message
 from bench.stores import FIRST_TIME, STEP, VHOST, fill
 from model.described import shown
-from spark_jobs.database import DatabaseAddress
-from spark_jobs.looking import look
+from spark_jobs.reports.look import look
+from spark_jobs.spark.database import DatabaseAddress
 
 MOST_EVENTS = 50_000
 _OF_REPLIES = {"$message.property#/routing_key", "$message.property#/reply_to"}

@@ -30,10 +30,10 @@ from app.broker.trace_queue import QueueBounds
 from app.garbage import tune_garbage_collection
 from app.secret_url import SecretUrl
 from app.store import Store, migrate
-from app.traces.feed import Feed
-from app.traces.introductions import Introductions
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
+from app.traces.runs.feed import Feed
+from app.traces.runs.introductions import Introductions
 from app.tracker import Policy
 from app.tracker.links import BUILT_IN
 from tools.servers import Broker

@@ -21,7 +21,7 @@ from bench.orders import BEGIN, SECOND, Orders
 from bench.stores import VHOST, fill_timed
 from spark_jobs.kinds import run_job
 from spark_jobs.progress import silent
-from spark_jobs.session import SparkSettings, open_session
+from spark_jobs.spark.session import SparkSettings, open_session
 
 ORDERS, FAULTS = 10_000, 50
 ROUNDS = 5

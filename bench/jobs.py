@@ -23,12 +23,12 @@ from bench.chain import SHORT, chain_of
 from bench.expectations import ASKED
 from bench.processes import Watch
 from bench.stores import FIRST_TIME, VHOST
-from spark_jobs.database import DatabaseAddress
-from spark_jobs.executors import touch
-from spark_jobs.history import History
+from spark_jobs.chains.executors import touch
+from spark_jobs.chains.history import History
 from spark_jobs.kinds import run_job
 from spark_jobs.progress import silent
-from spark_jobs.session import SparkSettings, open_session
+from spark_jobs.spark.database import DatabaseAddress
+from spark_jobs.spark.session import SparkSettings, open_session
 from tools.servers.spark import SparkCluster
 
 END = 10**16

@@ -24,10 +24,10 @@ from bench.chain import SHORT, chain_of, stored
 from bench.processes import Watch, cpu_of_all
 from model.exports import FORMATS
 from spark_jobs.chain import ChainRequest, run
-from spark_jobs.database import DatabaseAddress
-from spark_jobs.executors import touch
-from spark_jobs.history import History
-from spark_jobs.session import SparkSettings, open_session
+from spark_jobs.chains.executors import touch
+from spark_jobs.chains.history import History
+from spark_jobs.spark.database import DatabaseAddress
+from spark_jobs.spark.session import SparkSettings, open_session
 
 HERE = Path(__file__).resolve().parent.parent
 EVENTS = 5_000_000
@@ -131,7 +131,7 @@ def main() -> None:
     folder, events = Path(sys.argv[1]), int(sys.argv[2]) if sys.argv[2:] else EVENTS
     folder.mkdir(parents=True, exist_ok=True)
     # The archive, as an installation has it; by a process of its own, whose Java it ends.
-    subprocess.run([sys.executable, "-m", "spark_jobs.classes"], check=True)
+    subprocess.run([sys.executable, "-m", "spark_jobs.spark.classes"], check=True)
     database = stored(folder, events)
     with database.connect() as connection:
         ends = chain_of(History(connection), events // 2, SHORT, events)

@@ -28,11 +28,11 @@ from app.broker.firehose import parse
 from app.errors import OutageError
 from app.store import Store, migrate
 from app.stored.capture import Trace
-from app.traces.feed import Feed
 from app.traces.life import Standing, TraceState
 from app.traces.pipeline import PipelineSettings
-from app.traces.run import Run
-from app.traces.running import Capture, RunningTrace
+from app.traces.runs.attempts import Capture, RunningTrace
+from app.traces.runs.feed import Feed
+from app.traces.runs.run import Run
 from app.tracker import Tracker
 from drills.fuzz import INPUTS, Message, damaged, messages
 from model.deaths import LossWord

@@ -42,20 +42,20 @@ from model.exports import (
 )
 from model.jobs import Problem
 from model.words import Via
-from spark_jobs.archived import Archive
-from spark_jobs.database import DatabaseAddress
+from spark_jobs.archive.reader import Archive
+from spark_jobs.chains.archived_search import find_archived
+from spark_jobs.chains.executors import rendered, tasks_at_a_time
+from spark_jobs.chains.history import History
+from spark_jobs.chains.plan import Form
+from spark_jobs.chains.ranges import Longs, Range, Ranges
+from spark_jobs.chains.search import ChainQuestion, ChainResult, find_stored
 from spark_jobs.errors import JobError
-from spark_jobs.executors import rendered, tasks_at_a_time
 from spark_jobs.export import write_file, written_aside
-from spark_jobs.finding import ChainQuestion, ChainResult, find_stored
-from spark_jobs.finding_archived import find_archived
 from spark_jobs.formats.chain import Chain, DiagramLane
 from spark_jobs.formats.renderers import RENDERERS
-from spark_jobs.history import History
-from spark_jobs.plan import Form
 from spark_jobs.progress import Meter, Report, silent
-from spark_jobs.ranges import Longs, Range, Ranges
-from spark_jobs.session import SparkSettings, open_session, submitted_session
+from spark_jobs.spark.database import DatabaseAddress
+from spark_jobs.spark.session import SparkSettings, open_session, submitted_session
 
 # A format with clocks holds a number per event; ShiViz itself gives up well before this.
 CLOCKED_EVENTS = 200_000

@@ -13,12 +13,15 @@ from model.described import shown
 from model.exports import FORMATS, Quota
 from model.jobs import Problem
 from model.words import Via
-from spark_jobs import archive, chain, interchange, reports, topology, touched
-from spark_jobs.database import DatabaseAddress
+from spark_jobs import chain, interchange, reports
+from spark_jobs.archive import archive_job
+from spark_jobs.chains import touched_job
 from spark_jobs.errors import JobError
 from spark_jobs.interchange.request import Collector, PeriodRequest
 from spark_jobs.progress import Report
+from spark_jobs.reports import topology_job
 from spark_jobs.reports.request import ReportRequest
+from spark_jobs.spark.database import DatabaseAddress
 
 Json: TypeAlias = dict[str, Any]
 
@@ -33,10 +36,10 @@ class Kind(NamedTuple):
 
 KINDS: dict[str, Kind] = {
     "period": Kind(PeriodRequest, interchange.run, {"form": "format"}),
-    "touched": Kind(touched.TouchedRequest, touched.run, {"event_id": "event"}),
+    "touched": Kind(touched_job.TouchedRequest, touched_job.run, {"event_id": "event"}),
     "chain": Kind(chain.ChainRequest, chain.run, {"from_id": "from", "to_id": "to"}),
-    "topology": Kind(topology.TopologyRequest, topology.run),
-    "archive": Kind(archive.ArchiveRequest, archive.run, {"root": "archives"}),
+    "topology": Kind(topology_job.TopologyRequest, topology_job.run),
+    "archive": Kind(archive_job.ArchiveRequest, archive_job.run, {"root": "archives"}),
     "report": Kind(ReportRequest, reports.run),
 }
 # What is not JSON in any request.

@@ -20,9 +20,9 @@ from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from model.jobs import Problem
-from spark_jobs.classes import make_in_background
 from spark_jobs.errors import JobError, SparkGoneError
-from spark_jobs.session import SparkSettings, open_session
+from spark_jobs.spark.classes import make_in_background
+from spark_jobs.spark.session import SparkSettings, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -159,8 +159,8 @@ def _import_jobs() -> None:
 
 def warm_up(spark: SparkSession, database_url: str) -> None:
     """Run an empty job: the first real one finds classes loaded and Python workers running."""
-    from spark_jobs.database import DatabaseAddress
-    from spark_jobs.executors import touch
+    from spark_jobs.chains.executors import touch
+    from spark_jobs.spark.database import DatabaseAddress
 
     try:
         touch(spark, DatabaseAddress.from_url(database_url))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from app.traces.introductions import Introductions
+from app.traces.runs.introductions import Introductions
 
 
 class _Nobody:

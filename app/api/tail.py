@@ -20,7 +20,7 @@ from app.api.events import large_of
 from app.api.searching import Searches
 from app.api.signin.permissions import ReadRights
 from app.stored.reading import EventFilter, EventList, is_quick, shares
-from app.traces.feed import Feed
+from app.traces.runs.feed import Feed
 
 if TYPE_CHECKING:
     from app.store.causality.walks import Causality

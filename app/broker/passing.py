@@ -9,7 +9,7 @@ the API too long to show, as headers can be nested so deeply: nobody knows wheth
 
 **Nothing else is lost, and nothing doubled**: a message is removed after the transaction that
 stores it, like an acknowledgement, and nothing behind it is read before that. After a crash between
-the two it is at the head of the queue again, and recognised like any other (`app.traces.resume`).
+the two it heads the queue again, and is recognised like any other (`app.traces.runs.resume`).
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ class Archives:
         if not self._folder.is_dir():
             return None
         check_spark("archived events need")
-        from spark_jobs.archived import Archive  # loads Arrow
+        from spark_jobs.archive.reader import Archive  # loads Arrow
 
         archive = Archive.holding(self._folder, event_id)
         return archive.vhost if archive else None

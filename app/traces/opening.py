@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from app.stored.capture import ParticipantRules, Trace
 from app.traces.connectionwatch import ConnectionWatch
-from app.traces.introductions import Introductions
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
 from app.traces.restamping import Restamping
 from app.traces.retention import RetentionRule
+from app.traces.runs.introductions import Introductions
 from app.traces.spanwatch import SpanWatch
 from app.tracker import Bounds
 from app.tracker.links import Origin, Rule, TraceRule

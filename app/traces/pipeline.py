@@ -11,11 +11,11 @@ import msgspec
 
 from app.errors import CheckpointError
 from app.stored.capture import Trace
-from app.traces.feed import Feed
-from app.traces.gapwatch import GapWatch
-from app.traces.marks import Marks
+from app.traces.losses.gapwatch import GapWatch
+from app.traces.losses.marks import Marks
 from app.traces.retention import RetentionRule
-from app.traces.sieve import Sieve
+from app.traces.runs.feed import Feed
+from app.traces.runs.sieve import Sieve
 from app.traces.supervisor import Supervisor
 from app.tracker import (
     Bounds,
@@ -31,7 +31,7 @@ from app.tracker.links import BUILT_IN, Rule, Rules, TraceRule, of_all
 if TYPE_CHECKING:
     from app.broker.source import TraceSource
     from app.store.store import Store
-    from app.traces.introductions import Introductions
+    from app.traces.runs.introductions import Introductions
 
 
 class PipelineSettings(msgspec.Struct, frozen=True):

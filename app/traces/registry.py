@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from app.errors import BadRequestError, ItcError, NotFoundError, OutageError
 from app.stored.capture import Trace
-from app.traces.audit import Ledger
-from app.traces.elsewhere import Elsewhere, Others
-from app.traces.feed import Feed
-from app.traces.here import DRAIN_SECONDS, TracesHere
+from app.traces.holding.elsewhere import Elsewhere, Others
+from app.traces.holding.here import DRAIN_SECONDS, TracesHere
 from app.traces.life import NOT_RUN, TraceState
+from app.traces.losses.audit import Ledger
 from app.traces.pipeline import PipelineSettings, unreadable_checkpoint
-from app.traces.running import Capture
+from app.traces.runs.attempts import Capture
+from app.traces.runs.feed import Feed
 from app.traces.status import Snapshot, TraceStatus, audit_status
 from app.traces.upkeep import Upkeep
 from app.tracker import Counters, Policy, Quiet, Totals, Tracker, UnreadableCheckpointError
@@ -31,7 +31,7 @@ from app.tracker.taken import taken as selection_of
 if TYPE_CHECKING:
     from app.broker.source import TraceSource
     from app.store.store import Store
-    from app.traces.introductions import Introductions
+    from app.traces.runs.introductions import Introductions
 
 # How long another service may take to start a trace, and to stop one.
 START_SECONDS = 10.0

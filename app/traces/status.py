@@ -7,8 +7,8 @@ from typing import Annotated
 
 import msgspec
 
-from app.traces.audit import BOTH, AuditState, Compares, Ledger, comparing
 from app.traces.life import Standing, TraceState
+from app.traces.losses.audit import BOTH, AuditState, Compares, Ledger, comparing
 from app.tracker import Counters, Policy, Totals
 from app.tracker.events import Disposed
 from app.tracker.links.memory import LinkCount

@@ -15,8 +15,8 @@ from app.errors import (
     OutageError,
 )
 from app.stored.capture import Batch, Trace
-from app.traces.elsewhere import Elsewhere
-from app.traces.here import TracesHere
+from app.traces.holding.elsewhere import Elsewhere
+from app.traces.holding.here import TracesHere
 from app.traces.pipeline import PipelineSettings
 from app.traces.retention import PruneCount, RetentionRule, preview, retain
 from app.tracker import Checkpoint

@@ -1,9 +1,9 @@
 """Looks beside capture, unasked: for what ties messages together, and how long they take.
 
 Where the messages of a trace that runs here tell little of their causes, and enough of them have
-come, a process of its own reads the newest of them (`spark_jobs.beside`). One looks at a time, of
-lowest priority and within bounds, and it ends where capture lags; then it is tried again later. One
-that fails has found nothing new.
+come, a process of its own reads the newest of them (`spark_jobs.reports.beside`). One looks at a
+time, of lowest priority and within bounds, and it ends where capture lags; then it is tried again
+later. One that fails has found nothing new.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from app.stored.proposals import RuleProposal, TraceCoverage, proposals_in
 if TYPE_CHECKING:
     from app.store.capture.proposals import RuleProposals
     from app.store.watch.durations import Durations
-    from app.traces.here import TracesHere
+    from app.traces.holding.here import TracesHere
     from app.traces.status import Snapshot
 
 log = logging.getLogger(__name__)
 
-MODULE = "spark_jobs.beside"
+MODULE = "spark_jobs.reports.beside"
 MOST_EVENTS = 50_000  # the newest, that are looked at
 MOST_LAG = 2_000  # trace messages that wait: capture has all of the machine then
 # Memory that is reserved and not used counts against the bound, too.

@@ -16,7 +16,7 @@ from app.watch.webhook import Webhook, secret_in
 if TYPE_CHECKING:
     from app.settings import Settings
     from app.store.store import Store
-    from app.traces.here import TracesHere
+    from app.traces.holding.here import TracesHere
 
 
 def open_watches(

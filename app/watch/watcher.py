@@ -23,7 +23,7 @@ from model.times import now
 if TYPE_CHECKING:
     from app.store.watch.assertions import Assertions
     from app.store.watch.watching import Watching
-    from app.traces.here import TracesHere
+    from app.traces.holding.here import TracesHere
 
 log = logging.getLogger(__name__)
 

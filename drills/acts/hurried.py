@@ -8,7 +8,8 @@ The broker's numbers are up to 5 s old, those of quorum queues up to 10 s, whate
 from __future__ import annotations
 
 from app.cli import main
-from app.traces import queuewatch, run
+from app.traces.losses import queuewatch
+from app.traces.runs import run
 
 WAITED = 12_000_000  # µs
 

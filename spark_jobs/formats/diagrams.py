@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from model.words import EventType
-from spark_jobs.fields import compact
+from spark_jobs.chains.causes import NamedCause, named_in
+from spark_jobs.chains.ranges import Ranges
 from spark_jobs.formats.chain import Chain, DiagramLane, Renderer, Sink
+from spark_jobs.formats.fields import compact
 from spark_jobs.formats.lines import one_line
-from spark_jobs.named import NamedCause, named_in
-from spark_jobs.ranges import Ranges
 
 COLUMNS = (
     "id",

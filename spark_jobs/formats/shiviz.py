@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from itc import unpack
-from spark_jobs.fields import compact
+from spark_jobs.chains.causes import NamedCause
 from spark_jobs.formats.chain import Chain, DiagramLane, Renderer, Sink, write_chunks
 from spark_jobs.formats.diagrams import inside_links, what
+from spark_jobs.formats.fields import compact
 from spark_jobs.formats.lines import one_line
-from spark_jobs.named import NamedCause
 
 EXPRESSION = r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*}) ?(?<links>.*)"
 COLUMNS = (

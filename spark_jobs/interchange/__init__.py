@@ -16,13 +16,13 @@ from model.exports import manifest_of
 from model.interchange import PeriodSummary
 from model.times import Microseconds
 from model.words import Along
-from spark_jobs import period
 from spark_jobs.chain import Stopwatch, versions
 from spark_jobs.export import HashedFile, write_file, written_aside
 from spark_jobs.interchange.request import Json, PeriodRequest
 from spark_jobs.interchange.writing import WRITERS, send_otlp
-from spark_jobs.period import Period
 from spark_jobs.progress import Meter, Report, silent
+from spark_jobs.reports import period
+from spark_jobs.reports.period import Period
 
 
 def run(spark: SparkSession, request: PeriodRequest, report: Report = silent) -> Json:

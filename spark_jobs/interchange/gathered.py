@@ -13,12 +13,12 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from model.gaps import Gap
-from spark_jobs.failures import explained
-from spark_jobs.gathering import COLUMNS, ConversationRows, each, gathered
-from spark_jobs.history import MAX_ID
+from spark_jobs.chains.history import MAX_ID
 from spark_jobs.interchange.request import Json, PeriodRequest
-from spark_jobs.period import Period
 from spark_jobs.progress import Meter
+from spark_jobs.reports.gathering import COLUMNS, ConversationRows, each, gathered
+from spark_jobs.reports.period import Period
+from spark_jobs.spark.failures import explained
 
 PIECES = (
     "events bigint, conversations bigint, is_cut bigint, body binary, beside binary, facts string"

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from model.exports import Quota
 from model.interchange import PeriodForm
 from model.words import Via
-from spark_jobs.database import DatabaseAddress
+from spark_jobs.spark.database import DatabaseAddress
 
 Json: TypeAlias = dict[str, Any]
 

@@ -10,20 +10,25 @@ from pyspark.sql import SparkSession
 
 from model.described import shown, shown_as
 from model.reports.facts import ReportFacts
-from spark_jobs import period
 from spark_jobs.export import write_file
-from spark_jobs.period import Period
 from spark_jobs.progress import Meter, Report, silent
-from spark_jobs.reports import assertions, comparison, correlations, expectations
+from spark_jobs.reports import (
+    assertions_job,
+    comparison_job,
+    correlations_job,
+    expectations_job,
+    period,
+)
+from spark_jobs.reports.period import Period
 from spark_jobs.reports.request import Json, ReportRequest
 
 Kind: TypeAlias = Callable[[SparkSession, ReportRequest, Period, Meter], ReportFacts]
 
 REPORTS: dict[str, Kind] = {
-    "assertions": assertions.make,
-    "correlations": correlations.make,
-    "expectations": expectations.make,
-    "comparison": comparison.make,
+    "assertions": assertions_job.make,
+    "correlations": correlations_job.make,
+    "expectations": expectations_job.make,
+    "comparison": comparison_job.make,
 }
 
 

@@ -1,9 +1,9 @@
-"""The report ``expectations``: what normally follows what in a period, and what was otherwise.
+"""Expectations, learnt from briefs: how often, how many, within which time messages lead to others.
 
-From briefs of its conversations (`brief`): what messages of each type lead to (`expecting`), the
-variants with how many are of each, those that are out of the ordinary and why, and what these have
-in common that the others have not (`contrast`). Conversations that are too young to tell, or of
-which something may be missing, are counted apart.
+A tally counts in bounded memory, and parts that were counted apart can be put together. A message
+that is not old enough yet for an effect says nothing about it, neither for nor against: how old
+messages are is counted too, and so shares are taken among those that are old enough. What is old
+enough follows from the times themselves, see `slow_from`. Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -11,487 +11,407 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
-from pyspark.sql import DataFrame, SparkSession
-
-from model.reports.learning import (
-    ExpectationsReport,
-    Lasted,
-    LearntEffect,
-    LearntOrder,
-    LearntType,
-    LearntVariant,
-    Multiplicity,
-    Outlier,
-    OutlierGroup,
-    OutlierReason,
-    Strangeness,
-    TimesTaken,
-)
+from model.reports.learning import Strangeness
 from model.sketch import Sketch
-from model.times import Duration, Microseconds, iso_time
-from model.variants import Flow
-from model.words import Via
-from spark_jobs.failures import explained
-from spark_jobs.period import Period
-from spark_jobs.progress import Meter
-from spark_jobs.reports.brief import Brief, Horizon, feature
-from spark_jobs.reports.briefing import KEPT, Briefs, briefs, collected
-from spark_jobs.reports.contrast import candidates, contrasts
-from spark_jobs.reports.expecting import (
-    MOST_MANY,
-    CaseCounts,
-    Effect,
-    Expectation,
-    Learnt,
-    Reason,
-    Thresholds,
-    Times,
-    TypeOrder,
-    VariantCount,
-    VariantJudge,
-    learn,
-    rare_among,
-)
-from spark_jobs.reports.proposing import proposals
-from spark_jobs.reports.request import Json, ReportRequest
+from spark_jobs.reports.brief import Brief, Case
 
-Group: TypeAlias = tuple[Strangeness, str, str | None]
+Json: TypeAlias = dict[str, Any]
+Pair: TypeAlias = tuple[str, str]
 
-MOST_VARIANTS = 20_000
-"""So many variants are counted; of further ones only how many conversations."""
-VARIANTS_SHOWN = 200
-MOST_STRANGE = 5_000
-"""Of so many conversations out of the ordinary it is looked at what they have in common."""
-STRANGE_SHOWN = 1_000
-GROUPS_SHOWN = 100
-EXAMPLES = 5
-_TOGETHER, _LEAST_TOGETHER = 10, 20
-_SPANS = 12  # of the period, for what happened at one time
-
-
-def make(
-    spark: SparkSession, request: ReportRequest, period: Period, meter: Meter
-) -> ExpectationsReport:
-    """The report of a period's conversations.
-
-    ``asked``: ``via``, ``wait`` (seconds after the period in which effects are looked for),
-    ``share`` and ``cases`` (what is expected), ``rare`` (below which share a variant is rare).
-    """
-    asked = Thresholds(*(request.asked[name] for name in Thresholds._fields))
-    wait = round(request.asked["wait"] * 1_000_000)
-    facts = request.facts(period)
-    with explained():
-        got = briefs(spark, request.database, period, Via(request.asked["via"]), wait)
-        if got is None:
-            nothing = Learnt((), (), {}, {}, {}, {}, True)
-            return _report(facts, nothing, Sums(), [], Strange(), asked)
-        frame = got.frame.persist(KEPT)
-        try:
-            found = _learnt(Briefs(frame, got.observed), period, asked, meter)
-            return _report(facts, *found, asked)
-        finally:
-            frame.unpersist()
-
-
-def _learnt(
-    got: Briefs, period: Period, asked: Thresholds, meter: Meter
-) -> tuple[Learnt, Sums, list[VariantCount], Strange]:
-    tally = tallied(got.frame, got.observed)
-    learnt = learn(tally, asked)
-    judge = VariantJudge(learnt, asked)
-    meter.enter("counting", 60.0)
-    sums = summed(got.frame, got.observed, judge)
-    counted = rare_among([(*key, one.count) for key, one in sums.variants.items()], asked)
-    rare = frozenset(
-        (one.type, one.digest) for one in counted if one.rare and is_odd(one, sums, tally)
-    )
-    meter.enter("counting", 75.0)
-    strange = _strange(got, judge, rare, period)
-    meter.enter("counting", 90.0)
-    strange.compare(got, judge, rare, period)
-    return learnt, sums, counted, strange
-
-
-def tallied(frame: DataFrame, observed: Horizon) -> CaseCounts:
-    """The tally of all conversations that are known and whole."""
-
-    def found(briefs: Iterator[Brief]) -> Iterable[str]:
-        tally = CaseCounts()
-        for brief in briefs:
-            if observed.is_known(brief) and not brief.is_cut:
-                until = observed.until(brief)
-                for case in brief.cases:
-                    tally.add(case, until)
-        yield tally.to_text()
-
-    tally = CaseCounts()
-    for line in collected(frame, found):
-        tally.merge(CaseCounts.of_text(line))
-    return tally
+MOST_TYPES = 1_000
+MOST_PAIRS = 10_000
+"""So many types, and pairs of types, are counted; what comes after is left out, and said."""
+MOST_MANY = 8
+"""Effects of one message are counted apart up to this many."""
+LEAST_FOR_SLOW = 200
+"""Of fewer times nothing is called slow."""
+_FALSE_ALARMS = 0.01
+_MARGIN = 2.0
+_LEAST_MARGIN = 10_000  # µs: capture tells no finer times
 
 
 @dataclass
-class VariantSample:
-    """Conversations of a variant: some of their first events, how long they took (µs).
+class Effect:
+    """A direct effect of a type: ``ages`` of the messages that had it (µs), times to the first."""
 
-    ``shape`` is JSON as text: there may be many.
-    """
+    ages: Sketch = field(default_factory=Sketch)
+    delays: Sketch = field(default_factory=Sketch)
+    many: Counter[int] = field(default_factory=Counter)
 
-    count: int = 0
-    examples: list[int] = field(default_factory=list)
-    lasted: Sketch = field(default_factory=Sketch)
-    shape: str | None = None
-
-    def add(self, brief: Brief) -> None:
-        """Count one."""
-        self.count += 1
-        self.examples = sorted([*self.examples, brief.root])[:EXAMPLES]
-        self.lasted.add(brief.ended_at - brief.began_at)
-
-    def merge(self, other: VariantSample) -> None:
+    def merge(self, other: Effect) -> None:
         """Count all that another one did."""
-        self.count += other.count
-        self.examples = sorted([*self.examples, *other.examples])[:EXAMPLES]
-        self.lasted.merge(other.lasted)
-        self.shape = self.shape or other.shape
+        self.ages.merge(other.ages)
+        self.delays.merge(other.delays)
+        self.many.update(other.many)
 
 
-@dataclass
-class Sums:
-    """The number of conversations of each variant, and how many are left out and why."""
+class CaseCounts:
+    """Counts of cases.
 
-    variants: dict[tuple[str, str], VariantSample] = field(default_factory=dict)
-    shapes: dict[str, str] = field(default_factory=dict)
-    left_out: Counter[str] = field(default_factory=Counter)
-    uncounted: int = 0
+    Attributes:
+        messages: by type, how old its messages were when the record ended.
+        waits: by type, until all copies of a message were first handed over.
+        effects: by type and the type of the effect.
+        before: by type and a type that was before: of how many messages.
+        marks: by type and how they failed, or that they wait: how many messages.
+        is_all: whether all types and pairs were counted.
+    """
+
+    def __init__(self) -> None:
+        self.messages: defaultdict[str, Sketch] = defaultdict(Sketch)
+        self.waits: defaultdict[str, Sketch] = defaultdict(Sketch)
+        self.effects: defaultdict[Pair, Effect] = defaultdict(Effect)
+        self.before: Counter[Pair] = Counter()
+        self.marks: Counter[Pair] = Counter()
+        self.is_all = True
+
+    def add(self, case: Case, observed_until: int) -> None:
+        """Count a case that was observed up to a time (µs)."""
+        if not self._has_room(self.messages, case.type, MOST_TYPES):
+            return
+        age = max(0, observed_until - case.at)
+        self.messages[case.type].add(age)
+        if case.waited is not None:
+            self.waits[case.type].add(case.waited)
+        for name, (many, delay) in case.effects.items():
+            if self._has_room(self.effects, (case.type, name), MOST_PAIRS):
+                effect = self.effects[case.type, name]
+                effect.ages.add(age)
+                effect.delays.add(delay)
+                effect.many[min(many, MOST_MANY)] += 1
+        for table, names in ((self.before, case.before), (self.marks, case.marks)):
+            for name in names:
+                pair = (case.type, name)
+                if pair in table or self._has_room(table, pair, MOST_PAIRS):
+                    table[pair] += 1
+
+    def merge(self, other: CaseCounts) -> None:
+        """Count all that another one did."""
+        self.is_all = self.is_all and other.is_all
+        for name, ages in other.messages.items():
+            if self._has_room(self.messages, name, MOST_TYPES):
+                self.messages[name].merge(ages)
+        for name, waits in other.waits.items():
+            if name in self.messages:
+                self.waits[name].merge(waits)
+        for pair, effect in other.effects.items():
+            if self._has_room(self.effects, pair, MOST_PAIRS):
+                self.effects[pair].merge(effect)
+        for mine, theirs in ((self.before, other.before), (self.marks, other.marks)):
+            for pair, times in theirs.items():
+                if self._has_room(mine, pair, MOST_PAIRS):
+                    mine[pair] += times
+
+    def _has_room(self, table: Any, key: Any, most: int) -> bool:
+        if key in table or len(table) < most:
+            return True
+        self.is_all = False
+        return False
+
+    def to_text(self) -> str:
+        """All of it as a line; `of_text` reads it."""
+        return json.dumps(
+            [
+                {name: ages.to_json() for name, ages in self.messages.items()},
+                {name: waits.to_json() for name, waits in self.waits.items()},
+                [
+                    [*pair, one.ages.to_json(), one.delays.to_json(), one.many]
+                    for pair, one in self.effects.items()
+                ],
+                [[*pair, times] for pair, times in self.before.items()],
+                [[*pair, times] for pair, times in self.marks.items()],
+                self.is_all,
+            ]
+        )
+
+    @classmethod
+    def of_text(cls, text: str) -> CaseCounts:
+        """The value that `to_text` wrote."""
+        messages, waits, effects, before, marks, is_all = json.loads(text)
+        made = cls()
+        made.messages.update((name, Sketch.of_json(ages)) for name, ages in messages.items())
+        made.waits.update((name, Sketch.of_json(each)) for name, each in waits.items())
+        for a, b, ages, delays, many in effects:
+            counts = Counter({int(each): times for each, times in many.items()})
+            made.effects[a, b] = Effect(Sketch.of_json(ages), Sketch.of_json(delays), counts)
+        made.before = Counter({(a, b): times for a, b, times in before})
+        made.marks = Counter({(a, b): times for a, b, times in marks})
+        made.is_all = is_all
+        return made
+
+
+class Times(NamedTuple):
+    """Times (µs): quantiles, and from when on it is slow; None if too few tell."""
+
+    p50: float
+    p99: float
+    p999: float
+    slow_from: float | None
+    patience: float
+
+    @classmethod
+    def of(cls, sketch: Sketch) -> Times:
+        """The times that a sketch counted, at least one."""
+        p50, p99, p999, most = (sketch.quantile(share) or 0.0 for share in (0.5, 0.99, 0.999, 1.0))
+        slow = slow_from(sketch)
+        return cls(p50, p99, p999, slow, _MARGIN * most + _LEAST_MARGIN if slow is None else slow)
+
+
+def slow_from(times: Sketch) -> float | None:
+    """Find the time from which one is out of the ordinary (µs); None below `LEAST_FOR_SLOW` cases.
+
+    A tail that goes on as it does from p90 to p99 would be longer than half of it in one of a
+    hundred periods like this one. "As it does" is by a Weibull distribution, which is exact for
+    times that are exponential; the factor of two is for tails that are heavier.
+    """
+    if times.count < LEAST_FOR_SLOW:
+        return None
+    p90, p99 = times.quantile(0.9) or 0.0, times.quantile(0.99) or 0.0
+    shape = math.log(p99 / p90) / math.log(2) if p90 else 1.0
+    grown = math.log(times.count / _FALSE_ALARMS) / math.log(100)
+    return _MARGIN * p99 * math.pow(grown, min(max(shape, 0.25), 3.0)) + _LEAST_MARGIN
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """The effects of messages of a type, of those that are old enough.
+
+    ``cases`` are these, ``led`` of them did, ``left_out`` are too young to tell. ``usual`` is how
+    many it led to where nearly all of these led to the same number.
+    """
+
+    type: str
+    effect: str
+    cases: int
+    led: int
+    left_out: int
+    times: Times
+    many: dict[int, int]
+    usual: int | None
 
     @property
-    def judged(self) -> int:
-        """The number that are of one of the variants."""
-        return sum(one.count for one in self.variants.values()) + self.uncounted
-
-    def add(self, brief: Brief, state: str | None) -> None:
-        """Count a conversation, or why it is left out."""
-        if brief.shape is not None and len(self.shapes) < 2 * MOST_VARIANTS:
-            self.shapes.setdefault(brief.variant, json.dumps(brief.shape))
-        if state is not None:
-            self.left_out[state] += 1
-        elif (mine := self._of((brief.type, brief.variant))) is not None:
-            mine.add(brief)
-        else:
-            self.uncounted += 1
-
-    def _of(self, key: tuple[str, str]) -> VariantSample | None:
-        """What is counted of a variant; None if there are too many."""
-        if key in self.variants or len(self.variants) < MOST_VARIANTS:
-            return self.variants.setdefault(key, VariantSample())
-        return None
-
-    def lines(self) -> Iterator[str]:
-        """All of it, a line each."""
-        yield json.dumps([self.left_out, self.uncounted])
-        for key, one in self.variants.items():
-            shape = self.shapes.get(key[1])
-            yield json.dumps([*key, one.count, one.examples, one.lasted.to_json(), shape])
-
-    def take(self, line: str) -> None:
-        """Count what a line says."""
-        first, second, *rest = json.loads(line)
-        if not rest:
-            self.left_out.update(first)
-            self.uncounted += second
-            return
-        count, examples, lasted, shape = rest
-        if (mine := self._of((first, second))) is not None:
-            mine.merge(VariantSample(count, examples, Sketch.of_json(lasted), shape))
-        else:
-            self.uncounted += count
+    def share(self) -> float:
+        """Of the cases that were old enough, how many led to it."""
+        return self.led / self.cases if self.cases else 0.0
 
 
-def summed(frame: DataFrame, observed: Horizon, judge: VariantJudge) -> Sums:
-    """The variants of all conversations that can be judged."""
+class TypeOrder(NamedTuple):
+    """Messages of a type, and how many of them had one of another type before them."""
 
-    def found(briefs: Iterator[Brief]) -> Iterable[str]:
-        sums = Sums()
-        for brief in briefs:
-            sums.add(brief, state_of(brief, observed, judge))
-        yield from sums.lines()
-
-    sums = Sums()
-    for line in collected(frame, found):
-        sums.take(line)
-    return sums
-
-
-def is_odd(one: VariantCount, sums: Sums, tally: CaseCounts) -> bool:
-    """Tell whether a rare variant is rarer than what it is made of would have it.
-
-    Where two things happen now and then, both together are rare, and that says nothing. But what
-    would come together `_TOGETHER` times as often, if each step were by itself, is kept apart.
-    """
-    text = sums.variants[one.type, one.digest].shape
-    shape = None if text is None else json.loads(text)
-    if shape is None or shape["truncated"]:
-        return False
-    expected = math.exp(_log_share(shape["steps"], tally)) * one.size / one.share
-    return expected >= _LEAST_TOGETHER and expected >= _TOGETHER * one.size
-
-
-def _log_share(steps: Sequence[Json], tally: CaseCounts) -> float:
-    """The logarithm of how often steps lead to what they do, if each effect were by itself."""
-    found, waiting = 0.0, [*steps]
-    while waiting:
-        step = waiting.pop()
-        waiting += step["steps"]
-        counts = Counter[str]()
-        for below in step["steps"]:
-            counts[below["type"]] += below["count"]
-        found += step["count"] * sum(
-            math.log(_share_of(effect, counts[pair[1]], tally.messages[pair[0]].count))
-            for pair, effect in tally.effects.items()
-            if pair[0] == step["type"]
-        )
-    return found
-
-
-def _share_of(effect: Effect, many: int, messages: int) -> float:
-    """Of how many messages there are so many effects; a half where there is no such message."""
-    times = effect.many[min(many, MOST_MANY)] if many else messages - effect.many.total()
-    return max(times, 0.5) / max(messages, 1)
-
-
-def state_of(brief: Brief, observed: Horizon, judge: VariantJudge) -> str | None:
-    """Explain why a conversation is left out; None if it is not."""
-    if brief.is_cut:
-        return "cut"
-    if not observed.is_known(brief):
-        return "unknown"
-    if judge.is_young(brief, observed.until(brief)):
-        return "young"
-    return None
-
-
-class Odd(NamedTuple):
-    """A conversation out of the ordinary, and why."""
-
-    root: int
-    at: int
     type: str
-    variant: str
-    reasons: list[Reason]
+    after: str
+    cases: int
+    held: int
 
 
-@dataclass
-class Strange:
-    """Conversations out of the ordinary, and what those of one reason have in common."""
+class Thresholds(NamedTuple):
+    """The thresholds: an effect in this share of at least so many cases is expected.
 
-    count: int = 0
-    odd: list[Odd] = field(default_factory=list)
-    groups: Counter[Group] = field(default_factory=Counter)
-    examples: defaultdict[Group, list[int]] = field(default_factory=lambda: defaultdict(list))
-    features: dict[Group, Counter[str]] = field(default_factory=dict)
-    others: Counter[str] = field(default_factory=Counter)
-    of_others: int = 0
+    A variant or an exception is rare below the share ``rare``.
+    """
 
-    def take(self, odd: Odd, features: Sequence[str]) -> None:
-        """Count one."""
-        self.count += 1
-        if len(self.odd) >= MOST_STRANGE:
-            return
-        self.odd.append(odd)
-        for group in dict.fromkeys(reason.group for reason in odd.reasons):
-            self.groups[group] += 1
-            if len(self.examples[group]) < EXAMPLES:
-                self.examples[group].append(odd.root)
-            self.features.setdefault(group, Counter()).update(features)
-
-    def compare(
-        self, got: Briefs, judge: VariantJudge, rare: frozenset[Any], period: Period
-    ) -> None:
-        """Count the features of what is in the ordinary, those that may tell something."""
-        wanted = candidates(self.features)
-        if not wanted:
-            return
-        looks = _looks(got.observed, judge, rare, period)
-
-        def found(briefs: Iterator[Brief]) -> Iterable[str]:
-            of_others, others = 0, Counter[str]()
-            for _, reasons, features in looks(briefs):
-                if not reasons:
-                    of_others += 1
-                    others.update(wanted.intersection(features))
-            yield json.dumps([of_others, others])
-
-        for line in collected(got.frame, found):
-            of_others, others = json.loads(line)
-            self.of_others += of_others
-            self.others.update(others)
+    share: float = 0.95
+    cases: int = 100
+    rare: float = 0.01
 
 
-Looked: TypeAlias = tuple[Brief, list[Reason], list[str]]
+@dataclass(frozen=True)
+class Learnt:
+    """All that a tally says. ``patience`` is by type: how old a message must be to be judged."""
+
+    expectations: tuple[Expectation, ...]
+    orders: tuple[TypeOrder, ...]
+    waits: dict[str, Times]
+    messages: dict[str, int]
+    marks: dict[Pair, int]
+    patience: dict[str, float]
+    is_all: bool
 
 
-def _looks(
-    observed: Horizon, judge: VariantJudge, rare: frozenset[Any], period: Period
-) -> Callable[[Iterator[Brief]], Iterator[Looked]]:
-    """Of each conversation that can be judged why it is out of the ordinary, and its features."""
-    since, until = period.since, period.until
-
-    def looks(briefs: Iterator[Brief]) -> Iterator[Looked]:
-        for brief in briefs:
-            if state_of(brief, observed, judge) is None:
-                reasons = judge.reasons(brief)
-                if (brief.type, brief.variant) in rare:
-                    reasons.append(Reason("variant", brief.type, brief.variant, brief.root))
-                span = (brief.began_at - since) * _SPANS // (until - since)
-                begins = iso_time(since + span * (until - since) // _SPANS)
-                yield brief, reasons, [*brief.features, feature("time", "", f"from {begins}")]
-
-    return looks
-
-
-def _strange(got: Briefs, judge: VariantJudge, rare: frozenset[Any], period: Period) -> Strange:
-    looks = _looks(got.observed, judge, rare, period)
-
-    def found(briefs: Iterator[Brief]) -> Iterable[str]:
-        for brief, reasons, features in looks(briefs):
-            if reasons:
-                odd = [brief.root, brief.began_at, brief.type, brief.variant, reasons]
-                yield json.dumps([odd, features])
-
-    strange = Strange()
-    for line in collected(got.frame, found):
-        (*facts, reasons), features = json.loads(line)
-        strange.take(Odd._make([*facts, [Reason(*each) for each in reasons]]), features)
-    strange.odd.sort(key=lambda odd: -odd.root)
-    return strange
-
-
-def _report(
-    facts: Json,
-    learnt: Learnt,
-    sums: Sums,
-    counted: Sequence[VariantCount],
-    strange: Strange,
-    asked: Thresholds,
-) -> ExpectationsReport:
-    return ExpectationsReport(
-        **facts,
-        conversations=sums.judged,
-        young=sums.left_out["young"],
-        unknown=sums.left_out["unknown"],
-        cut=sums.left_out["cut"],
-        variants_count=len(counted),
-        outliers_count=strange.count,
-        counted_all=learnt.is_all and not sums.uncounted and strange.count <= MOST_STRANGE,
-        types=_types(learnt),
-        variants=[_variant(one, sums) for one in _shown(counted)],
-        outliers=[_outlier(one) for one in strange.odd[:STRANGE_SHOWN]],
-        groups=_groups(strange),
-        proposals=proposals(learnt, asked),
+def learn(tally: CaseCounts, asked: Thresholds) -> Learnt:
+    """The expectations of each type, by a tally."""
+    found = [_expectation(tally, pair, asked) for pair in tally.effects]
+    found.sort(key=lambda one: (one.type, -one.led, one.effect))
+    waits = {name: Times.of(each) for name, each in tally.waits.items()}
+    patience = {name: times.patience for name, times in waits.items()}
+    for one in found:
+        if one.share >= asked.rare:
+            patience[one.type] = max(patience.get(one.type, 0.0), one.times.patience)
+    return Learnt(
+        tuple(found),
+        tuple(_orders(tally, asked)),
+        waits,
+        {name: ages.count for name, ages in tally.messages.items()},
+        dict(tally.marks),
+        patience,
+        tally.is_all,
     )
 
 
-def _types(learnt: Learnt) -> list[LearntType]:
-    effects: defaultdict[str, list[Expectation]] = defaultdict(list)
-    orders: defaultdict[str, list[TypeOrder]] = defaultdict(list)
-    for one in learnt.expectations:
-        effects[one.type].append(one)
-    for order in learnt.orders:
-        orders[order.type].append(order)
-    return [
-        LearntType(
-            type=name,
-            messages=count,
-            waited=_times(learnt.waits[name]) if name in learnt.waits else None,
-            leads_to=[_effect(one) for one in effects[name]],
-            after=[LearntOrder(each.after, each.cases, each.held) for each in orders[name]],
+def _expectation(tally: CaseCounts, pair: Pair, asked: Thresholds) -> Expectation:
+    effect, ages = tally.effects[pair], tally.messages[pair[0]]
+    times = Times.of(effect.delays)
+    cases, led = ages.above(times.patience), effect.ages.above(times.patience)
+    [(usual, most)] = effect.many.most_common(1)
+    is_usual = most >= (1 - asked.rare) * effect.many.total() and usual < MOST_MANY
+    return Expectation(
+        *pair,
+        cases,
+        led,
+        ages.count - cases,
+        times,
+        dict(sorted(effect.many.items())),
+        usual if is_usual else None,
+    )
+
+
+def _orders(tally: CaseCounts, asked: Thresholds) -> Iterable[TypeOrder]:
+    """Find what nearly always was before a type, of enough messages; not what follows from that."""
+    found = {
+        (name, after)
+        for (name, after), held in tally.before.items()
+        if name != after
+        and tally.messages[name].count >= asked.cases
+        and held >= asked.share * tally.messages[name].count
+    }
+    afters: defaultdict[str, set[str]] = defaultdict(set)
+    for name, after in found:
+        afters[name].add(after)
+    for name, after in sorted(found):
+        # Of two that are always before each other neither follows from the other.
+        if not any(after in afters[mid] and mid not in afters[after] for mid in afters[name]):
+            yield TypeOrder(name, after, tally.messages[name].count, tally.before[name, after])
+
+
+class Reason(NamedTuple):
+    """A reason why a conversation is out of the ordinary, told of a message.
+
+    ``kind``: ``missing`` (an effect that it nearly always has), ``unexpected`` (one that it hardly
+    ever has), ``many`` (not as many as usual), ``order`` (not after what otherwise was before),
+    ``slow`` (until an effect), ``waited`` (until it was handed over), ``failed`` (in a way in which
+    hardly any fail, or it still waits), or ``variant`` (parts that are not seen together).
+    ``other`` is the effect, what should have been before, the failure or the variant; ``value`` how
+    many, or µs; ``event`` the message.
+    """
+
+    kind: Strangeness
+    type: str
+    other: str | None
+    event: int
+    value: float | None = None
+
+    @property
+    def group(self) -> tuple[Strangeness, str, str | None]:
+        """The features that conversations have which are so for the same reason."""
+        return self.kind, self.type, self.other
+
+
+class VariantJudge:
+    """Judges conversations by what was learnt from all of them."""
+
+    def __init__(self, learnt: Learnt, asked: Thresholds) -> None:
+        self._patience = learnt.patience
+        self._waits = {name: times.slow_from for name, times in learnt.waits.items()}
+        self._effects: defaultdict[str, list[tuple[Expectation, str]]] = defaultdict(list)
+        for one in learnt.expectations:
+            self._effects[one.type].append((one, _nature(one, asked)))
+        self._rare_marks = {
+            pair
+            for pair, times in learnt.marks.items()
+            if learnt.messages[pair[0]] >= asked.cases
+            and times < asked.rare * learnt.messages[pair[0]]
+        }
+        self._orders: defaultdict[str, list[str]] = defaultdict(list)
+        for order in learnt.orders:
+            if order.held >= (1 - asked.rare) * order.cases:
+                self._orders[order.type].append(order.after)
+
+    def is_young(self, brief: Brief, observed_until: int) -> bool:
+        """Tell whether more of a conversation may be still to come."""
+        patience = self._patience
+        return any(observed_until - case.at <= patience.get(case.type, 0.0) for case in brief.cases)
+
+    def reasons(self, brief: Brief) -> list[Reason]:
+        """Find why a conversation is out of the ordinary, but for its variant's being rare."""
+        return [reason for case in brief.cases for reason in self._of(case)]
+
+    def _of(self, case: Case) -> Iterable[Reason]:
+        limit = self._waits.get(case.type)
+        if limit is not None and case.waited is not None and case.waited > limit:
+            yield Reason("waited", case.type, None, case.event, case.waited)
+        for mark in case.marks:
+            if (case.type, mark) in self._rare_marks:
+                yield Reason("failed", case.type, mark, case.event)
+        for one, nature in self._effects.get(case.type, ()):
+            found = case.effects.get(one.effect)
+            if found is None:
+                if nature == "always":
+                    yield Reason("missing", case.type, one.effect, case.event)
+                continue
+            many, delay = found
+            if nature == "hardly":
+                yield Reason("unexpected", case.type, one.effect, case.event)
+            elif one.usual is not None and many != one.usual and nature != "unclear":
+                yield Reason("many", case.type, one.effect, case.event, many)
+            if one.times.slow_from is not None and delay > one.times.slow_from:
+                yield Reason("slow", case.type, one.effect, case.event, delay)
+        for name in self._orders.get(case.type, ()):
+            if name not in case.before:
+                yield Reason("order", case.type, name, case.event)
+
+
+def _nature(one: Expectation, asked: Thresholds) -> str:
+    """The nature of an effect: always or hardly, but for rare ones, or sometimes."""
+    if one.cases < asked.cases:
+        return "unclear"
+    if one.share >= 1 - asked.rare:
+        return "always"
+    return "hardly" if one.share < asked.rare else "sometimes"
+
+
+class VariantCount(NamedTuple):
+    """A variant: of what type its conversations are, how many (``size``), whether they are rare.
+
+    ``rare`` is None where there are too few conversations of the type to say so, or where too many
+    of them would be.
+    """
+
+    type: str
+    digest: str
+    size: int
+    share: float
+    rare: bool | None
+
+
+# Where more than this share of a type's conversations are rare, being rare says nothing.
+_VARIED = 0.1
+
+
+def rare_among(counts: Sequence[tuple[str, str, int]], asked: Thresholds) -> list[VariantCount]:
+    """Variants by type, digest and count, with which of them are rare; the commonest first."""
+    totals: Counter[str] = Counter()
+    rare: Counter[str] = Counter()
+    for name, _, count in counts:
+        totals[name] += count
+    for name, _, count in counts:
+        rare[name] += count if count < asked.rare * totals[name] else 0
+    can_tell = {
+        name
+        for name in totals
+        if totals[name] >= asked.cases and rare[name] <= _VARIED * totals[name]
+    }
+    found = [
+        VariantCount(
+            name,
+            digest,
+            count,
+            count / totals[name],
+            count < asked.rare * totals[name] if name in can_tell else None,
         )
-        for name, count in sorted(learnt.messages.items(), key=lambda one: (-one[1], one[0]))
+        for name, digest, count in counts
     ]
-
-
-def _effect(one: Expectation) -> LearntEffect:
-    return LearntEffect(
-        type=one.effect,
-        cases=one.cases,
-        led=one.led,
-        share=round(one.share, 6),
-        young=one.left_out,
-        many=[Multiplicity(each, times) for each, times in one.many.items()],
-        within=_times(one.times),
-    )
-
-
-def _times(times: Times) -> TimesTaken:
-    slow_from = None if times.slow_from is None else duration(times.slow_from)
-    return TimesTaken(duration(times.p50), duration(times.p99), duration(times.p999), slow_from)
-
-
-def duration(microseconds: float | None) -> Duration:
-    """A time as counted, in whole microseconds; none as well."""
-    return Duration(round(microseconds or 0))
-
-
-def _shown(counted: Sequence[VariantCount]) -> list[VariantCount]:
-    """The commonest variants, and the rarest of those that are rare."""
-    if len(counted) <= VARIANTS_SHOWN:
-        return [*counted]
-    half = VARIANTS_SHOWN // 2
-    rare = [one for one in counted[half:] if one.rare]
-    return [*counted[:half], *rare[-half:]]
-
-
-def _variant(one: VariantCount, sums: Sums) -> LearntVariant:
-    seen = sums.variants[one.type, one.digest]
-    return LearntVariant(
-        variant=one.digest,
-        type=one.type,
-        count=one.size,
-        share=round(one.share, 6),
-        rare=one.rare,
-        examples=seen.examples,
-        lasted=Lasted(*(duration(seen.lasted.quantile(share)) for share in (0.5, 0.99))),
-        flow=None if seen.shape is None else Flow.of(json.loads(seen.shape)),
-    )
-
-
-def _outlier(odd: Odd) -> Outlier:
-    return Outlier(
-        event=odd.root,
-        at=Microseconds(odd.at),
-        type=odd.type,
-        variant=odd.variant,
-        reasons=[_reason(each) for each in odd.reasons],
-    )
-
-
-def _reason(reason: Reason) -> OutlierReason:
-    is_time = reason.kind in ("slow", "waited")
-    return OutlierReason(
-        kind=reason.kind,
-        type=reason.type,
-        other=reason.other,
-        event=reason.event,
-        seconds=duration(reason.value) if is_time else None,
-        count=int(reason.value or 0) if reason.kind == "many" else None,
-    )
-
-
-def _groups(strange: Strange) -> list[OutlierGroup]:
-    """Reasons, with what their conversations have in common; those of most first."""
-    return [
-        OutlierGroup(
-            kind=group[0],
-            type=group[1],
-            other=group[2],
-            count=count,
-            examples=sorted(strange.examples[group]),
-            in_common=contrasts(strange.features[group], count, strange.others, strange.of_others),
-        )
-        for group, count in strange.groups.most_common(GROUPS_SHOWN)
-    ]
+    return sorted(found, key=lambda one: (-one.size, one.type, one.digest))

@@ -14,9 +14,9 @@ import numpy as np
 
 from model.reports.correlations import OneProgram
 from model.who import Who
-from spark_jobs.database import Connection
-from spark_jobs.ranges import Longs
+from spark_jobs.chains.ranges import Longs
 from spark_jobs.reports.matching import Programs
+from spark_jobs.spark.database import Connection
 
 LEAST_KNOWN = 20
 LEAST_SHARE = 0.9

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from model.times import now
-from spark_jobs.database import DatabaseAddress
-from spark_jobs.period import Period
+from spark_jobs.reports.period import Period
+from spark_jobs.spark.database import DatabaseAddress
 
 Json: TypeAlias = dict[str, Any]
 

@@ -29,11 +29,11 @@ from app.errors import (
 from app.store import Store
 from app.stored.capture import Trace
 from app.stored.jobs import Json, Report
-from app.traces.audit import AuditState, Ledger, Tally
-from app.traces.feed import Feed
 from app.traces.life import TraceState
+from app.traces.losses.audit import AuditState, Ledger, Tally
 from app.traces.registry import checked_selection
 from app.traces.retention import PruneCount, RetentionRule
+from app.traces.runs.feed import Feed
 from app.traces.status import CaptureCost, TraceStatus
 from app.tracker import Counters, Policy
 from app.tracker.links.memory import LinkCount
@@ -43,7 +43,7 @@ from model.exports import manifest_of
 from model.jobs import Progress
 from model.sound import Evidence
 from model.times import iso_time
-from spark_jobs.archived import Archive
+from spark_jobs.archive.reader import Archive
 from tests.api import fake_reports
 
 # Ids that the archive job has archived, and when the last of them was recorded.

@@ -20,7 +20,7 @@ from app.settings import Settings
 from app.store import Store, migrate
 from app.stored.capture import Batch
 from app.stored.proposals import TraceCoverage, proposals_in
-from app.traces.audit import AuditState, Ledger, Tally
+from app.traces.losses.audit import AuditState, Ledger, Tally
 from app.tracker import Checkpoint, Policy
 from tests.api.story import ORDER, UNSOUND, Teller
 from tests.contract.outbox import NUDGE, order, tell, tracker_by

@@ -21,10 +21,10 @@ from app.tracker.links import Rule
 from model.described import shown as shown_as_json
 from model.event import Event
 from model.words import Via
-from spark_jobs.database import DatabaseAddress
 from spark_jobs.kinds import run_job
-from spark_jobs.looking import look
 from spark_jobs.progress import silent
+from spark_jobs.reports.look import look
+from spark_jobs.spark.database import DatabaseAddress
 from tests.clients.conftest import EVERYWHERE, Pipeline
 from tests.clients.judge import Name, Verdict, causes_by
 from tests.clients.test_libraries import LIBRARIES, verdict_on

@@ -17,11 +17,11 @@ from app.store.database.engine import dialect_of
 from app.stored.reading import EventFilter
 from model.event import NOTHING_LARGE, SHOWN
 from model.words import Via
-from spark_jobs.columns import restore, select
-from spark_jobs.database import DatabaseAddress
-from spark_jobs.fields import EVENT_COLUMNS, event_fields, json_texts
-from spark_jobs.following import chain_of
-from spark_jobs.walking import Ways
+from spark_jobs.chains.in_memory import chain_of
+from spark_jobs.chains.walk import Ways
+from spark_jobs.formats.fields import EVENT_COLUMNS, event_fields, json_texts
+from spark_jobs.spark.columns import restore, select
+from spark_jobs.spark.database import DatabaseAddress
 from statements import Question, spanned_sql
 from tests.contract.history import History
 from tests.contract.links import LinkedHistory

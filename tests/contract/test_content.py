@@ -14,11 +14,11 @@ from pamqp.header import ContentHeader
 
 from app.store import Store
 from app.stored.reading import EventFilter
-from app.traces import run, sieve
-from app.traces.feed import Feed
 from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
-from app.traces.running import Capture, RunningTrace
+from app.traces.runs import run, sieve
+from app.traces.runs.attempts import Capture, RunningTrace
+from app.traces.runs.feed import Feed
 from app.tracker import tracker
 from drills import fuzz_traces
 from drills.fuzz_traces import made

@@ -15,8 +15,8 @@ from app.traces.restamping import Restamping
 from app.tracker import Policy
 from model.sound import Evidence, MissedLinks, Soundness, doubts_of
 from model.words import Way
-from spark_jobs.database import DatabaseAddress
-from spark_jobs.history import History as Jobs
+from spark_jobs.chains.history import History as Jobs
+from spark_jobs.spark.database import DatabaseAddress
 from tests.contract.outbox import (
     NUDGE,
     PUBLISHER,

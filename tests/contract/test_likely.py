@@ -22,8 +22,8 @@ from bench.stores import FIRST_TIME, STEP, record_all
 from model.conversations import Conversation
 from model.described import shown
 from model.words import Via
-from spark_jobs.database import DatabaseAddress
-from spark_jobs.looking import look
+from spark_jobs.reports.look import look
+from spark_jobs.spark.database import DatabaseAddress
 
 ORDERS = 40
 RULES: dict[str, dict[str, Any]] = {

@@ -51,9 +51,9 @@ SCRIPT = """
     from app.stored.reading import EventFilter
     from history import History
     from model.event import SHOWN
-    from spark_jobs.columns import restore, select
-    from spark_jobs.database import DatabaseAddress
-    from spark_jobs.fields import EVENT_COLUMNS, event_fields, json_texts
+    from spark_jobs.spark.columns import restore, select
+    from spark_jobs.spark.database import DatabaseAddress
+    from spark_jobs.formats.fields import EVENT_COLUMNS, event_fields, json_texts
     from spark_jobs.formats.parquet import SCHEMA
 
     url = sys.argv[1]

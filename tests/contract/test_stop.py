@@ -10,7 +10,7 @@ import pytest
 
 from app.errors import OutageError
 from app.store import Store
-from app.traces import here
+from app.traces.holding import here
 from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry

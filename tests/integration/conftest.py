@@ -19,9 +19,9 @@ from app.broker.source import TraceSource
 from app.broker.trace_queue import QueueBounds
 from app.store import Store
 from app.stored.reading import EventFilter
-from app.traces.introductions import Introductions
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
+from app.traces.runs.introductions import Introductions
 from model.event import Event
 from tools.plugin import NAME, build
 from tools.servers import Broker, RabbitNode

@@ -23,7 +23,7 @@ from app.store import Store
 from app.stored.capture import BrokerConnection
 from app.traces import connectionwatch
 from app.traces.connectionwatch import ConnectionWatch
-from app.traces.introductions import Introductions
+from app.traces.runs.introductions import Introductions
 from tests.integration.conftest import Service, until
 from tests.integration.ports import ClientConnection
 from tools.servers import Broker, RabbitNode, ServerError

@@ -13,7 +13,8 @@ import pytest
 from aio_pika import Message
 
 from app.store import Store, migrate
-from app.traces import queuewatch, run
+from app.traces.losses import queuewatch
+from app.traces.runs import run
 from model.event import Event
 from tests.integration.conftest import Service, until
 from tests.integration.test_cases import Clients

@@ -10,8 +10,9 @@ import pytest
 from app.errors import OutageError
 from app.store import Store
 from app.stored.failures import FailureFilter, FailureKind
-from app.traces import queuewatch, run
+from app.traces.losses import queuewatch
 from app.traces.pipeline import PipelineSettings
+from app.traces.runs import run
 from model.conversations import Copy
 from model.event import Event
 from model.words import Via

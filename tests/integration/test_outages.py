@@ -12,9 +12,9 @@ import pytest
 from app.broker.trace_queue import QueueBounds
 from app.store import Store, migrate
 from app.traces.life import TraceState
-from app.traces.monitor import FULL, MARKS_MISSING
+from app.traces.losses.monitor import FULL, MARKS_MISSING
 from app.traces.pipeline import PipelineSettings
-from app.traces.running import RunningTrace
+from app.traces.runs.attempts import RunningTrace
 from model.words import Match
 from tests.integration.conftest import Service, until
 from tests.integration.test_capture import send_and_receive

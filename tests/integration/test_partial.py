@@ -17,7 +17,7 @@ from app.broker.firehose import TRACE_EXCHANGE
 from app.broker.trace_queue import BOOKMARK
 from app.errors import BadRequestError
 from app.store import Store
-from app.traces.monitor import MARKS_MISSING, UNBOUND
+from app.traces.losses.monitor import MARKS_MISSING, UNBOUND
 from app.traces.pipeline import PipelineSettings
 from app.tracker.taken import covers
 from model.event import Event

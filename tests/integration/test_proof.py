@@ -16,8 +16,8 @@ from aio_pika.abc import AbstractChannel
 from app.broker.consumer import TRACE_QUEUE
 from app.broker.firehose import TRACE_EXCHANGE
 from app.store import Store
-from app.traces.audit import Tally
-from app.traces.monitor import TAKEN
+from app.traces.losses.audit import Tally
+from app.traces.losses.monitor import TAKEN
 from app.traces.pipeline import PipelineSettings
 from model.gaps import Gap
 from tests.integration.conftest import Service, until

@@ -19,7 +19,7 @@ from app.broker.connection import TraceConnection
 from app.broker.consumer import TRACE_QUEUE
 from app.broker.trace_queue import QueueBounds
 from app.store import Store
-from app.traces.monitor import FULL, RESTORED, UNBOUND
+from app.traces.losses.monitor import FULL, RESTORED, UNBOUND
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
 from tests.integration.conftest import Service, until

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.traces.acquaintance import OVERLAP, SKEW
+from app.traces.runs.acquaintance import OVERLAP, SKEW
 from tests.unit.test_acquaintance import SECOND, World
 from tests.unit.test_participants import channel
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.traces.audit import AuditVerdict, Tally
+from app.traces.losses.audit import AuditVerdict, Tally
 from tests.unit.test_audit import World
 
 

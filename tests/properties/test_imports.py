@@ -56,7 +56,7 @@ MAY_IMPORT = {
         "app.secret_url",
         "app.stored.jobs",
         "model",
-        "spark_jobs.archived",
+        "spark_jobs.archive.reader",
     ),
     # Traces know the store's and the tracker's values; broker and store come as ports.
     "app.traces": (

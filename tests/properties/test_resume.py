@@ -8,7 +8,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.traces.resume import Resume, Window
+from app.traces.runs.resume import Resume, Window
 from tests.properties.queue_model import TraceQueue
 from tests.unit.test_resume import again, mark, new_among, window
 

@@ -22,7 +22,7 @@ from model.message_types import type_of
 from model.texts import DIRECT_REPLIES, storable
 from spark_jobs.interchange.asyncapi import as_json, as_yaml
 from spark_jobs.interchange.seen import PeriodShapes
-from spark_jobs.reports.asserting.keys import key_of
+from spark_jobs.reports.assertions.keys import key_of
 from spark_jobs.reports.flattening import fields_of
 
 ODD = st.sampled_from(["\ud800", "\udfff", "\0", "\ud83d\ude00", "é", "a", "\\", "x00", "ud800"])

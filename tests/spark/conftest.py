@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.database import DatabaseAddress
-from spark_jobs.session import SparkSettings, open_session
+from spark_jobs.spark.database import DatabaseAddress
+from spark_jobs.spark.session import SparkSettings, open_session
 from tests.spark.histories import History, random_history
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from model.words import EdgeKind, Via
-from spark_jobs.gathering import COLUMNS, ConversationRows, told
+from spark_jobs.reports.gathering import COLUMNS, ConversationRows, told
 from tests.spark.histories import History
 
 

@@ -33,17 +33,17 @@ from app.store.database.tables import (
 from model.assertions.assertion import After, Assertion, AtMost, Basis, LeadsTo, TypePattern
 from model.assertions.judging import AssertionVerdict
 from model.words import Via
-from spark_jobs.database import DatabaseAddress
-from spark_jobs.gathering import COLUMNS, join, told
-from spark_jobs.history import MAX_ID
-from spark_jobs.period import Period, opened
-from spark_jobs.reports.asserting.by_clocks import is_complete_to_its_end, past_of, seen_in
-from spark_jobs.reports.asserting.by_links import Breaks, found_in
-from spark_jobs.reports.asserting.pasts import firsts
-from spark_jobs.reports.asserting.rows import CLOCK_COLUMNS, TYPE_COLUMNS, type_in
-from spark_jobs.reports.assertions import AssertionTally, missing_of, result_of
-from spark_jobs.slices import spans
-from spark_jobs.source import read
+from spark_jobs.chains.history import MAX_ID
+from spark_jobs.chains.slices import spans
+from spark_jobs.chains.source import read
+from spark_jobs.reports.assertions.by_clocks import is_complete_to_its_end, past_of, seen_in
+from spark_jobs.reports.assertions.by_links import Breaks, found_in
+from spark_jobs.reports.assertions.pasts import firsts
+from spark_jobs.reports.assertions.rows import CLOCK_COLUMNS, TYPE_COLUMNS, type_in
+from spark_jobs.reports.assertions_job import AssertionTally, missing_of, result_of
+from spark_jobs.reports.gathering import COLUMNS, join, told
+from spark_jobs.reports.period import Period, opened
+from spark_jobs.spark.database import DatabaseAddress
 from tests.spark.histories import NOON, Actor, History, Link
 
 SECOND = 1_000_000

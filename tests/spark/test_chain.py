@@ -18,15 +18,15 @@ from model.exports import FORMATS, ChainSummary, manifest_of
 from model.jobs import Problem, Progress
 from model.sound import AssumedParticipant, Misfit, doubts_of
 from model.words import Via
-from spark_jobs import slices
 from spark_jobs.chain import EXIT_CODES, NO_CHAIN, UNDECIDED, ChainRequest, main, run
-from spark_jobs.database import DatabaseAddress
+from spark_jobs.chains import slices
+from spark_jobs.chains.history import History as Lookups
+from spark_jobs.chains.plan import Form, make_plan
+from spark_jobs.chains.slices import Slice, cut
+from spark_jobs.chains.source import read, read_slices
 from spark_jobs.errors import JobError
-from spark_jobs.history import History as Lookups
-from spark_jobs.plan import Form, make_plan
 from spark_jobs.progress import Report, silent
-from spark_jobs.slices import Slice, cut
-from spark_jobs.source import read, read_slices
+from spark_jobs.spark.database import DatabaseAddress
 from tests.disks import fill, small_disk
 from tests.spark.conftest import Stored
 from tests.spark.histories import History, random_history

@@ -13,10 +13,12 @@ import pytest
 from pyspark.find_spark_home import _find_spark_home
 
 from spark_jobs import worker
-from spark_jobs.classes import main, make, make_in_background
-from spark_jobs.java import archive_of, check_java, java_options, java_program
+from spark_jobs.spark.classes import main, make, make_in_background
+from spark_jobs.spark.java import archive_of, check_java, java_options, java_program
 
-MAKE = "import sys, pathlib, spark_jobs.classes as c; print(c.make(pathlib.Path(sys.argv[1])))"
+MAKE = (
+    "import sys, pathlib, spark_jobs.spark.classes as c; print(c.make(pathlib.Path(sys.argv[1])))"
+)
 SEEN_WHERE_USED = "shared objects file (top)"
 
 
@@ -81,7 +83,7 @@ def test_a_folder_that_cannot_be_written_to_is_said(
 ) -> None:
     file = tmp_path / "file"
     file.touch()
-    monkeypatch.setattr("spark_jobs.classes.make", lambda: make(file / "inside"))
+    monkeypatch.setattr("spark_jobs.spark.classes.make", lambda: make(file / "inside"))
     assert main() == 1
     assert "Not a directory" in capsys.readouterr().err
     assert make_in_background(file / "inside") is None

@@ -19,12 +19,12 @@ from app.jobs.process import SparkProcess
 from app.tracker.links import BUILT_IN, Rules
 from bench.orders import BEGIN, SECOND, Orders
 from bench.stores import VHOST, fill_timed
-from spark_jobs.database import DatabaseAddress
-from spark_jobs.history import History as Lookups
+from spark_jobs.chains.history import History as Lookups
+from spark_jobs.chains.plan import make_plan
 from spark_jobs.kinds import KINDS, run_job
-from spark_jobs.plan import make_plan
 from spark_jobs.progress import silent
 from spark_jobs.reports import REPORTS
+from spark_jobs.spark.database import DatabaseAddress
 from tests.spark.conftest import Stored, disturb, longest
 from tests.spark.histories import random_history
 from tests.spark.strangers import command_lines

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from model.in_hand import AloneInHand
-from spark_jobs.reports.correlating import PairJudge, PlacePair, in_hand
+from spark_jobs.reports.correlations import PairJudge, PlacePair, in_hand
 from spark_jobs.reports.flattening import (
     DEPTH_LEFT,
     FIELDS_LEFT,
@@ -20,7 +20,7 @@ from spark_jobs.reports.flattening import (
     is_time,
 )
 from spark_jobs.reports.matching import Rows, ValueMatches, found_in, members_of
-from spark_jobs.reports.surveying import KeyRefusal, Place, SurveyEvent, surveyed
+from spark_jobs.reports.survey import KeyRefusal, Place, SurveyEvent, surveyed
 
 NOON = 1_767_268_800_000_000  # 2026-01-01T12:00:00Z
 

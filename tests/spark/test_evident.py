@@ -26,10 +26,10 @@ from model.exports import FORMATS, ChainSummary, format_of
 from model.jobs import Problem
 from model.words import EdgeKind, Via
 from spark_jobs.chain import ChainRequest, main, run
-from spark_jobs.database import DatabaseAddress
+from spark_jobs.chains.plan import Form
 from spark_jobs.errors import JobError
 from spark_jobs.kinds import run_job
-from spark_jobs.plan import Form
+from spark_jobs.spark.database import DatabaseAddress
 from tests.spark.histories import NOON, History, Link, linked_history, linked_pairs
 from tests.spark.test_archive import CUT, DAY, prune
 from tests.spark.test_formats import READ_BY_JAVASCRIPT, expected

@@ -19,9 +19,9 @@ from model.conversations import How
 from model.gaps import Gap
 from model.times import Microseconds
 from model.words import Disposition, EdgeKind, EventType, Via
-from spark_jobs import gathering, period
-from spark_jobs.database import DatabaseAddress
-from spark_jobs.gathering import COLUMNS, components, each, gathered, told
+from spark_jobs.reports import gathering, period
+from spark_jobs.reports.gathering import COLUMNS, components, each, gathered, told
+from spark_jobs.spark.database import DatabaseAddress
 from tests.spark.histories import NOON, History, Link
 
 QUEUE = json.dumps(["work"])

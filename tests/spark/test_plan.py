@@ -11,11 +11,11 @@ import pytest
 from itc import Relation
 from model.jobs import Problem
 from model.ranges import Asked, Dot, Mark, first_reached
-from spark_jobs.database import DatabaseAddress
+from spark_jobs.chains.history import History as Lookups
+from spark_jobs.chains.plan import Plan, choose, look_up, make_plan, read_span
+from spark_jobs.chains.ranges import Range, Ranges, compare, merge
 from spark_jobs.errors import JobError
-from spark_jobs.history import History as Lookups
-from spark_jobs.plan import Plan, choose, look_up, make_plan, read_span
-from spark_jobs.ranges import Range, Ranges, compare, merge
+from spark_jobs.spark.database import DatabaseAddress
 from tests.spark.histories import History, random_history
 
 

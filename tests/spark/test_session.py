@@ -12,9 +12,9 @@ import pytest
 
 from model.jobs import Problem
 from spark_jobs.errors import JobError
-from spark_jobs.failures import in_short
-from spark_jobs.java import check_java, java_version
-from spark_jobs.session import SparkSettings, open_session, ship
+from spark_jobs.spark.failures import in_short
+from spark_jobs.spark.java import check_java, java_version
+from spark_jobs.spark.session import SparkSettings, open_session, ship
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,9 @@ def test_a_dead_connect_server_is_said_at_once(closed_port: int) -> None:
 def test_what_is_shipped_to_executors_imports_by_itself() -> None:
     with zipfile.ZipFile(ship()) as archive:
         names = archive.namelist()
-    assert {"itc/__init__.py", "spark_jobs/source.py", "spark_jobs/formats/lines.py"} <= set(names)
+    assert {"itc/__init__.py", "spark_jobs/chains/source.py", "spark_jobs/formats/lines.py"} <= set(
+        names
+    )
     assert not [name for name in names if name.startswith("app")]
 
 
@@ -102,7 +104,7 @@ def test_too_few_descriptors_are_named_where_spark_does_not_start() -> None:
     program = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))\n"
         "from spark_jobs.errors import JobError\n"
-        "from spark_jobs.session import SparkSettings, open_session\n"
+        "from spark_jobs.spark.session import SparkSettings, open_session\n"
         "try:\n"
         "    open_session(SparkSettings())\n"
         "except JobError as error:\n"

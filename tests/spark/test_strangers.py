@@ -23,7 +23,8 @@ ANSWER_SECONDS = 2.0
 NONSENSE = (b"", b"\0" * 64, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\x80\5" * 40)
 # A worker as it would be without what guards it.
 OPEN_WORKER = (
-    "import spark_jobs.session as s; s.GUARDED = {}; from spark_jobs.worker import main; main()"
+    "import spark_jobs.spark.session as s; s.GUARDED = {};"
+    " from spark_jobs.worker import main; main()"
 )
 
 

@@ -18,7 +18,7 @@ from model.topology import RouteFlow
 from spark_jobs.errors import JobError
 from spark_jobs.kinds import run_job
 from spark_jobs.progress import silent
-from spark_jobs.topology import busiest, flows_of
+from spark_jobs.reports.topology_job import busiest, flows_of
 from tests.spark.conftest import Stored
 from tests.spark.histories import NOON, History, Link
 

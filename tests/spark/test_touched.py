@@ -24,7 +24,7 @@ from model.evidence import COLUMNS
 from model.exports import manifest_of
 from model.jobs import Problem
 from model.words import BY_BROKER, Via
-from spark_jobs import touched
+from spark_jobs.chains import touched_job
 from spark_jobs.errors import JobError
 from spark_jobs.kinds import run_job
 from tests.spark.histories import History, doubtful_history
@@ -106,9 +106,9 @@ def test_every_event_since_has_its_true_verdict_and_evidence(
     assert manifest["events"] == len(expected)
     assert manifest == json.loads(manifest_of(tmp_path / name).read_text())
     assert [*faults(manifest, rows)] == []
-    assert {each.name: str(each.type) for each in touched.SCHEMA} == COLUMNS
+    assert {each.name: str(each.type) for each in touched_job.SCHEMA} == COLUMNS
     assert (manifest["bytes"], "signature" in manifest) == ((tmp_path / name).stat().st_size, False)
-    monkeypatch.setattr(touched, "MOST_CAUSED", 1)
+    monkeypatch.setattr(touched_job, "MOST_CAUSED", 1)
     with pytest.raises(JobError, match="choose a later event") as refused:
         make(event, name)
     assert refused.value.problem is Problem.bad_request

@@ -20,7 +20,6 @@ from app.api.otlp.fields import ReadingBudget
 from app.stored.spans import Span as StoredSpan
 from model.deaths import Loss
 from model.words import Disposition, EdgeKind, Via
-from spark_jobs.gathering import told
 from spark_jobs.interchange.otlp import as_json, as_protobuf, refused_in
 from spark_jobs.interchange.tracing import (
     Context,
@@ -30,6 +29,7 @@ from spark_jobs.interchange.tracing import (
     destination,
     spans_of,
 )
+from spark_jobs.reports.gathering import told
 from tests.spark.histories import NOON, History, Link
 from tests.spark.telling import headers, tell
 

@@ -15,12 +15,12 @@ import pytest
 from model import ways
 from model.ways import TooFarError
 from model.words import Via
-from spark_jobs import walking
-from spark_jobs.columns import select
-from spark_jobs.database import Connection, DatabaseAddress
-from spark_jobs.following import chain_of
-from spark_jobs.gathering import join
-from spark_jobs.walking import Ways
+from spark_jobs.chains import walk
+from spark_jobs.chains.in_memory import chain_of
+from spark_jobs.chains.walk import Ways
+from spark_jobs.reports.gathering import join
+from spark_jobs.spark.columns import select
+from spark_jobs.spark.database import Connection, DatabaseAddress
 from tests.key_plans import of_keys, through_a_trace
 from tests.spark.histories import History, Link, linked_history, linked_pairs
 
@@ -63,7 +63,7 @@ def walked(
 def test_a_walk_finds_the_true_chain(
     connection: Connection, history: History, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(walking, "CHUNK", chunk)
+    monkeypatch.setattr(walk, "CHUNK", chunk)
     sizes = dict.fromkeys(EVIDENT, 0)
     for ends in linked_pairs(random.Random(1), history, 40):
         for via in EVIDENT:

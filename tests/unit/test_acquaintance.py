@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from app.stored.capture import BrokerConnection
-from app.traces.acquaintance import SKEW, Acquaintance
+from app.traces.runs.acquaintance import SKEW, Acquaintance
 from app.tracker import Bounds, Channel, Policy, Record, Tracker, Unreadable
 from tests.unit.test_participants import channel, publish
 
 if TYPE_CHECKING:
     from app.broker.consumer import TraceStream
-    from app.traces.introductions import Introductions
+    from app.traces.runs.introductions import Introductions
 
 A_PORT, ANOTHER = (channel(f"127.0.0.1:{port}") for port in (5000, 5001))
 REMOTE = channel("10.0.0.7:5000")

@@ -12,12 +12,12 @@ import pytest
 
 from app.errors import LeaseLostError, OutageError
 from app.stored.capture import Batch, Trace
-from app.traces import run
-from app.traces.audit import Ledger
-from app.traces.feed import Feed
 from app.traces.life import TraceState
+from app.traces.losses.audit import Ledger
 from app.traces.pipeline import PipelineSettings
-from app.traces.running import Capture, RunningTrace
+from app.traces.runs import run
+from app.traces.runs.attempts import Capture, RunningTrace
+from app.traces.runs.feed import Feed
 from app.tracker import RestorePoint
 from app.tracker.links import BUILT_IN, Origin, Rule, TraceRule, merged, of_all
 from app.tracker.taken import Selection

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from app.traces.audit import (
+from app.traces.losses.audit import (
     BACKWARDS,
     LATE_SECONDS,
     Audit,

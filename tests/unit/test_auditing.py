@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.traces import auditing
-from app.traces.audit import LATE_SECONDS, Audit, Tally
-from app.traces.auditing import Auditor
-from app.traces.gapwatch import GapWatch
-from app.traces.marks import Point
+from app.traces.losses import auditor
+from app.traces.losses.audit import LATE_SECONDS, Audit, Tally
+from app.traces.losses.auditor import Auditor
+from app.traces.losses.gapwatch import GapWatch
+from app.traces.losses.marks import Point
 from model.gaps import Gap
 from tests.unit.test_gapwatch import GapStore
 
@@ -72,7 +72,7 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> World:
     """A virtual host of which a hundred events are stored, and compared at rest."""
     made = World()
     clock: Callable[[], float] = lambda: made.now  # noqa: E731
-    monkeypatch.setattr(auditing, "time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr(auditor, "time", SimpleNamespace(monotonic=clock))
     await made.happen(100, 100)
     await made.rest()
     assert made.recorder.audit.state.even_event_id == 100

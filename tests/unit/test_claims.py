@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from app.stored.capture import LeasedTrace, Service
-from app.traces import claims
-from app.traces.claims import Claims, in_turn, is_free
-from app.traces.elsewhere import Others, ability, encoded
-from app.traces.here import TracesHere
+from app.traces.holding import claims
+from app.traces.holding.claims import Claims, in_turn, is_free
+from app.traces.holding.elsewhere import Others, ability, encoded
+from app.traces.holding.here import TracesHere
 from app.traces.life import Standing, TraceState
 from app.traces.status import Snapshot
 

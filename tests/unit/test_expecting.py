@@ -11,12 +11,11 @@ from app.assertion_files import parse
 from model.assertions.language import to_json
 from model.gaps import Gap
 from model.sketch import Sketch
-from spark_jobs.reports import expectations, expecting
+from spark_jobs.reports import expectations, expectations_job
 from spark_jobs.reports.brief import Brief, Case, Horizon, brief_in, feature, size_of, text_of
-from spark_jobs.reports.comparing import HitRate, deviation, share_state, time_state
+from spark_jobs.reports.comparison import HitRate, deviation, share_state, time_state
 from spark_jobs.reports.contrast import contrasts, tail
-from spark_jobs.reports.expectations import Sums
-from spark_jobs.reports.expecting import (
+from spark_jobs.reports.expectations import (
     CaseCounts,
     Learnt,
     Reason,
@@ -26,7 +25,8 @@ from spark_jobs.reports.expecting import (
     rare_among,
     slow_from,
 )
-from spark_jobs.reports.proposing import proposals, rounded_up
+from spark_jobs.reports.expectations_job import Sums
+from spark_jobs.reports.proposals import proposals, rounded_up
 
 SECOND = 1_000_000
 END = 10_000 * SECOND
@@ -138,7 +138,7 @@ def test_what_follows_from_other_orders_is_not_said_again() -> None:
 
 
 def test_tables_are_bounded_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expecting, "MOST_PAIRS", 3)
+    monkeypatch.setattr(expectations, "MOST_PAIRS", 3)
     found = learnt([order(0, 1.0, effect=f"effect {n}") for n in range(20)])
     assert (len(found.expectations), found.is_all) == (3, False)
 
@@ -293,7 +293,7 @@ def test_what_has_changed(before: tuple[int, int], after: tuple[int, int], state
 def test_of_variants_beyond_the_bound_only_conversations_are_counted_whatever_task_found_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(expectations, "MOST_VARIANTS", 2)
+    monkeypatch.setattr(expectations_job, "MOST_VARIANTS", 2)
     whole = Sums()
     for names in ("ab", "bbc"):
         part = Sums()

@@ -8,9 +8,9 @@ import dataclasses
 import pytest
 
 from app.errors import OutageError
-from app.traces import gapwatch
-from app.traces.gapwatch import NEAR, GapWatch
-from app.traces.marks import Point
+from app.traces.losses import gapwatch
+from app.traces.losses.gapwatch import NEAR, GapWatch
+from app.traces.losses.marks import Point
 from model.gaps import Gap
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from app.errors import OutageError
 from app.stored.capture import BrokerConnection, NewConnection
-from app.traces.introductions import (
+from app.traces.runs.introductions import (
     FORGET_SECONDS,
     SUCCESSOR_SECONDS,
     Introductions,

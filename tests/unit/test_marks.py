@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.errors import OutageError
-from app.traces.marks import Mark, Marks, Point
+from app.traces.losses.marks import Mark, Marks, Point
 
 
 class Publisher:
@@ -61,7 +61,7 @@ async def test_a_mark_that_waited_in_the_queue_bounds_a_loss_by_when_it_was_publ
     publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = iter([100, 200, 300])
-    monkeypatch.setattr("app.traces.marks.now", lambda: next(times))
+    monkeypatch.setattr("app.traces.losses.marks.now", lambda: next(times))
     marks = Marks()
     one, _, three = await published(marks, publisher, 3)
     marks.stored([one], Point(10, 900))
@@ -167,7 +167,7 @@ async def test_a_mark_that_came_says_until_when_all_is_stored(
     publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = iter([1_000, 2_000, 3_000, 4_000])
-    monkeypatch.setattr("app.traces.marks.now", lambda: next(times))
+    monkeypatch.setattr("app.traces.losses.marks.now", lambda: next(times))
     marks = Marks()
     one, two, _ = await published(marks, publisher, 3)
     assert marks.settled is None

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import pytest
 
 from app.broker.trace_queue import QueueState
-from app.traces import gapwatch, monitor
-from app.traces.audit import Tally
-from app.traces.gapwatch import GapWatch
-from app.traces.marks import Marks, Point
-from app.traces.monitor import FULL, MARKS_MISSING, OVERDUE_SECONDS, Monitor
+from app.traces.losses import gapwatch, monitor
+from app.traces.losses.audit import Tally
+from app.traces.losses.gapwatch import GapWatch
+from app.traces.losses.marks import Marks, Point
+from app.traces.losses.monitor import FULL, MARKS_MISSING, OVERDUE_SECONDS, Monitor
 from app.traces.pipeline import Ending, PipelineSettings
 from tests.unit.run_ends import QuietSource, QuietStream
 from tests.unit.test_gapwatch import GapStore

@@ -8,10 +8,10 @@ import pytest
 
 from app.broker.management import QueueInfo
 from app.errors import OutageError
-from app.traces import queuewatch
-from app.traces.marks import Point
+from app.traces.losses import queuewatch
+from app.traces.losses.marks import Point
+from app.traces.losses.queuewatch import MOST_QUEUES, WAITED, QueueWatch
 from app.traces.pipeline import Ending
-from app.traces.queuewatch import MOST_QUEUES, WAITED, QueueWatch
 from app.tracker import Bounds, Policy, Tracker
 from app.tracker.events import LostCopy
 from tests.unit.test_matching import handed, publish

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.traces.resume import REMEMBERED, Resume, Window
+from app.traces.runs.resume import REMEMBERED, Resume, Window
 from app.tracker import Unreadable
 from app.tracker.digest import digest
 

@@ -14,10 +14,11 @@ from app.broker.deliveries import Arrival
 from app.broker.own import OTHERS, About
 from app.errors import OutageError
 from app.stored.capture import Batch, PrunePlan, Trace
-from app.traces import retention, run, stamping
-from app.traces.feed import Feed
+from app.traces import retention
 from app.traces.pipeline import PipelineSettings
-from app.traces.running import Capture, RunningTrace
+from app.traces.runs import run, stamper
+from app.traces.runs.attempts import Capture, RunningTrace
+from app.traces.runs.feed import Feed
 from app.tracker import Channel, Deliver, Publish, RestorePoint, Settlement
 from app.tracker.events import Checkpoint
 from app.tracker.links import BUILT_IN, Rule, of_all
@@ -303,7 +304,7 @@ async def test_other_rules_of_links_are_taken_up_between_two_batches(
 async def test_others_get_the_event_loop_before_a_portion_is_stamped(
     world: World, monkeypatch: pytest.MonkeyPatch, seconds: float, turns: int
 ) -> None:
-    monkeypatch.setattr(stamping, "MOST_SECONDS", seconds)
+    monkeypatch.setattr(stamper, "MOST_SECONDS", seconds)
     others = asyncio.create_task(world.queue.take_turns())
     assert await world.run(Portion(10)) == [10]
     others.cancel()

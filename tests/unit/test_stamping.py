@@ -10,11 +10,11 @@ from typing import Any
 from app.broker.deliveries import Arrival
 from app.broker.own import Own
 from app.garbage import tune_garbage_collection
-from app.traces.audit import Tally
+from app.traces.losses.audit import Tally
 from app.traces.pipeline import PipelineSettings
-from app.traces.resume import Window
-from app.traces.sieve import Sieve
-from app.traces.stamping import Stamper
+from app.traces.runs.resume import Window
+from app.traces.runs.sieve import Sieve
+from app.traces.runs.stamper import Stamper
 from app.traces.status import CaptureCost
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker
 from app.tracker.links import BUILT_IN, Rules

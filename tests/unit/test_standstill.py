@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.traces import monitor
-from app.traces.gapwatch import GapWatch
-from app.traces.monitor import STILL_SECONDS, STOOD_STILL, Monitor
+from app.traces.losses import monitor
+from app.traces.losses.gapwatch import GapWatch
+from app.traces.losses.monitor import STILL_SECONDS, STOOD_STILL, Monitor
 from app.traces.pipeline import Ending
 from tests.unit.test_gapwatch import GapStore
 from tests.unit.test_monitor import unheard

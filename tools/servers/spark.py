@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyspark
 
-from spark_jobs.session import JAVA_OPTIONS
+from spark_jobs.spark.session import JAVA_OPTIONS
 from tools.servers.processes import Child, Folder, free_port, port_answers
 
 DISTRIBUTION = Path(pyspark.__file__).parent

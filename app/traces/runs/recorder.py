@@ -1,0 +1,229 @@
+"""Restores a trace from the store, and stores what a run adds.
+
+Every batch goes into one transaction with the tracker's checkpoint and the digests of the messages
+that it comes from. So what a run records, the tracker and the window, is what was restored for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from app.stored.capture import Batch
+from app.traces.life import Standing
+from app.traces.losses.audit import Audit, Ledger, Tally, comparing
+from app.traces.losses.marks import Point
+from app.traces.pipeline import Pipeline
+from app.traces.runs.resume import Window
+from app.traces.status import CaptureCost, Snapshot
+from app.traces.supervisor import patiently
+from app.tracker import (
+    RestorePoint,
+    StampedEvent,
+)
+from app.tracker.links import Rule, merged
+from model.times import now
+
+log = logging.getLogger(__name__)
+
+SPAN_SECONDS = 10.0
+# Of the accounts under which we captured so many are remembered.
+MOST_ACCOUNTS = 4
+
+
+class Rate:
+    """Events per second over the last ones, by the given clock."""
+
+    def __init__(self, clock: Callable[[], float], span: float = SPAN_SECONDS) -> None:
+        self._clock = clock
+        self._span = span
+        self._counts: deque[tuple[float, int]] = deque()
+        self._sum = 0
+
+    def add(self, count: int) -> None:
+        """Count things that happened now."""
+        self._counts.append((self._clock(), count))
+        self._sum += count
+        self._forget()
+
+    def per_second(self) -> float:
+        """The mean rate over the span."""
+        self._forget()
+        return self._sum / self._span
+
+    def _forget(self) -> None:
+        horizon = self._clock() - self._span
+        while self._counts and self._counts[0][0] < horizon:
+            self._sum -= self._counts.popleft()[1]
+
+
+class Recorder:
+    """Stores what a run stamps, from the checkpoint on."""
+
+    def __init__(self, pipeline: Pipeline, restored: RestorePoint, epoch: int) -> None:
+        settings = pipeline.settings
+        self._pipeline = pipeline
+        self.epoch = epoch
+        self.tracker = settings.tracker(pipeline.trace, restored)
+        # Without what takes room, which the tracker has.
+        self.restored = RestorePoint(
+            restored.state,
+            *([], [], [], []),
+            last_event_id=restored.last_event_id,
+            recorded_at=restored.recorded_at,
+            own_rules=restored.own_rules,
+        )
+        self.link_rules = restored.link_rules  # that the tracker goes by
+        self.are_rules_new = False  # and are to be stored
+        self._own_rules: Sequence[Rule] = restored.own_rules  # of the virtual host
+        # At first for what has changed while it did not run, in the file too.
+        self._are_rules_due = True
+        self.bodies = pipeline.trace.bodies  # whether they are stored
+        self.window = Window(settings.prefetch, restored.window)
+        self.last_event_id = restored.last_event_id
+        ledger = Ledger.load(restored.ledger)
+        # Of what an earlier version stored nobody knows how much was seen with it, and nobody has
+        # to: the audit is about what comes from here on.
+        self.seen = ledger.seen if ledger else Tally()
+        self.quarantined = ledger.quarantined if ledger else Tally()
+        self.audit = Audit(
+            ledger.audit if ledger else None,
+            self.seen,
+            time.monotonic(),
+            comparing(pipeline.trace.taken),
+        )
+        if self.tracker.is_taking_anew:
+            self.audit.restart(self.last_event_id, now())
+        self.sentinel = ledger.sentinel if ledger else None
+        self.accounts = ledger.accounts if ledger else ()
+        self.marks = 0  # seen by this run, among all that was seen
+        self.is_ledger_new = False  # whether it holds what is not stored yet
+        self.settled = Point(0, 0)  # all that was traced before its time is stored up to its event
+        self.work = CaptureCost()
+        self._rate = Rate(time.monotonic)
+
+    @property
+    def traffic(self) -> int:
+        """The number of trace messages seen that are not about our own marks."""
+        return self.seen.sum - self.marks
+
+    @classmethod
+    async def restore(cls, pipeline: Pipeline, ahead: RestorePoint | None = None) -> Recorder:
+        """Take the trace, and continue where it ends in the store.
+
+        In this order: from here on no earlier run can store anything that is not restored. Raises
+        `OutageError`, `LeaseLostError` if another service holds the trace, and `CheckpointError` if
+        the stored checkpoint cannot be read.
+        """
+        trace = pipeline.trace
+        pipeline.gaps.epoch = epoch = await pipeline.store.leases.take(trace.id, trace.holder)
+        restored = await pipeline.settings.restored(pipeline.store, trace, ahead)
+        return cls(pipeline, restored, epoch)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger: what was seen, and what the audit says of it."""
+        return Ledger(self.seen, self.audit.state, self.sentinel, self.accounts, self.quarantined)
+
+    def count_quarantined(self, tally: Tally) -> None:
+        """Count what came and cannot be read."""
+        self.seen += tally
+        self.quarantined += tally
+
+    def capture_as(self, account: str) -> None:
+        """Note under which account we capture, to be known once it is another."""
+        if account not in self.accounts:
+            self.accounts = (*self.accounts, account)[-MOST_ACCOUNTS:]
+            self.is_ledger_new = True
+
+    def lose_sentinel(self, token: str) -> None:
+        """Note that a sentinel came like a trace message, and will be acknowledged like one."""
+        if token == self.sentinel:
+            self.sentinel = None
+
+    async def look_at_rules(self) -> None:
+        """See which rules of links people have set, perhaps of another service.
+
+        Raises `OutageError`.
+        """
+        pipeline = self._pipeline
+        own = tuple(await pipeline.store.link_rules.own(pipeline.trace.id))
+        if own != self._own_rules:
+            self._own_rules, self._are_rules_due = own, True
+
+    def take_up_rules(self) -> None:
+        """Have the tracker go by the rules of links that were seen last; no batch is half stamped.
+
+        They are stored with the next batch, which is the first that is read by them.
+        """
+        if not self._are_rules_due:
+            return
+        self._are_rules_due = False
+        own, settings = self._own_rules, self._pipeline.settings
+        wanted = merged(settings.rules_of_all, own)
+        if wanted != self.link_rules:
+            self.tracker.take_up(settings.rules(self._pipeline.trace, wanted))
+            self.link_rules, self.are_rules_new = wanted, True
+            log.info("trace of %r: other rules of links hold", self._pipeline.trace.vhost)
+            if excess := {rule.name for rule in own} - {each.rule.name for each in wanted}:
+                names = ", ".join(sorted(excess))
+                log.error("too many rules of links, so these do not hold: %s", names)
+
+    def snapshot(
+        self, standing: Standing, lag: int | None = None, remarks: Sequence[str] = ()
+    ) -> Snapshot:
+        """The numbers now."""
+        return Snapshot(
+            standing=standing,
+            totals=self.tracker.totals(),
+            last_event_id=self.last_event_id,
+            rate=self._rate.per_second(),
+            lag=lag,
+            work=self.work,
+            ledger=self.ledger,
+            remarks=tuple(remarks),
+            settled_at=self.settled.at,
+            settled_id=self.settled.event_id,
+        )
+
+    def settle(self, at: int) -> None:
+        """Note that all is stored that was traced before a time (µs)."""
+        if at > self.settled.at:
+            self.settled = Point(self.last_event_id, at)
+
+    def batch(self, events: list[StampedEvent]) -> Batch:
+        """Make a batch, with the tracker and the window as they are now."""
+        rules = self.link_rules if self.are_rules_new else None
+        self.is_ledger_new = self.are_rules_new = False
+        return Batch(
+            events,
+            self.tracker.checkpoint(),
+            self.window.dump(),
+            ledger=self.ledger.dump(),
+            link_rules=rules,
+            bodies=self.bodies,
+        )
+
+    async def append(self, batch: Batch) -> None:
+        """Store a batch; waits here while the store is away.
+
+        Raises `LeaseLostError` if another has taken the trace since this run has.
+        """
+        pipeline = self._pipeline
+        began = time.perf_counter()
+
+        async def append() -> range:
+            nonlocal began
+            began = time.perf_counter()
+            return await pipeline.store.batches.append(pipeline.trace.id, batch, self.epoch)
+
+        ids = await patiently(append, pipeline.supervisor)
+        newest = batch.events[-1].stamp if batch.events else None
+        settled = batch.checkpoint.settlements.settled.values()
+        self.work.count_stored(newest, time.perf_counter() - began, settled)
+        if ids:
+            self.last_event_id = ids[-1]
+            self._rate.add(len(ids))
+            pipeline.feed.advance(ids[-1])

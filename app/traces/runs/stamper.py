@@ -1,0 +1,181 @@
+"""From trace messages to a batch: which of them are new, and the events they become.
+
+Where they come fast a batch has several portions: a transaction is the cheaper for each event the
+more it has (`Run`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from app.stored.capture import Batch
+from app.traces.losses.audit import Tally
+from app.traces.losses.marks import Mark
+from app.traces.runs.recorder import Recorder
+from app.traces.runs.resume import Resume
+from app.traces.runs.sieve import Sieve, quarantined
+from app.tracker import Settlement, StampedEvent
+from app.tracker.digest import digest
+from app.tracker.events import Reference
+from model.times import now
+
+if TYPE_CHECKING:
+    from app.broker.consumer import TraceStream
+    from app.broker.deliveries import Arrival
+
+# How long a portion keeps the event loop, and one message more. Heartbeats of the broker, health
+# checks and other virtual hosts wait for it.
+MOST_SECONDS = 0.005
+
+
+_THROUGH = object()
+
+
+def recognised_by(arrival: Arrival) -> bytes:
+    """The digest of a message, by which it is known when it comes again."""
+    return arrival.digest or digest(arrival.message)
+
+
+class Stretch(msgspec.Struct):
+    """The messages that make one batch; ``tag`` is the last delivery tag, 0 for none.
+
+    ``size`` is that of the messages, in bytes. ``marks`` are those among the messages. Once
+    it is complete: ``batch`` is what is to be stored, None if every message was stored before,
+    ``suspects`` tell of missing publishes, and ``held_since`` is when the oldest record came that
+    is held back (µs).
+    """
+
+    events: list[StampedEvent] = []
+    digests: list[bytes] = []
+    marks: list[Mark] = []
+    tag: int = 0
+    messages: int = 0
+    size: int = 0
+    batch: Batch | None = None
+    suspects: list[Reference | None] = []
+    held_since: int | None = None
+
+
+class Stamper:
+    """Stamps what arrives in one stream, a portion at a time, and makes batches of that."""
+
+    def __init__(self, recorder: Recorder, stream: TraceStream, sieve: Sieve) -> None:
+        self._recorder = recorder
+        self._stream = stream
+        self._refused = sieve.refused
+        self.resume: Resume[Arrival] = Resume(recorder.window)
+        self.stretch = Stretch()  # in the making
+        self._until = 0.0
+        recorder.tracker.reorder(stream.is_cluster)
+        recorder.tracker.trace_replies(stream.traces_replies)
+
+    @property
+    def is_new(self) -> bool:
+        """Tell whether nothing was stamped yet for the batch in the making."""
+        return not self.stretch.messages and not self.stretch.events
+
+    def stamp(self, steps: Iterator[None]) -> bool:
+        """Go on with a portion, for `MOST_SECONDS` at most; whether all of it is stamped."""
+        began = time.perf_counter()
+        self._until = began + MOST_SECONDS
+        is_through = next(steps, _THROUGH) is _THROUGH
+        self._recorder.work.stamp_seconds += time.perf_counter() - began
+        return is_through
+
+    def steps(self, messages: Sequence[Arrival], silent: bool) -> Iterator[None]:
+        """Stamp what is new among the messages, for the batch in the making; stop when time is up.
+
+        ``silent`` says that the queue holds no more for now.
+        """
+        recorder, tracker = self._recorder, self._recorder.tracker
+        about_of, stamped, refused = self._stream.about, self.stretch, self._refused
+        events, digests = stamped.events, stamped.digests
+        before = len(events)
+        received = published = count = size = 0  # the first two are what the broker counts
+        clock = time.perf_counter
+        # A microsecond is a twentieth of what a message costs in all: nothing here twice.
+        is_settled = self.resume.settled
+        decided = zip(messages, repeat(True)) if is_settled else self._decided(messages, silent)
+        for arrival, is_new in decided:
+            if clock() >= self._until:
+                yield
+            message = arrival.message
+            count += 1
+            size += arrival.size
+            stamped.tag = arrival.tag
+            if not is_new:
+                continue
+            mark = recognised_by(arrival)
+            digests.append(mark)
+            if refused and mark in refused:
+                message = quarantined(arrival, refused[mark])
+            about = about_of(message)
+            if about.sentinel is not None:
+                recorder.lose_sentinel(about.sentinel)
+            elif not message.is_event:
+                if isinstance(message, Settlement):
+                    tracker.settle(message, arrival.at)
+                    continue
+                kept = message if recorder.bodies else replace(message, body=b"")
+                tracker.quarantine(kept, arrival.at)
+                if about.is_counted:
+                    is_delivery = message.kind == "deliver"
+                    recorder.count_quarantined(Tally(not is_delivery, is_delivery))
+            else:
+                if about.is_counted:
+                    if message.queue is None:
+                        published += 1
+                    else:
+                        received += 1
+                if not about.is_own:
+                    found = tracker.steps(message, arrival.at)
+                    if type(found) is tuple:  # nearly always
+                        events += found
+                        continue
+                    for event in found:
+                        events.append(event)
+                        if clock() >= self._until:
+                            yield
+                elif about.mark is not None:
+                    stamped.marks.append(about.mark)
+                    recorder.marks += 1
+        for event in tracker.close_overdue(now()):
+            events.append(event)
+            if clock() >= self._until:
+                yield
+        stamped.messages += count
+        stamped.size += size
+        recorder.work.stamped += len(events) - before
+        recorder.seen += Tally(published, received)
+
+    def complete(self) -> Stretch | None:
+        """All that was stamped since the last call, as a batch; None if there is nothing to do."""
+        recorder, stamped = self._recorder, self.stretch
+        self.stretch = Stretch()
+        if stamped.digests or stamped.events or recorder.is_ledger_new or recorder.are_rules_new:
+            recorder.window.confirm(self._stream.taken)
+            recorder.window.add(stamped.digests, stamped.tag)
+            stamped.batch = recorder.batch(stamped.events)
+        elif not stamped.messages:
+            return None
+        stamped.suspects = recorder.tracker.suspects()
+        stamped.held_since = recorder.tracker.held_since
+        return stamped
+
+    def _decided(self, messages: Sequence[Arrival], silent: bool) -> Iterator[tuple[Arrival, bool]]:
+        """(message, is new) for those that are known to be stored or not."""
+        for arrival in messages:
+            arrival.digest = digest(arrival.message)
+            # The sentinel is before everything, and was never stored: it says nothing of the rest.
+            if not self.resume.is_holding and self._stream.about(arrival.message).sentinel:
+                yield arrival, True
+                continue
+            yield from self.resume.push(arrival, arrival.digest, arrival.redelivered)
+        if silent and self.resume.is_holding:
+            yield from self.resume.settle()

@@ -1,0 +1,360 @@
+"""Questions of the planner: single events, who took part, the first event from a height on.
+
+Every question is answered from an index, and a question about many participants is one statement
+for all of them: a step of a bisection costs one round trip. Only our own numbers go into the SQL
+text, nothing that a user wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from model.blocks import ids_of
+from model.doubtful import DoubtfulDelivery, DoubtfulSpan
+from model.gaps import Gap, widened
+from model.jobs import Problem
+from model.ranges import Dot, Mark, ParticipantSpan
+from model.sound import AssumedParticipant, Client, Late, Misfit, MissedLinks, Missing, misfit_of
+from model.words import ACTS, EdgeKind
+from spark_jobs.chains.ranges import Longs, Ranges
+from spark_jobs.errors import JobError
+from spark_jobs.spark.database import Connection
+from statements import (
+    Question,
+    acting_sql,
+    assumed_sql,
+    clients_sql,
+    doubtful_sql,
+    late_links_sql,
+    late_sql,
+    marks_sql,
+    missed_sql,
+    missing_sql,
+    quiet_sql,
+    spanned_sql,
+)
+
+# Participants per statement: SQLite takes a million characters, one participant takes up to 45.
+STATEMENT_ROWS = 4000
+MAX_ID = 2**63 - 1
+# Of equal messages so many are told to each task.
+MOST_EQUAL = 100_000
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class ChainEnd:
+    """One end of a chain: its place and its clock."""
+
+    id: int
+    trace: int
+    vhost: str
+    participant: int
+    height: int
+    interval: str
+    clock: bytes
+    candidates: int | None = None
+
+    @property
+    def dot(self) -> Dot:
+        """Its place in causal order."""
+        return Dot(self.interval, self.height)
+
+
+class History:
+    """The questions, on one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def event(self, event_id: int) -> ChainEnd:
+        """One event; raises JobError (not_found) if there is none."""
+        rows = self.connection.rows(
+            "SELECT e.id, e.trace_id AS trace, t.vhost, e.participant, e.height,"
+            ' p."interval", e.clock, e.candidates FROM events e'
+            " JOIN traces t ON t.id = e.trace_id"
+            " JOIN participants p ON p.trace_id = e.trace_id AND p.number = e.participant"
+            f" WHERE e.id = {int(event_id)}"
+        )
+        if not rows:
+            raise JobError(Problem.not_found, f"There is no event {event_id} in the store.")
+        return ChainEnd(**rows[0])
+
+    def find(self, event_id: int) -> tuple[int, str] | None:
+        """The trace and the virtual host of an event; None if there is no such event."""
+        rows = self.connection.rows(
+            "SELECT e.trace_id AS trace, t.vhost FROM events e JOIN traces t ON t.id = e.trace_id"
+            f" WHERE e.id = {int(event_id)}"
+        )
+        return (rows[0]["trace"], rows[0]["vhost"]) if rows else None
+
+    def exists(self, event_id: int) -> bool:
+        """Tell whether the store still has an event."""
+        return bool(self.connection.rows(f"SELECT id FROM events WHERE id = {int(event_id)}"))
+
+    def participants(self, trace: int, first_id: int, last_id: int) -> list[ParticipantSpan]:
+        """List who has events with ids in the span."""
+        return [
+            ParticipantSpan(*row)
+            for batch in self.connection.query(acting_sql(Question(trace, first_id, last_id)))
+            for row in zip(*batch.to_pydict().values(), strict=True)
+        ]
+
+    def last_at_or_below(self, trace: int, heights: Iterable[tuple[int, int]]) -> dict[int, Mark]:
+        """For each (participant, height) its last event not above that height, if it has one."""
+        return self._marks(trace, heights, forward=False)
+
+    def first_at_or_above(self, trace: int, heights: Sequence[tuple[int, int]]) -> dict[int, Mark]:
+        """For each (participant, height) its first event not below that height."""
+        found = self._marks(trace, heights, forward=True)
+        if len(found) < len(heights):
+            raise JobError(
+                Problem.failed,
+                "Events went away while the chain was planned: the store is being pruned or was"
+                " restored. Ask again.",
+            )
+        return found
+
+    def _marks(
+        self, trace: int, heights: Iterable[tuple[int, int]], *, forward: bool
+    ) -> dict[int, Mark]:
+        found: dict[int, Mark] = {}
+        for some in chunks(heights, STATEMENT_ROWS):
+            for row in self.connection.rows(marks_sql(trace, some, forward=forward)):
+                mark = Mark(row["height"], row["seq"], row["id"], row["clock"])
+                found[row["participant"]] = mark
+        return found
+
+    def clocks(self, trace: int, first_id: int, last_id: int) -> Iterator[pa.RecordBatch]:
+        """Id, participant, height, seq and clock of every event of a span of ids."""
+        return self.connection.query(
+            "SELECT id, participant, height, seq, clock FROM events"
+            f" WHERE trace_id = {trace} AND id BETWEEN {first_id} AND {last_id}"
+        )
+
+    def members(self, trace: int, ranges: Ranges) -> tuple[Longs, Longs, Longs]:
+        """Ids, participants and heights of all events in the ranges, by id."""
+        parts = [
+            batch
+            for some in ranges.chunks(STATEMENT_ROWS)
+            for batch in self.connection.query(
+                members_of(trace, some, "m.id, m.participant, m.height"), batch_rows=65536
+            )
+        ]
+        ids, participants, heights = (
+            np.concatenate([part.column(k).to_numpy() for part in parts]) for k in range(3)
+        )
+        order = np.argsort(ids)
+        return ids[order], participants[order], heights[order]
+
+    def trace(self, vhost: str) -> int:
+        """The number of a virtual host's trace; raises JobError (not_found)."""
+        for row in self.connection.rows("SELECT id, vhost FROM traces"):
+            if row["vhost"] == vhost:
+                return int(row["id"])
+        raise JobError(Problem.not_found, f"Nothing was ever traced in virtual host {vhost}.")
+
+    def ids_between(self, trace: int, since: int, until: int) -> tuple[int, int] | None:
+        """First and last id of a trace that may be recorded in a period; None if there is none.
+
+        From ``since`` up to but not including ``until``, in µs.
+        """
+        blocks = self.connection.rows(
+            "SELECT coalesce(min(number), -1) AS first, coalesce(max(number), -1) AS last"
+            f" FROM blocks WHERE latest >= {since} AND earliest < {until}"
+        )[0]
+        if blocks["first"] < 0:
+            return None
+        first, end = ids_of(blocks["first"], blocks["last"])
+        ids = self.connection.rows(
+            "SELECT coalesce(min(id), -1) AS first, coalesce(max(id), -1) AS last FROM events"
+            f" WHERE trace_id = {trace} AND id >= {first} AND id < {end}"
+        )[0]
+        return None if ids["first"] < 0 else (ids["first"], ids["last"])
+
+    def prefix_before(self, trace: int, before: int, after_id: int) -> tuple[int, int, int] | None:
+        """Find what a trace stored after an id and before the first event recorded at ``before``.
+
+        First id, last id and number of events; None if there are none. ``before`` is in µs.
+        """
+        block = self.connection.rows(
+            f"SELECT coalesce(min(number), -1) AS first FROM blocks WHERE latest >= {before}"
+        )[0]["first"]
+        end = -1
+        if block >= 0:
+            end = self.connection.rows(
+                f"SELECT coalesce(min(id), -1) AS first FROM events WHERE trace_id = {trace}"
+                f" AND id >= {ids_of(block, block)[0]} AND recorded_at >= {before}"
+            )[0]["first"]
+        found = self.connection.rows(
+            "SELECT coalesce(min(id), -1) AS first, coalesce(max(id), -1) AS last,"
+            f" count(*) AS events FROM events WHERE trace_id = {trace} AND id > {after_id}"
+            + (f" AND id < {end}" if end >= 0 else "")
+        )[0]
+        return (found["first"], found["last"], found["events"]) if found["events"] else None
+
+    def gaps_in_time(self, trace: int, first: int, last: int) -> list[Gap]:
+        """As `gaps`, with all times at which what they lack would have been recorded."""
+        found = []
+        for gap in self.gaps(trace, first, last):
+            begins = self.newest_until(trace, gap.after_event_id)
+            end = MAX_ID if gap.before_event_id is None else gap.before_event_id - 1
+            ends = self.newest_until(trace, end)
+            found.append(widened(gap, begins and begins[1], ends and ends[1]))
+        return found
+
+    def newest_until(self, trace: int, event_id: int) -> tuple[int, int] | None:
+        """Id and time (µs) of a trace's newest event up to an id; None if there is none."""
+        rows = self.connection.rows(
+            f"SELECT id, recorded_at FROM events WHERE trace_id = {trace} AND id <= {event_id}"
+            " ORDER BY id DESC LIMIT 1"
+        )
+        return (rows[0]["id"], rows[0]["recorded_at"]) if rows else None
+
+    def oldest(self, trace: int) -> int:
+        """The first id that a trace still has; 0 if there is none."""
+        sql = f"SELECT coalesce(min(id), 0) AS id FROM events WHERE trace_id = {trace}"
+        return int(self.connection.rows(sql)[0]["id"])
+
+    def is_pruned(self, trace: int) -> bool:
+        """Tell whether events of a trace were removed, as far as can be told from what is left.
+
+        The very first event of a trace has nothing before it, and its participant nobody.
+        """
+        rows = self.connection.rows(
+            "SELECT seq, lamport, (SELECT count(*) FROM participants AS p"
+            f" WHERE p.trace_id = {trace} AND p.number < e.participant) AS others"
+            f" FROM events AS e WHERE id = {self.oldest(trace)}"
+        )
+        return bool(rows) and [*rows[0].values()] != [1, 1, 0]
+
+    def names(self, trace: int, numbers: Iterable[int]) -> Mapping[int, tuple[str, str]]:
+        """Name and interval of participants."""
+        found = {}
+        for some in chunks(numbers, STATEMENT_ROWS):
+            listed = ", ".join(map(str, some))
+            for row in self.connection.rows(
+                'SELECT number, name, "interval" FROM participants'
+                f" WHERE trace_id = {trace} AND number IN ({listed})"
+            ):
+                found[row["number"]] = (row["name"], row["interval"])
+        return found
+
+    def users(self, trace: int, numbers: Iterable[int]) -> dict[int, str]:
+        """The broker's users of participants."""
+        asked = f'SELECT number, "user" FROM participants WHERE trace_id = {trace} AND number IN'
+        listed = (", ".join(map(str, some)) for some in chunks(numbers, STATEMENT_ROWS))
+        rows = (row for some in listed for row in self.connection.rows(f"{asked} ({some})"))
+        return {row["number"]: row["user"] for row in rows}
+
+    def gaps(self, trace: int, first_id: int, last_id: int) -> list[Gap]:
+        """The gaps in which events between two events may be missing."""
+        asked = Question.between(trace, first_id, last_id)
+        rows = self.connection.rows(
+            "SELECT id, after_event_id, coalesce(before_event_id, -1) AS before_event_id, since,"
+            f' coalesce("until", -1) AS "until", reason,'
+            " CASE WHEN suspected THEN 1 ELSE 0 END AS suspected,"
+            " CASE WHEN declared THEN 1 ELSE 0 END AS declared, quarantined, channel FROM gaps"
+            f" WHERE trace_id = {trace} AND {spanned_sql(asked)}"
+            " ORDER BY after_event_id, id"
+        )
+        found = [{name: _or_none(value) for name, value in row.items()} for row in rows]
+        flags = ("suspected", "declared")
+        return [Gap(**{**row, **{flag: bool(row[flag]) for flag in flags}}) for row in found]
+
+    def assumed(self, trace: int, first_id: int, last_id: int) -> list[AssumedParticipant]:
+        """The assumed participants in an answer's span."""
+        query = assumed_sql(Question.between(trace, first_id, last_id))
+        return [AssumedParticipant(**row) for row in self.connection.rows(query)]
+
+    def misfit(self, trace: int) -> Misfit | None:
+        """The misfit of a trace's policy, if there may be one."""
+        return misfit_of([Client(**row) for row in self.connection.rows(clients_sql(trace))])
+
+    def late(self, trace: int, first_id: int, last_id: int) -> Late | None:
+        """The links of a span that clocks do not have."""
+        rows = self.connection.rows(late_sql(Question.between(trace, first_id, last_id)))
+        return Late(**rows[0]) if rows else None
+
+    def late_links(self, trace: int, first_id: int, last_id: int) -> set[tuple[int, int]]:
+        """These links, as (effect, cause), `MOST_LATE` at the most."""
+        rows = self.connection.rows(late_links_sql(Question.between(trace, first_id, last_id)))
+        return {(row["effect_id"], row["cause_id"]) for row in rows}
+
+    def doubtful(self, trace: int, first_id: int, last_id: int) -> DoubtfulSpan:
+        """The doubtful deliveries after one event and up to another."""
+        rows = self.connection.rows(doubtful_sql(Question.between(trace, first_id, last_id)))
+        return DoubtfulSpan([DoubtfulDelivery(**row) for row in rows])
+
+    def with_equals(self, trace: int, first_id: int) -> frozenset[int] | None:
+        """The publishes from an event on that are like others, so that deliveries may be of either.
+
+        None if they are more than `MOST_EQUAL`.
+        """
+        rows = self.connection.rows(
+            f"SELECT DISTINCT cause_id FROM edges WHERE trace_id = {trace}"
+            f" AND cause_id >= {first_id} AND rule = '{ACTS[EdgeKind.candidate]}'"
+            f" LIMIT {MOST_EQUAL + 1}"
+        )
+        found = frozenset(row["cause_id"] for row in rows)
+        return found if len(found) <= MOST_EQUAL else None
+
+    def missing(self, trace: int, first_id: int, last_id: int) -> list[Missing]:
+        """The participants in an answer's span that miss what their programs were told."""
+        query = missing_sql(Question.between(trace, first_id, last_id))
+        return [Missing(**row) for row in self.connection.rows(query)]
+
+    def missed(self, trace: int, missing: Sequence[Missing]) -> list[MissedLinks]:
+        """The links that these participants missed, by rule."""
+        if not missing:
+            return []
+        return [MissedLinks(**row) for row in self.connection.rows(missed_sql(trace, missing))]
+
+    def quiet(self, trace: int, first_id: int, last_id: int) -> int:
+        """The number of events of quiet traffic in a span, counted up to `MOST_QUIET`."""
+        return int(
+            self.connection.rows(quiet_sql(Question.between(trace, first_id, last_id)))[0]["quiet"]
+        )
+
+    def row_bytes(self, trace: int, first_id: int, last_id: int) -> int:
+        """About how many bytes a row of the span has, estimated from a few."""
+        step = max(1, (last_id - first_id) // 200)
+        listed = ", ".join(str(each) for each in range(first_id, last_id + 1, step))
+        rows = self.connection.rows(
+            "SELECT CAST(avg(length(clock) + length(properties) + coalesce(length(payload), 0))"
+            " AS BIGINT) AS mean"
+            f" FROM events WHERE trace_id = {trace} AND id IN ({listed})"
+        )
+        return int(rows[0]["mean"] or 0)
+
+
+def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """The items in lists of at most ``size``."""
+    iterator = iter(items)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+def members_of(trace: int, ranges: Ranges, items: str = "m.id") -> str:
+    """The query for the events ``m`` in height ranges, through the index on heights."""
+    columns = (ranges.participants.tolist(), ranges.low.tolist(), ranges.high.tolist())
+    asked = ", ".join(f"({p}, {low}, {high})" for p, low, high in zip(*columns, strict=True))
+    # SQLite keeps the order of a CROSS JOIN: ranges outside, their events inside.
+    return (
+        f"WITH asked (participant, low, high) AS (VALUES {asked})"
+        f" SELECT {items} FROM asked CROSS JOIN events m"
+        f" WHERE m.trace_id = {trace} AND m.participant = asked.participant"
+        " AND m.height BETWEEN asked.low AND asked.high"
+    )
+
+
+def _or_none(value: Any) -> Any:
+    """NULL comes as -1: SQLite's driver cannot tell the type of a column of NULLs."""
+    return None if value == -1 else value

@@ -1,0 +1,134 @@
+"""An event as exports show it: the fields of `model.event.SHOWN`, and its causes beside a message.
+
+`event_fields` turns a batch of the store's columns into one list per field; the writers of text
+formats take each value's JSON from `json_texts`. The API makes the fields of `SHOWN` from one event
+at a time; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from json import dumps
+from json.encoder import encode_basestring
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+
+from itc import packed_text
+from model.event import SHOWN, Kind
+from model.payloads import payload_text
+from model.times import iso_time
+from spark_jobs.chains.causes import named_in
+
+Columns = dict[str, list[Any]]
+
+TEXTS = "payload and how it is shown"  # made once for both fields
+
+
+class ExportedField(NamedTuple):
+    """A field of an export's events."""
+
+    name: str
+    kind: Kind | Literal["links"]
+    label: str
+
+
+EXPORTED: dict[str, ExportedField] = {
+    **{each.name: ExportedField(each.name, each.kind, each.shown.label) for each in SHOWN.values()},
+    "links": ExportedField("links", "links", "Links"),
+}
+"""The fields of an export's events, by name and in their order."""
+
+JSON_TEXT: dict[Kind | Literal["links"], Callable[[Any], str]] = {
+    "number": str,
+    "text": encode_basestring,
+    "flag": lambda value: "true" if value else "false",
+    "word": encode_basestring,
+    "words": str,  # stored as JSON
+    "table": str,
+    "links": str,
+    "time": lambda value: f'"{iso_time(value)}"',
+}
+
+
+def stamps(intervals: Sequence[str], clocks: Sequence[bytes]) -> list[str]:
+    """Stamps in the paper's notation."""
+    return [packed_text(clock, own) for own, clock in zip(intervals, clocks, strict=True)]
+
+
+def _texts(columns: Columns) -> Iterator[tuple[str | None, str]]:
+    rows = zip(columns["payload"], columns["payload_stored"], columns["payload_cut"], strict=True)
+    for payload, stored, cut in rows:
+        yield payload_text(None if stored < 0 else payload, cut)
+
+
+# Fields that are not simply a column: the columns that they are made of, and how.
+MADE: dict[str, tuple[tuple[str, ...], Callable[[Columns], list[Any]]]] = {
+    "settled_by": (
+        ("settled_at", "participant"),
+        lambda columns: [
+            None if at is None else who
+            for at, who in zip(columns["settled_at"], columns["participant"], strict=True)
+        ],
+    ),
+    "cause": (("cause_id",), lambda columns: columns["cause_id"]),
+    "payload": (
+        ("payload", "payload_stored", "payload_cut"),
+        lambda columns: [text for text, _ in columns[TEXTS]],
+    ),
+    "payload_encoding": (
+        ("payload", "payload_stored", "payload_cut"),
+        lambda columns: [encoding for _, encoding in columns[TEXTS]],
+    ),
+    "payload_truncated": (("payload_cut",), lambda columns: columns["payload_cut"]),
+    "stamp": (
+        ("interval", "clock"),
+        lambda columns: stamps(columns["interval"], columns["clock"]),
+    ),
+    "links": (("links",), lambda columns: [_links(text) for text in columns["links"]]),
+}
+
+
+def _columns(names: Iterable[str]) -> tuple[str, ...]:
+    """The columns that fields are made of."""
+    needed = (MADE[name][0] if name in MADE else (name,) for name in names)
+    return tuple(dict.fromkeys(chain.from_iterable(needed)))
+
+
+EVENT_COLUMNS = _columns(EXPORTED)
+"""The columns that `event_fields` needs."""
+
+
+def event_fields(batch: pa.RecordBatch, names: Iterable[str] = EXPORTED) -> Columns:
+    """One list per named field, None if an event has no value; times in µs, JSON as text."""
+    wanted = tuple(names)
+    columns: Columns = batch.select(_columns(wanted)).to_pydict()
+    if "payload" in columns:
+        columns[TEXTS] = list(_texts(columns))
+    return {name: _values(name, columns) for name in wanted}
+
+
+def _values(name: str, columns: Columns) -> list[Any]:
+    if name in MADE:
+        return MADE[name][1](columns)
+    field, values = SHOWN[name], columns[name]
+    if field.kind != "word":
+        return values
+    words = {value: value if value is None else field.type(value).name for value in set(values)}
+    return [words[value] for value in values]
+
+
+def _links(text: str | None) -> str:
+    return compact([each.to_json() for each in named_in(text)]) if text else "[]"
+
+
+def json_texts(name: str, values: Sequence[Any]) -> list[str]:
+    """A field's values as JSON."""
+    encode = JSON_TEXT[EXPORTED[name].kind]
+    return ["null" if value is None else encode(value) for value in values]
+
+
+def compact(value: object) -> str:
+    """A small value as JSON on one line."""
+    return dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,63 @@
+"""Knowledge of a period before its job: which ids, what may be missing, what is unsound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from model.gaps import Gap
+from model.jobs import Problem
+from model.sound import Soundness
+from spark_jobs.chains.history import History
+from spark_jobs.chains.search import soundness_of
+from spark_jobs.errors import JobError
+from spark_jobs.spark.database import DatabaseAddress
+
+
+@dataclass(frozen=True)
+class Period:
+    """A virtual host's trace from ``since`` to before ``until`` (µs).
+
+    Attributes:
+        trace: its number.
+        ids: the first and the last id that may be recorded then; None if there is none. Events
+            between them may have been recorded a moment outside, so their times count.
+        gaps: in which parts of the period may be missing.
+        sound: what doubts there are about who acted.
+        history: asks the store, while the period is open.
+    """
+
+    vhost: str
+    since: int
+    until: int
+    trace: int
+    ids: tuple[int, int] | None
+    gaps: list[Gap]
+    sound: Soundness
+    history: History = field(repr=False)
+
+    def holds(self, recorded_at: int) -> bool:
+        """Tell whether what was recorded then is of the period."""
+        return self.since <= recorded_at < self.until
+
+
+@contextmanager
+def opened(database: DatabaseAddress, vhost: str, since: int, until: int) -> Iterator[Period]:
+    """A period, to be counted while it is open.
+
+    Raises `JobError`: before, if nothing was ever traced there; afterwards, if the period's first
+    event was pruned meanwhile, because then what was counted is a part of it.
+    """
+    with database.connect() as connection:
+        history = History(connection)
+        trace = history.trace(vhost)
+        ids = history.ids_between(trace, since, until)
+        gaps = history.gaps(trace, *ids) if ids else []
+        sound = soundness_of(history, trace, *ids) if ids else Soundness()
+        yield Period(vhost, since, until, trace, ids, gaps, sound, history)
+        if ids and not history.exists(ids[0]):
+            raise JobError(
+                Problem.not_found,
+                "The period was pruned while it was counted; ask for a later one.",
+            )

@@ -1,0 +1,233 @@
+"""The topology job: who sent what where in a period, counted from events.
+
+Each event becomes some small rows: who published to which exchange, which exchange routed a copy to
+which queue, and for a delivery its publisher, its receiver and the time since its publish. Spark
+groups them in one pass. Times run from when the publish was traced to when the delivery was, for
+first deliveries only, since redelivered and dead-lettered copies have waited for something else.
+They are no finer than capture reads its socket; where the broker writes `timestamp_in_ms` into its
+messages, a time begins there. Times in programs run from a delivery to the publishes that name it
+as their cause, and are not known where none does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from model.described import shown
+from model.times import Microseconds
+from model.topology import (
+    DeathFlow,
+    DeliveryFlow,
+    ProgramFlow,
+    PublishFlow,
+    RouteFlow,
+    Topology,
+    Waits,
+)
+from model.words import EventType, Match
+from spark_jobs.chains.executors import slices_of
+from spark_jobs.chains.slices import Slice
+from spark_jobs.chains.source import map_slices
+from spark_jobs.export import write_file
+from spark_jobs.progress import Meter, Report, silent
+from spark_jobs.reports import period
+from spark_jobs.reports.period import Period
+from spark_jobs.spark.database import DatabaseAddress
+from spark_jobs.spark.failures import explained
+
+Json: TypeAlias = dict[str, Any]
+
+COLUMNS = (
+    "type",
+    "match",
+    "recorded_at",
+    "exchange",
+    "queue",
+    "routed_queues",
+    "user",
+    "cause_user",
+    "cause_recorded_at",
+    "answered",
+    "by_broker",
+)
+KEYS = ("kind", "publisher", "exchange", "queue", "receiver", "origin", "reason")
+FLOWS = ", ".join(f"{key} string" for key in KEYS) + ", match string, wait bigint"
+SHARES = (0.5, 0.95, 0.99)
+# How far the broker's clock may be from when a publish was traced, for both to mean the same (µs):
+# further off, the clocks differ, or capture was behind.
+AGREEING = 1_000_000
+FLOWS_BY_KIND: dict[str, type[Any]] = {
+    "publishes": PublishFlow,
+    "routes": RouteFlow,
+    "deliveries": DeliveryFlow,
+    "deaths": DeathFlow,
+    "programs": ProgramFlow,
+}
+# The bound of each of the answer's lists: the busiest flows are kept.
+MOST_FLOWS = 5_000
+
+
+@dataclass(frozen=True)
+class TopologyRequest:
+    """The flows of a virtual host from ``since`` to before ``until`` (µs), as a JSON file."""
+
+    database: DatabaseAddress
+    vhost: str
+    since: int
+    until: int
+    output: Path
+
+
+def run(spark: SparkSession, request: TopologyRequest, report: Report = silent) -> Json:
+    """Count the flows, write them, and return what the file holds except the lists."""
+    meter = Meter(report)
+    meter.enter("planning", 0.0)
+    with period.opened(request.database, request.vhost, request.since, request.until) as opened:
+        meter.enter("counting", 5.0)
+        found = shown(topology(spark, request, opened))
+    meter.enter("finishing", 99.0)
+    write_file(request.output, json.dumps(found).encode() + b"\n")
+    counts = {name: len(found[name]) for name in FLOWS_BY_KIND}
+    return {**found, **counts, "file": request.output.name}
+
+
+def topology(spark: SparkSession, request: TopologyRequest, opened: Period) -> Topology:
+    """Count who sent what where."""
+    rows: list[Row] = []
+    if opened.ids is not None:
+        slices = slices_of(spark, opened.trace, *opened.ids)
+        with explained():
+            rows = _grouped(_flows(spark, request, slices)).collect()
+    flows: dict[str, list[Any]] = {kind: [] for kind in FLOWS_BY_KIND}
+    for row in rows:
+        flows[row["kind"]].append(_flow(FLOWS_BY_KIND[row["kind"]], row))
+    return Topology(
+        vhost=request.vhost,
+        since=Microseconds(request.since),
+        until=Microseconds(request.until),
+        gaps=opened.gaps,
+        **{kind: busiest(found) for kind, found in flows.items()},
+    )
+
+
+def _flows(spark: SparkSession, request: TopologyRequest, slices: list[Slice]) -> DataFrame:
+    since, until = request.since, request.until
+
+    def flows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = [
+                row
+                for event in batch.to_pylist()
+                if since <= event["recorded_at"] < until
+                for row in flows_of(event)
+            ]
+            columns = list(zip(*rows, strict=True)) or [()] * len(FlowRow._fields)
+            types = [pa.string()] * (len(KEYS) + 1) + [pa.int64()]
+            arrays = [pa.array(c, t) for c, t in zip(columns, types, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, names=list(FlowRow._fields))
+
+    return map_slices(spark, request.database, COLUMNS, slices, flows, FLOWS)
+
+
+class FlowRow(NamedTuple):
+    """A row: the columns `KEYS`, how it was matched, and a time in µs."""
+
+    kind: str
+    publisher: str | None = None
+    exchange: str | None = None
+    queue: str | None = None
+    receiver: str | None = None
+    origin: str | None = None
+    reason: str | None = None
+    match: str = "routed"
+    wait: int | None = None
+
+
+def flows_of(event: Json) -> Iterator[FlowRow]:
+    """The rows that one event adds."""
+    return _published(event) if event["type"] == EventType.published else _received(event)
+
+
+def _published(event: Json) -> Iterator[FlowRow]:
+    exchange = event["exchange"]
+    queues = json.loads(event["routed_queues"] or "[]")
+    routed = "routed" if queues else "unroutable"
+    yield FlowRow("publishes", event["user"], exchange, match=routed)
+    for queue in queues:
+        yield FlowRow("routes", exchange=exchange, queue=queue)
+    # A cause that several rules name is one cause.
+    for _, at, queue, user in {
+        row[0]: row for row in json.loads(event["answered"] or "[]")
+    }.values():
+        wait = max(0, event["recorded_at"] - at)
+        yield FlowRow("programs", exchange=exchange, queue=queue, receiver=user, wait=wait)
+
+
+def _received(event: Json) -> Iterator[FlowRow]:
+    exchange, queue, match = event["exchange"], event["queue"], Match(event["match"])
+    said = json.loads(event["by_broker"] or "{}")
+    headers = said.get("headers")
+    headers = headers if isinstance(headers, dict) else {}
+    yield FlowRow(
+        *("deliveries", event["cause_user"], exchange, queue, event["user"]),
+        match=match.name,
+        wait=_waited(event, headers) if match is Match.routed else None,
+    )
+    if match in (Match.dead_lettered, Match.unmatched):
+        # No publish covers these: the delivery itself says which exchange it came through.
+        yield FlowRow("routes", exchange=exchange, queue=queue, match=match.name)
+    if match is Match.dead_lettered:
+        origin, reason = _last_death(headers)
+        yield FlowRow("deaths", exchange=exchange, queue=queue, origin=origin, reason=reason)
+
+
+def _waited(event: Json, headers: Json) -> int | None:
+    """µs from a delivery's publish to it, from the broker's own time where that can be believed."""
+    since: int | None = event["cause_recorded_at"]
+    if since is None:
+        return None
+    stamped = headers.get("timestamp_in_ms")
+    if isinstance(stamped, int) and abs(stamped * 1000 - since) <= AGREEING:
+        since = stamped * 1000
+    until: int = event["recorded_at"]
+    return max(0, until - since)
+
+
+def _last_death(headers: Json) -> tuple[str | None, str | None]:
+    """The queue where a message died last, and why."""
+    deaths = headers.get("x-death")
+    last = deaths[0] if isinstance(deaths, list) and deaths else None
+    if not isinstance(last, dict):
+        return None, None
+    queue, reason = last.get("queue"), last.get("reason")
+    return queue if isinstance(queue, str) else None, reason if isinstance(reason, str) else None
+
+
+def _grouped(flows: DataFrame) -> DataFrame:
+    def counted(match: str) -> Any:
+        return F.sum(F.when(F.col("match") == match, 1).otherwise(0)).alias(match)
+
+    kinds = ("redelivered", "dead_lettered", "unmatched", "unroutable")
+    waits = F.percentile_approx("wait", list(SHARES), 10_000).alias("waits")
+    return flows.groupBy(*KEYS).agg(F.count("*").alias("messages"), *map(counted, kinds), waits)
+
+
+def _flow(kind: type[Any], row: Row) -> Any:
+    """A row as a described flow; of a death it says where it was, and where it went."""
+    values = {**row.asDict(), "seconds": Waits(*row["waits"]) if row["waits"] else None}
+    if kind is DeathFlow:
+        values |= {"queue": row["origin"], "to": row["queue"]}
+    return kind(**{each.name: values[each.name] for each in fields(kind)})
+
+
+def busiest(flows: list[Any]) -> list[Any]:
+    """The flows with the most messages; equal ones by their names, whichever was counted first."""
+    return sorted(flows, key=lambda flow: (-flow.messages, str(flow)))[:MOST_FLOWS]
