@@ -29,22 +29,19 @@ from app.broker.opening import BrokerParts
 from app.errors import ItcError, SettingsError
 from app.extras import check_spark
 from app.jobs.opening import open_folders, open_jobs
+from app.restamp.opening import open_restamps, previews
 from app.settings import Settings
 from app.store.opening import open_store
 from app.store.store import Store
-from app.stored.capture import ParticipantRules
-from app.stored.jobs import Report
 from app.traces.holding.claims import LEASE_SECONDS, Claims
 from app.traces.opening import (
     open_traces,
     pipeline_settings,
-    previews,
     watch_connections,
     watch_spans,
 )
 from app.traces.pipeline import PipelineSettings
-from app.traces.restamping import Restamping
-from app.tracker.links import BUILT_IN, Rule, Rules, merged
+from app.tracker.links import BUILT_IN, Rule, Rules
 from app.watch.opening import open_watches
 
 log = logging.getLogger(__name__)
@@ -136,13 +133,10 @@ async def open_services(settings: Settings) -> AsyncIterator[ServiceParts]:
         spans = watch_spans(stack, settings, store)
         traces = open_traces(store, broker, pipeline, service)
         folders = open_folders(settings)
-        jobs = open_jobs(
-            settings,
-            store.jobs,
-            traces.here.paused,
-            folders.archives,
-            [rule.to_json() for rule in pipeline.link_rules],
+        restamps = open_restamps(
+            settings, traces.here.paused, folders.archives, pipeline.link_rules
         )
+        jobs = open_jobs(settings, store.jobs, restamps)
         claims = Claims(
             store.services,
             traces.here,
@@ -230,27 +224,6 @@ async def _say_what_there_is(settings: Settings, management: ManagementApi) -> N
             log.warning("the broker's user %r is no administrator: it cannot trace", user.name)
     except ItcError as error:
         log.warning("the broker cannot be used yet: %s; rabbitmq-itc doctor says more", error)
-
-
-@asynccontextmanager
-async def open_restamping(
-    settings: Settings,
-    trace_id: int,
-    rules: ParticipantRules,
-    report: Report,
-    links: tuple[Rule, ...] | None = None,
-) -> AsyncIterator[Restamping]:
-    """Open what a process that restamps a trace needs.
-
-    With ``links``, the rules of all virtual hosts, messages are read again, by the trace's own too.
-    """
-    pipeline = pipeline_settings(settings, links or ())
-    async with AsyncExitStack() as stack:
-        store = await open_store(stack, settings)
-        if links is not None:
-            held = merged(pipeline.rules_of_all, await store.link_rules.own(trace_id))
-            rules = msgspec.structs.replace(rules, links=held)
-        yield Restamping(store.restamps, trace_id, rules, report, pipeline)
 
 
 def web_folder() -> Path | None:

@@ -27,11 +27,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.api.likely import overlay_with
+from app.restamp.opening import previews
 from app.store import Store
 from app.stored.capture import Trace
 from app.stored.likely import Overlay
 from app.stored.proposals import RuleProposal, TraceCoverage
-from app.traces.opening import previews
 from app.traces.pipeline import PipelineSettings
 from drills.acts.asking import everything
 from drills.judge import opened

@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 
 from app.garbage import tune_garbage_collection
+from app.restamp.replay import Replay
 from app.store import Store
 from app.stored.capture import ParticipantRules
 from app.traces.pipeline import PipelineSettings
-from app.traces.restamping import Restamping
 from app.tracker import Policy
 from bench.stores import VHOST, build
 from model.jobs import Progress
@@ -39,7 +39,7 @@ async def measure(events: int, participants: int) -> None:
         store = await Store.open(f"sqlite:///{file}")
         trace = await store.traces.find(VHOST)
         assert trace is not None
-        work = Restamping(
+        work = Replay(
             store.restamps,
             trace.id,
             ParticipantRules(Policy.client, ()),

@@ -11,17 +11,17 @@ from app.api.parameters import KnownFields, Name
 from app.api.services import Parts
 from app.api.signin.auth import User
 from app.errors import NotFoundError
+from app.restamp.replay import MOST_PREVIEWED
 from app.stored.likely import NO_OVERLAY, Overlay
 from app.stored.proposals import LikelyBasis, RuleProposal, TraceCoverage
-from app.traces.restamping import MOST_PREVIEWED
 from app.tracker.links import Rule
 from model.described import shown
 from model.words import Via, WalkWord
 
 if TYPE_CHECKING:
+    from app.restamp.replay import Replay
     from app.store.store import Store
     from app.stored.capture import Trace
-    from app.traces.restamping import Restamping
 
 SAID = (
     " `likely`: as `conversation`, and by the proposals that are not adopted; the answer says "
@@ -86,7 +86,7 @@ async def overlay_with(
     overlay: Overlay,
     trace: Trace,
     store: Store,
-    previews: Callable[[Trace, Sequence[Rule]], Restamping],
+    previews: Callable[[Trace, Sequence[Rule]], Replay],
 ) -> None:
     """Have an overlay hold what proposals say of its events: by their rules, then in hand."""
     rules = [Rule.from_json(rule) for each in chosen for rule in each.rules]

@@ -18,10 +18,10 @@ from app.api.streams import Subscribers
 from app.api.tail import Tail
 from app.jobs.manager import JobManager
 from app.jobs.opening import Folders
+from app.restamp.replay import Replay
 from app.settings import Settings
 from app.stored.capture import Trace
 from app.traces.registry import TraceRegistry
-from app.traces.restamping import Restamping
 from app.tracker.links import BUILT_IN, Rule, TraceRule, of_all
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class ServiceParts:
     jobs: JobManager
     folders: Folders
     readiness: Readiness
-    previews: Callable[[Trace, Sequence[Rule]], Restamping]
+    previews: Callable[[Trace, Sequence[Rule]], Replay]
     link_rules: Sequence[TraceRule] = of_all(BUILT_IN)
     spans: Intake | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

@@ -21,12 +21,12 @@ from app.background import is_set_within
 from app.errors import ConflictError, ItcError, NotFoundError, OutageError, TooManyRequestsError
 from app.extras import check_spark
 from app.jobs.process import SparkProcess
-from app.jobs.restamps import RestampProcess
 from app.round_robin import RoundRobin
 from app.stored.jobs import ENDED, Job, JobRequest, JobState, Json
 from model.jobs import Progress
 
 if TYPE_CHECKING:
+    from app.restamp.job import RestampProcess
     from app.store.jobs import Jobs
 
 log = logging.getLogger(__name__)

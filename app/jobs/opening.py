@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
-
-import msgspec
 
 from app.jobs.exports import Exports, PeriodFiles, TouchedFiles
 from app.jobs.folders import Archives
 from app.jobs.manager import JobManager
 from app.jobs.process import SparkProcess
 from app.jobs.reports import Reports, Topologies
-from app.jobs.restamps import KIND as RESTAMP
-from app.jobs.restamps import Pause, RestampProcess
-from app.stored.jobs import Json
 from model.exports import Quota
 
 if TYPE_CHECKING:
+    from app.restamp.job import RestampProcess
     from app.settings import Settings
     from app.store.jobs import Jobs
 
@@ -46,14 +42,8 @@ def open_folders(settings: Settings, *, quota: Quota | None = None) -> Folders:
     )
 
 
-def open_jobs(
-    settings: Settings,
-    store: Jobs,
-    paused: Pause,
-    archives: Archives,
-    link_rules: Sequence[Json],
-) -> JobManager:
-    """The queue of jobs, and what runs them; ``paused`` has a trace pause for a restamp."""
+def open_jobs(settings: Settings, store: Jobs, others: Mapping[str, RestampProcess]) -> JobManager:
+    """The queue of jobs, and Spark, which runs them all but the kinds of ``others``."""
     remote, secret = settings.spark_remote, settings.spark_secret
     spark = SparkProcess(
         settings.database.reveal(),
@@ -62,7 +52,4 @@ def open_jobs(
         memory=settings.spark_memory,
         secret=secret.get_secret_value() if secret else None,
     )
-    restamps = RestampProcess(
-        msgspec.json.encode(settings.portable()), paused, archives, link_rules=link_rules
-    )
-    return JobManager(store, spark, others={RESTAMP: restamps}, start_spark=settings.spark_at_boot)
+    return JobManager(store, spark, others=others, start_spark=settings.spark_at_boot)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from app.tracker.restamp import NewStamp, StoredEvent
+from app.stored.restamps import NewStamp, StoredEvent
 from model.happened import LIKELY, Cause
 from model.ways import Direction
 from model.words import LINKED

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from app.stored.capture import ParticipantRules, Trace
 from app.traces.connectionwatch import ConnectionWatch
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
-from app.traces.restamping import Restamping
 from app.traces.retention import RetentionRule
 from app.traces.runs.introductions import Introductions
 from app.traces.spanwatch import SpanWatch
 from app.tracker import Bounds
-from app.tracker.links import Origin, Rule, TraceRule
+from app.tracker.links import Rule
 
 if TYPE_CHECKING:
     from app.broker.opening import BrokerParts
@@ -31,19 +28,6 @@ def open_traces(
     """The traces; none of them runs yet."""
     introductions = Introductions(store.connections, broker.announcements())
     return TraceRegistry(store, broker.source, pipeline, introductions, service)
-
-
-def previews(
-    store: Store, pipeline: PipelineSettings
-) -> Callable[[Trace, Sequence[Rule]], Restamping]:
-    """Readers of a trace's stored messages, by rules of links that are not adopted."""
-
-    def preview(trace: Trace, rules: Sequence[Rule]) -> Restamping:
-        links = tuple(TraceRule(rule, Origin.own) for rule in rules)
-        by = ParticipantRules(trace.policy, trace.quiet, links)
-        return Restamping(store.restamps, trace.id, by, lambda _: None, pipeline)
-
-    return preview
 
 
 def watch_connections(stack: AsyncExitStack, store: Store, broker: BrokerParts) -> ConnectionWatch:

@@ -29,12 +29,12 @@ from app.extras import check_spark
 from app.jobs.folders import Archives
 from app.jobs.manager import QUEUE, JobManager
 from app.jobs.opening import open_folders
-from app.jobs.restamps import RestampProcess
+from app.restamp.job import RestampProcess
+from app.restamp.opening import previews
 from app.server import Server, bind, configuration
 from app.settings import Settings
 from app.store import Store
 from app.stored.reading import SEARCHES
-from app.traces.opening import previews
 from app.traces.pipeline import PipelineSettings
 from app.traces.spanwatch import SpanWatch
 from app.tracker import Record

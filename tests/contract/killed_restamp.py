@@ -10,10 +10,10 @@ import os
 import sys
 import time
 
+from app.restamp import replay
 from app.store import Store
 from app.store.capture import restamps
 from app.stored.capture import ParticipantRules
-from app.traces import restamping
 from app.traces.pipeline import PipelineSettings
 from app.tracker import Policy
 from model.jobs import Progress
@@ -34,12 +34,12 @@ async def _hang(*_: object) -> None:
 
 
 async def _main() -> None:
-    restamping.CHUNK = restamping.CHUNK_WITH_MESSAGES = 7
+    replay.CHUNK = replay.CHUNK_WITH_MESSAGES = 7
     store = await Store.open(os.environ["ITC_DATABASE_URL"])
     if MOMENT == "before the commit":
         restamps.note_first_events = _hang
     rules = ParticipantRules(Policy.user, ("queue:audit",), BOTH if sys.argv[3:] else None)
-    work = restamping.Restamping(
+    work = replay.Replay(
         store.restamps, int(sys.argv[1]), rules, _look, PipelineSettings(link_rules=())
     )
     await work.catch_up()

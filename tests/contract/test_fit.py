@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from sqlalchemy import text
 
+from app.restamp.replay import Replay
 from app.store import Store
 from app.store.causality import hidden
 from app.store.database.migrate import connected
 from app.stored.capture import ParticipantRules
 from app.traces.pipeline import PipelineSettings
-from app.traces.restamping import Restamping
 from app.tracker import Policy
 from model.sound import Evidence, MissedLinks, Soundness, doubts_of
 from model.words import Way
@@ -44,7 +44,7 @@ async def told(
 
 async def restamp(store: Store, trace_id: int, policy: Policy) -> None:
     rules = ParticipantRules(policy, ())
-    work = Restamping(store.restamps, trace_id, rules, lambda progress: None, PipelineSettings())
+    work = Replay(store.restamps, trace_id, rules, lambda progress: None, PipelineSettings())
     await work.catch_up()
     await work.finish()
     await work.tidy()

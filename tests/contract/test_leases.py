@@ -13,8 +13,8 @@ from app.errors import LeaseLostError, NotFoundError, OutageError
 from app.store import Store
 from app.stored.capture import ParticipantRules
 from app.stored.reading import EventFilter
+from app.stored.restamps import RestampResult
 from app.tracker import Bounds, Policy, Tracker
-from app.tracker.restamp import RestampResult
 from tests.contract.history import History
 
 EVERYTHING = EventFilter()

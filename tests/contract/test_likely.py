@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from app.restamp.replay import Replay
 from app.store import Store
 from app.stored.capture import ParticipantRules
 from app.stored.likely import Overlay
 from app.stored.proposals import digest_of, proposals_in
 from app.traces.pipeline import PipelineSettings
-from app.traces.restamping import Restamping
 from app.tracker import Policy
 from app.tracker.links import Origin, Rule, Rules, TraceRule
 from bench.applications import Application
@@ -48,7 +48,7 @@ async def stored(store: Store, vhost: str, name: str, rules: Sequence[Rule]) -> 
 
 async def likely(store: Store, trace_id: int, rule: Rule, first: int, last: int) -> Overlay:
     rules = ParticipantRules("channel", (), (TraceRule(rule, Origin.own),))
-    reading = Restamping(
+    reading = Replay(
         store.restamps, trace_id, rules, lambda _: None, PipelineSettings(link_rules=())
     )
     overlay = Overlay(first, last)

@@ -11,13 +11,13 @@ from sqlalchemy import Row, Select, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
+from app.restamp import replay
+from app.restamp.replay import Replay
 from app.store import Store
 from app.store.database import tables
 from app.stored.capture import ParticipantRules as RestampRules
 from app.stored.capture import RestampOutcome
-from app.traces import restamping
 from app.traces.pipeline import PipelineSettings
-from app.traces.restamping import Restamping
 from app.tracker import Bounds, Policy, Tracker
 from app.tracker.events import StampedEvent
 from app.tracker.links import BUILT_IN, Origin, Rule, TraceRule, of_all
@@ -196,7 +196,7 @@ async def links(store: Store, trace_id: int) -> dict[str, list[tuple[Any, ...]]]
 async def restamp(
     store: Store, trace_id: int, rules: tuple[TraceRule, ...] | None, policy: Policy
 ) -> RestampOutcome:
-    work = Restamping(
+    work = Replay(
         store.restamps,
         trace_id,
         RestampRules(policy, (), rules),
@@ -211,8 +211,8 @@ async def restamp(
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restamping, "CHUNK_WITH_MESSAGES", 7)
-    monkeypatch.setattr(restamping, "FEW", 20)
+    monkeypatch.setattr(replay, "CHUNK_WITH_MESSAGES", 7)
+    monkeypatch.setattr(replay, "FEW", 20)
     monkeypatch.setattr("app.store.capture.restamps.SPAN", 40)
 
 
@@ -284,7 +284,7 @@ async def test_what_retention_removes_meanwhile_is_no_cause(store: Store, trace_
     history = NamingHistory(seed=8)
     for _ in range(5):
         await store.batches.append(trace_id, history.batch(20))
-    work = Restamping(
+    work = Replay(
         store.restamps,
         trace_id,
         RestampRules(Policy.channel, (), BOTH),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from app.errors import CheckpointError, ConflictError
+from app.restamp import replay
+from app.restamp.replay import Replay
 from app.store import Store
 from app.stored.capture import Batch, NewConnection, ParticipantRules, RestampOutcome
 from app.stored.proposals import proposals_in
 from app.stored.reading import EventFilter
-from app.traces import restamping
 from app.traces.pipeline import PipelineSettings
-from app.traces.restamping import Restamping
 from app.tracker import Bounds, Channel, Checkpoint, Policy, Quiet, SharedPlaces, Tracker
 from app.tracker.events import StampedEvent
 from model.event import Event
@@ -25,8 +25,8 @@ CLIENTS = {0: "orders", 1: "orders", 2: "billing"}  # by the port's last digit
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restamping, "CHUNK", 7)
-    monkeypatch.setattr(restamping, "FEW", 20)
+    monkeypatch.setattr(replay, "CHUNK", 7)
+    monkeypatch.setattr(replay, "FEW", 20)
 
 
 def client_of(channel: Channel) -> str | None:
@@ -52,9 +52,9 @@ async def told(store: Store, seed: int, policy: Policy = Policy.channel) -> Hist
 
 def doing(
     store: Store, trace_id: int, policy: Policy, said: list[Progress] | None = None
-) -> Restamping:
+) -> Replay:
     report = (said if said is not None else []).append
-    return Restamping(
+    return Replay(
         store.restamps, trace_id, ParticipantRules(policy, QUIET), report, PipelineSettings()
     )
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from sqlalchemy import func, select
 
+from app.restamp.replay import Replay
 from app.store import Store
 from app.store.database import tables
 from app.store.spans import imported
@@ -20,7 +21,6 @@ from app.stored.spans import (
     SpanLink,
 )
 from app.traces.pipeline import PipelineSettings
-from app.traces.restamping import Restamping
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker
 from app.tracker.links import BUILT_IN, SPANS_RULE, Rules
 from model.sound import Evidence
@@ -191,7 +191,7 @@ async def test_what_spans_tell_is_counted_beside_what_messages_name(trace: Trace
     await trace.tell(publish(BILLING, "nobody", None))  # which neither tells nor names any
     wanted = Evidence(4, 1, known=1, spanned=2)
     assert await trace.store.doubts.evidence(trace.id) == wanted
-    work = Restamping(
+    work = Replay(
         trace.store.restamps, trace.id, ParticipantRules(Policy.user, ()), print, PipelineSettings()
     )
     await work.catch_up()
@@ -232,7 +232,7 @@ async def test_what_clocks_do_not_have_is_said_until_a_restamp(trace: Trace) -> 
     assert any("1 link was found only after" in doubt for doubt in doubts)
 
     for policy, late in ((Policy.channel, 0), (Policy.host, 0)):
-        work = Restamping(
+        work = Replay(
             store.restamps,
             trace.id,
             ParticipantRules(policy, ()),
@@ -274,7 +274,7 @@ async def test_restamping_puts_links_into_clocks(trace: Trace) -> None:
         return first.stamp.leq(last.stamp)
 
     assert not await is_known()
-    work = Restamping(
+    work = Replay(
         trace.store.restamps,
         trace.id,
         ParticipantRules(Policy.channel, ()),
@@ -294,7 +294,7 @@ async def test_a_link_found_while_a_restamp_is_under_way_is_in_the_clocks_or_sai
     trace = Trace(store, trace_id, coarse)
     elsewhere = msgspec.structs.replace(BILLING, connection="10.0.0.4:1 -> 10.0.0.9:5672")
     await trace.tell(ORDER, deliver(BILLING, ORDER), publish(elsewhere, "audit", "billed"))
-    work = Restamping(
+    work = Replay(
         store.restamps,
         trace_id,
         ParticipantRules(Policy.host, ()),
@@ -309,7 +309,7 @@ async def test_a_link_found_while_a_restamp_is_under_way_is_in_the_clocks_or_sai
     await work.tidy()
     assert len(await trace.edges()) == 1
     assert await store.spans.late_between(trace_id, 1, 3) == 1
-    again = Restamping(
+    again = Replay(
         store.restamps,
         trace_id,
         ParticipantRules(Policy.host, ()),

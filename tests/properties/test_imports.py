@@ -45,6 +45,25 @@ MAY_IMPORT = {
         "model.texts",
     ),
     "app.stored": ("app.errors", "app.tracker", "itc", "model"),
+    # Its module `process` puts together what it needs, as `app.main` does for the service.
+    "app.restamp.restamper": ("app.stored", "app.tracker", "model"),
+    "app.restamp.replay": (
+        "app.errors",
+        "app.restamp.restamper",
+        "app.stored",
+        "app.traces.pipeline",
+        "app.tracker",
+        "model",
+    ),
+    "app.restamp.job": ("app.children", "app.errors", "app.jobs", "app.stored.jobs"),
+    "app.restamp.opening": (
+        "app.jobs.folders",
+        "app.restamp.job",
+        "app.restamp.replay",
+        "app.stored.capture",
+        "app.traces.pipeline",
+        "app.tracker",
+    ),
     "app.store": ("app.errors", "app.stored", "app.tracker", "itc", "model", "statements"),
     # Archived events are read by the code that wrote them, loaded when one is asked for.
     "app.jobs": (
@@ -83,6 +102,8 @@ MAY_IMPORT = {
         "app.assertion_files",
         "app.errors",
         "app.jobs",
+        "app.restamp.job",
+        "app.restamp.replay",
         "app.round_robin",
         "app.settings",
         "app.stored",
@@ -116,6 +137,10 @@ NEVER_LOADS = {
     "app.traces": (*DATABASE, *BROKER, *WEB, *SPARK),
     "app.jobs": (*DATABASE, *BROKER, *WEB, *SPARK),
     "app.watch": (*DATABASE, *BROKER, *WEB, *SPARK),
+    "app.restamp.restamper": ("asyncio", "httpx2", *DATABASE, *BROKER, *WEB, *SPARK),
+    "app.restamp.replay": (*DATABASE, *BROKER, *WEB, *SPARK),
+    "app.restamp.job": (*DATABASE, *BROKER, *WEB, *SPARK),
+    "app.restamp.process": (*BROKER, *WEB, *SPARK),
     "app.main": SPARK,  # Spark has a process of its own
     "spark_jobs": (*DATABASE, *BROKER, *WEB),
 }

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import pytest
 
+from app.restamp.restamper import Restamper
+from app.stored.restamps import Incarnation, NewStamp, RestampResult, StoredEvent, StoredLink
 from app.tracker import (
     Bounds,
     Channel,
@@ -22,14 +24,6 @@ from app.tracker import (
 )
 from app.tracker.events import Reference
 from app.tracker.links import BUILT_IN, Rules, search_key
-from app.tracker.restamp import (
-    Incarnation,
-    NewStamp,
-    Restamper,
-    RestampResult,
-    StoredEvent,
-    StoredLink,
-)
 from app.tracker.tracker import read_state
 from itc import Stamp, unpack
 

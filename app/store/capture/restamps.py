@@ -31,16 +31,16 @@ from app.store.database.searched import Writing
 from app.store.database.subject import Subject, reads, writes
 from app.store.spans.imported import Spans, count_spanned
 from app.stored.capture import ParticipantRules, Progress, TraceExtent
-from app.tracker.events import Reference
-from app.tracker.links import SPANS_RULE
-from app.tracker.records import Channel
-from app.tracker.restamp import (
+from app.stored.restamps import (
     Incarnation,
     NewStamp,
     RestampResult,
     StoredEvent,
     StoredLink,
 )
+from app.tracker.events import Reference
+from app.tracker.links import SPANS_RULE
+from app.tracker.records import Channel
 from model.words import WITHOUT_RULE
 
 # How many ids one statement goes through: PostgreSQL's have to end within a minute.

@@ -25,7 +25,7 @@ from app.jobs.process import error_of
 from app.stored.jobs import Answer, JobRequest, Json, Report
 
 KIND = "restamp"
-MODULE = "app.restamp_process"
+MODULE = "app.restamp.process"
 LINE_BYTES = 1 << 20
 
 Pause: TypeAlias = Callable[[str], AbstractAsyncContextManager[tuple[object, int]]]

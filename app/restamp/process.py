@@ -1,8 +1,8 @@
-"""A process that restamps one trace: ``python -m app.restamp_process``.
+"""A process that restamps one trace: ``python -m app.restamp.process``.
 
 Reads its settings from the first line of stdin, what to do from the second, and when the trace
 pauses a third: the epoch under which it may be written to. Says on stdout how far it is (see
-`app.jobs.restamps`). It ends when its stdin does, whatever it is about: then nobody holds the trace
+`app.restamp.job`). It ends when its stdin does, whatever it is about: then nobody holds the trace
 any more.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import AsyncExitStack
 from typing import Any
 
 import msgspec
@@ -18,11 +19,13 @@ import uvloop
 from app.children import orders_of_service, tell_service
 from app.errors import ItcError
 from app.garbage import tune_garbage_collection
-from app.main import open_restamping
+from app.restamp.replay import Replay
 from app.settings import Settings
+from app.store.opening import open_store
 from app.stored.capture import ParticipantRules, RestampedTrace
+from app.traces.opening import pipeline_settings
 from app.tracker import Policy
-from app.tracker.links import Rule
+from app.tracker.links import Rule, merged
 from model.described import shown
 from model.jobs import Progress
 
@@ -42,15 +45,20 @@ class RestampOrder(msgspec.Struct, frozen=True):
 
 
 async def _restamp(order: RestampOrder, settings: Settings, paused: asyncio.Future[int]) -> None:
-    rules = ParticipantRules(order.participant, order.quiet)
-    links = None if order.link_rules is None else tuple(map(Rule.from_json, order.link_rules))
-    async with open_restamping(settings, order.trace_id, rules, _tell, links) as restamping:
-        await restamping.catch_up()
+    pipeline = pipeline_settings(settings, tuple(map(Rule.from_json, order.link_rules or ())))
+    async with AsyncExitStack() as stack:
+        store = await open_store(stack, settings)
+        links = None
+        if order.link_rules is not None:
+            links = merged(pipeline.rules_of_all, await store.link_rules.own(order.trace_id))
+        rules = ParticipantRules(order.participant, order.quiet, links)
+        replay = Replay(store.restamps, order.trace_id, rules, _tell, pipeline)
+        await replay.catch_up()
         _say("caught up")
-        outcome = await restamping.finish(await paused)
+        outcome = await replay.finish(await paused)
         trace = RestampedTrace(order.vhost, Policy(order.participant), order.quiet)
         _say("done", result=shown(trace) | shown(outcome))
-        await restamping.tidy()
+        await replay.tidy()
         _say("tidy")
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
-from app.tracker.events import ChannelState, Edge, Influence, ParticipantState, Reference
+from app.stored.restamps import Incarnation, NewStamp, RestampResult, StoredEvent, StoredLink
+from app.tracker.events import ChannelState, Influence, ParticipantState, Reference
 from app.tracker.identity import Policy, SharedPlaces
 from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Names
@@ -26,95 +26,9 @@ from app.tracker.records import Channel, Deliver, Publish, Record
 from app.tracker.step import Steps
 from app.tracker.tracker import encode_state, read_state
 from model.times import CLOCKS_DIFFER
-from model.words import ACTS, MEANWHILE, WITHOUT_RULE, EdgeKind, Way
+from model.words import ACTS, MEANWHILE, EdgeKind, Way
 
 _ACTS = {name: kind for kind, name in ACTS.items()}
-
-
-class StoredLink(msgspec.Struct, frozen=True):
-    """Something that led to an event: its id, its channel's key, by which rule, and `Way`."""
-
-    cause: int
-    channel_key: int
-    rule: str
-    kind: int
-    way: int
-
-    @property
-    def is_act(self) -> bool:
-        """Tell whether it comes from no rule of links: messages are equal, or the broker acted."""
-        return self.rule in WITHOUT_RULE
-
-
-class StoredEvent(msgspec.Struct, frozen=True):
-    """The part of an event that its stamp depends on.
-
-    ``cause`` is the id of the one that it received, ``named`` is what it names by links that stay
-    as they are. The rest is there where the others are to be found out again from its message; of
-    one that ``is_cut`` the body's end is not stored.
-    """
-
-    id: int
-    channel_key: int
-    recorded_at: int
-    exchange: str
-    queue: str | None
-    routed_queues: tuple[str, ...]
-    cause: int | None
-    quiet: bool
-    named: tuple[StoredLink, ...] = ()
-    routing_keys: tuple[str, ...] = ()
-    properties: dict[str, Any] = {}
-    body: bytes = b""
-    is_cut: bool = False
-
-    @property
-    def joins(self) -> tuple[int, ...]:
-        """The events that it comes after, beside its participant's last event."""
-        named = tuple(link.cause for link in self.named)
-        return named if self.cause is None else (self.cause, *named)
-
-
-class NewStamp(msgspec.Struct, frozen=True):
-    """An event's new stamp; participants are numbered from 1 until the end.
-
-    ``names`` and ``edges`` are what its message says if it was read again, ``ways`` are those links
-    that stay and that it has now another `Way` for, and all that spans told of.
-    """
-
-    event_id: int
-    participant: int
-    seq: int
-    lamport: int
-    height: int
-    clock: bytes
-    quiet: bool
-    names: Names = NO_NAMES
-    edges: tuple[Edge, ...] = ()
-    ways: tuple[StoredLink, ...] = ()
-
-
-class RestampResult(msgspec.Struct, frozen=True):
-    """All that takes the place of a trace's old stamps.
-
-    The participants of the new stamps have ``offset`` added to their numbers. ``state`` is the
-    checkpoint's, None where there is none yet. ``participants`` come with the ids of their first
-    event, which may be gone by now, and of their last; ``channels`` are by their stored keys, with
-    no last event where the channel is all that acts.
-    """
-
-    offset: int
-    state: bytes | None
-    participants: list[tuple[ParticipantState, int, int]]
-    channels: list[ChannelState]
-
-
-class Incarnation(msgspec.Struct, frozen=True):
-    """A connection of a name that others may have had before: since when (µs), and whose."""
-
-    opened_at: int
-    user: str
-    client: str | None
 
 
 class Restamper:

@@ -1,4 +1,4 @@
-"""Restamping a trace: new stamps are put aside while it runs on, and swapped in while it pauses."""
+"""Restamps a trace: puts new stamps aside while it runs on, and swaps them in while it pauses."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from app.errors import CheckpointError
+from app.restamp.restamper import Restamper
 from app.stored.capture import ParticipantRules, RestampOutcome, TraceExtent
 from app.stored.likely import Overlay
+from app.stored.restamps import StoredEvent
 from app.traces.pipeline import PipelineSettings
 from app.tracker import Policy, Quiet, SharedPlaces, UnreadableCheckpointError
 from app.tracker.links import Rules as LinkRules
-from app.tracker.restamp import Restamper, StoredEvent
 from model.jobs import Progress
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ PREVIEW_SECONDS = 10.0
 REPLAY_PERCENT = 75.0
 
 
-class Restamping:
-    """Restamps one trace by other rules."""
+class Replay:
+    """Takes the stored events of one trace through a `Restamper` with other rules."""
 
     def __init__(
         self,

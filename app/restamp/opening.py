@@ -1,0 +1,39 @@
+"""Opens what restamps the traces of a service, and what reads them by rules not adopted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from app.jobs.folders import Archives
+from app.restamp.job import KIND, Pause, RestampProcess
+from app.restamp.replay import Replay
+from app.stored.capture import ParticipantRules, Trace
+from app.traces.pipeline import PipelineSettings
+from app.tracker.links import Origin, Rule, TraceRule
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+    from app.store.store import Store
+
+
+def open_restamps(
+    settings: Settings, pause: Pause, archives: Archives, link_rules: Sequence[Rule]
+) -> Mapping[str, RestampProcess]:
+    """What runs jobs that restamp, by their kind; ``link_rules`` are of all virtual hosts."""
+    rules = [rule.to_json() for rule in link_rules]
+    portable = msgspec.json.encode(settings.portable())
+    return {KIND: RestampProcess(portable, pause, archives, link_rules=rules)}
+
+
+def previews(store: Store, pipeline: PipelineSettings) -> Callable[[Trace, Sequence[Rule]], Replay]:
+    """Readers of a trace's stored messages, by rules of links that are not adopted."""
+
+    def preview(trace: Trace, rules: Sequence[Rule]) -> Replay:
+        links = tuple(TraceRule(rule, Origin.own) for rule in rules)
+        by = ParticipantRules(trace.policy, trace.quiet, links)
+        return Replay(store.restamps, trace.id, by, lambda _: None, pipeline)
+
+    return preview

@@ -1,0 +1,97 @@
+"""Stored events as a restamp reads them, and the stamps that it gives them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from app.tracker.events import ChannelState, Edge, ParticipantState
+from app.tracker.links.names import NO_NAMES, Names
+from model.words import WITHOUT_RULE
+
+
+class StoredLink(msgspec.Struct, frozen=True):
+    """Something that led to an event: its id, its channel's key, by which rule, and `Way`."""
+
+    cause: int
+    channel_key: int
+    rule: str
+    kind: int
+    way: int
+
+    @property
+    def is_act(self) -> bool:
+        """Tell whether it comes from no rule of links: messages are equal, or the broker acted."""
+        return self.rule in WITHOUT_RULE
+
+
+class StoredEvent(msgspec.Struct, frozen=True):
+    """The part of an event that its stamp depends on.
+
+    ``cause`` is the id of the one that it received, ``named`` is what it names by links that stay
+    as they are. The rest is there where the others are to be found out again from its message; of
+    one that ``is_cut`` the body's end is not stored.
+    """
+
+    id: int
+    channel_key: int
+    recorded_at: int
+    exchange: str
+    queue: str | None
+    routed_queues: tuple[str, ...]
+    cause: int | None
+    quiet: bool
+    named: tuple[StoredLink, ...] = ()
+    routing_keys: tuple[str, ...] = ()
+    properties: dict[str, Any] = {}
+    body: bytes = b""
+    is_cut: bool = False
+
+    @property
+    def joins(self) -> tuple[int, ...]:
+        """The events that it comes after, beside its participant's last event."""
+        named = tuple(link.cause for link in self.named)
+        return named if self.cause is None else (self.cause, *named)
+
+
+class NewStamp(msgspec.Struct, frozen=True):
+    """An event's new stamp; participants are numbered from 1 until the end.
+
+    ``names`` and ``edges`` are what its message says if it was read again, ``ways`` are those links
+    that stay and that it has now another `Way` for, and all that spans told of.
+    """
+
+    event_id: int
+    participant: int
+    seq: int
+    lamport: int
+    height: int
+    clock: bytes
+    quiet: bool
+    names: Names = NO_NAMES
+    edges: tuple[Edge, ...] = ()
+    ways: tuple[StoredLink, ...] = ()
+
+
+class RestampResult(msgspec.Struct, frozen=True):
+    """All that takes the place of a trace's old stamps.
+
+    The participants of the new stamps have ``offset`` added to their numbers. ``state`` is the
+    checkpoint's, None where there is none yet. ``participants`` come with the ids of their first
+    event, which may be gone by now, and of their last; ``channels`` are by their stored keys, with
+    no last event where the channel is all that acts.
+    """
+
+    offset: int
+    state: bytes | None
+    participants: list[tuple[ParticipantState, int, int]]
+    channels: list[ChannelState]
+
+
+class Incarnation(msgspec.Struct, frozen=True):
+    """A connection of a name that others may have had before: since when (µs), and whose."""
+
+    opened_at: int
+    user: str
+    client: str | None
