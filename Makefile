@@ -36,7 +36,7 @@ test-all: test ## that, and the rest: other servers, clients, documents, and a s
 
 test-long: ## all of the long tests, and five times the random examples
 	@tools/install test
-	HYPOTHESIS_PROFILE=thorough $(at_once) --long all $(PYTEST_FLAGS) tests/properties
+	HYPOTHESIS_PROFILE=thorough $(at_once) --long all $(PYTEST_FLAGS) tests/unit tests/properties
 	$(at_once) --long only $(PYTEST_FLAGS)
 
 check: ## lint, format and types; the dashboard's scripts, container files and manifests

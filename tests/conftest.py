@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # where they are needed below: the unit tests are done before
 
 Server = TypeVar("Server", "Broker", "PostgresServer")
 
-pytest_plugins = ("tests.sampling", "tests.parts")
+pytest_plugins = ("tests.sampling", "tests.parts", "tests.random_runs")
 
 # Before anybody asks where temporary files go: hundreds of databases are made and removed here, and
 # where each commit waits for a disk, and each file's end too, that takes longer than the tests.

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from app.stored.capture import BrokerConnection
-from app.traces.runs.acquaintance import SKEW, Acquaintance
+from app.traces.runs.acquaintance import OVERLAP, SKEW, Acquaintance
 from app.tracker import Bounds, Channel, Policy, Record, Tracker, Unreadable
 from tests.unit.test_participants import channel, publish
 
@@ -303,3 +303,15 @@ async def test_nobody_is_asked_for_where_no_name_is_shown(policy: Policy) -> Non
     world = World(policy)
     await world.act(A_PORT, REMOTE)
     assert world.looked_up == []
+
+
+async def test_connections_for_a_message_each_are_few_participants() -> None:
+    world = World()
+    seen: set[int] = set()
+    for port in range(5000, 5500):
+        where = channel(f"127.0.0.1:{port}")
+        world.open(where, None)
+        seen |= set(await world.act(where))
+        world.close(where)
+    assert len(seen) <= 2 * SKEW // SECOND + 4
+    assert OVERLAP > SKEW

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies
 
 from app.broker.announced import (
     LONGEST_PROPERTY,
@@ -175,3 +176,39 @@ def test_the_management_api_says_the_same_less_the_process() -> None:
     terms = ['{<<"connection_name">>,longstr,<<"orders-0">>}', '{<<"process_id">>,short,4711}']
     announced = opened(created(*terms, user_provided_name="orders-0", pid=""))
     assert connection_of(answer) == announced
+
+
+texts = strategies.text(
+    strategies.characters(exclude_categories=()) | strategies.sampled_from('{}<>",\\[]')
+)
+values = strategies.recursive(
+    strategies.none() | strategies.booleans() | strategies.integers() | texts,
+    lambda inner: strategies.lists(inner) | strategies.dictionaries(texts, inner),
+    max_leaves=8,
+)
+
+
+@given(
+    strategies.fixed_dictionaries(
+        {},
+        optional=dict.fromkeys(
+            ("client_properties", "variable_map", "user_provided_name", "pid", "vhost"), values
+        ),
+    )
+)
+def test_whatever_is_said_what_is_read_can_be_stored(said: dict[str, Any]) -> None:
+    for found in (opened(created() | said), connection_of(created() | said)):
+        assert found is not None
+        for text in (
+            found.vhost,
+            found.pid or "",
+            found.client or "",
+            *properties_of(created() | said).values(),
+        ):
+            assert "\0" not in text
+            text.encode()
+
+
+@given(texts)
+def test_a_term_that_is_anything_is_read_or_left(term: str) -> None:
+    opened(created(term, f'{{<<"connection_name">>,longstr,{term}}}'))

@@ -1,11 +1,16 @@
 """The compiled core agrees with the Python that it replaces, to the byte."""
 
+import gc
 import os
 import shutil
 import subprocess
 import sys
+import tracemalloc
+from contextlib import suppress
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from itc import (
     AnonymousError,
@@ -21,8 +26,9 @@ from itc import (
 )
 from itc.core import core
 from itc.nodes import ZERO
-from itc.packed import pack_tree
+from itc.packed import pack_tree, unpack_tree
 from itc.stamp import _receive
+from tests.unit.clock_strategies import EVENT_TREES, PATHS, RUNS
 
 has_compiler = bool(shutil.which("gcc") or shutil.which("cc"))
 pytestmark = pytest.mark.skipif(
@@ -170,3 +176,185 @@ def test_large_trees_are_the_same():
         assert core.code("001", joined) == bitcode._code("001", unpack(joined)._event)
         for path in ("", "1010101010", "101010101", "0", "0000000001000"):
             assert core.height_at(joined, path) == packed._height_at(joined, path)
+
+
+SMALL_TREES = st.recursive(
+    st.integers(0, 3) | st.sampled_from([255, 256, 70_000, 2**40, 2**62]),
+    lambda part: st.tuples(st.integers(0, 2), part, part),
+    max_leaves=12,
+)
+
+
+@st.composite
+def large_trees(draw):
+    """Two event trees, of more nodes than a word has bits, mostly with nearly the same shape."""
+    chance = draw(st.randoms(use_true_random=False))
+    heights = draw(
+        st.sampled_from([(0, 1), (0, 0, 0, 1, 2), range(300), (5,), (0, 255, 256, 70_000, 2**40)])
+    )
+
+    def grown(leaves):
+        if leaves == 1:
+            return events.leaf(chance.choice(heights))
+        left = chance.randint(1, leaves - 1) if chance.random() < 0.2 else leaves // 2
+        return events.node(grown(left), grown(leaves - left))
+
+    def changed(tree, often):
+        low, _, left, right = tree
+        if chance.random() < often:
+            return grown(chance.randint(1, 4))
+        if left is None:
+            return events.leaf(low + chance.randint(0, 1))
+        return events.node(changed(left, often), changed(right, often))
+
+    sizes = st.sampled_from([31, 32, 33, 63, 64, 65, 100, 200])
+    one = grown(draw(sizes))
+    if draw(st.booleans()):
+        return one, changed(one, draw(st.sampled_from([0, 0.01, 0.1])))
+    return one, grown(draw(sizes))
+
+
+def owner(tree, path):
+    return Stamp(path, events_of(tree))
+
+
+def events_of(tree):
+    return Stamp.from_trees(0, tree)._event
+
+
+@given(SMALL_TREES, SMALL_TREES)
+def test_joins_are_the_same_and_the_same_object_where_nothing_changes(one_tree, other_tree):
+    a, b = events_of(one_tree), events_of(other_tree)
+    one, other = pack_tree(a), pack_tree(b)
+    joined = core.join(one, other)
+    assert joined == core.join(other, one) == pack_tree(events.join(a, b))
+    assert core.join(joined, one) is joined
+    assert one == joined or core.join(one, joined) is joined
+
+
+@given(SMALL_TREES, SMALL_TREES)
+def test_comparisons_are_the_same(one_tree, other_tree):
+    a, b = events_of(one_tree), events_of(other_tree)
+    for x, y in ((a, b), (b, a), (a, a), (a, events.join(a, b)), (events.join(a, b), b)):
+        assert core.leq(pack_tree(x), pack_tree(y)) == events.leq(x, y)
+
+
+@given(SMALL_TREES, st.text("01", max_size=10))
+def test_heights_texts_and_codes_are_the_same(tree, path):
+    data = pack_tree(events_of(tree))
+    height = events.height_at(events_of(tree), path)
+    assert core.height_at(data, path) == packed._height_at(data, path) == height
+    assert core.text(memoryview(data)) == packed._event_text(data)
+    assert core.code(path, memoryview(data)) == bitcode._code(path, events_of(tree))
+    assert core.is_packed(data)
+
+
+@given(SMALL_TREES, PATHS, st.lists(SMALL_TREES, max_size=10))
+def test_what_is_received_is_the_same(tree, path, others):
+    stamp, others = owner(tree, path), [Stamp.from_trees(0, other) for other in others]
+    assert core.receive(stamp, *others) == _receive(stamp, *others)
+
+
+@given(large_trees(), st.text("01", max_size=12))
+def test_large_trees_are_the_same_wherever_their_shapes_differ(trees, path):
+    a, b = trees
+    one, other = pack_tree(a), pack_tree(b)
+    assert core.join(one, other) == core.join(other, one) == pack_tree(events.join(a, b))
+    stamp, known = Stamp(path, a), Stamp(None, b)
+    for others in ((), (known,), (known, stamp)):
+        assert core.receive(stamp, *others) == _receive(stamp, *others)
+
+
+@given(RUNS)
+def test_it_is_the_same_on_real_runs_whoever_owns_what(run):
+    ever, _ = run
+    stamps = [known.stamp for known in ever]
+    for stamp, *others in zip(stamps, stamps[1:], stamps[2:], strict=False):
+        joined = core.join(stamp.packed, others[0].packed)
+        assert joined == pack_tree(events.join(stamp._event, others[0]._event))
+        if stamp.interval is not None:
+            got, expected = core.receive(stamp, *others), _receive(stamp, *others)
+            assert got == expected
+            assert got[0].interval == stamp.interval
+            assert core.receive(stamp) == _receive(stamp)
+
+
+@given(RUNS, st.integers(1, 600))
+def test_events_alone_are_the_same_however_many(run, count):
+    _, alive = run
+    for stamp in (known.stamp for known in alive if known.stamp.interval is not None):
+        for _ in range(count):
+            expected = _receive(stamp)
+            assert core.receive(stamp) == expected
+            stamp = expected[0]
+
+
+@given(EVENT_TREES, EVENT_TREES, PATHS)
+def test_what_is_too_high_for_it_is_done_in_python(a, b, path):
+    one, other = Stamp.of_interval(path).join(Stamp.from_trees(0, a)), Stamp.from_trees(0, b)
+    assert one.join(other)._event == events.join(one._event, other._event)
+    assert one.leq(other) == events.leq(one._event, other._event)
+    assert one.height_at(path) == events.height_at(one._event, path)
+    assert receive(one, other) == _receive(one, other)
+
+
+@st.composite
+def damaged(draw):
+    data = bytearray(pack(Stamp.from_trees(0, draw(SMALL_TREES))))
+    for _ in range(draw(st.integers(0, 3))):
+        at = draw(st.integers(0, len(data)))
+        data[at : at + draw(st.integers(0, 2))] = draw(st.binary(max_size=2))
+    return bytes(data)
+
+
+@given(damaged(), SMALL_TREES, PATHS)
+def test_of_damaged_bytes_it_takes_those_that_python_takes(data, tree, path):
+    try:
+        height = unpack_tree(data)[1]
+    except MalformedError:
+        height = None
+    assert core.is_packed(data) == (height is not None and height < 2**63)
+    for use in (
+        lambda: core.join(data, pack_tree(events_of(tree))),
+        lambda: core.leq(pack_tree(events_of(tree)), data),
+        lambda: core.receive(Stamp(path, data), owner(tree, path)),
+        lambda: core.height_at(data, path),
+    ):
+        with suppress(OverflowError):
+            use()
+
+
+def test_nothing_is_leaked():
+    one, other = (owner((n, (0, 1, (2, 0, n)), (0, n, 4)), "0110") for n in (3, 5))
+    broken, odd = Stamp(None, other.packed[:-1]), Stamp(None, ())
+    a, b = one.packed, other.packed
+
+    def bytes_held_after(rounds):
+        for _ in range(rounds):
+            core.height_at(core.join(a, b), "0110")
+            core.leq(a, b)
+            core.text(b)
+            core.code("01", b)
+            core.receive(one)
+            core.receive(one, other)
+            core.receive(one, *[other, one] * 5)
+            for wrong in (broken, odd):
+                for stamps in ((one, wrong), (one, other, wrong), (one, wrong, other), (wrong,)):
+                    with suppress(TypeError, OverflowError, ValueError):
+                        core.receive(*stamps)
+            for call in (core.join, core.leq):
+                for those in ((a, broken.packed), (broken.packed, b)):
+                    with suppress(OverflowError):
+                        call(*those)
+            core.is_packed(broken.packed)
+            core.text(broken.packed)
+            core.code("01", broken.packed)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        before = bytes_held_after(100)
+        assert bytes_held_after(1_000) - before < 1_000
+    finally:
+        tracemalloc.stop()

@@ -5,12 +5,18 @@ from __future__ import annotations
 import codecs
 import gzip
 import json
+import re
 import zlib
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from app.errors import SettingsError
+from app.main import link_rules
 from app.tracker.links import BUILT_IN, Rule, RuleError, Rules, search_key
 from app.tracker.links.expressions import TOO_LONG, TOO_MANY
 from app.tracker.links.names import NO_NAMES
@@ -466,3 +472,80 @@ def test_a_field_that_would_mean_something_else_is_refused(
     }
     with pytest.raises(RuleError, match=said):
         Rule.from_json(given)
+
+
+@given(st.text(max_size=20), st.text(max_size=20), st.text(max_size=20), st.text(max_size=20))
+@settings(max_examples=30, deadline=None)
+def test_keys_of_several_places_are_equal_for_equal_values_alone(
+    a: str, b: str, x: str, y: str
+) -> None:
+    rules = of(
+        {
+            **ORDER,
+            "child": ["$message.header#/a", "$message.header#/b"],
+            "parent": ["$message.header#/x", "$message.header#/y"],
+        }
+    )
+    child, parent = keys(rules, publish({"a": a, "b": b})), rules.read(publish({"x": x, "y": y}))
+    if child and parent.ids:
+        assert (child == [*parent.ids]) == ((a, b) == (x, y))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=4,
+)
+HEADERS = sorted(EVERY.indexed.keys() | {"traceparent", "b3", "sw8", "x-death"})
+
+
+@given(st.dictionaries(st.sampled_from(HEADERS), JSON, max_size=6), JSON)
+@settings(max_examples=25, deadline=None)
+def test_any_message_is_read_and_never_names_itself(headers: dict[str, Any], body: Any) -> None:
+    rules = EVERY
+    as_json = json.dumps(body).encode()
+    cloudevent = {"content_type": "application/cloudevents+json", "message_id": "1"}
+    names = rules.read(publish(headers, as_json, **cloudevent))
+    own = set(names.ids)
+    for number, key in names.causes:
+        assert rules[number].kind.name == "forward" or key not in own
+    for found in (names.ids, names.conversations, names.found_by):
+        assert len(set(found)) == len(found)
+
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "links.md"
+
+
+def test_the_example_of_the_document_is_read_behind_the_built_in_rules(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```json\n(\[.*?\])\n```", DOCUMENT.read_text(), re.DOTALL)
+    path = tmp_path / "rules.json"
+    path.write_text(example)
+    *before, own = link_rules(path, built_in=True)
+    assert tuple(before) == BUILT_IN
+    assert own.name == "shipped-for"
+    assert link_rules(path, built_in=False) == (own,)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "Input data was truncated"),
+        ("{}", "Expected `array`, got `object`"),
+        ("[1]", "a rule is an object"),
+        ('[{"name": "a", "kind": "parent", "child": "$message.header"}]', "rule 'a': child: "),
+        (json.dumps([rule.to_json() for rule in BUILT_IN[:1]] * 2), BUILT_IN[0].name),
+    ],
+)
+def test_a_mistake_is_said_in_one_line(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "rules.json"
+    path.write_text(text)
+    with pytest.raises(SettingsError) as told:
+        link_rules(path, built_in=False)
+    assert str(told.value).startswith(f"ITC_LINK_RULES: {path}: ")
+    assert said in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="No such file"):
+        link_rules(tmp_path / "none", built_in=True)

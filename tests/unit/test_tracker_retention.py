@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from app.tracker import Bounds, Policy, StampedEvent, Tracker
+from itc import Relation, compare
+from itc.trees import RelativeTree
+from model.words import Match
 from tests.unit.broker_model import Broker
 
 QUEUES = ("red", "green")
@@ -52,3 +58,97 @@ def test_ids_are_reused_in_these_runs() -> None:
     for event in events:
         owners.setdefault(event.stamp.interval, set()).add(event.participant)
     assert max(map(len, owners.values())) > 1
+
+
+NAMES = ("ann", "bob", "cid")
+
+
+@st.composite
+def runs_of_short_lives(draw: st.DrawFn) -> Broker:
+    """A random run in which new participants come all the time, and old messages stay queued."""
+    broker = Broker(queues={name: deque() for name in QUEUES})
+    for step in range(draw(st.integers(10, 40))):
+        who = draw(st.sampled_from(NAMES)) + str(step // STEPS_OF_A_GENERATION)
+        full = [name for name, queue in broker.queues.items() if queue]
+        if not full or draw(st.booleans()):
+            queues = draw(st.lists(st.sampled_from(QUEUES), unique=True, max_size=2))
+            broker.publish(who, queues, b"%d" % step, message_id=str(step))
+            continue
+        queue = draw(st.sampled_from(full))
+        _, message = broker.deliver(who, queue)
+        if draw(st.integers(0, 3)) == 0:
+            broker.requeue(queue, message)
+    return broker
+
+
+retention = st.lists(st.tuples(st.integers(1, 15), st.integers(0, 12)), min_size=1, max_size=6)
+
+
+@given(runs_of_short_lives(), retention)
+def test_what_stays_is_related_as_its_histories_say(
+    broker: Broker, keeps: list[tuple[int, int]]
+) -> None:
+    events, begin = played(broker, keeps)
+    for b in range(begin - 1, len(events)):
+        for a in range(begin - 1, b):
+            expected = Relation.before if a in broker.history[b] else Relation.concurrent
+            assert compare(events[a].stamp, events[b].stamp) is expected
+            dot = events[b].stamp.height_at(events[a].stamp.interval) >= events[a].height
+            assert dot is (expected is Relation.before)
+
+
+@given(runs_of_short_lives(), retention)
+def test_no_two_owners_of_what_is_stored_share_a_piece_of_an_id(
+    broker: Broker, keeps: list[tuple[int, int]]
+) -> None:
+    events, begin = played(broker, keeps)
+    owners = {(e.participant, e.stamp.interval) for e in events[begin - 1 :]}
+    assert len({participant for participant, _ in owners}) == len(owners)
+    for participant, interval in owners:
+        for other, piece in owners - {(participant, interval)}:
+            assert not interval.startswith(piece), (participant, other)
+
+
+@given(runs_of_short_lives(), retention)
+def test_a_number_is_never_given_twice_and_seq_begins_at_one_with_each(
+    broker: Broker, keeps: list[tuple[int, int]]
+) -> None:
+    events, _ = played(broker, keeps)
+    seqs: dict[int, list[int]] = {}
+    channels: dict[int, set[str]] = {}
+    for event in events:
+        seqs.setdefault(event.participant, []).append(event.seq)
+        channels.setdefault(event.participant, set()).add(event.record.channel.user)
+    assert all(each == list(range(1, len(each) + 1)) for each in seqs.values())
+    assert all(len(each) == 1 for each in channels.values())
+
+
+@given(runs_of_short_lives(), retention)
+def test_retention_changes_no_match_except_those_whose_publish_went(
+    broker: Broker, keeps: list[tuple[int, int]]
+) -> None:
+    whole, _ = played(broker, [])
+    events, _ = played(broker, keeps)
+    for event, without in zip(events, whole, strict=True):
+        if event.cause is not None and without.cause is not None:
+            assert (event.match, event.cause.id) == (without.match, without.cause.id)
+        else:
+            assert event.match in (without.match, Match.unmatched)
+
+
+def heights(tree: RelativeTree) -> int:
+    """How many heights an event tree is made of."""
+    return 1 if isinstance(tree, int) else heights(tree[1]) + heights(tree[2])
+
+
+def test_clocks_shrink_again_after_a_time_of_many_participants() -> None:
+    """Each takes what the one before sent, sends on and ends: 300 of them, and then a few."""
+    broker = Broker(queues={"queue": deque()})
+    for number in range(400):
+        if number:
+            broker.deliver(f"actor{number}", "queue")
+        broker.publish(f"actor{number}", ["queue"], b"%d" % number)
+    events, begin = played(broker, [(600, 20)] + [(20, 20)] * 8)
+    many, few = (heights(event.stamp.trees()[1]) for event in (events[598], events[-1]))
+    assert (many >= 300, len(events) - begin) == (True, 58)
+    assert few <= 60, "one for each that is stored, has gone since, or is free"
