@@ -163,15 +163,15 @@ def needed(environment: Mapping[str, str]) -> dict[str, str]:
 
     Its Python, and what Spark starts of it, imports nothing from the folder that it runs in.
     """
-    passed = {name: value for name, value in environment.items() if NEEDED.fullmatch(name)}
-    for name in filter(_OF_PATHS.fullmatch, passed):
-        passed[name] = _absolute(passed[name])
-    return {**passed, "PYTHONSAFEPATH": "1"}
+    variables = {name: value for name, value in environment.items() if NEEDED.fullmatch(name)}
+    for name in filter(_OF_PATHS.fullmatch, variables):
+        variables[name] = _absolute(variables[name])
+    return {**variables, "PYTHONSAFEPATH": "1"}
 
 
 def _absolute(paths: str) -> str:
     """Paths as they are meant here; to Python an empty one is the folder that it runs in."""
-    return os.pathsep.join(str(Path(each).absolute()) for each in paths.split(os.pathsep) if each)
+    return os.pathsep.join(str(Path(path).absolute()) for path in paths.split(os.pathsep) if path)
 
 
 async def orders_of_service(line_bytes: int) -> asyncio.StreamReader:

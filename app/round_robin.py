@@ -36,9 +36,9 @@ class RoundRobin(Generic[Item]):
         """Let an item wait, after its owner's other items."""
         self._waiting.setdefault(owner, deque()).append(item)
 
-    def take(self, may: Callable[[str], bool] = lambda _: True) -> Item | None:
-        """The next item: of the owner who has waited longest for a turn, of those who ``may``."""
-        owner = next(filter(may, self._waiting), None)
+    def take(self, is_able: Callable[[str], bool] = lambda _: True) -> Item | None:
+        """The next item, of the owner who has waited longest of those that ``is_able`` accepts."""
+        owner = next(filter(is_able, self._waiting), None)
         if owner is None:
             return None
         items = self._waiting[owner]

@@ -24,7 +24,7 @@ class Core(Protocol):
     def leq(self, a: bytes, b: bytes, /) -> bool:
         """As `itc.events.leq`."""
 
-    def receive(self, stamp: S, /, *others: S | bytes) -> tuple[S, int, bytes]:
+    def receive(self, stamp: S, /, *causes: S | bytes) -> tuple[S, int, bytes]:
         """As `itc.stamp.receive`, but raises TypeError unless one interval is owned."""
 
     def height_at(self, data: Buffer, path: str, /) -> int:

@@ -122,28 +122,28 @@ def raise_interval(tree: EventTree, path: str) -> EventTree:
     levels the interval at its own greatest height or its sibling's least one, whichever is higher;
     only where that changes nothing does it grow by one.
     """
-    above: list[EventTree] = []
-    here = tree
+    parents: list[EventTree] = []
+    subtree = tree
     for side in path:
-        if here[0] == here[1]:
-            return _replaced(above, path, raised(here, here[0] + 1, path[len(above) :]))
-        above.append(here)
-        here = here[2] if side == "0" else here[3]
-    height = here[1]
-    if above:
-        sibling = above[-1][3] if path[-1] == "0" else above[-1][2]
+        if subtree[0] == subtree[1]:
+            return _replaced(parents, path, raised(subtree, subtree[0] + 1, path[len(parents) :]))
+        parents.append(subtree)
+        subtree = subtree[2] if side == "0" else subtree[3]
+    height = subtree[1]
+    if parents:
+        sibling = parents[-1][3] if path[-1] == "0" else parents[-1][2]
         height = max(height, sibling[0])
-    if height == here[0]:
+    if height == subtree[0]:
         height += 1
-    return _replaced(above, path, leaf(height))
+    return _replaced(parents, path, leaf(height))
 
 
-def _replaced(above: list[EventTree], path: str, tree: EventTree) -> EventTree:
+def _replaced(parents: list[EventTree], path: str, tree: EventTree) -> EventTree:
     """Put the tree, which is higher, in place of what was below the nodes along the path."""
-    depth = len(above)
+    depth = len(parents)
     while depth:
         depth -= 1
-        low, high, left, right = above[depth]
+        low, high, left, right = parents[depth]
         if path[depth] == "0":
             left = tree
         else:
@@ -183,8 +183,8 @@ def _fill(owned: IdTree, tree: EventTree) -> Walk[EventTree]:
     return tree if left is tree[2] and right is tree[3] else node(left, right)
 
 
-def _levelled(tree: EventTree, least: int) -> EventTree:
-    height = max(tree[1], least)
+def _levelled(tree: EventTree, floor: int) -> EventTree:
+    height = max(tree[1], floor)
     return tree if height == tree[0] else leaf(height)
 
 

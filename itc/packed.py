@@ -42,16 +42,16 @@ _WORDS = {2: "H", 3: "I", 4: "I", 5: "Q", 6: "Q", 7: "Q", 8: "Q"}
 
 def pack_tree(tree: EventTree) -> bytes:
     """An event tree as bytes, in one pass over its nodes."""
-    least, greatest, _, _ = tree
-    width = (greatest - least).bit_length() + 7 >> 3
-    out = bytearray((width,))
-    append_varint(out, least)
+    lowest, greatest, _, _ = tree
+    width = (greatest - lowest).bit_length() + 7 >> 3
+    data = bytearray((width,))
+    append_varint(data, lowest)
     if width:
         shape, heights = _by_levels(tree)
-        append_varint(out, len(heights))
-        out += _bits(shape)
-        _append_planes(out, heights, width)
-    return bytes(out)
+        append_varint(data, len(heights))
+        data += _bits(shape)
+        _append_planes(data, heights, width)
+    return bytes(data)
 
 
 def unpack_tree(data: Buffer) -> EventTree:
@@ -74,29 +74,29 @@ def packed_height_at(data: Buffer, path: str) -> int:
 
 
 def _height_at(data: Buffer, path: str) -> int:
-    width, least, count, at = _head(data)
+    width, height, count, position = _head(data)
     if width == 0:
-        return least
+        return height
     size = 2 * count + 6 >> 3
     # The shape from the current node on: its lowest bit is that node's.
-    shape = rest = int.from_bytes(data[at : at + size], "little")
+    shape = rest = int.from_bytes(data[position : position + size], "little")
     nodes = count - 1
     if shape.bit_length() >= 2 * count or shape.bit_count() != nodes:
         raise MalformedError("a packed stamp's shape does not fit its leaves")
-    here = 0
+    number = 0
     sides = iter(path)
     while rest & 1:
         left = 2 * (nodes - rest.bit_count()) + 1
-        if left <= here:
+        if left <= number:
             raise MalformedError("a packed stamp's shape is no tree")
-        here = left + (next(sides, "0") != "0")
-        rest = shape >> here
-    before = here - (nodes - rest.bit_count())  # leaves
-    for place, (marks, start) in enumerate(_planes(data, at + size, count, width)):
-        if marks >> before & 1:
-            byte = data[start + (marks & (1 << before) - 1).bit_count()]
-            least += byte << 8 * place
-    return least
+        number = left + (next(sides, "0") != "0")
+        rest = shape >> number
+    leaf_number = number - (nodes - rest.bit_count())  # leaves
+    for place, (marks, start) in enumerate(_planes(data, position + size, count, width)):
+        if marks >> leaf_number & 1:
+            byte = data[start + (marks & (1 << leaf_number) - 1).bit_count()]
+            height += byte << 8 * place
+    return height
 
 
 def packed_text(data: Buffer, interval: str | None = None) -> str:
@@ -126,14 +126,14 @@ def _interval_text(path: str) -> str:
 
 def _by_levels(tree: EventTree) -> tuple[bytearray, list[int]]:
     """The shape as a digit for each node, and how far each leaf is above the least height."""
-    least = tree[0]
+    lowest = tree[0]
     nodes = [tree]
     shape = bytearray()
     heights: list[int] = []
     add_node, add_digit, add_height = nodes.append, shape.append, heights.append
     for low, high, left, right in nodes:  # grows on the way
         if low == high:
-            add_height(low - least)
+            add_height(low - lowest)
             add_digit(_ZERO)
         else:
             add_node(left)
@@ -149,15 +149,15 @@ def _bits(digits: bytes | bytearray) -> bytes:
 
 def _read(data: Buffer) -> tuple[str, list[int]]:
     """The shape as a digit for each node, last one first, and the heights of the leaves."""
-    width, least, count, at = _head(data)
+    width, lowest, count, position = _head(data)
     if width == 0:
-        return "0", [least]
+        return "0", [lowest]
     size = 2 * count + 6 >> 3
-    shape = int.from_bytes(data[at : at + size], "little")
+    shape = int.from_bytes(data[position : position + size], "little")
     if shape.bit_length() >= 2 * count or shape.bit_count() != count - 1:
         raise MalformedError("a packed stamp's shape does not fit its leaves")
-    heights = _heights(data, at + size, count, width)
-    return f"{shape:0{2 * count - 1}b}", [least + height for height in heights]
+    heights = _heights(data, position + size, count, width)
+    return f"{shape:0{2 * count - 1}b}", [lowest + height for height in heights]
 
 
 def _built(
@@ -167,17 +167,17 @@ def _built(
 
     The halves of a node are always the two that were built first and are not taken yet.
     """
-    built: list[T] = []
-    taken = 0
+    trees: list[T] = []
+    used = 0
     for digit in shape:
         if digit == "0":
-            built.append(leaf(heights.pop()))
-        elif taken + 2 > len(built):
+            trees.append(leaf(heights.pop()))
+        elif used + 2 > len(trees):
             raise MalformedError("a packed stamp's shape is no tree")
         else:
-            built.append(node(built[taken + 1], built[taken]))
-            taken += 2
-    return built[-1]
+            trees.append(node(trees[used + 1], trees[used]))
+            used += 2
+    return trees[-1]
 
 
 def _node(left: EventTree, right: EventTree) -> EventTree:
@@ -197,12 +197,12 @@ def _leaf_text(height: int) -> _Text:
 
 
 def _node_text(left: _Text, right: _Text) -> _Text:
-    (low, rest), (other, other_rest) = left, right
-    if low == other and not rest and not other_rest:
+    (low, rest), (other_low, other_rest) = left, right
+    if low == other_low and not rest and not other_rest:
         raise MalformedError("a packed stamp is not in normal form")
-    base = low if low < other else other
+    base = low if low < other_low else other_low
     left_text = f"({low - base}{rest}" if rest else f"{low - base}"
-    right_text = f"({other - base}{other_rest}" if other_rest else f"{other - base}"
+    right_text = f"({other_low - base}{other_rest}" if other_rest else f"{other_low - base}"
     return base, f", {left_text}, {right_text})"
 
 
@@ -211,55 +211,55 @@ def _head(data: Buffer) -> tuple[int, int, int, int]:
     if not data:
         raise MalformedError("a packed stamp is not empty")
     width = data[0]
-    least, at = read_varint(data, 1)
+    lowest, position = read_varint(data, 1)
     count = 1
     if width:
-        count, at = read_varint(data, at)
+        count, position = read_varint(data, position)
         if count < 2:
             raise MalformedError("a packed stamp of one height has no width")
-        if at + (2 * count + 6 >> 3) + count > len(data):
+        if position + (2 * count + 6 >> 3) + count > len(data):
             raise MalformedError("a packed stamp is cut off")
-    elif at != len(data):
+    elif position != len(data):
         raise MalformedError("a packed stamp is longer than it should be")
-    return width, least, count, at
+    return width, lowest, count, position
 
 
-def _append_planes(out: bytearray, heights: list[int], width: int) -> None:
+def _append_planes(data: bytearray, heights: list[int], width: int) -> None:
     """The heights byte by byte: all lowest ones, then the next that are not zero, and so on."""
     if width == 1:
-        out += bytes(heights)
+        data += bytes(heights)
         return
     if word := _WORDS.get(width):
         raw = struct.pack(f"<{len(heights)}{word}", *heights)
     else:
         raw = b"".join([height.to_bytes(width, "little") for height in heights])
     size = len(raw) // len(heights)
-    out += raw[::size]
+    data += raw[::size]
     for place in range(1, width):
         plane = raw[place::size]
-        out += _bits(plane.translate(_IS_SET))
-        out += plane.translate(None, b"\0")
+        data += _bits(plane.translate(_IS_SET))
+        data += plane.translate(None, b"\0")
 
 
-def _planes(data: Buffer, at: int, count: int, width: int) -> Iterator[tuple[int, int]]:
+def _planes(data: Buffer, position: int, count: int, width: int) -> Iterator[tuple[int, int]]:
     """For each byte of the heights: which leaves have one (a bit each), and where these begin."""
     marks, size = (1 << count) - 1, count + 7 >> 3
     for place in range(width):
         if place:
-            marks = int.from_bytes(data[at : at + size], "little")
-            at += size
-        start, at = at, at + marks.bit_count()
-        if at > len(data):
+            marks = int.from_bytes(data[position : position + size], "little")
+            position += size
+        start, position = position, position + marks.bit_count()
+        if position > len(data):
             raise MalformedError("a packed stamp is cut off")
         yield marks, start
-    if at != len(data):
+    if position != len(data):
         raise MalformedError("a packed stamp is longer than it should be")
 
 
-def _heights(data: Buffer, at: int, count: int, width: int) -> list[int]:
+def _heights(data: Buffer, position: int, count: int, width: int) -> list[int]:
     """The heights that `_append_planes` was given."""
     heights = [0] * count
-    for place, (marks, start) in enumerate(_planes(data, at, count, width)):
+    for place, (marks, start) in enumerate(_planes(data, position, count, width)):
         plane = bytes(data[start : start + marks.bit_count()])
         if marks.bit_length() > count or (place and not all(plane)):
             raise MalformedError("a packed stamp's heights do not fit its leaves")

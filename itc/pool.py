@@ -92,11 +92,11 @@ class IdPool:
         An anonymous stamp: on each free interval the height its last owners left it at, elsewhere
         0. A clock joined with it is level there, however many owners' heights it held.
         """
-        known = seed().peek()
+        stamp = seed().peek()
         for free in self._free:
             for path, height in free.items():
-                known = known.join(Stamp.of_interval(path, height).peek())
-        return known
+                stamp = stamp.join(Stamp.of_interval(path, height).peek())
+        return stamp
 
     def _pop_fitting(self, depth: int) -> tuple[str, int]:
         """Remove the smallest free interval of that depth or less, else the largest one."""
@@ -115,25 +115,25 @@ class IdPool:
 
         About 4 bytes a free interval; there are few of them unless very many were given back.
         """
-        out = bytearray()
-        append_varint(out, self._alive)
+        data = bytearray()
+        append_varint(data, self._alive)
         for depth, free in enumerate(self._free):
             for path, height in free.items():
-                append_varint(out, depth)
-                append_varint(out, int(path or "0", 2))
-                append_varint(out, height)
-        return bytes(out)
+                append_varint(data, depth)
+                append_varint(data, int(path or "0", 2))
+                append_varint(data, height)
+        return bytes(data)
 
     @classmethod
     def load(cls, data: bytes) -> IdPool:
         """The pool that gave the bytes; raises MalformedError for bytes that `dump` never gives."""
         pool = cls()
         pool._free = []
-        pool._alive, at = read_varint(data, 0)
-        while at < len(data):
-            depth, at = read_varint(data, at)
-            number, at = read_varint(data, at)
-            height, at = read_varint(data, at)
+        pool._alive, position = read_varint(data, 0)
+        while position < len(data):
+            depth, position = read_varint(data, position)
+            number, position = read_varint(data, position)
+            height, position = read_varint(data, position)
             if depth > _DEEPEST or number >> depth:
                 raise MalformedError("a free interval of a pool is none that it could deal")
             pool._of_depth(depth)[f"{number:0{depth}b}" if depth else ""] = height
@@ -143,21 +143,21 @@ class IdPool:
         return pool
 
     @classmethod
-    def around(cls, dealt: Sequence[str], height: int) -> IdPool:
+    def around(cls, intervals: Sequence[str], height: int) -> IdPool:
         """A pool that has dealt these intervals, each of the others left at ``height`` or below.
 
         Raises TreeError for an invalid one or height, PoolError where two overlap.
         """
         pool = cls()
         pool._free = []
-        pool._alive = len(dealt)
+        pool._alive = len(intervals)
         check_height(height)
-        for path, next_path in pairwise(sorted(map(check_path, dealt))):
+        for path, next_path in pairwise(sorted(map(check_path, intervals))):
             if next_path.startswith(path):
                 raise PoolError(f"the intervals {path!r} and {next_path!r} overlap")
-        inner = {path[:end] for path in dealt for end in range(len(path))}
-        free = {path + half for path in inner for half in _OTHER} - inner - set(dealt)
-        for path in sorted(free) if dealt else [""]:
+        inner = {path[:end] for path in intervals for end in range(len(path))}
+        free = {path + half for path in inner for half in _OTHER} - inner - set(intervals)
+        for path in sorted(free) if intervals else [""]:
             pool._of_depth(len(path))[path] = height
         return pool
 

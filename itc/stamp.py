@@ -180,7 +180,7 @@ def unpack(data: Buffer, interval: str | None = None) -> Stamp:
     return Stamp(owned, unpack_tree(packed))
 
 
-def receive(stamp: Stamp, *others: Stamp | bytes) -> tuple[Stamp, int, bytes]:
+def receive(stamp: Stamp, *causes: Stamp | bytes) -> tuple[Stamp, int, bytes]:
     """The stamp after an event that follows from the others, its height, and its packed form.
 
     What a participant does for each event, at once: the paper's receive, as `Stamp.join` with what
@@ -190,22 +190,22 @@ def receive(stamp: Stamp, *others: Stamp | bytes) -> tuple[Stamp, int, bytes]:
     """
     if core is not None:
         try:
-            return core.receive(stamp, *others)
+            return core.receive(stamp, *causes)
         except (OverflowError, TypeError):
             pass  # too high for it, or Python says what is wrong
-    return _receive(stamp, *others)
+    return _receive(stamp, *causes)
 
 
-def _receive(stamp: Stamp, *others: Stamp | bytes) -> tuple[Stamp, int, bytes]:
+def _receive(stamp: Stamp, *causes: Stamp | bytes) -> tuple[Stamp, int, bytes]:
     interval = stamp.interval
     if interval is None:
         raise AnonymousError("only the owner of exactly one interval receives")
     tree = stamp._event
-    for other in others:
-        tree = events.join(tree, unpack_tree(other) if isinstance(other, bytes) else other._event)
+    for cause in causes:
+        tree = events.join(tree, unpack_tree(cause) if isinstance(cause, bytes) else cause._event)
     tree = events.raise_interval(tree, interval)
-    after = Stamp(interval, tree)
-    return after, events.height_at(tree, interval), after.packed
+    result = Stamp(interval, tree)
+    return result, events.height_at(tree, interval), result.packed
 
 
 def compare(a: Stamp, b: Stamp) -> Relation:

@@ -24,9 +24,9 @@ def finish(walk: Walk[T]) -> T:
         try:
             pending.append(pending[-1].send(value))
             value = None
-        except StopIteration as done:
+        except StopIteration as end:
             pending.pop()
-            value = done.value
+            value = end.value
             if not pending:
                 result: T = value
                 return result

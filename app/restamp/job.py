@@ -61,7 +61,7 @@ class RestampProcess:
             await child.kill()
 
     async def _attend(self, child: Child[Answer], work: Json, report: Report) -> Json:
-        began = time.monotonic()
+        start = time.monotonic()
         order = {**work, "link_rules": self.link_rules} if work.get("links") else work
         for line in (msgspec.Raw(self.settings), order):
             child.write(line)
@@ -70,15 +70,18 @@ class RestampProcess:
         async with self.pause(work["vhost"]) as (_, epoch):
             try:
                 child.write(epoch)
-                otherwise = "it has either the old stamps or the new"
-                done = await _until("done", child, report, otherwise)
+                fallback = "it has either the old stamps or the new"
+                answer = await _until("done", child, report, fallback)
             except BaseException:
                 await child.kill()  # before the trace goes on: or the new could come after that
                 raise
-        seconds = {"replay": replayed - began, "pause": time.monotonic() - replayed}
+        seconds = {"replay": replayed - start, "pause": time.monotonic() - replayed}
         with contextlib.suppress(OutageError):  # the next one tidies up too
             await _until("tidy", child, report, "it is restamped")
-        return {**done.result, "seconds": {name: round(each, 3) for name, each in seconds.items()}}
+        return {
+            **answer.result,
+            "seconds": {name: round(lap, 3) for name, lap in seconds.items()},
+        }
 
 
 def restamp_request(
@@ -88,9 +91,9 @@ def restamp_request(
 
     With ``links`` it also reads the messages again, by the rules of links that hold when it begins.
     """
-    shown: Json = {"vhost": vhost, "participant": policy, "quiet": list(quiet), "links": links}
-    work = {**shown, "trace_id": trace_id}
-    return JobRequest(KIND, vhost, owner, shown, work, is_alone=True)
+    options: Json = {"vhost": vhost, "participant": policy, "quiet": list(quiet), "links": links}
+    work = {**options, "trace_id": trace_id}
+    return JobRequest(KIND, vhost, owner, options, work, is_alone=True)
 
 
 def check_not_archived(archives: Archives, vhost: str) -> None:
@@ -105,12 +108,12 @@ def check_not_archived(archives: Archives, vhost: str) -> None:
     )
 
 
-async def _until(say: str, child: Child[Answer], report: Report, otherwise: str) -> Answer:
-    """The process's last word; ``otherwise`` is how the trace is if the process dies before."""
+async def _until(say: str, child: Child[Answer], report: Report, fallback: str) -> Answer:
+    """The process's last word; ``fallback`` is how the trace is if the process dies before."""
     while (answer := await child.read()) is not None:
         if answer.say == "error":
             raise error_of(answer)
         if answer.say == say:
             return answer
         report(answer.progress)
-    raise OutageError(f"the process that restamps the trace died: {otherwise}")
+    raise OutageError(f"the process that restamps the trace died: {fallback}")

@@ -66,8 +66,8 @@ def _tell(progress: Progress) -> None:
     _say("progress", **msgspec.to_builtins(progress))
 
 
-def _say(word: str, **more: Any) -> None:
-    tell_service({"say": word, **more})
+def _say(word: str, **fields: Any) -> None:
+    tell_service({"say": word, **fields})
 
 
 async def _watch(orders: asyncio.StreamReader, paused: asyncio.Future[int]) -> None:

@@ -50,28 +50,28 @@ class Replay:
         self._report = report
         links = None
         if rules.links is not None:
-            links = LinkRules((each.rule for each in rules.links), found_by=settings.found_by)
+            links = LinkRules((listed.rule for listed in rules.links), found_by=settings.found_by)
         self._restamper = Restamper(
             Policy(rules.policy),
             Quiet(rules.quiet),
             SharedPlaces(settings.shared_places),
             assumed=settings.bounds.assumed,
             rules=links,
-            named=settings.bounds.named,
+            most_named=settings.bounds.named,
         )
         self._last_id = self._last_key = self._done = 0
 
     async def catch_up(self) -> None:
         """Put new stamps aside until few events have none, or no fewer than a lap before."""
         await self._store.clear(self._trace_id)
-        behind = None
+        previous_lap = None
         while True:
-            done = self._done
+            start = self._done
             await self._replay()
-            lap = self._done - done
-            if lap <= FEW or (behind is not None and lap > behind / 2):
+            lap = self._done - start
+            if lap <= FEW or (previous_lap is not None and lap > previous_lap / 2):
                 return
-            behind = lap
+            previous_lap = lap
 
     async def finish(self, epoch: int | None = None) -> RestampOutcome:
         """Stamp the rest of a trace that pauses, and have the new take the place of the old.
@@ -93,7 +93,7 @@ class Replay:
             self._rules,
             standing,
             new,
-            lambda moved: self._moved(standing, moved),
+            lambda count: self._moved(standing, count),
             epoch,
         )
         await self._store.settle_late(self._trace_id)
@@ -108,13 +108,13 @@ class Replay:
 
         It ends where too many were read, or for too long. Nothing is put aside.
         """
-        self._last_id, until = overlay.first - 1, time.monotonic() + PREVIEW_SECONDS
+        self._last_id, deadline = overlay.first - 1, time.monotonic() + PREVIEW_SECONDS
         while (events := await self._next()) and events[0].id <= overlay.last:
             self._last_id, self._done = events[-1].id, self._done + len(events)
             for event, stamp in zip(events, self._restamper.stamp(events, {}), strict=True):
                 if event.id <= overlay.last and not stamp.quiet:
                     overlay.add(event, stamp)
-            if self._done >= MOST_PREVIEWED or time.monotonic() > until:
+            if self._done >= MOST_PREVIEWED or time.monotonic() > deadline:
                 overlay.last = min(overlay.last, self._last_id)
                 break
 
@@ -124,9 +124,9 @@ class Replay:
     async def _replay(self) -> None:
         standing = await self._store.standing(self._trace_id)
         while self._last_id < standing.last_id and (events := await self._next()):
-            wanted = self._restamper.wanted(events)
-            known = await self._store.clocks(self._trace_id, wanted) if wanted else {}
-            await self._store.put_aside(self._trace_id, self._restamper.stamp(events, known))
+            ids = self._restamper.wanted(events)
+            clocks = await self._store.clocks(self._trace_id, ids) if ids else {}
+            await self._store.put_aside(self._trace_id, self._restamper.stamp(events, clocks))
             self._last_id, self._done = events[-1].id, self._done + len(events)
             share = min(1.0, self._done / max(standing.events, 1))
             self._say("stamping", REPLAY_PERCENT * share)
@@ -151,9 +151,9 @@ class Replay:
         if names:
             self._restamper.introduce(await self._store.incarnations(names))
 
-    def _moved(self, standing: TraceExtent, moved: int) -> None:
-        share = moved / max(standing.events, 1)
-        self._say("swapping", REPLAY_PERCENT + (100.0 - REPLAY_PERCENT) * share, moved)
+    def _moved(self, standing: TraceExtent, count: int) -> None:
+        share = count / max(standing.events, 1)
+        self._say("swapping", REPLAY_PERCENT + (100.0 - REPLAY_PERCENT) * share, count)
 
-    def _say(self, stage: str, percent: float, written: int = 0) -> None:
-        self._report(Progress(stage, round(percent, 1), self._done, written))
+    def _say(self, stage: str, percent: float, count: int = 0) -> None:
+        self._report(Progress(stage, round(percent, 1), self._done, count))

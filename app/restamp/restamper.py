@@ -42,12 +42,12 @@ class Restamper:
         *,
         assumed: int,
         rules: Rules | None = None,
-        named: int = 0,
+        most_named: int = 0,
     ) -> None:
         """Have at most ``assumed`` participants for connections of which nothing is known.
 
-        With ``rules`` of links each message is read again, and the last ``named`` that others may
-        name are remembered, as a tracker does.
+        With ``rules`` of links each message is read again, and the last ``most_named`` events that
+        others may name are remembered, as a tracker does.
         """
         self._policy = policy
         self._quiet = quiet
@@ -67,7 +67,7 @@ class Restamper:
         self._reads_again = rules is not None
         rules = rules or Rules(())
         self._read_cut = rules.for_cut_bodies().read
-        self._linker = Linker(rules, named, self._participants.numbered, _none, places)
+        self._linker = Linker(rules, most_named, self._participants.numbered, _none, places)
         self._steps = Steps(self._participants, self._linker)
         self.cut = 0  # messages read again of whose bodies only a part is stored
         # By rule: how many more causes are known, and came by hidden ways, than it was stored.
@@ -86,8 +86,8 @@ class Restamper:
 
         Raises `UnreadableCheckpointError`.
         """
-        held = read_state(state).held if state else []
-        names = {each.record.channel.connection for each in held}
+        records = read_state(state).held if state else []
+        names = {record.record.channel.connection for record in records}
         return sorted(names - self._clients.keys())
 
     def introduce(self, clients: Mapping[str, Sequence[Incarnation]]) -> None:
@@ -100,16 +100,16 @@ class Restamper:
 
     def wanted(self, events: Sequence[StoredEvent]) -> list[int]:
         """The ids of causes whose new clocks are not at hand."""
-        here = {event.id for event in events}
+        ids = {event.id for event in events}
         # What messages name, read again, is remembered with its clock.
         causes = {cause for event in events for cause in event.joins}
-        return sorted(causes - here - self._recent.keys())
+        return sorted(causes - ids - self._recent.keys())
 
     def stamp(
-        self, events: Sequence[StoredEvent], known: Mapping[int, Reference]
+        self, events: Sequence[StoredEvent], clocks: Mapping[int, Reference]
     ) -> list[NewStamp]:
-        """Stamp the next events; ``known`` are the new clocks of what is `wanted` of them."""
-        self._before, self._recent = {**self._recent, **known}, {}
+        """Stamp the next events; ``clocks`` are the new clocks of what is `wanted` of them."""
+        self._before, self._recent = {**self._recent, **clocks}, {}
         stamps = [self._stamp(event) for event in events]
         self._participants.changes()  # nobody else takes them, and they would grow
         return stamps
@@ -179,16 +179,16 @@ class Restamper:
         self._quiet_before += event.quiet
         self._quiet_now += quiet
         acts = [link for link in event.named if link.is_act]
-        named = tuple(link for link in event.named if not link.is_act)
-        joined = [self._reference(link.cause) for link in named]
+        stored_links = tuple(link for link in event.named if not link.is_act)
+        causes = [self._reference(link.cause) for link in stored_links]
         message = None if event.cause is None else self._reference(event.cause)
-        links = () if quiet else self._links(named, participant)
+        links = () if quiet else self._links(stored_links, participant)
         reference, names, edges = self._steps.take(
             key,
             participant,
             record,
             self._names_of(event, record),
-            [each for each in (message, *joined) if each is not None],
+            [reference for reference in (message, *causes) if reference is not None],
             message or event.cause,
             quiet,
             # What spans tell of is no evidence of what messages name, here as in capture.
@@ -213,7 +213,7 @@ class Restamper:
             quiet,
             names,
             edges,
-            self._changed(named, links),
+            self._changed(stored_links, links),
         )
 
     def _names_of(self, event: StoredEvent, record: Record) -> Names:
@@ -229,9 +229,9 @@ class Restamper:
         What somebody did meanwhile is found anew from that; of a delivery that retention has
         removed it is all that is left.
         """
-        said = [act for act in acts if act.rule != MEANWHILE]
-        left = [act for act in acts if act.rule == MEANWHILE]
-        for act in said if len(left) <= len(said) else acts:
+        causes = [act for act in acts if act.rule != MEANWHILE]
+        meanwhile = [act for act in acts if act.rule == MEANWHILE]
+        for act in causes if len(meanwhile) <= len(causes) else acts:
             cause = self._reference(act.cause)
             acting = self._acting.get(act.channel_key)
             if cause is not None and acting is not None:
@@ -240,13 +240,13 @@ class Restamper:
                 yield Influence(kind, cause, acting[1].number, is_certain)
 
     def _links(
-        self, named: tuple[StoredLink, ...], publisher: LiveParticipant
+        self, stored: tuple[StoredLink, ...], publisher: LiveParticipant
     ) -> tuple[StoredLink, ...]:
         """The links of an event that is stamped next, each with the `Way` that it has now."""
-        ways = [self._way(link, publisher) for link in named]
-        pairs = [*zip(named, ways, strict=True)]
+        ways = [self._way(link, publisher) for link in stored]
+        pairs = [*zip(stored, ways, strict=True)]
         # What may have reached a publisher's program has, as far as evidence goes.
-        missed = {
+        missed_rules = {
             link.rule
             for link, way in pairs
             if link.kind == EdgeKind.candidate and way is Way.missed
@@ -256,7 +256,7 @@ class Restamper:
             if link.kind == EdgeKind.candidate
             else msgspec.structs.replace(
                 link,
-                way=int(Way.missed if way is Way.hidden and link.rule in missed else way),
+                way=int(Way.missed if way is Way.hidden and link.rule in missed_rules else way),
             )
             for link, way in pairs
         )
@@ -278,12 +278,10 @@ class Restamper:
         Of these more may come until the new stamps take their place: what is here, they have.
         """
         pairs = [*zip(stored, links, strict=True)] if links else ()
-        for before, now in pairs:
-            self._more_known[now.rule] += (now.way == Way.known) - (before.way == Way.known)
-            self._more_hidden[now.rule] += (now.way == Way.hidden) - (before.way == Way.hidden)
-        return tuple(
-            now for before, now in pairs if before.way != now.way or now.rule == SPANS_RULE
-        )
+        for old, new in pairs:
+            self._more_known[new.rule] += (new.way == Way.known) - (old.way == Way.known)
+            self._more_hidden[new.rule] += (new.way == Way.hidden) - (old.way == Way.hidden)
+        return tuple(new for old, new in pairs if old.way != new.way or new.rule == SPANS_RULE)
 
     def _reference(self, event_id: int) -> Reference | None:
         return self._recent.get(event_id) or self._before.get(event_id)
@@ -302,34 +300,33 @@ class Restamper:
 
     def _end(self, connection: str) -> None:
         self._participants.end(connection)
-        for channel in [each for each in self._owner if each.connection == connection]:
+        for channel in [channel for channel in self._owner if channel.connection == connection]:
             del self._owner[channel]
 
-    def _introduce(self, channel: Channel, at: int) -> None:
+    def _introduce(self, channel: Channel, moment: int) -> None:
         if self._participants.strangers([channel]):
-            self._participants.introduce(channel, self._client(channel, at))
+            self._participants.introduce(channel, self._client(channel, moment))
 
-    def _client(self, channel: Channel, at: int) -> str | None:
+    def _client(self, channel: Channel, moment: int) -> str | None:
         """The name of the client that had a channel's connection at a time (µs).
 
         None, so that it is assumed, where several had it: stored events of one channel may be of
         more than one of them, as under policies that are not told when a connection closes.
         """
-        known = [
-            each for each in self._clients.get(channel.connection, ()) if each.user == channel.user
-        ]
-        if not known or known[0].opened_at > at + CLOCKS_DIFFER:
+        clients = self._clients.get(channel.connection, ())
+        incarnations = [client for client in clients if client.user == channel.user]
+        if not incarnations or incarnations[0].opened_at > moment + CLOCKS_DIFFER:
             return None
-        clients = {each.client for each in known}
-        return clients.pop() if len(clients) == 1 else None
+        names = {incarnation.client for incarnation in incarnations}
+        return names.pop() if len(names) == 1 else None
 
 
 def _record(event: StoredEvent, channel: Channel) -> Record:
     """As much of the record as quiet traffic, or what it says of causes, is told by."""
-    to = event.exchange, event.routing_keys
+    path = event.exchange, event.routing_keys
     if event.queue is None:
-        return Publish(channel, *to, event.routed_queues, event.properties, event.body)
-    return Deliver(channel, *to, event.queue, False, event.properties, event.body)
+        return Publish(channel, *path, event.routed_queues, event.properties, event.body)
+    return Deliver(channel, *path, event.queue, False, event.properties, event.body)
 
 
 def _none() -> int:

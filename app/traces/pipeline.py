@@ -87,7 +87,7 @@ class PipelineSettings(msgspec.Struct, frozen=True):
                 quiet=Quiet(trace.quiet),
                 places=SharedPlaces(self.shared_places),
                 rules=self.rules(trace, restored.link_rules),
-                taken=trace.taken,
+                selection=trace.taken,
             )
         except UnreadableCheckpointError as error:
             raise CheckpointError(unreadable_checkpoint(trace.vhost)) from error

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-# A name that is longer is cut. What is behind the other bound is not even looked at.
+# Longer names are cut; characters behind the other bound are not even read.
 LONGEST = 120
 _LONGEST_READ = 250
 
@@ -29,27 +29,27 @@ _NAMING = (
 # What an MQTT client calls itself is its identity to the broker, a trailing number included.
 _WHOLE = "client_id"
 
-# What runs programs, and libraries: these name none.
+# Names of libraries, and of what runs programs.
 _NO_PROGRAM = frozenset(
     {"aio-pika", "aiormq", "amqplib", "bunny", "dotnet", "java", "kombu", "node", "pika"}
     | {"py-amqp", "python", "python3", "rabbitmq", "rabbitpy", "ruby", "undefined"}
 )
 
 _HEX4 = "[0-9a-f]{4}"
-# What stands between a name and what varies; a closing bracket belongs to what was before.
-_APART = r"(?:[^\w)\]}]|_)"
-# What varies at the end of a name. The first group is what has to stay.
+# Between a name and what varies; a closing bracket belongs to the name.
+_SEPARATOR = r"(?:[^\w)\]}]|_)"
+# What varies at the end of a name; the first group is the name.
 _VARIES = tuple(
     re.compile(pattern)
     for pattern in (
         # NServiceBus's connections to publish with, and to consume with; Spring's and anybody's.
         r"(.*\S)(?: Publish| MessagePump)",
-        rf"(?i:(.*?){_APART}+(?:consumer|producer|subscriber|publisher|sub|pub|reader|writer"
+        rf"(?i:(.*?){_SEPARATOR}+(?:consumer|producer|subscriber|publisher|sub|pub|reader|writer"
         r"|receiver|sender|listener))",
         r"(.*?)\s*#[0-9a-f]+:\d+",  # Spring's identity of an object, and a counter
-        rf"(?i:(.*?){_APART}*\b[0-9a-f]{{8}}-{_HEX4}-{_HEX4}-{_HEX4}-[0-9a-f]{{12}}[)\]}}]?)",
-        rf"(?i:(.*?){_APART}+(?=[a-f]*\d)[0-9a-f]{{8,40}})",  # a UUID without dashes, or a hash
-        rf"(?i:(.*?){_APART}*\bpid[\W_]?\d+[)\]]?)",
+        rf"(?i:(.*?){_SEPARATOR}*\b[0-9a-f]{{8}}-{_HEX4}-{_HEX4}-{_HEX4}-[0-9a-f]{{12}}[)\]}}]?)",
+        rf"(?i:(.*?){_SEPARATOR}+(?=[a-f]*\d)[0-9a-f]{{8,40}})",  # a UUID without dashes, or a hash
+        rf"(?i:(.*?){_SEPARATOR}*\bpid[\W_]?\d+[)\]]?)",
         r"(.*?)\s*(?:\(\d+\)|\[\d+\]|\{\d+\})",
         r"(.*?)[\s:#/]+\d+",
         # Behind an @ this would be a part of a host's name, and hosts are numbered.
@@ -60,13 +60,13 @@ _VARIES = tuple(
 _GENERATED = re.compile(r"gen\d+@(?=.)")
 
 
-def client_name(given: str | None, properties: Mapping[str, str]) -> str | None:
+def client_name(given_name: str | None, properties: Mapping[str, str]) -> str | None:
     """The program's name, at most `LONGEST` characters, printable; None if nothing names it.
 
-    ``given`` is the connection's name as the client gave it, ``properties`` the client's own. What
-    would leave no letter is not taken away.
+    ``given_name`` is the connection's, as the client gave it; ``properties`` are the client's. A
+    part without which no letter would be left is kept.
     """
-    if given and (name := _cut(_without_variation(_read(given)))):
+    if given_name and (name := _cut(_without_variation(_read(given_name)))):
         return name
     for key in _NAMING:
         name = _cut(_without_variation(_read(properties.get(key, ""))))
@@ -75,13 +75,13 @@ def client_name(given: str | None, properties: Mapping[str, str]) -> str | None:
     return _cut(_read(properties.get(_WHOLE, ""))) or None
 
 
-def shown_name(given: str) -> str:
-    """Return a client's name for its connection: printable and bounded, else as it is."""
-    return _cut(_read(given))
+def shown_name(name: str) -> str:
+    """A client's name for its connection, printable and bounded."""
+    return _cut(_read(name))
 
 
 def _read(text: str) -> str:
-    """The text with escapes instead of what a person, a log or a database cannot read."""
+    """The text, with unprintable characters escaped."""
     text = text.strip()[:_LONGEST_READ].strip()
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
@@ -95,8 +95,8 @@ def _without_variation(name: str) -> str:
 
 def _shorter(name: str) -> str | None:
     for pattern in _VARIES:
-        if found := pattern.fullmatch(name):
-            return found[1].rstrip() if any(c.isalpha() for c in found[1]) else None
+        if match := pattern.fullmatch(name):
+            return match[1].rstrip() if any(c.isalpha() for c in match[1]) else None
     return None
 
 

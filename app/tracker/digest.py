@@ -1,4 +1,4 @@
-"""Digests, by which a trace message is recognised when it comes again."""
+"""Digests by which a repeated trace message is recognised."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _canonical = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 def digest(message: Record | Settlement | Unreadable) -> bytes:
-    """The 8 bytes by which a trace message is recognised when it comes again.
+    """The 8 bytes by which a repeated trace message is recognised.
 
-    Made from what was parsed, not from the raw bytes: a quorum queue adds a delivery count to the
-    trace message's own headers. It guards against accidents, so it need not be cryptographic, and
-    takes a third of the time (0.5 instead of 1.4 µs).
+    Made from the parsed message, not from the raw bytes: a quorum queue adds a delivery count to
+    the trace message's own headers. It guards against accidents, so it need not be cryptographic,
+    and takes a third of the time (0.5 instead of 1.4 µs).
     """
-    what: Any = message
+    content: Any = message
     if type(message) is Unreadable:  # isinstance takes as long as the rest
-        what = (message.reason, message.routing_key, message.body, message.body_bytes)
+        content = (message.reason, message.routing_key, message.body, message.body_bytes)
     elif message.sha256:
-        what = replace(message, body=b"")
-    return xxhash.xxh3_64_digest(_canonical(what))
+        content = replace(message, body=b"")
+    return xxhash.xxh3_64_digest(_canonical(content))

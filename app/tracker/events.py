@@ -215,10 +215,10 @@ class SettledChanges(msgspec.Struct):
     settled: dict[Reference, Disposed] = {}
     channels: dict[str, bytes | None] = {}
 
-    def forgotten(self, after: int) -> SettledChanges:
+    def forgotten(self, event_id: int) -> SettledChanges:
         """The changes in their place if nothing is known, of what came after an event either."""
-        before = NEVER if self.unknown_after is None else self.unknown_after
-        return SettledChanges(min(after, before))
+        earlier = NEVER if self.unknown_after is None else self.unknown_after
+        return SettledChanges(min(event_id, earlier))
 
 
 class Omission(msgspec.Struct, frozen=True):

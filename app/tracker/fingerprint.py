@@ -50,11 +50,11 @@ from app.tracker.streams import (
     BROKER_HEADERS,
     MQTT_CHANNEL,
     OFFSET,
-    TELLING,
+    REVEALING,
     changes,
     is_from_stream,
-    kept,
-    kept_of,
+    stable,
+    stable_of,
 )
 
 BYTES = 16  # of a half
@@ -79,7 +79,7 @@ _LARGE = b"large"
 _ADDED_MODE = 1
 
 # What the compiled reader leaves to this, wherever it is.
-_TELLING = BROKER_HEADERS | TELLING | {"cluster_id", "expiration"}
+_REVEALING = BROKER_HEADERS | REVEALING | {"cluster_id", "expiration"}
 
 _EXPIRATION, _HEADERS, _MODE = map(frozenset, (["expiration"], ["headers"], ["delivery_mode"]))
 
@@ -153,7 +153,7 @@ def fingerprint(record: Record) -> bytes:
             properties = properties.copy()
             del properties["headers"]
         head = _encode((record.exchange, key, (), properties))
-        mark = _names.mark(head, record.body, properties, _TELLING)
+        mark = _names.mark(head, record.body, properties, _REVEALING)
         if mark is not None:  # nearly always
             return mark
     is_plain = not has_broker_headers(record)
@@ -164,7 +164,7 @@ def fingerprint(record: Record) -> bytes:
     else:
         mark = _mark_of_dead(_message(record), _total(deaths))
     if type(record) is Publish and changes(record):
-        mark += _digest_in_stream(record.exchange, key, kept_of(record), record)
+        mark += _digest_in_stream(record.exchange, key, stable_of(record), record)
     elif is_streamed:  # read there; or that, and published again with all its headers
         mark += _reading(record, mark)
     return mark + mark[:BROUGHT_BYTES] if deaths and type(record) is Publish else mark
@@ -174,7 +174,7 @@ def halves(mark: bytes) -> tuple[bytes, ...]:
     """The fingerprints that a mark consists of: one as a rule, of a publish with deaths three."""
     if len(mark) == BYTES:
         return (mark,)
-    return tuple(mark[at : at + BYTES] for at in range(0, len(mark), BYTES))
+    return tuple(mark[start : start + BYTES] for start in range(0, len(mark), BYTES))
 
 
 def brings_deaths(mark: bytes) -> bool:
@@ -209,37 +209,37 @@ def origins(deliver: Deliver) -> Iterator[DeathOrigin]:
     # By how often it is not the likeliest that is taken for the newest; then, in turn.
     steps: list[tuple[int, int, list[DeathEntry], int, int, tuple[DeathEntry, ...]]] = []
     total = sum(death.digest for death in deaths) % _SETS
-    both = (deaths, _from_both_ends(deaths))
-    for order in both if is_newest_first else both[::-1]:
+    orders = (deaths, _from_both_ends(deaths))
+    for order in orders if is_newest_first else orders[::-1]:
         steps.append((len(steps), len(steps), order, 0, total, ()))
-    seen: set[tuple[str, int]] = set()
+    visited: set[tuple[str, int]] = set()
     undead = 0
     turns = len(steps)
     for _ in range(4 * MOST_ORIGINS):  # entries that are none, and what was looked for already
-        if not steps or len(seen) == MOST_ORIGINS:
+        if not steps or len(visited) == MOST_ORIGINS:
             return
-        detours, _, order, newest, total, later = heappop(steps)
+        detours, _, order, newest, total, deaths_since = heappop(steps)
         death = order[newest]
         rest, total = _undone(order, newest, total)
-        where = death.queue
+        queue = death.queue
         if (
-            isinstance(where, str)
+            isinstance(queue, str)
             and isinstance(death.exchange, str)
-            and (where, total) not in seen
+            and (queue, total) not in visited
         ):
-            seen.add((where, total))
+            visited.add((queue, total))
             if rest:
-                mark, others = _mark_of_dead(message, total), tuple[bytes, ...]()
+                mark, alternatives = _mark_of_dead(message, total), tuple[bytes, ...]()
             else:
                 mark = _digest_of_undead(death.exchange, death.key, deliver)
-                others = (message,) if is_newest_first else ()
+                alternatives = (message,) if is_newest_first else ()
                 if streamed and undead < MOST_STREAMED:
-                    others += tuple(_others_of_stream(death.exchange, death.key, deliver))
+                    alternatives += tuple(_others_of_stream(death.exchange, death.key, deliver))
                 undead += 1
-            yield DeathOrigin(where, death.exchange, mark, death, later, others)
+            yield DeathOrigin(queue, death.exchange, mark, death, deaths_since, alternatives)
         for place in range(min(len(rest), 1 + MOST_OTHERS)):
-            more = (detours + (place > 0), turns, rest, place, total, (*later, death))
-            heappush(steps, more)
+            step = (detours + (place > 0), turns, rest, place, total, (*deaths_since, death))
+            heappush(steps, step)
             turns += 1
 
 
@@ -257,8 +257,8 @@ def unannotated(deliver: Deliver) -> Iterator[Deliver]:
     names = [name for name in headers if name.startswith(begins) and name not in BROKER_HEADERS]
     optional = frozenset(name for name in names if name.startswith("x-opt-"))
     sets = [optional, frozenset(names), *(frozenset([name]) for name in names)]
-    for added in [*dict.fromkeys(filter(None, sets))][:MOST_UNANNOTATED]:
-        properties = {**deliver.properties, "headers": _without(added, headers)}
+    for removals in [*dict.fromkeys(filter(None, sets))][:MOST_UNANNOTATED]:
+        properties = {**deliver.properties, "headers": _without(removals, headers)}
         yield msgspec.structs.replace(deliver, properties=properties)
 
 
@@ -334,13 +334,13 @@ def _undone(order: list[DeathEntry], newest: int, total: int) -> tuple[list[Deat
     death = order[newest]
     rest = [*order[:newest], *order[newest + 1 :]]
     total = (total - death.digest) % _SETS
-    before = death.before()
-    if before is not None:
-        total = (total + before.digest) % _SETS
+    previous = death.before()
+    if previous is not None:
+        total = (total + previous.digest) % _SETS
         place = 0
-        while place < len(rest) and _times(rest[place]) >= before.count:
+        while place < len(rest) and _times(rest[place]) >= previous.count:
             place += 1
-        rest.insert(place, before)
+        rest.insert(place, previous)
     return rest, total
 
 
@@ -367,11 +367,11 @@ def _others_of_stream(exchange: str, key: str, deliver: Deliver) -> Iterator[byt
     if properties.get("delivery_mode") == _ADDED_MODE:
         published = _without(_MODE, properties)
         yield _with_body(_encode((exchange, key, (), _stable(published))), deliver)
-    yield _digest_in_stream(exchange, key, kept(properties), deliver)
+    yield _digest_in_stream(exchange, key, stable(properties), deliver)
 
 
-def _digest_in_stream(exchange: str, key: str, left: dict[str, Any], record: Record) -> bytes:
-    return _with_body(_encode((exchange, key, "stream", left)), record)
+def _digest_in_stream(exchange: str, key: str, properties: dict[str, Any], record: Record) -> bytes:
+    return _with_body(_encode((exchange, key, "stream", properties)), record)
 
 
 def _reading(record: Record, mark: bytes) -> bytes:
@@ -392,11 +392,11 @@ def _stable(properties: dict[str, Any]) -> dict[str, Any]:
     stable = _without(_EXPIRATION, properties)
     headers = properties.get("headers")
     if isinstance(headers, dict):
-        left = _without(BROKER_HEADERS, headers)
-        if not left:  # as none: the broker may have added the only key that there was
+        stable_headers = _without(BROKER_HEADERS, headers)
+        if not stable_headers:  # as none: the broker may have added the only key that there was
             return _without(_HEADERS, stable)
-        if left is not headers:
-            return {**stable, "headers": left}
+        if stable_headers is not headers:
+            return {**stable, "headers": stable_headers}
     return stable
 
 

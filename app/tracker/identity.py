@@ -42,7 +42,7 @@ class Policy(enum.StrEnum):
 
     @property
     def shows_names(self) -> bool:
-        """Tell whether a participant has a client's name, be it only to be shown."""
+        """Tell whether participants have a client's name, if only to show it."""
         return self not in (Policy.host, Policy.user)
 
 
@@ -71,14 +71,14 @@ class Identity(msgspec.Struct, frozen=True):
         assumed: bool,
         policy: Policy,
     ) -> Identity:
-        """One that was made by this policy, from what is stored of it."""
+        """The identity that this policy made, from its stored parts."""
         return cls(key, user, place, client, assumed, assumed or policy.is_finer_than_clients)
 
     def label(self, number: int) -> str:
         """The label that people read: the client's name, user and place."""
-        who = self.user if self.place is None else f"{self.user}@{self.place}"
-        named = who if self.client is None else f"{self.client} ({who})"
-        return f"{named} #{number}" if self.is_one_of_many else named
+        user = self.user if self.place is None else f"{self.user}@{self.place}"
+        label = user if self.client is None else f"{self.client} ({user})"
+        return f"{label} #{number}" if self.is_one_of_many else label
 
 
 def named(client: str, user: str, place: str | None) -> str:
@@ -87,14 +87,11 @@ def named(client: str, user: str, place: str | None) -> str:
 
 
 class SharedPlaces:
-    """Places that several programs share: loopback always, and the networks given.
+    """Places that several programs share: loopback always, and the networks given."""
 
-    ``is_shared`` says whether several programs may act from a place.
-    """
-
-    def __init__(self, shared: Iterable[str] = ()) -> None:
+    def __init__(self, networks: Iterable[str] = ()) -> None:
         """Take networks such as ``10.1.0.0/16`` or single addresses; raises `ValueError`."""
-        self._shared: tuple[Network, ...] = tuple(map(ipaddress.ip_network, shared))
+        self._shared: tuple[Network, ...] = tuple(map(ipaddress.ip_network, networks))
         self.is_shared = lru_cache(maxsize=_REMEMBERED)(self._is_shared)
 
     def _is_shared(self, place: str) -> bool:
@@ -108,31 +105,31 @@ class SharedPlaces:
 _REMEMBERED = 10_000
 
 
-def way_between(one: Identity, other: Identity, places: SharedPlaces, *, halves: bool) -> Way:
+def way_between(first: Identity, second: Identity, places: SharedPlaces, *, halves: bool) -> Way:
     """`Way.missed` if two participants may be of one program, else `Way.hidden`.
 
     At a shared place programs are told apart by their clients' names, as far as they have any. But
     where one has only received and the other only published they may be ``halves`` of one, whose
     connections have two names.
     """
-    if one.user != other.user or one.place is None or one.place != other.place:
+    if first.user != second.user or first.place is None or first.place != second.place:
         return Way.hidden
-    is_named = one.client is not None and other.client is not None
-    if is_named and not halves and one.client != other.client and places.is_shared(one.place):
+    is_named = first.client is not None and second.client is not None
+    if is_named and not halves and first.client != second.client and places.is_shared(first.place):
         return Way.hidden
     return Way.missed
 
 
 def is_direct(channel: Channel) -> bool:
-    """Tell whether its connection was made within the broker, as by the management interface."""
+    """Tell whether its connection is within the broker, as the management interface's are."""
     return channel.connection.startswith("<")
 
 
 def place_of(channel: Channel) -> str:
-    """The address that a channel's connection comes from, as the PROXY protocol has it if used.
+    """The address that a channel's connection comes from, by the PROXY protocol if used.
 
-    A host's name, where the broker looks those up; of one made within the broker, the node. If it
-    is none of these, the connection's own name.
+    A host's name where the broker resolves names, the node for a connection within the broker,
+    else the connection's own name.
     """
     if is_direct(channel):
         return channel.node
@@ -149,25 +146,25 @@ def place_of(channel: Channel) -> str:
 
 
 class Identities:
-    """Tells channels' participants by a policy."""
+    """Identities of channels' participants under a policy."""
 
     def __init__(self, policy: Policy, places: SharedPlaces) -> None:
         self._policy = policy
         self._places = places
 
     def is_by_name(self, channel: Channel) -> bool:
-        """Tell whether the client's name decides."""
+        """Tell whether the client's name decides who acts on a channel."""
         if self._policy is not Policy.client or is_direct(channel):
             return False
         place = place_of(channel)
         return place == channel.connection or self._places.is_shared(place)
 
     def is_by_connection(self, channel: Channel) -> bool:
-        """Tell whether somebody else may act there once the connection has closed."""
+        """Tell whether somebody else may act on a channel once its connection has closed."""
         return self._policy.is_finer_than_clients or self.is_by_name(channel)
 
     def of(self, channel: Channel, client: str | None = None) -> Identity:
-        """The identity behind a channel, whose connection's client names itself so."""
+        """The identity behind a channel; ``client`` is its name for itself."""
         user = channel.user
         if self._policy is Policy.user:
             return Identity(user, user)
@@ -175,8 +172,8 @@ class Identities:
         if self._policy is Policy.host or (
             self._policy is Policy.client and not self.is_by_name(channel)
         ):
-            shown = None if self._policy is Policy.host else client
-            return Identity(f"{user!r} at {place}", user, place, shown)
+            shown_client = None if self._policy is Policy.host else client
+            return Identity(f"{user!r} at {place}", user, place, shown_client)
         if self._policy is Policy.client and client is not None:
             return Identity(named(client, user, place), user, place, client)
         key = f"{user} {channel.connection} {channel.node}"
@@ -192,7 +189,7 @@ class Identities:
         )
 
     def others(self, channel: Channel) -> Identity:
-        """The participant that connections share once there are too many of them, or of names."""
+        """The identity that connections share once they, or their names, are too many."""
         user, place = channel.user, place_of(channel)
         key = f"others of {user!r} at {_shown(place, channel)}"
         return Identity(key, user, _shown(place, channel), assumed=True, is_one_of_many=True)

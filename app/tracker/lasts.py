@@ -1,9 +1,9 @@
-"""Last acts of each channel, where channels share a participant that outlives them.
+"""The last event of each channel, where channels share a participant that outlives them.
 
 A service that opens a channel for each request is one participant under the policies `connection`
-and `user`, and its channels would be remembered for ever. One whose events are all gone is of
-no use any more: retention removes it, and the tracker forgets it. With a participant for each
-channel the participant's own last event says the same, and nothing is noted here.
+and `user`, and its channels would be remembered for ever. So retention removes, and the tracker
+forgets, each channel whose events are all gone. With a participant for each channel the
+participant's own last event says the same, and nothing is noted here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from app.tracker.events import Reference
 
 
 class LastEvents:
-    """The last event of each channel that was noted, by the channel's key."""
+    """Last events by their channel's key."""
 
     def __init__(self) -> None:
         # Plain ids as soon as the store has given them: a reference would keep its clock alive.
@@ -30,20 +30,20 @@ class LastEvents:
     def changes(self) -> list[int]:
         """Return the keys of the channels that were noted since the last call."""
         self._settle()
-        changed, self._changed = list(self._changed), {}
-        return changed
+        keys, self._changed = list(self._changed), {}
+        return keys
 
     def ended_before(self, event_id: int) -> set[int]:
         """Forget the channels whose last event has a smaller id, and return their keys."""
         self._settle()
-        ended = {
+        keys = {
             key
             for key, last in self._ids.items()
             if last < event_id and key not in self._references
         }
-        for key in ended:
+        for key in keys:
             del self._ids[key]
-        return ended
+        return keys
 
     def _settle(self) -> None:
         stored = [(key, event.id) for key, event in self._references.items()]

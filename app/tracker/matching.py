@@ -228,18 +228,18 @@ class Matcher:
         next_copy: int,
         copies: list[PendingCopy],
         handovers: list[Handover],
-        kept: Sequence[tuple[bytes, Reference]] = (),
-        noted: int = 0,
-        lost: Iterable[tuple[str, bytes, Reference]] = (),
+        publishes: Sequence[tuple[bytes, Reference]] = (),
+        publish_count: int = 0,
+        lost_copies: Iterable[tuple[str, bytes, Reference]] = (),
     ) -> None:
         """Fill the memories from a checkpoint; all lists oldest first.
 
-        ``kept`` are the last publishes that an exchange may have kept, each with its mark, of
-        ``noted`` in all; ``lost`` are copies by queue and mark.
+        ``publishes`` are the last publishes that an exchange may have kept, each with its mark, of
+        ``publish_count`` in all; ``lost_copies`` are copies by queue and mark.
         """
-        for queue, mark, cause in lost:
-            holding = _Holding(cause, has_brought=brings_deaths(mark))
-            self._remember_lost((queue, mark[:BYTES]), holding)
+        for queue, mark, cause in lost_copies:
+            hold = _Holding(cause, has_brought=brings_deaths(mark))
+            self._remember_lost((queue, mark[:BYTES]), hold)
         self._next_copy = self._stored = next_copy
         self._forgot_before = self.copies_dropped > 0
         for copy in copies:
@@ -250,19 +250,21 @@ class Matcher:
             state.pushers[copy.participant] = copy.number
             self._dropped_until = self._dropped_until or copy.recorded_at
         self._since = next_copy
-        self.noted = noted - len(kept)
+        self.noted = publish_count - len(publishes)
         self._knows_published = self.noted == 0
-        for mark, cause in kept:
+        for mark, cause in publishes:
             self._note_kept(mark, cause)
-        for each in handovers:
-            holding = _Holding(each.cause, 0, each.candidates, each.delivery, each.participant)
-            holding.has_brought = each.has_brought
-            self._hold((each.queue, handover_of(each.fingerprint)), holding)
+        for handover in handovers:
+            hold = _Holding(
+                handover.cause, 0, handover.candidates, handover.delivery, handover.participant
+            )
+            hold.has_brought = handover.has_brought
+            self._hold((handover.queue, handover_of(handover.fingerprint)), hold)
         if not self._takes.is_all:
             self._leave_out()
 
     def published(
-        self, publish: Publish, mark: bytes, cause: Reference, participant: int, now: int
+        self, publish: Publish, mark: bytes, cause: Reference, participant: int, moment: int
     ) -> None:
         """Remember one copy for each queue that a publish was routed to."""
         # This is done for every publish, and the next two for every delivery: no call too many.
@@ -272,9 +274,9 @@ class Matcher:
             queues = tuple(filter(self._takes.deliveries, queues))
         if publish.exchange or not publish.routed_queues:
             self._note_kept(mark[:BYTES], cause)
-        expires = 0 if "expiration" not in publish.properties else _expires(publish, now)
+        expires = 0 if "expiration" not in publish.properties else _expires(publish, moment)
         for queue in queues:
-            copy = PendingCopy(number, queue, mark, cause, now, participant, expires)
+            copy = PendingCopy(number, queue, mark, cause, moment, participant, expires)
             if len(mark) == BYTES:
                 if copies.add(number, (queue, mark), copy) > 1:
                     self._note_equal(copy)
@@ -292,23 +294,23 @@ class Matcher:
                 state.is_crowded = True
             number += 1
         self._next_copy = number
-        if now > self._ages_at or len(copies) > self._most_copies:
-            self._drop_excess(now, len(queues) + AGED_AT_ONCE)
+        if moment > self._ages_at or len(copies) > self._most_copies:
+            self._drop_excess(moment, len(queues) + AGED_AT_ONCE)
 
     def places(self, deliver: Deliver, mark: bytes) -> list[Place]:
         """Return where something may come that makes an early delivery early no more."""
-        found: list[Place] = []
+        places: list[Place] = []
         if is_from_stream(deliver):
-            found.append((deliver.queue, handover_of(mark), True))
-            found += ((deliver.queue, each, False) for each in of_stream(deliver, mark))
+            places.append((deliver.queue, handover_of(mark), True))
+            places += ((deliver.queue, candidate, False) for candidate in of_stream(deliver, mark))
         else:
-            found.append((deliver.queue, mark, deliver.redelivered))
+            places.append((deliver.queue, mark, deliver.redelivered))
         for origin in origins(deliver):
-            found += ((*place, True) for place in origin.places)
+            places += ((*place, True) for place in origin.places)
             if origin.delivered_before:
                 break
-            found += ((*place, False) for place in origin.places)
-        return list(dict.fromkeys(found))
+            places += ((*place, False) for place in origin.places)
+        return list(dict.fromkeys(places))
 
     def is_early(self, deliver: Deliver, mark: bytes) -> bool:
         """Tell whether a delivery may have overtaken its causes: nothing seen so far explains it.
@@ -343,23 +345,23 @@ class Matcher:
         queues, exchange = dead_in(deliver)
         return all(map(self._takes.deliveries, queues)) and self._takes.publishes(exchange)
 
-    def cause_of(self, deliver: Deliver, mark: bytes, now: int) -> DeliveryOrigin:
+    def cause_of(self, deliver: Deliver, mark: bytes, moment: int) -> DeliveryOrigin:
         """Find what led to a delivery, which is then to be `handed_over`."""
         if len(mark) != BYTES:
-            return self._reading(deliver, mark, now)
+            return self._reading(deliver, mark, moment)
         key = (deliver.queue, mark)
         if deliver.redelivered:
-            again = self._again(key, deliver)
-            if again is not None:
-                return again
+            origin = self._again(key, deliver)
+            if origin is not None:
+                return origin
         # A first delivery; or one flagged redelivered that the firehose never showed, as after
         # a broker's restart, which flags everything that survived it.
         if self._equals and key in self._equals:
-            return self._one_of_equals(key, deliver, now)
+            return self._one_of_equals(key, deliver, moment)
         copy = self._take(key, deliver)
         if copy is None:
             return (
-                self._dead_letter(deliver, key, now)
+                self._dead_letter(deliver, key, moment)
                 or self._kept(deliver, mark)
                 or self._unmatched(deliver)
             )
@@ -369,38 +371,38 @@ class Matcher:
 
     def handed_over(self, queue: str, mark: bytes, delivery: Reference, participant: int) -> None:
         """Remember the delivery that was asked about last; the oldest one makes room."""
-        holding = self._holding
-        holding.delivery, holding.participant = delivery, participant
-        if holding.cause is _NOBODYS:
-            holding.cause = delivery
-        self._hold((queue, mark[-BYTES:]), holding)  # as `handover_of` has it
+        hold = self._holding
+        hold.delivery, hold.participant = delivery, participant
+        if hold.cause is _NOBODYS:
+            hold.cause = delivery
+        self._hold((queue, mark[-BYTES:]), hold)  # as `handover_of` has it
 
     def causes(self) -> Iterator[Reference]:
         """Every publish that a later delivery may come from, some of them several times."""
         for copy in self._copies.values():
             yield copy.cause
         yield from self._published.values()
-        for holding in (*self._handovers.values(), *self._lost.values()):
-            if holding.candidates != 0:
-                yield holding.cause
+        for hold in (*self._handovers.values(), *self._lost.values()):
+            if hold.candidates != 0:
+                yield hold.cause
 
     def forget_before(self, event_id: int) -> None:
         """Drop what refers to events with smaller ids, which retention has removed."""
         while (copy := self._copies.oldest()) and _is_before(copy.cause, event_id):
             self._copies.take_oldest()
             self._left(copy)
-        if any(_is_before(each.cause, event_id) for each in self._handovers.values()):
-            before, self._handovers = self._handovers, KeyedFifo()
-            for key, holding in zip(before.keys(), before.values(), strict=True):
-                if _is_before(holding.cause, event_id):
-                    if holding.delivery is None or _is_before(holding.delivery, event_id):
+        if any(_is_before(hold.cause, event_id) for hold in self._handovers.values()):
+            handovers, self._handovers = self._handovers, KeyedFifo()
+            for key, hold in zip(handovers.keys(), handovers.values(), strict=True):
+                if _is_before(hold.cause, event_id):
+                    if hold.delivery is None or _is_before(hold.delivery, event_id):
                         continue
-                    holding.cause, holding.candidates = holding.delivery, 0
-                self._hold(key, holding)
-        gone, self._lost = self._lost, KeyedFifo()
-        for key, holding in zip(gone.keys(), gone.values(), strict=True):
-            if not _is_before(holding.cause, event_id):
-                self._remember_lost(key, holding)
+                    hold.cause, hold.candidates = hold.delivery, 0
+                self._hold(key, hold)
+        lost_copies, self._lost = self._lost, KeyedFifo()
+        for key, hold in zip(lost_copies.keys(), lost_copies.values(), strict=True):
+            if not _is_before(hold.cause, event_id):
+                self._remember_lost(key, hold)
         while (cause := self._published.oldest()) and _is_before(cause, event_id):
             self._published.take_oldest()
         for candidates in self._unclear.values():
@@ -412,7 +414,7 @@ class Matcher:
         """The copies that wait to be handed over, oldest first."""
         return self._copies.values()
 
-    def lose(self, copy: PendingCopy, at: int, reason: LossWord) -> None:
+    def lose(self, copy: PendingCopy, moment: int, reason: LossWord) -> None:
         """Note that a copy is gone, if it is the oldest of its kind that waits: see `LostCopy`.
 
         Where a delivery since its publish was of one of several equal copies, it may have been of
@@ -422,25 +424,25 @@ class Matcher:
         oldest = self._copies.first(key)
         if oldest is not None and oldest.number == copy.number:
             if reason not in NOT_FINAL and any(
-                (each.candidates or 0) > 1
-                and each.delivery is not None
-                and not _is_before(each.delivery, copy.cause.id or 0)
-                for each in self._handovers.newest(key, LOOK_BACK)
+                (hold.candidates or 0) > 1
+                and hold.delivery is not None
+                and not _is_before(hold.delivery, copy.cause.id or 0)
+                for hold in self._handovers.newest(key, LOOK_BACK)
             ):
                 reason = "equal"
-            self._lose_first(key, copy, LostCopy(copy.cause, copy.queue, at, reason))
+            self._lose_first(key, copy, LostCopy(copy.cause, copy.queue, moment, reason))
 
-    def _lose_first(self, key: Key, copy: PendingCopy, lost: LostCopy) -> None:
+    def _lose_first(self, key: Key, copy: PendingCopy, loss: LostCopy) -> None:
         self._copies.take(key)
         self._left(copy)
-        brought = brings_deaths(copy.fingerprint)
-        holding = _Holding(copy.cause, copy.number, has_brought=brought)
-        self._remember_lost((copy.queue, copy.fingerprint[:BYTES]), holding)
-        self._newly_lost.append(lost)
+        has_brought = brings_deaths(copy.fingerprint)
+        hold = _Holding(copy.cause, copy.number, has_brought=has_brought)
+        self._remember_lost((copy.queue, copy.fingerprint[:BYTES]), hold)
+        self._newly_lost.append(loss)
 
-    def _remember_lost(self, key: Key, holding: _Holding) -> None:
-        keys = _both(key) if holding.has_brought else (key,)
-        self._lost.add_under(self._next_lost, keys, holding)
+    def _remember_lost(self, key: Key, hold: _Holding) -> None:
+        keys = _both(key) if hold.has_brought else (key,)
+        self._lost.add_under(self._next_lost, keys, hold)
         self._next_lost += 1
         if len(self._lost) > MOST_LOST:
             self._lost.take_oldest()
@@ -466,7 +468,7 @@ class Matcher:
         wrongly taken for lost.
         """
         published = self._published.newest(mark, MOST_CANDIDATES) or [
-            each.cause for each in self._lost.newest((deliver.queue, mark), MOST_CANDIDATES)
+            hold.cause for hold in self._lost.newest((deliver.queue, mark), MOST_CANDIDATES)
         ]
         if published:
             return self.moved(deliver, mark, published)
@@ -495,8 +497,8 @@ class Matcher:
             is_doubtful = deliver.redelivered or death is not None
             return DeliveryOrigin(match, cause, cause, is_doubtful=is_doubtful)
         newest = published[:MOST_CANDIDATES]
-        those = tuple(Influence(_CANDIDATE, each, 0, False) for each in newest[::-1])
-        return DeliveryOrigin(match, None, cause, those, candidates, is_doubtful=True)
+        influences = tuple(Influence(_CANDIDATE, publish, 0, False) for publish in newest[::-1])
+        return DeliveryOrigin(match, None, cause, influences, candidates, is_doubtful=True)
 
     def _unmatched(self, deliver: Deliver) -> DeliveryOrigin:
         """Note a delivery that nothing explains; yet it may be given back."""
@@ -515,14 +517,14 @@ class Matcher:
         if letter is None:
             return DeliveryOrigin(_ROUTED, cause, cause, is_doubtful=is_doubtful)
         # A dead letter of the message that was published again may be there as well.
-        influences, others, is_more = self._may_be(letter)
-        self._holding.candidates = others + 1
+        influences, count, is_more = self._may_be(letter)
+        self._holding.candidates = count + 1
         influences = (*_each([copy]), *influences)
-        return DeliveryOrigin(_ROUTED, None, cause, influences, others + 1, is_doubtful or is_more)
+        return DeliveryOrigin(_ROUTED, None, cause, influences, count + 1, is_doubtful or is_more)
 
-    def _one_of_equals(self, key: Key, deliver: Deliver, now: int) -> DeliveryOrigin:
+    def _one_of_equals(self, key: Key, deliver: Deliver, moment: int) -> DeliveryOrigin:
         """Match a first delivery where several equal copies wait."""
-        self._drop_gone(key, deliver, now)
+        self._drop_gone(key, deliver, moment)
         candidates, count, is_more = self._candidates(key)
         copy = self._take(key, deliver)
         assert copy is not None  # noqa: S101
@@ -549,7 +551,7 @@ class Matcher:
         self._holding = _Holding(copy.cause, copy.number)
         return copy
 
-    def _drop_gone(self, key: Key, deliver: Deliver, now: int) -> None:
+    def _drop_gone(self, key: Key, deliver: Deliver, moment: int) -> None:
         """Let go of the oldest equal copies, as far as it is known that they are gone."""
         copies, queue = self._copies, self._queues.get(key[0])
         is_in_order = "priority" not in deliver.properties
@@ -557,7 +559,7 @@ class Matcher:
             copy = copies.first(key) if copies.count(key) > 1 else None
             if copy is None:
                 return
-            is_gone = 0 < copy.expires < now - LONG_EXPIRED
+            is_gone = 0 < copy.expires < moment - LONG_EXPIRED
             if queue is not None:
                 is_gone |= is_in_order and copy.recorded_at < queue.handed - CLEARLY_LATER
             if not is_gone:
@@ -576,26 +578,26 @@ class Matcher:
     def _again(self, key: Key, deliver: Deliver) -> DeliveryOrigin | None:
         """Match a delivery that is flagged as handed over before, if that was seen."""
         death = newest_death(deliver)
-        held = [
-            each
-            for each in self._handovers.newest(key, LOOK_BACK)
-            if each.delivery is not None and (death is None or each.death in (None, death))
+        holds = [
+            hold
+            for hold in self._handovers.newest(key, LOOK_BACK)
+            if hold.delivery is not None and (death is None or hold.death in (None, death))
         ]
-        if not held:
+        if not holds:
             return None
         self._refilled(deliver.queue)
         # On some brokers the flag is from before the death, and this perhaps another letter.
         is_flag_older = death is not None and LAST_DEATH in deliver.properties["headers"]
         letter = self._letter(deliver, key) if is_flag_older else None
-        found = self._of_held(key, _by_copy(held), _REDELIVERED, _RETURNED)
+        origin = self._of_held(key, _by_copy(holds), _REDELIVERED, _RETURNED)
         self._holding.death = death
         if letter is None:
-            return found
+            return origin
         influences, candidates, is_more = self._may_be(letter)
-        self._holding.candidates = candidates = candidates + (found.candidates or 1)
-        influences = (*_uncertain(found.influences), *influences)
-        is_more |= found.is_doubtful
-        return DeliveryOrigin(_REDELIVERED, None, found.guess, influences, candidates, is_more)
+        self._holding.candidates = candidates = candidates + (origin.candidates or 1)
+        influences = (*_uncertain(origin.influences), *influences)
+        is_more |= origin.is_doubtful
+        return DeliveryOrigin(_REDELIVERED, None, origin.guess, influences, candidates, is_more)
 
     def _of_held(
         self, key: Key, copies: dict[int, list[_Holding]], match: Match, kind: EdgeKind
@@ -614,7 +616,7 @@ class Matcher:
         cause = None if candidates else guess.cause
         return DeliveryOrigin(match, cause, guess.cause, influences, candidates, is_more)
 
-    def _dead_letter(self, deliver: Deliver, key: Key, now: int) -> DeliveryOrigin | None:
+    def _dead_letter(self, deliver: Deliver, key: Key, moment: int) -> DeliveryOrigin | None:
         """Match a dead letter handed over for the first time, if what led to it was seen."""
         letter = self._letter(deliver, key, is_there=True)
         if letter is None:
@@ -625,44 +627,46 @@ class Matcher:
         if queue is not None and len(queue.letters_of) < MOST_PUSHERS:
             queue.letters_of.update(dead_in(deliver)[0][:1])
         if letter.waiting is not None:
-            self._drop_gone(letter.waiting, deliver, now)
+            self._drop_gone(letter.waiting, deliver, moment)
         influences, candidates, is_doubtful = self._may_be(letter)
-        taken = None
+        copy = None
         is_held = bool(letter.held) and (origin.delivered_before or candidates == 1)
         if letter.waiting is not None and not letter.dead and not is_held:
-            taken = self._take(letter.waiting)
-        if taken is not None:
-            found = DeliveryOrigin(_DEAD_LETTERED, taken.cause, taken.cause)
+            copy = self._take(letter.waiting)
+        if copy is not None:
+            result = DeliveryOrigin(_DEAD_LETTERED, copy.cause, copy.cause)
         elif letter.dead and not is_held:
-            its = letter.dead[0]
+            first = letter.dead[0]
             if candidates == 1:
-                its.death = origin.death.time  # which is not known of a lost one
-            self._holding = _Holding(its.cause, its.number, its.candidates)
-            cause = None if its.candidates else its.cause
-            found = DeliveryOrigin(_DEAD_LETTERED, cause, its.cause, its.influences, its.candidates)
+                first.death = origin.death.time  # which is not known of a lost one
+            self._holding = _Holding(first.cause, first.number, first.candidates)
+            cause = None if first.candidates else first.cause
+            result = DeliveryOrigin(
+                _DEAD_LETTERED, cause, first.cause, first.influences, first.candidates
+            )
         else:
             place = (origin.queue, origin.fingerprint)
-            found = self._of_held(place, letter.held, _DEAD_LETTERED, letter.kind)
+            result = self._of_held(place, letter.held, _DEAD_LETTERED, letter.kind)
         if candidates > 1:
             self._holding.candidates = candidates
-            found = DeliveryOrigin(_DEAD_LETTERED, None, found.guess, influences, candidates)
-        influences, is_doubtful = found.influences, is_doubtful or found.is_doubtful
-        all_known = letter.dead and all(each.influences for each in letter.dead)
+            result = DeliveryOrigin(_DEAD_LETTERED, None, result.guess, influences, candidates)
+        influences, is_doubtful = result.influences, is_doubtful or result.is_doubtful
+        all_known = letter.dead and all(hold.influences for hold in letter.dead)
         if origin.delivered_before:
             is_doubtful |= not letter.held
         elif origin.death.reason == MAXLEN and not all_known:
-            pushed, is_more = self._pushed_out(origin.queue, taken, is_one=candidates == 1)
+            pushed, is_more = self._pushed_out(origin.queue, copy, is_one=candidates == 1)
             influences, is_doubtful = (*influences, *pushed), is_doubtful or is_more
-        holding = self._holding
-        if taken is not None:
+        next_hold = self._holding
+        if copy is not None:
             self._hold(
-                (origin.queue, taken.fingerprint[:BYTES]),
+                (origin.queue, copy.fingerprint[:BYTES]),
                 _Holding(
-                    taken.cause,
-                    taken.number,
-                    holding.candidates,
+                    copy.cause,
+                    copy.number,
+                    next_hold.candidates,
                     death=origin.death.time,
-                    has_brought=brings_deaths(taken.fingerprint),
+                    has_brought=brings_deaths(copy.fingerprint),
                     influences=influences,
                 ),
             )
@@ -671,9 +675,9 @@ class Matcher:
             if death.reason == MAXLEN and isinstance(death.queue, str):
                 pushed, is_more = self._pushed_out(death.queue, None, is_one=False)
                 influences, is_doubtful = (*influences, *pushed), is_doubtful or is_more
-        holding.death = newest_death(deliver)
+        next_hold.death = newest_death(deliver)
         return DeliveryOrigin(
-            found.match, found.cause, found.guess, influences, found.candidates, is_doubtful
+            result.match, result.cause, result.guess, influences, result.candidates, is_doubtful
         )
 
     def _letter(self, deliver: Deliver, key: Key, *, is_there: bool = False) -> _Letter | None:
@@ -687,36 +691,36 @@ class Matcher:
         overtaken: _Letter | None = None
         for origin in origins(deliver):
             places = [*origin.places]
-            waiting = next((place for place in places if place in self._copies), None)
-            found: list[_Holding] = []
+            copy_key = next((place for place in places if place in self._copies), None)
+            holds: list[_Holding] = []
             is_more = False
             for place in places:
                 for memory in (self._handovers, self._lost):
                     if place in memory:
-                        found += memory.newest(place, LOOK_BACK)
+                        holds += memory.newest(place, LOOK_BACK)
                         is_more |= memory.count(place) > LOOK_BACK
-            if not found and waiting is None:
+            if not holds and copy_key is None:
                 continue
             if handed is None:
                 handed = {
-                    each.cause.identity
-                    for each in self._handovers.newest(key, LOOK_BACK)
-                    if each.delivery is not None and each.candidates is None
+                    hold.cause.identity
+                    for hold in self._handovers.newest(key, LOOK_BACK)
+                    if hold.delivery is not None and hold.candidates is None
                 }
             if is_there and overtaken is None:
-                held = _by_copy(each for each in found if each.delivery is not None)
-                overtaken = _Letter(origin, held, [], None, is_more) if held else None
-            found = [each for each in found if each.cause.identity not in handed]
-            held = _by_copy(each for each in found if each.delivery is not None)
+                delivered = _by_copy(hold for hold in holds if hold.delivery is not None)
+                overtaken = _Letter(origin, delivered, [], None, is_more) if delivered else None
+            holds = [hold for hold in holds if hold.cause.identity not in handed]
+            delivered = _by_copy(hold for hold in holds if hold.delivery is not None)
             dead = [
-                each
-                for each in found
-                if each.delivery is None and _is_same(each.death, origin.death.time)
+                hold
+                for hold in holds
+                if hold.delivery is None and _is_same(hold.death, origin.death.time)
             ]
             if origin.delivered_before:
-                dead, waiting = [], None if held else waiting
-            if held or dead or waiting is not None:
-                return _Letter(origin, held, dead, waiting, is_more)
+                dead, copy_key = [], None if delivered else copy_key
+            if delivered or dead or copy_key is not None:
+                return _Letter(origin, delivered, dead, copy_key, is_more)
         return overtaken
 
     def _may_be(self, letter: _Letter) -> tuple[tuple[Influence, ...], int, bool]:
@@ -724,12 +728,15 @@ class Matcher:
         influences, is_more = _holders(letter.held, letter.kind, is_one=False)
         is_more |= letter.is_more
         count = len(letter.held) + len(letter.dead)
-        for its in letter.dead[:MOST_CANDIDATES]:
-            influences += (Influence(_CANDIDATE, its.cause, 0, False), *_uncertain(its.influences))
+        for hold in letter.dead[:MOST_CANDIDATES]:
+            influences += (
+                Influence(_CANDIDATE, hold.cause, 0, False),
+                *_uncertain(hold.influences),
+            )
         is_more |= len(letter.dead) > MOST_CANDIDATES
         if letter.waiting is not None:
-            waiting, number, are_more = self._candidates(letter.waiting)
-            influences += _each(waiting)
+            copies, number, are_more = self._candidates(letter.waiting)
+            influences += _each(copies)
             count, is_more = count + number, is_more or are_more
         return influences, count, is_more
 
@@ -744,14 +751,14 @@ class Matcher:
         queue = self._queues.get(name)
         if queue is None:
             return (), True
-        own = 0 if copy is None else copy.number
-        is_known = own >= self._since
+        own_number = 0 if copy is None else copy.number
+        is_known = own_number >= self._since
         is_alone = (
             is_one
             and is_known
-            and queue.before == own
+            and queue.before == own_number
             and queue.waiting == 1
-            and queue.at_delivery < own
+            and queue.at_delivery < own_number
             and not queue.is_refilled
         )
         pushed = self._copies.get(queue.newest) if is_alone else None
@@ -759,30 +766,30 @@ class Matcher:
             return (Influence(_OVERFLOW, pushed.cause, pushed.participant, True),), False
         influences = []
         for participant, number in queue.pushers.items():
-            if number != own:
-                waiting = self._copies.get(number)
-                cause = None if waiting is None else waiting.cause
+            if number != own_number:
+                pusher = self._copies.get(number)
+                cause = None if pusher is None else pusher.cause
                 influences.append(Influence(_OVERFLOW, cause, participant, False))
         is_more = queue.is_refilled or queue.is_crowded or not is_known
         return tuple(influences), is_more
 
-    def _reading(self, deliver: Deliver, mark: bytes, now: int) -> DeliveryOrigin:
+    def _reading(self, deliver: Deliver, mark: bytes, moment: int) -> DeliveryOrigin:
         """Match what was read from a stream: from a place read before, or what comes next there."""
         place = (deliver.queue, handover_of(mark))
         # A place that the publish had itself: the queue is another, which hands it out once.
         if not deliver.redelivered and place in self._copies:
             return self._read([place], deliver)
-        held = self._handovers.newest(place, LOOK_BACK)
-        if held and deliver.redelivered:  # which no stream says
-            return self._of_held(place, _by_copy(held), _REDELIVERED, _RETURNED)
-        if held:
-            return self._read_again(held, deliver, mark)
-        keys = [(deliver.queue, each) for each in of_stream(deliver, mark)]
+        holds = self._handovers.newest(place, LOOK_BACK)
+        if holds and deliver.redelivered:  # which no stream says
+            return self._of_held(place, _by_copy(holds), _REDELIVERED, _RETURNED)
+        if holds:
+            return self._read_again(holds, deliver, mark)
+        keys = [(deliver.queue, candidate) for candidate in of_stream(deliver, mark)]
         # What the stream made equal comes out in the order in which it went in.
         if any(key in self._copies for key in keys):
             return self._read(keys, deliver)
         return (
-            self._dead_letter(deliver, place, now)
+            self._dead_letter(deliver, place, moment)
             or self._kept(deliver, mark)
             or self._unmatched(deliver)
         )
@@ -808,12 +815,12 @@ class Matcher:
         self._unclear[keys[0]] = candidates
         is_more = len(candidates) > MOST_CANDIDATES or len(copies) > MOST_CANDIDATES
         count = self._holding.candidates = max(2, len(copies))
-        those = _each([*candidates.values()][-MOST_CANDIDATES:])
-        return DeliveryOrigin(_ROUTED, None, oldest.cause, those, count, is_more)
+        influences = _each([*candidates.values()][-MOST_CANDIDATES:])
+        return DeliveryOrigin(_ROUTED, None, oldest.cause, influences, count, is_more)
 
-    def _read_again(self, held: list[_Holding], deliver: Deliver, mark: bytes) -> DeliveryOrigin:
+    def _read_again(self, holds: list[_Holding], deliver: Deliver, mark: bytes) -> DeliveryOrigin:
         """Match what was read before at the same place, which nobody has to give back."""
-        copies = _by_copy(held)
+        copies = _by_copy(holds)
         guess = min(copies.values(), key=len)[0]
         candidates = guess.candidates if len(copies) == 1 else len(copies)
         # A stream shows deaths only of what died on the way there: it loses those that a client
@@ -828,21 +835,21 @@ class Matcher:
             )
         unclear = self._unclear.get((deliver.queue, mark[:BYTES]))
         if unclear:
-            those = _each(unclear.values())
+            influences = _each(unclear.values())
         else:
-            those, _ = _holders(copies, _CANDIDATE, is_one=False)
-        return DeliveryOrigin(match, None, guess.cause, those, candidates)
+            influences, _ = _holders(copies, _CANDIDATE, is_one=False)
+        return DeliveryOrigin(match, None, guess.cause, influences, candidates)
 
     def _leave_out(self) -> None:
         """Forget what waits in queues that were taken once, and are no more."""
         for copy in [*self._copies.values()]:
             if not self._takes.deliveries(copy.queue):
-                taken = self._copies.take((copy.queue, copy.fingerprint[:BYTES]))
-                if taken is not None:
-                    self._left(taken)
+                oldest = self._copies.take((copy.queue, copy.fingerprint[:BYTES]))
+                if oldest is not None:
+                    self._left(oldest)
 
     def _wait(self, copy: PendingCopy) -> None:
-        keys = tuple((copy.queue, each) for each in halves(copy.fingerprint))
+        keys = tuple((copy.queue, half) for half in halves(copy.fingerprint))
         if self._copies.add_under(copy.number, keys, copy) > 1:
             self._note_equal(copy)
 
@@ -851,11 +858,11 @@ class Matcher:
         key = (copy.queue, copy.fingerprint[:BYTES])
         equals = self._equals.get(key)
         if equals is None:
-            both = self._copies.newest(key, 2)
-            if len(both) < 2:  # it is only in another half that it is equal
+            newest = self._copies.newest(key, 2)
+            if len(newest) < 2:  # it is only in another half that it is equal
                 return
             equals = self._equals[key] = _Equals({})
-            equals.add(both[1])
+            equals.add(newest[1])
         equals.add(copy)
 
     def _note_kept(self, mark: bytes, cause: Reference) -> None:
@@ -892,13 +899,13 @@ class Matcher:
         queue = self._queues.get(name)
         return queue is None or queue.handed - CLEARLY_LATER <= self._dropped_until
 
-    def _hold(self, key: Key, holding: _Holding) -> None:
+    def _hold(self, key: Key, hold: _Holding) -> None:
         """Remember a delivery, or a copy that died; the oldest makes room."""
         handovers, number = self._handovers, self._next_handover
-        if holding.has_brought:
-            handovers.add_under(number, _both(key), holding)
+        if hold.has_brought:
+            handovers.add_under(number, _both(key), hold)
         else:
-            handovers.add(number, key, holding)
+            handovers.add(number, key, hold)
         self._next_handover = number + 1
         if len(handovers) > self._most_handovers:
             handovers.take_oldest()
@@ -917,11 +924,11 @@ class Matcher:
                 del self._equals[key]
         return queue
 
-    def _drop_excess(self, now: int, most: int) -> None:
-        for _ in range(most):
+    def _drop_excess(self, moment: int, count: int) -> None:
+        for _ in range(count):
             copy = self._copies.oldest()
-            self._ages_at = self._copy_age + (now if copy is None else copy.recorded_at)
-            if copy is None or (len(self._copies) <= self._most_copies and now <= self._ages_at):
+            self._ages_at = self._copy_age + (moment if copy is None else copy.recorded_at)
+            if copy is None or (len(self._copies) <= self._most_copies and moment <= self._ages_at):
                 return
             self._copies.take_oldest()
             self._left(copy)
@@ -943,24 +950,29 @@ def _is_before(reference: Reference, event_id: int) -> bool:
     return reference.id is not None and reference.id < event_id
 
 
-def _expires(publish: Publish, now: int) -> int:
+def _expires(publish: Publish, moment: int) -> int:
     """Return the time at which a publish's own time is over (µs); 0 if it says none."""
-    given = publish.properties["expiration"]
-    if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) < LONGEST:
-        return now + int(given) * 1_000
+    expiration = publish.properties["expiration"]
+    if (
+        isinstance(expiration, str)
+        and expiration.isascii()
+        and expiration.isdigit()
+        and len(expiration) < LONGEST
+    ):
+        return moment + int(expiration) * 1_000
     return 0
 
 
-def _is_same(death: Any, other: Any) -> bool:
+def _is_same(time: Any, other_time: Any) -> bool:
     """Tell whether two deaths in a queue may be one, by their times."""
-    return death is None or other is None or bool(death == other)
+    return time is None or other_time is None or bool(time == other_time)
 
 
-def _by_copy(held: Iterable[_Holding]) -> dict[int, list[_Holding]]:
+def _by_copy(holds: Iterable[_Holding]) -> dict[int, list[_Holding]]:
     """Deliveries by the copy that they are of."""
     copies: dict[int, list[_Holding]] = {}
-    for each in held:
-        copies.setdefault(each.cause.identity, []).append(each)
+    for hold in holds:
+        copies.setdefault(hold.cause.identity, []).append(hold)
     return copies
 
 
@@ -975,22 +987,22 @@ def _holders(
         is_one = len(copies) == 1
     last: list[_Holding] = []
     for deliveries in copies.values():
-        for each in deliveries:
-            last.append(each)
-            if is_one or each.candidates is None:
+        for hold in deliveries:
+            last.append(hold)
+            if is_one or hold.candidates is None:
                 break
     influences = tuple(
-        Influence(kind, each.delivery, each.participant, is_one)
-        for each in last[:MOST_CANDIDATES]
-        if each.delivery is not None
+        Influence(kind, hold.delivery, hold.participant, is_one)
+        for hold in last[:MOST_CANDIDATES]
+        if hold.delivery is not None
     )
     return influences, len(last) > MOST_CANDIDATES
 
 
 def _each(copies: Iterable[PendingCopy]) -> tuple[Influence, ...]:
     """Publishes of which each may be the one that is meant."""
-    return tuple(Influence(_CANDIDATE, each.cause, each.participant, False) for each in copies)
+    return tuple(Influence(_CANDIDATE, copy.cause, copy.participant, False) for copy in copies)
 
 
 def _uncertain(influences: Iterable[Influence]) -> tuple[Influence, ...]:
-    return tuple(msgspec.structs.replace(each, certain=False) for each in influences)
+    return tuple(msgspec.structs.replace(influence, certain=False) for influence in influences)

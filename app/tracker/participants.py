@@ -73,21 +73,21 @@ class LiveParticipant:
         """Level the clock wherever no owner is left whose events it could tell apart."""
         self.stamp, self.ground = self.stamp.join(ground), ground
 
-    def advance(self, joined: Sequence[Reference] = ()) -> Reference:
+    def advance(self, causes: Sequence[Reference] = ()) -> Reference:
         """Stamp the participant's next event, after all that it joins; return its reference."""
         lamport = self.lamport
         # One as a rule, which costs less alone. Packed here, while the tree is in the processor's
         # cache.
-        if not joined:
+        if not causes:
             stamp, self.height, packed = receive(self.stamp)
-        elif len(joined) == 1:
-            only = joined[0]
-            stamp, self.height, packed = receive(self.stamp, only.packed)
-            if only.lamport > lamport:
-                lamport = only.lamport
+        elif len(causes) == 1:
+            cause = causes[0]
+            stamp, self.height, packed = receive(self.stamp, cause.packed)
+            if cause.lamport > lamport:
+                lamport = cause.lamport
         else:
-            stamp, self.height, packed = receive(self.stamp, *[each.packed for each in joined])
-            lamport = max(lamport, *[each.lamport for each in joined])
+            stamp, self.height, packed = receive(self.stamp, *[cause.packed for cause in causes])
+            lamport = max(lamport, *[cause.lamport for cause in causes])
         self.stamp = stamp
         self.seq += 1
         self.lamport = lamport = lamport + 1
@@ -113,18 +113,20 @@ class LiveParticipant:
 
     def state(self) -> ParticipantState:
         """Return what the checkpoint keeps; the stamp is kept with its last event."""
-        who = self.identity
-        named = self.number, who.key, who.label(self.number)
-        return ParticipantState(*named, who.user, who.place, who.client, who.assumed, *_kept(self))
+        identity = self.identity
+        names = self.number, identity.key, identity.label(self.number)
+        return ParticipantState(
+            *names, identity.user, identity.place, identity.client, identity.assumed, *_kept(self)
+        )
 
     @classmethod
     def restored(
         cls, state: ParticipantState, stamp: Stamp, last_event_id: int, policy: Policy
     ) -> LiveParticipant:
-        who = Identity.stored(
+        identity = Identity.stored(
             state.key, state.user, state.place, state.client, state.assumed, policy
         )
-        self = cls(state.number, who, state.interval, state.base)
+        self = cls(state.number, identity, state.interval, state.base)
         for name in _KEPT:
             setattr(self, name, getattr(state, name))
         self.stamp = stamp
@@ -150,18 +152,18 @@ class Neighbours:
         self._hearers: Counter[str | None] = Counter()  # those that received, by clients' names
         self._only_hearers = 0  # of them, those that published nothing
 
-    def note_heard(self, one: LiveParticipant) -> None:
-        self._hearers[one.identity.client] += 1
-        self._only_hearers += not one.published
+    def note_heard(self, participant: LiveParticipant) -> None:
+        self._hearers[participant.identity.client] += 1
+        self._only_hearers += not participant.published
 
-    def note_spoke(self, one: LiveParticipant) -> None:
-        self._only_hearers -= one.reacts
+    def note_spoke(self, participant: LiveParticipant) -> None:
+        self._only_hearers -= participant.reacts
 
-    def leave(self, one: LiveParticipant) -> None:
-        if one.reacts:
-            self._hearers[one.identity.client] -= 1
+    def leave(self, participant: LiveParticipant) -> None:
+        if participant.reacts:
+            self._hearers[participant.identity.client] -= 1
             self._hearers += Counter()  # without those of which none is left
-            self._only_hearers -= not one.published
+            self._only_hearers -= not participant.published
 
     def may_have_told(self, identity: Identity) -> bool:
         """Tell whether one that received may be of the program of one that did not."""
@@ -232,7 +234,7 @@ class ParticipantRegistry:
         self,
         participants: list[tuple[ParticipantState, Stamp, int]],
         channels: list[ChannelState],
-        decided: Mapping[str, Mapping[str, Identity]],
+        identities: Mapping[str, Mapping[str, Identity]],
     ) -> None:
         """Fill in from a checkpoint: (state, stamp and id of the last event) and channels."""
         by_number = self._by_number
@@ -242,14 +244,14 @@ class ParticipantRegistry:
             self._settle(participant)
             if participant.reacts:
                 participant.neighbours.note_heard(participant)
-        for known in channels:
-            self._know(known.channel, known.key, by_number[known.participant])
-            if known.last_event_id is not None:
-                self._lasts.restore(known.key, known.last_event_id)
-        self._decided.update((name, dict(users)) for name, users in decided.items())
-        coming = [identity for users in decided.values() for identity in users.values()]
-        for each in (*(each.identity for each in self._by_key.values()), *coming):
-            self._keys_of[_crowd_of(each)].add(each.key)
+        for channel in channels:
+            self._know(channel.channel, channel.key, by_number[channel.participant])
+            if channel.last_event_id is not None:
+                self._lasts.restore(channel.key, channel.last_event_id)
+        self._decided.update((name, dict(users)) for name, users in identities.items())
+        decisions = [identity for users in identities.values() for identity in users.values()]
+        for identity in (*(identity.identity for identity in self._by_key.values()), *decisions):
+            self._keys_of[_crowd_of(identity)].add(identity.key)
 
     def numbered(self, number: int) -> LiveParticipant | None:
         """A participant by its number; None where it has gone."""
@@ -261,17 +263,17 @@ class ParticipantRegistry:
 
     def where(self, channel: Channel) -> tuple[int, str | None]:
         """The number of the participant behind a channel (0: it did not act yet), and its place."""
-        known = self._by_channel.get(channel)
-        if known is not None:
-            return known[1].number, known[1].identity.place
+        entry = self._by_channel.get(channel)
+        if entry is not None:
+            return entry[1].number, entry[1].identity.place
         identity = self._identity_of(channel)
         participant = self._by_key.get(identity.key)
         return participant.number if participant else 0, identity.place
 
     def key_of(self, channel: Channel) -> str:
         """Return the key of the participant behind a channel, whether or not it acted yet."""
-        known = self._by_channel.get(channel)
-        return known[1].identity.key if known else self._identity_of(channel).key
+        entry = self._by_channel.get(channel)
+        return entry[1].identity.key if entry else self._identity_of(channel).key
 
     def strangers(self, channels: Iterable[Channel]) -> list[Channel]:
         """A channel for each connection and user whose client is shown and was not asked for yet.
@@ -280,15 +282,15 @@ class ParticipantRegistry:
         """
         if not self._policy.shows_names:
             return []
-        known = self._by_channel
-        found = {
+        entries = self._by_channel
+        strangers = {
             (channel.connection, channel.user): channel
             for channel in channels
-            if channel not in known
+            if channel not in entries
             and channel.user not in self._clients.get(channel.connection, ())
             and channel.user not in self._decided.get(channel.connection, ())
         }
-        return list(found.values())
+        return list(strangers.values())
 
     def introduce(self, channel: Channel, client: str | None) -> None:
         """Say how a connection's client names itself, if at all, before its first channel acts."""
@@ -302,13 +304,13 @@ class ParticipantRegistry:
 
     def clients_on(self, connection: str) -> dict[str, str | None]:
         """The clients that act on a connection as their names decide, by user; None: assumed."""
-        found = {
+        clients = {
             channel.user: self._by_channel[channel][1].identity.client
             for channel in self._by_connection.get(connection, ())
             if channel in self._by_channel and self.is_by_name(channel)
         }
-        decided = self._decided.get(connection, {})
-        return found | {user: identity.client for user, identity in decided.items()}
+        decisions = self._decided.get(connection, {})
+        return clients | {user: identity.client for user, identity in decisions.items()}
 
     def decided(self, connections: Iterable[str]) -> dict[str, dict[str, Identity]]:
         """Return who acts on those connections of which a client's name has decided it, by user."""
@@ -330,10 +332,10 @@ class ParticipantRegistry:
         """Note that a connection has closed: the next of that name is another."""
         self._forget(connection)
         for channel in self._by_connection.pop(connection, ()):
-            known = self._by_channel.pop(channel, None)
-            if known is None:
+            entry = self._by_channel.pop(channel, None)
+            if entry is None:
                 continue
-            identity = known[1].identity
+            identity = entry[1].identity
             if identity.assumed:
                 vacant = self._vacant[identity.user, identity.place]
                 if identity not in vacant:
@@ -343,14 +345,14 @@ class ParticipantRegistry:
 
     def acting(self, channel: Channel) -> tuple[int, LiveParticipant]:
         """Return the channel's key and its participant, both made when it is first seen."""
-        known = self._by_channel.get(channel)
-        if known is None:
-            known = self._introduce(channel)
-        participant = known[1]
+        entry = self._by_channel.get(channel)
+        if entry is None:
+            entry = self._introduce(channel)
+        participant = entry[1]
         if participant.ground is not self._ground:
             participant.stand_on(self._ground)
         self._touched[participant.number] = participant
-        return known
+        return entry
 
     def retire_before(self, event_id: int) -> list[int]:
         """Give back the ids of participants whose every event has a smaller id.
@@ -361,8 +363,8 @@ class ParticipantRegistry:
 
         :returns: the numbers of those that went.
         """
-        gone = [p for p in self._by_key.values() if _ended_before(p, event_id)]
-        for participant in gone:
+        retirees = [p for p in self._by_key.values() if _ended_before(p, event_id)]
+        for participant in retirees:
             del self._by_key[participant.identity.key]
             del self._by_number[participant.number]
             participant.neighbours.leave(participant)
@@ -373,30 +375,32 @@ class ParticipantRegistry:
                 del self._keys_of[crowd]
             self._others.pop(participant.identity.key, None)
             self.pool.give_back(participant.interval, participant.height)
-        if gone:
+        if retirees:
             self._ground = self.pool.ground()
-            left = self._by_key.values()
-            self._neighbours = {(p.identity.user, p.identity.place): p.neighbours for p in left}
-        numbers = {p.number for p in gone}
-        ended = self._lasts.ended_before(event_id)
-        kept = [
-            (channel, known)
-            for channel, known in self._by_channel.items()
-            if known[1].number not in numbers and known[0] not in ended
+            participants = self._by_key.values()
+            self._neighbours = {
+                (p.identity.user, p.identity.place): p.neighbours for p in participants
+            }
+        numbers = {p.number for p in retirees}
+        idle_keys = self._lasts.ended_before(event_id)
+        entries = [
+            (channel, entry)
+            for channel, entry in self._by_channel.items()
+            if entry[1].number not in numbers and entry[0] not in idle_keys
         ]
-        before, self._by_connection = self._by_connection, defaultdict(list)
+        old_connections, self._by_connection = self._by_connection, defaultdict(list)
         self._by_channel = {}
-        for channel, known in kept:
-            self._know(channel, *known)
-        for connection in before:
+        for channel, entry in entries:
+            self._know(channel, *entry)
+        for connection in old_connections:
             if connection not in self._by_connection:
                 self._forget(connection)
         return sorted(numbers)
 
     def changes(self) -> tuple[list[ChannelState], list[int], list[ParticipantState]]:
         """Return, since the last call: new channels, shared ones that acted, who acted."""
-        touched = [p.state() for p in self._touched.values()]
-        changes = self._new_channels, self._lasts.changes(), touched
+        states = [p.state() for p in self._touched.values()]
+        changes = self._new_channels, self._lasts.changes(), states
         self._new_channels, self._touched = [], {}
         return changes
 
@@ -425,18 +429,18 @@ class ParticipantRegistry:
     def _know(
         self, channel: Channel, key: int, participant: LiveParticipant
     ) -> tuple[int, LiveParticipant]:
-        known = self._by_channel[channel] = (key, participant)
+        entry = self._by_channel[channel] = (key, participant)
         self._by_connection[channel.connection].append(channel)
-        return known
+        return entry
 
     def _forget(self, connection: str) -> None:
         self._clients.pop(connection, None)
         self._decided.pop(connection, None)
 
     def _identity_of(self, channel: Channel) -> Identity:
-        decided = self._decided.get(channel.connection, {}).get(channel.user)
-        if decided is not None:
-            return decided
+        decision = self._decided.get(channel.connection, {}).get(channel.user)
+        if decision is not None:
+            return decision
         client = self._clients.get(channel.connection, {}).get(channel.user)
         identity = self._identities.of(channel, client)
         return self._another(identity) if identity.key in self._ended else identity
@@ -452,8 +456,8 @@ class ParticipantRegistry:
     def _one_of_few(self, channel: Channel, identity: Identity) -> Identity:
         """The identity, or the one that connections share once there are too many of its crowd."""
         keys = self._keys_of[_crowd_of(identity)]
-        most = self._most_assumed if identity.assumed else MOST_NAMES
-        if identity.key not in keys and len(keys) >= most:
+        limit = self._most_assumed if identity.assumed else MOST_NAMES
+        if identity.key not in keys and len(keys) >= limit:
             identity = self._identities.others(channel)
             keys = self._keys_of[_crowd_of(identity)]
         keys.add(identity.key)

@@ -17,10 +17,10 @@ MOST_BACK = 10_000_000
 class SteadyTime:
     """A time in µs that never goes back; it starts with the clock's."""
 
-    def __init__(self, now: int = 0, heard: int = 0) -> None:
-        """Go on from ``now``, when the clock was last heard of; 0 if there is no such time yet."""
-        self.now = now
-        self.heard = heard
+    def __init__(self, time: int = 0, clock: int = 0) -> None:
+        """Go on from ``time``, when the clock was last heard of; 0 if there is no such time yet."""
+        self.now = time
+        self.heard = clock
 
     def hear(self, clock: int) -> None:
         """Take note of the system's clock."""

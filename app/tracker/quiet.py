@@ -23,20 +23,17 @@ DEFAULT = (
 )
 """Celery's and kombu's control traffic."""
 
-MOST, LONGEST = 100, 300
-_REMEMBERED = 10_000
+MOST_PATTERNS, LONGEST = 100, 300
+_CACHED_NAMES = 10_000
 
 
 class Quiet:
-    """Quiet exchanges and queues, by patterns such as ``queue:audit.*``.
-
-    ``*``, ``?`` and ``[abc]`` mean what they mean to a shell.
-    """
+    """Quiet exchanges and queues, by a shell's patterns such as ``queue:audit.*``."""
 
     def __init__(self, patterns: Sequence[str] = DEFAULT) -> None:
         """Raises `ValueError`, with the pattern at fault."""
-        if len(patterns) > MOST:
-            raise ValueError(f"there are more than {MOST} patterns")
+        if len(patterns) > MOST_PATTERNS:
+            raise ValueError(f"there are more than {MOST_PATTERNS} patterns")
         self.patterns = tuple(patterns)
         self._exchanges, self._queues = (_verdicts(_compiled(kind, patterns)) for kind in KINDS)
 
@@ -56,19 +53,18 @@ class Quiet:
 
 
 def _verdicts(pattern: re.Pattern[str]) -> Callable[[str], bool]:
-    """A pattern's verdict on each name, found once."""
-    return lru_cache(maxsize=_REMEMBERED)(lambda name: pattern.fullmatch(name) is not None)
+    return lru_cache(maxsize=_CACHED_NAMES)(lambda name: pattern.fullmatch(name) is not None)
 
 
 def _compiled(kind: str, patterns: Sequence[str]) -> re.Pattern[str]:
-    found = []
+    expressions = []
     for pattern in patterns:
-        what, colon, glob = pattern.partition(":")
-        if not colon or what not in KINDS or not glob or len(glob) > LONGEST or "\0" in glob:
+        side, colon, glob = pattern.partition(":")
+        if not colon or side not in KINDS or not glob or len(glob) > LONGEST or "\0" in glob:
             raise ValueError(
                 f"{pattern[:LONGEST]!r} is not quiet traffic: write exchange:NAME or queue:NAME, "
                 f"with * for any characters, of at most {LONGEST}"
             )
-        if what == kind:
-            found.append(translate(glob))
-    return re.compile("|".join(found) or r"(?!)")
+        if side == kind:
+            expressions.append(translate(glob))
+    return re.compile("|".join(expressions) or r"(?!)")

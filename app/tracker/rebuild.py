@@ -1,8 +1,8 @@
-"""A tracker's checkpoint made anew, where the stored one cannot be read, or led to failures.
+"""A new checkpoint for a tracker whose stored one cannot be read, or led to failures.
 
 The state holds little that is not stored elsewhere: participants and their intervals, channels and
 copies are rows. So the trace goes on where it was, its participants keep their clocks, and no new
-one gets an interval that an old one has. What is lost is what stood in the state alone.
+one gets an interval that an old one has. Only what the state alone held is lost.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from itc.errors import ClockError
 
 # How far the numbers of new participants are from those that are known: others, whose events are
 # archived and gone from here, may have had the next ones.
-NUMBERS_APART = 1_000_000
+NUMBER_DISTANCE = 1_000_000
 
 
 class _Readable(msgspec.Struct):
-    """The part of a state that can be read, or made of rows, though waiting records cannot."""
+    """The part of a state that is readable, or made of rows, though waiting records are not."""
 
     pool: bytes
     next_participant: int
@@ -34,26 +34,26 @@ class _Readable(msgspec.Struct):
 def rebuilt(restored: RestorePoint, *, without_copies: bool = False) -> tuple[bytes, str]:
     """A state that a tracker can go on from, and in words what is lost.
 
-    ``without_copies``: those that wait, and what consumers hold, are lost too.
+    ``without_copies`` drops the copies that wait, and what consumers hold.
     """
     try:
-        known, also = msgspec.msgpack.decode(restored.state, type=_Readable), ""
-        IdPool.load(known.pool)
+        readable, losses = msgspec.msgpack.decode(restored.state, type=_Readable), ""
+        IdPool.load(readable.pool)
     except (msgspec.MsgspecError, ClockError):
-        known, also = _from_rows(restored), ", and all counters"
+        readable, losses = _from_rows(restored), ", and all counters"
     if without_copies:
-        known.totals.counters.copies_dropped += len(restored.copies)
-        also = f", what waits in queues, what consumers hold{also}"
+        readable.totals.counters.copies_dropped += len(restored.copies)
+        losses = f", what waits in queues, what consumers hold{losses}"
     # The tracker's time is that of what it holds last.
     time = max((copy.recorded_at for copy in restored.copies), default=0)
     state = TrackerState(
-        **msgspec.structs.asdict(known),
+        **msgspec.structs.asdict(readable),
         held=[],
         time=time,
         heard=0,
         kept=len(restored.kept) + 1,  # others may have been kept, and are not known
     )
-    return encode_state(state), f"deliveries that waited for their publish{also}"
+    return encode_state(state), f"deliveries that waited for their publish{losses}"
 
 
 def _from_rows(restored: RestorePoint) -> _Readable:
@@ -63,13 +63,13 @@ def _from_rows(restored: RestorePoint) -> _Readable:
     pool = IdPool.around([state.interval for state in participants], height)
     return _Readable(
         pool=pool.dump(),
-        next_participant=_apart(state.number for state in participants),
-        next_channel_key=_apart(channel.key for channel in restored.channels),
-        next_copy=_apart(copy.number for copy in restored.copies),
+        next_participant=_beyond(state.number for state in participants),
+        next_channel_key=_beyond(channel.key for channel in restored.channels),
+        next_copy=_beyond(copy.number for copy in restored.copies),
         totals=Totals(Counters(), len(participants), len(restored.copies)),
     )
 
 
-def _apart(numbers: Iterable[int]) -> int:
+def _beyond(numbers: Iterable[int]) -> int:
     greatest = max(numbers, default=0)
-    return greatest + NUMBERS_APART if greatest else 1
+    return greatest + NUMBER_DISTANCE if greatest else 1

@@ -1,9 +1,8 @@
 """Records: the broker's word as typed, frozen values that enter the tracker.
 
-A trace message is parsed once, at the broker's edge, into a `Publish` or a `Deliver`; nothing
-behind that edge sees a header table again. `msgspec.Struct` rather than a frozen dataclass:
-building one takes 0.2 µs instead of 1.6 µs, and there is one for every trace message. Values like
-these have no cycles (``gc=False``), so the collector need not look at them.
+A trace message is parsed once, at the broker's edge, into a `Publish` or a `Deliver`. Each is a
+`msgspec.Struct` rather than a frozen dataclass: building one takes 0.2 µs instead of 1.6 µs. They
+have no cycles (``gc=False``), so the collector need not look at them.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ import msgspec
 from model.times import LATEST
 from model.words import EventType
 
-# A body of more bytes is read once, for its digest, which stands for it from then on: a dead letter
-# may come from many places, and has a fingerprint for each.
+# A larger body is read once, for its digest, which stands for it from then on: a dead letter may
+# come from many places, and has a fingerprint for each.
 LARGE = 16 * 1024
 
 
 class Channel(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
-    """The place on the broker where something happened, and as whom.
+    """A channel of the broker, and its user.
 
     ``connection`` is the broker's ``ip:port -> ip:port`` (or a management session's
     ``<name@node.…>``); ``number`` is the AMQP channel number, reused by the broker at once.
@@ -33,7 +32,7 @@ class Channel(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     user: str
 
 
-NOWHERE = Channel("", "", 0, "")  # of what does not say, or cannot be read so far
+NOWHERE = Channel("", "", 0, "")  # of messages whose channel is missing or unreadable
 
 
 class Publish(msgspec.Struct, frozen=True, tag=True, gc=False, omit_defaults=True):
@@ -88,11 +87,11 @@ At: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LATEST)]
 
 @final
 class Settlement(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """What the broker plugin says of settlements: of ``channel``, or of all those of its node.
+    """The broker plugin's message on settlements of ``channel``, or of all channels of its node.
 
-    ``event`` says which of the fields behind ``at`` it comes with (`app.broker.firehose`). ``at``
-    is when the broker took the method (µs, the node's clock). ``pid`` is the channel's process,
-    whose next delivery has ``next_tag``; ``multiple``: everything up to ``delivery_tag``.
+    ``event`` decides which of the fields behind ``at`` it comes with (`app.broker.firehose`).
+    ``at`` is when the broker took the method (µs, the node's clock). ``pid`` is the channel's
+    process, whose next delivery has ``next_tag``; ``multiple``: everything up to ``delivery_tag``.
     """
 
     event: str
@@ -112,16 +111,16 @@ class Settlement(msgspec.Struct, frozen=True, tag=True, gc=False):
     sha256: ClassVar[bytes] = b""
 
 
-QUARANTINED_BODY = 4096  # bytes that are kept of a message that cannot be read
+QUARANTINED_BODY = 4096  # bytes kept of an unreadable message
 
 
 @final
 class Unreadable(msgspec.Struct, frozen=True, tag=True):
-    """A trace message that cannot be read: kept with the reason, never fatal.
+    """An unreadable trace message with the reason; never fatal.
 
-    ``headers`` is the JSON text of what could be shown of the header table, ``body`` the first
-    bytes of the body, ``body_bytes`` its whole length. ``channel`` is where it happened, as far as
-    that can be read. ``is_forged``: the broker has not written it.
+    ``headers`` is the header table as JSON, as far as it can be shown, ``body`` the body's first
+    bytes, ``body_bytes`` its whole length. ``channel`` is where it happened, as far as that can be
+    read. ``is_forged``: the broker has not written it.
     """
 
     reason: str
@@ -137,10 +136,10 @@ class Unreadable(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def kind(self) -> str:
-        """What it is of, by its routing key: ``publish``, ``deliver``, ``settle`` or another."""
+        """The first word of its routing key: ``publish``, ``deliver``, ``settle`` or another."""
         return self.routing_key.partition(".")[0]
 
     @property
     def queue(self) -> str | None:
-        """The queue that a delivery came from; None where nobody knows, and of others."""
+        """The queue that a delivery came from; None of anything else."""
         return self.routing_key.partition(".")[2] if self.kind == "deliver" else None

@@ -58,11 +58,14 @@ class WaitingRecord(msgspec.Struct, frozen=True):
 
 def places_of(record: Publish | Deliver, mark: bytes, names: Names) -> list[Place]:
     """List where a record puts copies, or a handover if it is matched, and what it is named by."""
-    named = map(named_by, names.ids)
+    name_places = map(named_by, names.ids)
     if isinstance(record, Publish):
         marks = halves(mark)
-        return [*((queue, each, False) for queue in record.routed_queues for each in marks), *named]
-    return [(record.queue, handover_of(mark), True), *named]
+        return [
+            *((queue, half, False) for queue in record.routed_queues for half in marks),
+            *name_places,
+        ]
+    return [(record.queue, handover_of(mark), True), *name_places]
 
 
 def handover_of(mark: bytes) -> bytes:
@@ -85,10 +88,10 @@ class ReorderWindow:
     they wait for, and by their age, and a few of them are looked at.
     """
 
-    def __init__(self, *, span: int, most: int) -> None:
-        """Hold a record for ``span`` µs at most (0: never), and ``most`` records in all."""
+    def __init__(self, *, span: int, limit: int) -> None:
+        """Hold a record for ``span`` µs at most (0: never), and ``limit`` records in all."""
         self.span = span
-        self._most = most
+        self._most = limit
         self._queues: dict[str, deque[WaitingRecord]] = {}
         self.count = 0  # of all that wait: asked for each record, it is no call
         self.connections: Counter[str] = Counter()  # of how many records that wait
@@ -116,20 +119,20 @@ class ReorderWindow:
     def awaiting(self, places: Iterable[Place]) -> list[str]:
         """Return the participants whose heads may go on now that something came to these places."""
         awaiting = self._awaiting
-        those = (islice(awaiting[place], WOKEN) for place in places if place in awaiting)
-        return [*dict.fromkeys(name for names in those for name in names)]
+        names_by_place = (islice(awaiting[place], WOKEN) for place in places if place in awaiting)
+        return [*dict.fromkeys(name for names in names_by_place for name in names)]
 
-    def hold(self, name: str, held: WaitingRecord) -> None:
+    def hold(self, name: str, record: WaitingRecord) -> None:
         """Let a record wait behind what its participant has waiting."""
         queue = self._queues.setdefault(name, deque())
-        queue.append(held)
+        queue.append(record)
         self.count += 1
-        self.connections[held.record.channel.connection] += 1
-        for place in held.brings():
+        self.connections[record.record.channel.connection] += 1
+        for place in record.brings():
             names = self._bringing.setdefault(place, {})
             names[name] = names.get(name, 0) + 1
         if len(queue) == 1:
-            self._enter(name, held)
+            self._enter(name, record)
 
     def await_places(self, name: str, places: Callable[[], Sequence[Place]]) -> None:
         """Note where something has to come before a participant's head can go on; once a head."""
@@ -146,13 +149,13 @@ class ReorderWindow:
     def release(self, name: str) -> WaitingRecord:
         """Take a participant's head out; its next record now waits as head, at the end."""
         queue = self._queues.pop(name)
-        held = queue.popleft()
+        record = queue.popleft()
         self.count -= 1
-        connection = held.record.channel.connection
+        connection = record.record.channel.connection
         self.connections[connection] -= 1
         if not self.connections[connection]:
             del self.connections[connection]
-        self._no_longer_brings(name, held)
+        self._no_longer_brings(name, record)
         del self._heads[name]
         for place in self._awaited.pop(name, ()):
             names = self._awaiting[place]
@@ -162,23 +165,23 @@ class ReorderWindow:
         if queue:
             self._queues[name] = queue
             self._enter(name, queue[0])
-        return held
+        return record
 
-    def overdue(self, now: int) -> str | None:
+    def overdue(self, moment: int) -> str | None:
         """Return a participant whose head must go: it has waited too long, or too many are held."""
         while self._ages:
-            since, entry, name = self._ages[0]
-            is_due = now - since >= self.span
+            start, entry, name = self._ages[0]
+            is_due = moment - start >= self.span
             if self._heads.get(name) != entry:
                 heappop(self._ages)
             elif not is_due and self.count <= self._most:
                 return None
             else:
                 first = self._first_of_those_that_hold(name)
-                its = self._queues[first][0].since
-                if now - its >= self.span or not is_due:
+                holder_start = self._queues[first][0].since
+                if moment - holder_start >= self.span or not is_due:
                     return first
-                heapreplace(self._ages, (its, entry, name))
+                heapreplace(self._ages, (holder_start, entry, name))
         return None
 
     @property
@@ -188,7 +191,7 @@ class ReorderWindow:
 
     def records(self) -> list[WaitingRecord]:
         """Return all that waits, each participant's in order."""
-        return [held for queue in self._queues.values() for held in queue]
+        return [record for queue in self._queues.values() for record in queue]
 
     def _first_of_those_that_hold(self, name: str) -> str:
         """Follow what a head waits for to a head for which nothing has come, perhaps itself."""
@@ -196,7 +199,7 @@ class ReorderWindow:
         while len(path) <= MOST_STEPS and (holder := self._holder(name)) is not None:
             if holder in path:
                 circle = list(path)[path[holder] :]
-                return min(circle, key=lambda each: (self._queues[each][0].since, each))
+                return min(circle, key=lambda member: (self._queues[member][0].since, member))
             path[holder] = len(path)
             name = holder
         return name
@@ -206,13 +209,13 @@ class ReorderWindow:
         for place in self._awaited.get(name, ()):
             if place[0] == _BY_NAME:  # what others bring under a name is perhaps not what is meant
                 continue
-            for other in self._bringing.get(place, ()):
-                if other != name:
-                    return other
+            for holder in self._bringing.get(place, ()):
+                if holder != name:
+                    return holder
         return None
 
-    def _no_longer_brings(self, name: str, held: WaitingRecord) -> None:
-        for place in held.brings():
+    def _no_longer_brings(self, name: str, record: WaitingRecord) -> None:
+        for place in record.brings():
             names = self._bringing[place]
             names[name] -= 1
             if not names[name]:

@@ -1,8 +1,8 @@
-"""Direct replies, which reach the program that asked without a queue.
+"""Direct replies, which reach the requesting program without a queue.
 
 A request's ``reply_to`` is ``amq.rabbitmq.reply-to``, and the broker writes a name behind it that
-stands for the channel. Whoever answers publishes to that name through the default exchange. Before
-RabbitMQ 4.2 the delivery is not traced, but to whom it goes is known all the same.
+stands for the channel. Replies are published to that name through the default exchange. Before
+RabbitMQ 4.2 their delivery is not traced, but the name tells its receiver.
 """
 
 from __future__ import annotations
@@ -16,62 +16,58 @@ from app.tracker.events import ChannelState
 from app.tracker.records import Channel, Deliver, Publish, Record
 from model.texts import is_reply, storable
 
-# Channels that asked for replies; the one that asked first is forgotten first.
-MOST = 10_000
+# Channels that asked for replies; the oldest is forgotten first.
+MOST_NAMES = 10_000
 
 
 class Replies:
-    """Clients that wait for direct replies, and the names under which they do.
+    """Channels that wait for direct replies, by the name that stands for them.
 
-    ``are_awaited``: somebody does, and the broker does not trace the deliveries of replies.
+    ``are_awaited``: there are some, and the broker does not trace the deliveries of replies.
     """
 
     def __init__(self) -> None:
         self.are_awaited = False
         self.are_traced = True
         # Not a dict, which would walk over all that made room to find the oldest.
-        self._waiting: OrderedDict[str, Channel] = OrderedDict()
-        self._names: dict[str, set[str]] = {}  # of those who wait, by connection
+        self._channels: OrderedDict[str, Channel] = OrderedDict()
+        self._names: dict[str, set[str]] = {}  # by connection
         self._new: list[tuple[int, str]] = []
 
-    def trace(self, on: bool) -> None:
+    def trace(self, are_traced: bool) -> None:
         """Say whether the broker traces the deliveries of direct replies."""
-        self.are_traced = on
+        self.are_traced = are_traced
         self._look()
 
     def restore(self, channels: Iterable[ChannelState]) -> None:
-        for known in channels:
-            if known.replies_to is not None:
-                self._remember(known.replies_to, known.channel)
+        for state in channels:
+            if state.replies_to is not None:
+                self._remember(state.replies_to, state.channel)
 
     def changes(self) -> list[tuple[int, str]]:
-        """Return, since the last call: the key of each channel that asked, and under which name."""
+        """Keys and names of the channels that asked since the last call."""
         new, self._new = self._new, []
         return new
 
     def note(self, channel_key: int, publish: Publish) -> None:
         """Note where a publish asks for the reply.
 
-        Whoever is seen first under a name is the one that it stands for: others can only pass the
-        request on.
+        A name stands for the channel that used it first: others only pass the request on.
         """
         name = publish.properties.get("reply_to")
         if not isinstance(name, str) or not is_reply(name):
             return
         name = storable(name)  # as the routing key of the reply is
-        if name not in self._waiting:
+        if name not in self._channels:
             self._remember(name, publish.channel)
             self._new.append((channel_key, name))
 
     def direct_reply(self, record: Record) -> Publish | None:
-        """A publish as one to the queue that stands for whoever asked, if its delivery is untraced.
-
-        None for anything else.
-        """
+        """A direct reply as a publish to a queue of its name; None for any other record."""
         if record.exchange or isinstance(record, Deliver):
             return None
         name = record.routing_keys[0] if record.routing_keys else ""
-        if name not in self._waiting:
+        if name not in self._channels:
             return None
         return msgspec.structs.replace(record, routed_queues=(name,))
 
@@ -79,7 +75,7 @@ class Replies:
         """The delivery of what `direct_reply` returned."""
         (name,) = reply.routed_queues
         return Deliver(
-            self._waiting[name],
+            self._channels[name],
             reply.exchange,
             reply.routing_keys,
             name,
@@ -99,24 +95,24 @@ class Replies:
         self._look()
 
     def keep(self, waits: Callable[[Channel], bool]) -> None:
-        """Forget the channels of which this is not true."""
-        for name in [name for name, each in self._waiting.items() if not waits(each)]:
+        """Forget channels that do not wait any more."""
+        for name in [name for name, channel in self._channels.items() if not waits(channel)]:
             self._forget(name)
         self._look()
 
     def _remember(self, name: str, channel: Channel) -> None:
-        if len(self._waiting) >= MOST:
-            self._forget(next(iter(self._waiting)))
-        self._waiting[name] = channel
+        if len(self._channels) >= MOST_NAMES:
+            self._forget(next(iter(self._channels)))
+        self._channels[name] = channel
         self._names.setdefault(channel.connection, set()).add(name)
         self._look()
 
     def _forget(self, name: str) -> None:
-        connection = self._waiting.pop(name).connection
+        connection = self._channels.pop(name).connection
         names = self._names[connection]
         names.remove(name)
         if not names:
             del self._names[connection]
 
     def _look(self) -> None:
-        self.are_awaited = bool(self._waiting) and not self.are_traced
+        self.are_awaited = bool(self._channels) and not self.are_traced

@@ -1,12 +1,11 @@
 """Settlements: what became of deliveries at their consumers, as the broker plugin says it.
 
 The broker's trace has no delivery tags. A channel counts its deliveries from 1, and each is traced:
-so they are counted here from what the plugin says of a channel, when it was opened or later. What
-it then says is settled up to a tag is known by that. Where the count is not known, nothing is.
+so they are counted here from the tag that the plugin names when a channel is opened, or later.
+Where the count is not known, nothing is.
 
-What a channel has in hand is stored with each event, so that its own state stays small. A channel
-of which nothing was said costs one look-up for a delivery, and none before the plugin has said
-anything at all.
+Deliveries in hand are stored with each event, so that a channel's own state stays small. A channel
+of which the plugin said nothing costs one look-up for a delivery, and none before its first word.
 """
 
 from __future__ import annotations
@@ -22,12 +21,11 @@ from app.tracker.events import NEVER, Disposed, Reference, SettledChanges
 from app.tracker.records import NOWHERE, Channel, Deliver, Settlement
 from model.words import Disposition
 
-# Of a channel with more than this in hand nothing of that is known any more; nor of one that would
-# take all of them beyond the second, which users share.
+# Deliveries in hand, of one channel and of all, which users share. Beyond that they are unknown.
 MOST_IN_HAND = 10_000
 MOST_HELD = 100_000
 MOST_CHANNELS = 20_000
-# Of queues that one channel takes from, and all together, which users share.
+# Queues that one channel takes from, and all together, which users share.
 MOST_QUEUES = 1_000
 MOST_MANNERS = 100_000
 
@@ -37,12 +35,11 @@ _UNKNOWN: Disposed = (None, None, None)
 class OpenChannel(msgspec.Struct, array_like=True):
     """A channel whose deliveries are counted: the next has ``next_tag``.
 
-    Of those before ``since`` nothing is known. ``is_refused``: the broker closes it, or the count
+    Nothing is known of those before ``since``. ``is_refused``: the broker closes it, or the count
     is wrong. ``modes``: whether its consumers of a queue are in auto-ack mode; ``got``: whether its
-    last get from a queue was; ``former``: of which it consumed when it last said where it stands.
-    ``hand`` is what it holds, by tag; ``tags`` are those, sorted. Its transaction has settled what
-    is ``taken``, and of ``hand`` all that is up to a tag (``spans``): a rollback undoes it, and
-    what it costs is not what the channel holds.
+    last get from a queue was; ``former``: ``modes`` when it last said where it stands. ``hand`` are
+    the deliveries that it holds, by tag; ``tags`` are these, sorted. Its transaction has settled
+    those in ``taken``, and of ``hand`` all up to a tag (``spans``); a rollback undoes that.
     """
 
     channel: Channel
@@ -61,56 +58,55 @@ class OpenChannel(msgspec.Struct, array_like=True):
 
     @property
     def last_taken(self) -> int:
-        """The last tag up to which its transaction has settled all; 0 if it has not."""
+        """The last tag up to which its transaction has settled all; 0 without one."""
         return self.spans[-1][0] if self.spans else 0
 
     @property
     def manners(self) -> int:
-        """The number of queues that are kept of it."""
+        """The number of queues kept in `modes`, `got` and `former`."""
         return len(self.modes) + len(self.got) + len(self.former)
 
     def hold(self, tag: int, reference: Reference) -> None:
-        """Have a delivery in hand."""
         self.hand[tag] = reference
         insort(self.tags, tag)
 
     def release(self, tag: int) -> Reference:
-        """Have it in hand no more."""
         del self.tags[bisect_left(self.tags, tag)]
         return self.hand.pop(tag)
 
-    def release_between(self, after: int, last: int) -> list[Reference]:
-        """Have none in hand any more of those behind a tag, up to another one."""
+    def release_between(self, first: int, last: int) -> list[Reference]:
+        """Release the deliveries behind the ``first`` tag, up to the ``last``."""
         tags = self.tags
-        part = slice(bisect_right(tags, after), bisect_right(tags, last))
+        part = slice(bisect_right(tags, first), bisect_right(tags, last))
         released = [self.hand.pop(tag) for tag in tags[part]]
         del tags[part]
         return released
 
 
 class UserShares:
-    """Places that users share: one who has few still finds some when others have taken all.
+    """Room for ``limit`` entries that users share.
 
-    So up to twice as many may be taken.
+    A user with less than a fair share still finds room when others have taken all, so up to twice
+    as many may be taken.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most, self._taken = most, 0
-        self._of: Counter[str] = Counter()
+    def __init__(self, limit: int) -> None:
+        self._limit, self._count = limit, 0
+        self._by_user: Counter[str] = Counter()
 
     def take(self, user: str, count: int = 1) -> None:
-        """Take this many; fewer than none are given back."""
-        self._taken += count
-        self._of[user] += count
-        if not self._of[user]:
-            del self._of[user]
+        """Take room for this many; a negative count gives it back."""
+        self._count += count
+        self._by_user[user] += count
+        if not self._by_user[user]:
+            del self._by_user[user]
 
     def are_taken(self, user: str) -> bool:
-        """Tell whether a user finds none any more."""
-        if self._taken < self._most:
+        """Tell whether a user finds no room any more."""
+        if self._count < self._limit:
             return False
-        share = self._most // max(1, len(self._of))
-        return self._of[user] >= share or self._taken >= 2 * self._most
+        share = self._limit // max(1, len(self._by_user))
+        return self._by_user[user] >= share or self._count >= 2 * self._limit
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -118,37 +114,37 @@ _decode = msgspec.msgpack.Decoder(OpenChannel).decode
 
 
 class Settlements:
-    """The channels of a trace whose deliveries are counted, and what they have in hand."""
+    """The channels of a trace whose deliveries are counted, with the deliveries in their hands."""
 
     def __init__(
         self,
         stored: Iterable[bytes] = (),
-        held: Iterable[tuple[Channel, int, int]] = (),
+        deliveries: Iterable[tuple[Channel, int, int]] = (),
         last_id: int = 0,
     ) -> None:
-        """Go on with stored channels, and what each has in hand: `Disposed`, and the event's id.
+        """Go on with stored channels, and their deliveries in hand as `Disposed` and event id.
 
         ``last_id`` is the last stored event's.
         """
         self._begin()
-        for each in map(_decode, stored):
-            self._add(each)
+        for channel_state in map(_decode, stored):
+            self._add(channel_state)
         self.is_anew = not self.channels  # whether channels are to say where they stand
         self.last = Reference(b"", 0, last_id)  # the last event that was stamped
         self._changes = SettledChanges()
-        for channel, hold, event_id in held:
-            tag, how = divmod(hold, 8)
-            known, reference = self.channels[channel], Reference(b"", 0, event_id)
-            if how == Disposition.in_hand:
-                known.hold(tag, reference)
+        for channel, hold, event_id in deliveries:
+            tag, disposition = divmod(hold, 8)
+            open_channel, reference = self.channels[channel], Reference(b"", 0, event_id)
+            if disposition == Disposition.in_hand:
+                open_channel.hold(tag, reference)
             else:
-                known.taken[tag] = reference, Disposition(how)
-            self._held.take(channel.user)
+                open_channel.taken[tag] = reference, Disposition(disposition)
+            self._hands.take(channel.user)
 
     def _begin(self) -> None:
         self.channels: dict[Channel, OpenChannel] = {}
         self._of_users: defaultdict[str, dict[Channel, None]] = defaultdict(dict)
-        self._held, self._manners = UserShares(MOST_HELD), UserShares(MOST_MANNERS)
+        self._hands, self._manners = UserShares(MOST_HELD), UserShares(MOST_MANNERS)
         self._acted: dict[str, OpenChannel | None] = {}  # by pid; None for those gone
 
     def _add(self, new: OpenChannel) -> None:
@@ -156,184 +152,200 @@ class Settlements:
         self.channels[new.channel], self._of_users[user][new.channel] = new, None
         self._manners.take(user, new.manners)
 
-    def note(self, said: Settlement) -> None:
-        """Take in what the plugin says."""
-        if said.event in _ANYWHERE:
-            _ANYWHERE[said.event](self, said)
-        elif known := self.channels.get(said.channel):
-            self._acted[known.pid] = known
-            if known.is_refused and said.event != "closed":
-                self._drop(known)
+    def note(self, settlement: Settlement) -> None:
+        """Take in a message of the plugin."""
+        if settlement.event in _ANYWHERE:
+            _ANYWHERE[settlement.event](self, settlement)
+        elif channel := self.channels.get(settlement.channel):
+            self._acted[channel.pid] = channel
+            if channel.is_refused and settlement.event != "closed":
+                self._drop(channel)
             else:
-                _OF_CHANNELS[said.event](self, known, said)
+                _OF_CHANNELS[settlement.event](self, channel, settlement)
 
-    def handed_over(self, deliver: Deliver, reference: Reference, at: int) -> None:
-        """Count a delivery, which reached us ``at`` (µs)."""
-        known = self.channels.get(deliver.channel)
-        if known is None:
+    def handed_over(self, deliver: Deliver, reference: Reference, moment: int) -> None:
+        """Count a delivery, which reached us ``moment`` (µs)."""
+        channel = self.channels.get(deliver.channel)
+        if channel is None:
             return
-        self._acted[known.pid] = known
-        tag, queue, user = known.next_tag, deliver.queue, known.channel.user
-        known.next_tag = tag + 1
-        modes = [each[queue] for each in (known.modes, known.got) if queue in each]
-        is_auto = modes[0] if modes else known.former.get(queue, False)
+        self._acted[channel.pid] = channel
+        tag, queue, user = channel.next_tag, deliver.queue, channel.channel.user
+        channel.next_tag = tag + 1
+        modes = [
+            modes_by_queue[queue]
+            for modes_by_queue in (channel.modes, channel.got)
+            if queue in modes_by_queue
+        ]
+        is_auto = modes[0] if modes else channel.former.get(queue, False)
         if modes and modes[-1] != is_auto:  # by which of them it came is not known
-            self._drop(known)
+            self._drop(channel)
         elif is_auto:
-            self._changes.settled[reference] = (Disposition.auto, at, None)
-        elif len(known.hand) + len(known.taken) >= MOST_IN_HAND or self._held.are_taken(user):
-            self._empty(known)
+            self._changes.settled[reference] = (Disposition.auto, moment, None)
+        elif len(channel.hand) + len(channel.taken) >= MOST_IN_HAND or self._hands.are_taken(user):
+            self._empty(channel)
         else:
-            self._held.take(user)
-            self._hold(known, tag, reference)
+            self._hands.take(user)
+            self._hold(channel, tag, reference)
 
-    def forget(self, after: int = NEVER) -> None:
-        """Know nothing any more: deliveries may be missing since an event, so no count is right."""
+    def forget(self, event_id: int = NEVER) -> None:
+        """Forget all channels: deliveries may be missing since an event, so no count is right."""
         self._begin()
         self.is_anew = True
-        self._changes = self._changes.forgotten(after)
+        self._changes = self._changes.forgotten(event_id)
 
     def lose(self, channel: Channel) -> None:
-        """Know nothing of a channel any more, `NOWHERE`: of all, as a record cannot be read."""
+        """Forget a channel, or all (`NOWHERE`), as one of its records cannot be read."""
         if channel == NOWHERE:
             self.forget()
-        elif known := self.channels.get(channel):
-            self._drop(known)
+        elif open_channel := self.channels.get(channel):
+            self._drop(open_channel)
             self.is_anew = True
 
     def changes(self) -> SettledChanges:
-        """What changed since the last call."""
+        """The changes since the last call."""
         changes, self._changes = self._changes, SettledChanges()
         acted, self._acted = self._acted, {}
         changes.channels = {
-            pid: None if known is None else _encode(replace(known, hand={}, taken={}, tags=[]))
-            for pid, known in acted.items()
+            pid: None if channel is None else _encode(replace(channel, hand={}, taken={}, tags=[]))
+            for pid, channel in acted.items()
         }
         return changes
 
-    def _count(self, said: Settlement) -> None:
-        known = self.channels.get(said.channel)
-        if known is not None and known.pid != said.pid:  # its name and number are another's now
-            self._drop(known, (Disposition.returned, said.at, self.last))
-        elif known is not None and (known.is_refused or known.next_tag != said.next_tag):
-            self._drop(known)
-        if said.channel not in self.channels:
+    def _count(self, settlement: Settlement) -> None:
+        channel = self.channels.get(settlement.channel)
+        if (
+            channel is not None and channel.pid != settlement.pid
+        ):  # its name and number are another's now
+            self._drop(channel, (Disposition.returned, settlement.at, self.last))
+        elif channel is not None and (
+            channel.is_refused or channel.next_tag != settlement.next_tag
+        ):
+            self._drop(channel)
+        if settlement.channel not in self.channels:
             if len(self.channels) >= MOST_CHANNELS:
                 busiest = max(self._of_users, key=lambda user: len(self._of_users[user]))
                 self._drop(self.channels[next(iter(self._of_users[busiest]))])
-            place, tag = said.channel, said.next_tag
-            self._add(OpenChannel(place, said.pid, tag, tag, said.transactional))
-        self._acted[said.pid] = known = self.channels[said.channel]
-        known.transactional = said.transactional
+            place, tag = settlement.channel, settlement.next_tag
+            self._add(OpenChannel(place, settlement.pid, tag, tag, settlement.transactional))
+        self._acted[settlement.pid] = channel = self.channels[settlement.channel]
+        channel.transactional = settlement.transactional
         # Its consumers are told next, all that there are. What others had been handed before they
         # were cancelled may come behind this, and before it says again where it stands.
-        self._manners.take(known.channel.user, -len(known.former) - len(known.got))
-        known.former, known.modes, known.got = known.modes, {}, {}
+        self._manners.take(channel.channel.user, -len(channel.former) - len(channel.got))
+        channel.former, channel.modes, channel.got = channel.modes, {}, {}
 
-    def _begin_node(self, said: Settlement) -> None:
-        """What was settled on this node until now may not have been recorded."""
-        for known in self._on_node(said):
-            self._empty(known)
+    def _begin_node(self, settlement: Settlement) -> None:
+        """Empty all hands of a node, as settlements until now may not have been recorded."""
+        for channel in self._on_node(settlement):
+            self._empty(channel)
 
-    def _end_node(self, said: Settlement) -> None:
-        for known in self._on_node(said):
-            self._drop(known)
+    def _end_node(self, settlement: Settlement) -> None:
+        for channel in self._on_node(settlement):
+            self._drop(channel)
 
-    def _on_node(self, said: Settlement) -> list[OpenChannel]:
-        return [each for at, each in self.channels.items() if at.node == said.channel.node]
+    def _on_node(self, settlement: Settlement) -> list[OpenChannel]:
+        return [
+            channel
+            for place, channel in self.channels.items()
+            if place.node == settlement.channel.node
+        ]
 
-    def _closed(self, known: OpenChannel, said: Settlement) -> None:
-        if known.pid == said.pid:
-            self._drop(known, (Disposition.returned, said.at, self.last))
+    def _close(self, channel: OpenChannel, settlement: Settlement) -> None:
+        if channel.pid == settlement.pid:
+            self._drop(channel, (Disposition.returned, settlement.at, self.last))
 
-    def _silent(self, known: OpenChannel, said: Settlement) -> None:
-        self._drop(known)
+    def _silence(self, channel: OpenChannel, settlement: Settlement) -> None:
+        self._drop(channel)
 
-    def _consume(self, known: OpenChannel, said: Settlement) -> None:
-        if known.modes.get(said.queue, said.auto) != said.auto:
-            self._drop(known)
+    def _consume(self, channel: OpenChannel, settlement: Settlement) -> None:
+        if channel.modes.get(settlement.queue, settlement.auto) != settlement.auto:
+            self._drop(channel)
         else:
-            self._keep(known, known.modes, said)
+            self._keep(channel, channel.modes, settlement)
 
-    def _get(self, known: OpenChannel, said: Settlement) -> None:
-        self._keep(known, known.got, said)
+    def _get(self, channel: OpenChannel, settlement: Settlement) -> None:
+        self._keep(channel, channel.got, settlement)
 
-    def _keep(self, known: OpenChannel, modes: dict[str, bool], said: Settlement) -> None:
-        user = known.channel.user
-        if said.queue in modes:
-            modes[said.queue] = said.auto
+    def _keep(self, channel: OpenChannel, modes: dict[str, bool], settlement: Settlement) -> None:
+        user = channel.channel.user
+        if settlement.queue in modes:
+            modes[settlement.queue] = settlement.auto
         elif len(modes) >= MOST_QUEUES or self._manners.are_taken(user):
-            self._drop(known)
+            self._drop(channel)
         else:
             self._manners.take(user)
-            modes[said.queue] = said.auto
+            modes[settlement.queue] = settlement.auto
 
-    def _settled(self, known: OpenChannel, said: Settlement) -> None:
-        tag, after = said.delivery_tag, known.last_taken
-        if said.multiple and tag == 0:
-            tag = known.tags[-1] if known.tags else 0
-            if tag <= after:
+    def _note_settled(self, channel: OpenChannel, settlement: Settlement) -> None:
+        tag, last_taken = settlement.delivery_tag, channel.last_taken
+        if settlement.multiple and tag == 0:
+            tag = channel.tags[-1] if channel.tags else 0
+            if tag <= last_taken:
                 return
-        elif tag not in known.hand or tag <= after:
-            known.is_refused = tag >= known.since or tag == 0
+        elif tag not in channel.hand or tag <= last_taken:
+            channel.is_refused = tag >= channel.since or tag == 0
             return
-        how = Disposition[said.outcome]
-        if not known.transactional:
-            first = 0 if said.multiple else tag - 1
-            self._settle(known, known.release_between(first, tag), how, said.at)
-        elif said.multiple:
-            known.spans.append((tag, how))
+        disposition = Disposition[settlement.outcome]
+        if not channel.transactional:
+            first = 0 if settlement.multiple else tag - 1
+            self._settle(channel, channel.release_between(first, tag), disposition, settlement.at)
+        elif settlement.multiple:
+            channel.spans.append((tag, disposition))
         else:
-            known.taken[tag] = reference, _ = known.release(tag), how
-            self._changes.settled[reference] = (Disposition.in_hand, None, tag * 8 + how)
+            channel.taken[tag] = reference, _ = channel.release(tag), disposition
+            self._changes.settled[reference] = (Disposition.in_hand, None, tag * 8 + disposition)
 
-    def _recover(self, known: OpenChannel, said: Settlement) -> None:
-        free = known.release_between(known.last_taken, known.next_tag)
-        self._settle(known, free, Disposition.returned, said.at)
+    def _recover(self, channel: OpenChannel, settlement: Settlement) -> None:
+        free = channel.release_between(channel.last_taken, channel.next_tag)
+        self._settle(channel, free, Disposition.returned, settlement.at)
 
-    def _select(self, known: OpenChannel, said: Settlement) -> None:
-        known.transactional = True
+    def _select(self, channel: OpenChannel, settlement: Settlement) -> None:
+        channel.transactional = True
 
-    def _commit(self, known: OpenChannel, said: Settlement) -> None:
-        for last, how in known.spans:
-            self._settle(known, known.release_between(0, last), how, said.at)
-        for reference, how in known.taken.values():
-            self._settle(known, [reference], how, said.at)
-        known.spans, known.taken = [], {}
+    def _commit(self, channel: OpenChannel, settlement: Settlement) -> None:
+        for last, disposition in channel.spans:
+            self._settle(channel, channel.release_between(0, last), disposition, settlement.at)
+        for reference, disposition in channel.taken.values():
+            self._settle(channel, [reference], disposition, settlement.at)
+        channel.spans, channel.taken = [], {}
 
-    def _roll_back(self, known: OpenChannel, said: Settlement) -> None:
-        for tag, (reference, _) in known.taken.items():
-            self._hold(known, tag, reference)
-        known.spans, known.taken = [], {}
+    def _roll_back(self, channel: OpenChannel, settlement: Settlement) -> None:
+        for tag, (reference, _) in channel.taken.items():
+            self._hold(channel, tag, reference)
+        channel.spans, channel.taken = [], {}
 
-    def _hold(self, known: OpenChannel, tag: int, reference: Reference) -> None:
-        known.hold(tag, reference)
-        how = Disposition.in_hand
-        self._changes.settled[reference] = (how, None, tag * 8 + how)
+    def _hold(self, channel: OpenChannel, tag: int, reference: Reference) -> None:
+        channel.hold(tag, reference)
+        disposition = Disposition.in_hand
+        self._changes.settled[reference] = (disposition, None, tag * 8 + disposition)
 
     def _settle(
-        self, known: OpenChannel, those: Collection[Reference], how: Disposition, at: int
+        self,
+        channel: OpenChannel,
+        deliveries: Collection[Reference],
+        disposition: Disposition,
+        moment: int,
     ) -> None:
-        self._held.take(known.channel.user, -len(those))
-        self._changes.settled |= dict.fromkeys(those, (how, at, self.last))
+        self._hands.take(channel.channel.user, -len(deliveries))
+        self._changes.settled |= dict.fromkeys(deliveries, (disposition, moment, self.last))
 
-    def _empty(self, known: OpenChannel, how: Disposed = _UNKNOWN) -> None:
-        """Say what became of all that a channel has in hand, unknown by default, and count on."""
-        of_it = [*known.hand.values(), *(reference for reference, _ in known.taken.values())]
-        self._changes.settled |= dict.fromkeys(of_it, how)
-        self._held.take(known.channel.user, -len(of_it))
-        known.hand, known.taken, known.since = {}, {}, known.next_tag
-        known.tags, known.spans = [], []
-        self._acted[known.pid] = known
+    def _empty(self, channel: OpenChannel, outcome: Disposed = _UNKNOWN) -> None:
+        """Settle all that a channel has in hand, by default as unknown, and count on."""
+        of_it = [*channel.hand.values(), *(reference for reference, _ in channel.taken.values())]
+        self._changes.settled |= dict.fromkeys(of_it, outcome)
+        self._hands.take(channel.channel.user, -len(of_it))
+        channel.hand, channel.taken, channel.since = {}, {}, channel.next_tag
+        channel.tags, channel.spans = [], []
+        self._acted[channel.pid] = channel
 
-    def _drop(self, known: OpenChannel, how: Disposed = _UNKNOWN) -> None:
-        self._empty(known, how)
-        place, user = known.channel, known.channel.user
-        self._manners.take(user, -known.manners)
+    def _drop(self, channel: OpenChannel, outcome: Disposed = _UNKNOWN) -> None:
+        self._empty(channel, outcome)
+        place, user = channel.channel, channel.channel.user
+        self._manners.take(user, -channel.manners)
         del self.channels[place], self._of_users[user][place]
         if not self._of_users[user]:
             del self._of_users[user]
-        self._acted[known.pid] = None
+        self._acted[channel.pid] = None
 
 
 _ANYWHERE: dict[str, Callable[[Settlements, Settlement], None]] = {
@@ -342,11 +354,11 @@ _ANYWHERE: dict[str, Callable[[Settlements, Settlement], None]] = {
     "ended": Settlements._end_node,
 }
 _OF_CHANNELS: dict[str, Callable[[Settlements, OpenChannel, Settlement], None]] = {
-    "closed": Settlements._closed,
-    "silent": Settlements._silent,
+    "closed": Settlements._close,
+    "silent": Settlements._silence,
     "consumer": Settlements._consume,
     "get": Settlements._get,
-    "settled": Settlements._settled,
+    "settled": Settlements._note_settled,
     "recovered": Settlements._recover,
     "selected": Settlements._select,
     "committed": Settlements._commit,

@@ -1,6 +1,6 @@
-"""One step of causality: an event's stamp, the edges that end in it, and what they are evidence of.
+"""One step of causality: an event's stamp, the edges that end in it, and the evidence they are.
 
-Taken for each record that comes, and again for each stored event that is stamped anew.
+Taken for each record, and again for each stored event that is restamped.
 """
 
 from __future__ import annotations
@@ -44,18 +44,17 @@ class Steps:
         ways: Sequence[Way] = (),
         influences: Sequence[Influence] = (),
     ) -> tuple[Reference, Names, tuple[Edge, ...]]:
-        """Stamp a participant's next event; return its reference, what it says, and its edges.
+        """Stamp a participant's next event; return its reference, its names, and its edges.
 
-        The clock joins all that may have led to it: each of ``joins``, and whatever its ``names``
-        are found to name, and the ``influences`` of what the broker did. An edge is only what is
-        certain, and so is the ``message``, the publish that was received. Edges that are known
-        already are evidence by their ``ways``. A ``quiet`` event joins nothing, and neither names
-        nor is named.
+        The clock joins all that may have led to it: ``joins``, the events that its ``names`` name,
+        and the ``influences`` of the broker's acts. ``message`` is the publish that was received,
+        where that is certain. Edges that are known already are evidence by their ``ways``. A
+        ``quiet`` event joins nothing, and neither names nor is named.
         """
         edges: tuple[Edge, ...] = ()
-        again = None
+        forwarded = None
         if quiet:
-            names, joins = _found_alone(names), ()
+            names, joins = _without_links(names), ()
         elif names.causes:
             connection = record.channel.connection
             edges = self._linker.edges(names, participant, channel_key, connection)
@@ -63,7 +62,7 @@ class Steps:
                 if edge.way is not _KNOWN:
                     joins = (*joins, edge.cause)
                 if edge.kind is _FORWARD:
-                    again = edge.cause
+                    forwarded = edge.cause
         if influences:
             acts = self._acts(influences)
             edges = (*edges, *acts)  # of quiet traffic too, which may be restamped as other
@@ -88,7 +87,7 @@ class Steps:
                     message,
                     record.queue,
                     0,
-                    again,
+                    forwarded,
                 )
             )
         if type(record) is Publish:
@@ -110,29 +109,30 @@ class Steps:
         return reference, names, edges
 
     def _acts(self, influences: Sequence[Influence]) -> list[Edge]:
-        """Edges for what the broker did, and for equal messages: the clock joins their causes.
+        """Edges for the broker's acts, and for equal messages: the clock joins their causes.
 
-        When a copy was given back or rejected is not known: whoever had it may have done so after
-        all that it has done until now. So may one of several who pushed a copy out of a queue.
+        When a copy was given back or rejected is not known: its holder may have done so after
+        everything that it has done until now. So may one of several who pushed a copy out of a
+        queue.
         """
-        found: dict[tuple[int, str], Edge] = {}  # restored, one event is several references
+        edges: dict[tuple[int, str], Edge] = {}  # restored, one event is several references
         for kind, cause, number, certain in map(astuple, influences):
             rule = ACTS[kind]
             # Of edges from one event the certain one is kept, which comes first.
             if cause is not None:
                 edge = Edge(cause, rule, kind if certain else _CANDIDATE)
-                found.setdefault((cause.identity, rule), edge)
+                edges.setdefault((cause.identity, rule), edge)
             if kind in _ANY_TIME or (kind is _PUSHED and not certain):
                 holder = self._numbered(number)
                 last = None if holder is None else holder.last
                 if last is not None and (cause is None or last.identity != cause.identity):
                     if cause is not None:
                         rule = MEANWHILE
-                    found.setdefault((last.identity, rule), Edge(last, rule, _CANDIDATE))
-        return [*found.values()]
+                    edges.setdefault((last.identity, rule), Edge(last, rule, _CANDIDATE))
+        return [*edges.values()]
 
 
-def _found_alone(names: Names) -> Names:
+def _without_links(names: Names) -> Names:
     """The names of quiet traffic: it can be found, and neither names nor is named."""
     if names.found_by or names.called:
         return Names(found_by=names.found_by, called=names.called)

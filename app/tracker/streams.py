@@ -1,8 +1,8 @@
-"""Streams, and what they make of a message: it comes out otherwise than it was published.
+"""Streams, which hand messages out otherwise than they were published.
 
-A stream keeps messages as AMQP 1.0, and what that has no place for is gone or looks otherwise when
-a reader is handed it. Measured on 3.10.8, 4.0.5 and 4.3.6 (classic and quorum queues change nothing
-of all this, whatever the protocol, nor does a stream change what AMQP 1.0 clients send):
+A stream keeps messages as AMQP 1.0, so parts without a place there are gone or look otherwise when
+they are read. Measured on 3.10.8, 4.0.5 and 4.3.6 (classic and quorum queues change none of this,
+whatever the protocol, and a stream changes nothing that AMQP 1.0 clients send):
 
 | published | read from a stream |
 |---|---|
@@ -18,8 +18,8 @@ of all this, whatever the protocol, nor does a stream change what AMQP 1.0 clien
 | MQTT 5 response topic, as the header `x-reply-to-topic` | `reply_to: /exchanges/<name>/<topic>` |
 | MQTT 5 expiry, as `expiration` and `timestamp` | gone, both |
 
-`kept` makes both look alike. Every delivery from a stream carries its place there, in the header
-`x-stream-offset`, and none is flagged as redelivered, whoever reads it how often.
+`stable` makes both look alike. Every delivery from a stream carries its place there, in the header
+`x-stream-offset`, and none is flagged as redelivered, however often it is read.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ BROKER_HEADERS = frozenset(
         "BCC",
     }
 )
-# A client's headers that the broker takes for its own, besides those that it writes anywhere.
+# A client's headers that the broker takes for its own, besides those that it writes.
 TAKEN_OVER: Final = frozenset(
     {"x-cc", "x-death", "x-exchange", "x-opt-deaths", "x-routing-key"}
 ) | {
@@ -61,13 +61,13 @@ TAKEN_OVER: Final = frozenset(
         *("type", "user-id"),
     )
 }
-# And what streams make properties of, where a message has none of that name.
-_MADE = {"type": "x-basic-type", "priority": "x-basic-priority"}
+# Headers of which streams make properties, where a message has none of that name.
+_HEADERS_OF = {"type": "x-basic-type", "priority": "x-basic-priority"}
 _BROKERS = TAKEN_OVER | BROKER_HEADERS
 _CORRELATION, _REPLIES = "x-correlation-id", "x-reply-to-topic"  # of MQTT 5
 # Of RabbitMQ 4's interceptor, which a publish's `timestamp` in the trace then comes from as well.
 _TAKEN_AT = "timestamp_in_ms"
-TELLING = TAKEN_OVER | {_CORRELATION, _REPLIES, _TAKEN_AT}
+REVEALING = TAKEN_OVER | {_CORRELATION, _REPLIES, _TAKEN_AT}
 _COMPOUND = frozenset({dict, list})
 _IDS = ("message_id", "correlation_id")
 _UUID = "urn:uuid:"
@@ -81,18 +81,18 @@ _SUSPECT = _OF_MQTT | {"cluster_id", "message_id"}
 
 
 def is_from_stream(record: Record) -> bool:
-    """Tell whether a delivery came out of a stream; or a client has copied that it once did."""
+    """Tell whether a delivery came out of a stream, or a client has copied its offset."""
     headers = record.properties.get("headers")
     return isinstance(headers, dict) and OFFSET in headers
 
 
 def changes(publish: Publish) -> bool:
-    """Tell whether a stream may hand a message out with more than its `delivery_mode` changed."""
-    # This is asked of every publish: a few looks at whole tables, and no loop in Python.
+    """Tell whether a stream may change more of a message than its `delivery_mode`."""
+    # Asked of every publish: a few looks at whole tables, and no loop in Python.
     properties = publish.properties
     headers = properties.get("headers")
     if type(headers) is dict and not (
-        _COMPOUND.isdisjoint(map(type, headers.values())) and TELLING.isdisjoint(headers)
+        _COMPOUND.isdisjoint(map(type, headers.values())) and REVEALING.isdisjoint(headers)
     ):
         return True
     if _SUSPECT.isdisjoint(properties):
@@ -104,65 +104,64 @@ def changes(publish: Publish) -> bool:
     return _is_uuid(properties.get("message_id")) or _is_uuid(properties.get("correlation_id"))
 
 
-def kept_of(publish: Publish) -> dict[str, Any]:
-    """The rest of a publish's properties by the time that it is read, as `kept` says it."""
-    properties = kept(publish.properties)
+def stable_of(publish: Publish) -> dict[str, Any]:
+    """The properties that a publish still has when it is read, in the form of `stable`."""
+    properties = stable(publish.properties)
     if publish.channel.number == MQTT_CHANNEL and "expiration" in publish.properties:
         properties.pop("timestamp", None)  # the time from which MQTT's expiry counts
     return properties
 
 
-def kept(properties: dict[str, Any]) -> dict[str, Any]:
-    """Properties without what streams lose, and with the rest in one form."""
-    left = properties.copy()
-    left.pop("cluster_id", None)
-    left.pop("expiration", None)
-    if left.get("delivery_mode") != _PERSISTENT:
-        left.pop("delivery_mode", None)
-    headers = left.pop("headers", None)
-    named = {}
+def stable(properties: dict[str, Any]) -> dict[str, Any]:
+    """Properties without those that streams lose, the rest in one form."""
+    rest = properties.copy()
+    rest.pop("cluster_id", None)
+    rest.pop("expiration", None)
+    if rest.get("delivery_mode") != _PERSISTENT:
+        rest.pop("delivery_mode", None)
+    headers = rest.pop("headers", None)
+    simple = {}
     if isinstance(headers, dict):
-        named = _simple(headers)
-        for name, header in _MADE.items():
+        simple = _simple(headers)
+        for name, header in _HEADERS_OF.items():
             if header in headers:
-                left.setdefault(name, headers[header])
-    if _TAKEN_AT in named:
-        left.pop("timestamp", None)
-    if _CORRELATION in named:
-        left["correlation_id"] = named.pop(_CORRELATION)
+                rest.setdefault(name, headers[header])
+    if _TAKEN_AT in simple:
+        rest.pop("timestamp", None)
+    if _CORRELATION in simple:
+        rest["correlation_id"] = simple.pop(_CORRELATION)
     for name in _IDS:
-        if _is_uuid(left.get(name)):
-            left[name] = left[name].lower()
-    address = left.get("reply_to")
-    if _REPLIES in named:
-        left["reply_to"] = named.pop(_REPLIES)
+        if _is_uuid(rest.get(name)):
+            rest[name] = rest[name].lower()
+    address = rest.get("reply_to")
+    if _REPLIES in simple:
+        rest["reply_to"] = simple.pop(_REPLIES)
     elif isinstance(address, str) and address.startswith(_ADDRESS):
-        left["reply_to"] = unquote(address.split("/", 3)[-1])
-    if named:
-        left["headers"] = named
-    return left
+        rest["reply_to"] = unquote(address.split("/", 3)[-1])
+    if simple:
+        rest["headers"] = simple
+    return rest
 
 
 def _simple(headers: dict[str, Any]) -> dict[str, Any]:
-    """The headers that are neither tables nor arrays; bytes as the text that they are or show."""
-    left = headers.copy()
+    """Headers without tables and arrays, with bytes as text."""
+    rest = headers.copy()
     for name in [name for name, value in headers.items() if type(value) in _COMPOUND]:
-        value = left.pop(name)
+        value = rest.pop(name)
         if type(value) is dict and value.keys() == {"base64"}:
             text = _text(value["base64"])
             if text is not None:
-                left[name] = text
-    if not _BROKERS.isdisjoint(left):
-        for name in _BROKERS.intersection(left):
-            del left[name]
-    return left
+                rest[name] = text
+    if not _BROKERS.isdisjoint(rest):
+        for name in _BROKERS.intersection(rest):
+            del rest[name]
+    return rest
 
 
 def _text(base64: Any) -> str | None:
-    """Bytes as text, odd ones as ``\\xhh``; None if they are a table that only looks like bytes.
+    """Bytes as text, odd ones as ``\\xhh``; None for a table that only looks like bytes.
 
-    Large ones that are not UTF-8 stay as they are, as such texts are read: to spell them out takes
-    milliseconds.
+    Large ones that are not UTF-8 stay base64: to spell them out takes milliseconds.
     """
     try:
         octets = b64decode(base64, validate=True)

@@ -1,14 +1,13 @@
-"""Unmatched deliveries that tell of a lost publish.
+"""Lost publishes, by the unmatched deliveries that tell of them.
 
-A delivery is unmatched where its publish was not seen. As a rule that was before the trace began.
-But a queue hands out its messages in the order in which they came in: once it has handed out one
-whose publish was traced, whatever comes out behind that came in later, while tracing was on. If its
-publish was not seen, its trace message was probably lost.
+A delivery is unmatched where its publish was not seen, as a rule because that was before the trace
+began. But a queue hands out its messages in the order in which they came in: behind the first one
+whose publish was traced, all came in while tracing was on. Of an unmatched one among these the
+publish's trace message was probably lost.
 
-The order does not hold for what is handed out again, for dead letters, which have been elsewhere,
-for priorities, and for streams. Some publishes are never traced as such: those of a local shovel,
-and what a delaying exchange keeps for later. So a queue from which much comes unmatched says
-nothing.
+The order does not hold for redeliveries, dead letters, priorities and streams. Some publishes are
+never traced as such: those of a local shovel, and what a delaying exchange keeps for later. So a
+queue with many unmatched deliveries says nothing.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ MOST_QUEUES = 10_000
 RARE = 10
 # Headers of messages that were in another queue before, or come out of a stream.
 DEAD = frozenset({"x-death", "x-opt-deaths"})
-ELSEWHERE = DEAD | {"x-stream-offset"}
+MOVED_HEADERS = DEAD | {"x-stream-offset"}
 
 
 class _QueueTally(msgspec.Struct):
-    """The last that came out of a queue: matched, and settled."""
+    """The last delivery of a queue that was matched, and the last that is settled."""
 
-    at: int
+    matched_at: int
     cause: Reference
     settled_at: int | None = None
     settled: Reference | None = None
@@ -52,7 +51,7 @@ class Suspicion:
         self.since: int | None = 0
 
     def restore(self, handovers: Iterable[Handover]) -> None:
-        """Go on after a restart: what was handed over before it is settled."""
+        """Go on after a restart: earlier handovers are settled."""
         for handover in handovers:
             if handover.candidates is not None:
                 continue
@@ -64,11 +63,11 @@ class Suspicion:
             queue.cause = handover.cause
             queue.matched += 1
 
-    def matched(self, deliver: Deliver, cause: Reference, now: int) -> None:
+    def matched(self, deliver: Deliver, cause: Reference, moment: int) -> None:
         """Note a first delivery whose publish was seen.
 
-        One from before ``since`` says nothing of what came into the queue behind it: other
-        exchanges and queues were taken then. None says that this is not over.
+        A publish before ``since`` says nothing of those behind it: other exchanges and queues were
+        taken then. None: they still are.
         """
         if self.since is None or (cause.id is not None and cause.id <= self.since):
             return
@@ -76,23 +75,20 @@ class Suspicion:
         if queue is None:
             if len(self._queues) >= MOST_QUEUES:
                 self._queues.popitem(last=False)
-            self._queues[deliver.queue] = _QueueTally(now, cause)
+            self._queues[deliver.queue] = _QueueTally(moment, cause)
             return
         queue.matched += 1
-        if now - queue.at >= SETTLED or queue.settled is None:
-            queue.settled_at, queue.settled = queue.at, queue.cause
-            queue.at, queue.cause = now, cause
+        if moment - queue.matched_at >= SETTLED or queue.settled is None:
+            queue.settled_at, queue.settled = queue.matched_at, queue.cause
+            queue.matched_at, queue.cause = moment, cause
 
     def is_first(self, deliver: Deliver) -> bool:
-        """Tell whether its queue has handed out nothing yet whose publish was seen.
-
-        What it held before the trace comes out first.
-        """
+        """Tell whether its queue may still hand out what it held before the trace."""
         return deliver.queue not in self._queues
 
-    def unmatched(self, deliver: Deliver, now: int, *, forgotten: bool) -> None:
-        """Judge a delivery whose publish was not seen; perhaps because some were forgotten."""
-        if forgotten:
+    def unmatched(self, deliver: Deliver, moment: int, *, has_forgotten: bool) -> None:
+        """Judge a delivery whose publish was not seen, or perhaps forgotten."""
+        if has_forgotten:
             self._suspects.append(None)
             return
         queue = self._queues.get(deliver.queue)
@@ -101,28 +97,27 @@ class Suspicion:
         queue.unmatched += 1
         if queue.unmatched * RARE > queue.matched + RARE:
             return
-        if now - queue.at >= SETTLED:
+        if moment - queue.matched_at >= SETTLED:
             self._suspects.append(queue.cause)
-        elif queue.settled is not None and now - (queue.settled_at or 0) >= SETTLED:
+        elif queue.settled is not None and moment - (queue.settled_at or 0) >= SETTLED:
             self._suspects.append(queue.settled)
 
     def take(self) -> list[Reference | None]:
-        """For each delivery that tells of it since the last call: after what a publish is missing.
+        """The events after which publishes are missing, as found since the last call.
 
-        None where it may be one of those that were forgotten: then nothing is missing but the
-        delivery's cause.
+        None where the publish may be forgotten: then only the delivery's cause is missing.
         """
-        found, self._suspects = self._suspects, []
-        return found
+        suspects, self._suspects = self._suspects, []
+        return suspects
 
 
 def may_be_new(deliver: Deliver) -> bool:
-    """Tell whether a delivery says that more led to it, or perhaps, than a publish of any time.
+    """Tell whether a delivery may have causes beside a publish from before the trace.
 
     Somebody gave it back or rejected it, or it came out of a stream, into which clients of that
     protocol publish untraced.
     """
-    return deliver.redelivered or _has_header(deliver, ELSEWHERE)
+    return deliver.redelivered or _has_header(deliver, MOVED_HEADERS)
 
 
 def _is_out_of_order(deliver: Deliver) -> bool:

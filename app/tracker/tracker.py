@@ -163,15 +163,15 @@ class Tracker:
         quiet: Quiet | None = None,
         places: SharedPlaces | None = None,
         rules: Rules | None = None,
-        taken: Selection = ALL,
+        selection: Selection = ALL,
     ) -> None:
         """Start from the seed, or go on exactly where ``restored`` left off.
 
-        ``policy``, ``quiet``, ``rules`` and what is ``taken`` belong to the trace; `Policy` says
-        what shared ``places`` change.
+        ``policy``, ``quiet``, ``rules`` and ``selection`` belong to the trace; `Policy` says what
+        shared ``places`` change.
         """
-        self._takes = Takes(taken)
-        self.took = taken  # as of the checkpoint
+        self._takes = Takes(selection)
+        self.took = selection  # as of the checkpoint
         self.counters = Counters()
         self._most_held = bounds.reorder_held
         self._quiet, places = quiet or Quiet(()), places or SharedPlaces()
@@ -182,7 +182,7 @@ class Tracker:
             takes=self._takes,
         )
         self._span = bounds.reorder_window
-        self._window = ReorderWindow(span=bounds.reorder_window, most=bounds.reorder_held)
+        self._window = ReorderWindow(span=bounds.reorder_window, limit=bounds.reorder_held)
         self._time = SteadyTime()
         self._replies = Replies()
         self._suspicion = Suspicion()
@@ -209,15 +209,15 @@ class Tracker:
         """The time at which the oldest held record reached us (µs), None if none waits."""
         return self._window.oldest
 
-    def apply(self, record: Record, now: int) -> list[StampedEvent]:
-        """Take in one record, which reached us at ``now``; return the events it leads to.
+    def apply(self, record: Record, moment: int) -> list[StampedEvent]:
+        """Take in one record, which reached us at ``moment``; return the events it leads to.
 
         One event as a rule. With a reorder window none while a deliver waits for its publish, and
         several when the publish comes.
         """
-        return [*self.steps(record, now)]
+        return [*self.steps(record, moment)]
 
-    def steps(self, record: Record, now: int) -> Iterable[StampedEvent]:
+    def steps(self, record: Record, moment: int) -> Iterable[StampedEvent]:
         """Do what `apply` does, an event at a time, as many may have waited for this record.
 
         The tracker is not to be asked for anything else before the last of them.
@@ -226,44 +226,44 @@ class Tracker:
         replies = self._replies
         publish = replies.direct_reply(record) if replies.are_awaited else None
         mark = fingerprint(record)
-        self._time.hear(now)
+        self._time.hear(moment)
         events: Iterable[StampedEvent]
         if not self._window.span and not self._window.count:
-            events = (self._stamp(publish or record, now, mark, None),)
+            events = (self._stamp(publish or record, moment, mark, None),)
         else:
             names = self._linker.read(record)
-            held = WaitingRecord(publish or record, now, mark, self._time.now, names)
-            events = chain(self._admit(held), self._close_overdue())
+            arrival = WaitingRecord(publish or record, moment, mark, self._time.now, names)
+            events = chain(self._admit(arrival), self._close_overdue())
         if publish is not None and self._takes.deliveries(publish.routed_queues[0]):
-            return chain(events, self._reply(publish, now))
+            return chain(events, self._reply(publish, moment))
         return events
 
-    def settle(self, said: Settlement, now: int) -> None:
-        """Take in what the broker plugin says, which reached us at ``now``.
+    def settle(self, settlement: Settlement, moment: int) -> None:
+        """Take in what the broker plugin says, which reached us at ``moment``.
 
         Where not all is taken, deliveries cannot be counted, so nothing comes of it.
         """
         if not self._takes.is_all or self.is_taking_anew:
             return
         if self._window.count:
-            name = self.participants.key_of(said.channel)
+            name = self.participants.key_of(settlement.channel)
             if self._window.blocks(name):
-                self._window.hold(name, WaitingRecord(said, now, b"", self._time.now))
+                self._window.hold(name, WaitingRecord(settlement, moment, b"", self._time.now))
                 return
-        self.settlements.note(said)
+        self.settlements.note(settlement)
 
-    def quarantine(self, record: Unreadable, now: int) -> None:
-        """Note a record that cannot be read, which reached us at ``now``: a gap is in its place.
+    def quarantine(self, record: Unreadable, moment: int) -> None:
+        """Note a record that cannot be read, which reached us at ``moment``: a gap is in its place.
 
         On a cluster a delivery waits as one does whose publish does not come.
         """
         self.counters.quarantined += 1
-        self._time.hear(now)
+        self._time.hear(moment)
         window = self._window
         if (window.span or window.count) and record.channel != NOWHERE:
             name = self.participants.key_of(record.channel)
             if window.blocks(name) or (window.span and record.kind == "deliver"):
-                window.hold(name, WaitingRecord(record, now, b"", self._time.now))
+                window.hold(name, WaitingRecord(record, moment, b"", self._time.now))
                 self._await(name)
                 return
         self._omit(record)
@@ -287,17 +287,17 @@ class Tracker:
     def _lacks(self, record: Unreadable) -> str:
         """What is missing, in words."""
         channel, number = record.channel, self.participants.where(record.channel)[0]
-        of = "a channel that nobody can tell"
+        place = "a channel that nobody can tell"
         if channel != NOWHERE:
-            of = f"channel {channel.number} on {channel.connection}"
+            place = f"channel {channel.number} on {channel.connection}"
         if acting := self.participants.numbered(number):
-            of += f" ({acting.identity.label(number)})"
+            place += f" ({acting.identity.label(number)})"
         subject = _LACKS.get(record.kind, "a trace message of").format(record.queue)
-        return f"{subject} {of} is in quarantine: {record.reason}"
+        return f"{subject} {place} is in quarantine: {record.reason}"
 
-    def _reply(self, publish: Publish, now: int) -> Iterator[StampedEvent]:
+    def _reply(self, publish: Publish, moment: int) -> Iterator[StampedEvent]:
         """The delivery of a direct reply, behind its publish."""
-        yield from self.steps(self._replies.delivery_of(publish), now)
+        yield from self.steps(self._replies.delivery_of(publish), moment)
 
     def ends_with(self, connection: str) -> bool:
         """Tell whether `end` changes anything."""
@@ -336,9 +336,9 @@ class Tracker:
         """Say after which event all is there of what is taken now."""
         self._suspicion.since = event_id
 
-    def trace_replies(self, on: bool) -> None:
+    def trace_replies(self, are_traced: bool) -> None:
         """Say whether the broker traces the deliveries of direct replies; before 4.2 not."""
-        self._replies.trace(on)
+        self._replies.trace(are_traced)
 
     def take_up(self, rules: Rules) -> None:
         """Read messages by other rules from now on, those too that wait in the reorder window.
@@ -348,24 +348,26 @@ class Tracker:
         self._linker.take_up(rules)
         for cause in self._matcher.causes():  # as it is after a restart
             cause.names = None
-        held = self._window.records()
-        self._window = ReorderWindow(span=self._window.span, most=self._most_held)
-        self._hold_again(held)
+        records = self._window.records()
+        self._window = ReorderWindow(span=self._window.span, limit=self._most_held)
+        self._hold_again(records)
 
-    def reorder(self, on: bool) -> None:
+    def reorder(self, is_on: bool) -> None:
         """Switch the reorder window on or off; off, it releases what it holds at the next look."""
-        self._window.span = self._span if on else 0
+        self._window.span = self._span if is_on else 0
 
-    def close_overdue(self, now: int) -> Iterator[StampedEvent]:
+    def close_overdue(self, moment: int) -> Iterator[StampedEvent]:
         """Stamp what has waited in the reorder window for longer than its span, as `steps` does."""
-        self._time.hear(now)
+        self._time.hear(moment)
         return self._close_overdue()
 
     def checkpoint(self) -> Checkpoint:
         """Return what changed since the last call, to be stored with the events since then."""
         channels, acted, participants = self.participants.changes()
-        added, removed, lost = self._matcher.changes()
-        lost = [each if each.at else replace(each, at=self._time.heard) for each in lost]
+        new_copies, removals, lost_copies = self._matcher.changes()
+        lost_copies = [
+            copy if copy.at else replace(copy, at=self._time.heard) for copy in lost_copies
+        ]
         replies = self._replies.changes()
         omissions, self._omissions = self._omissions, []
         return Checkpoint(
@@ -373,9 +375,9 @@ class Tracker:
             channels,
             acted,
             participants,
-            added,
-            removed,
-            lost,
+            new_copies,
+            removals,
+            lost_copies,
             replies,
             self.settlements.changes(),
             omissions,
@@ -387,10 +389,10 @@ class Tracker:
         :returns: the numbers of the participants whose ids went back to the pool.
         """
         self._matcher.forget_before(event_id)
-        gone = self.participants.retire_before(event_id)
+        numbers = self.participants.retire_before(event_id)
         self._replies.keep(self.participants.knows)
         self._linker.forget_before(event_id)
-        return gone
+        return numbers
 
     def totals(self) -> Totals:
         self.counters.copies_dropped = self._matcher.copies_dropped
@@ -466,11 +468,11 @@ class Tracker:
 
     def _hold_again(self, records: Iterable[WaitingRecord]) -> None:
         """Have records wait, each read by the rules of now."""
-        for held in records:
-            name = self.participants.key_of(held.record.channel)
-            if held.record.is_event:
-                held = replace(held, names=self._linker.read(held.record))
-            self._window.hold(name, held)
+        for record in records:
+            name = self.participants.key_of(record.record.channel)
+            if record.record.is_event:
+                record = replace(record, names=self._linker.read(record.record))
+            self._window.hold(name, record)
         for name in self._window.waiting():
             self._await(name)
 
@@ -523,41 +525,41 @@ class Tracker:
             yield from self._stamp_held(self._window.release(name))
         self._await(name)
 
-    def _stamp_held(self, held: WaitingRecord) -> Iterator[StampedEvent]:
+    def _stamp_held(self, arrival: WaitingRecord) -> Iterator[StampedEvent]:
         """Stamp a record, or take in what it says of settlements."""
-        if held.record.is_event:
-            yield self._stamp(held.record, held.at, held.fingerprint, held.names)
-        elif isinstance(held.record, Unreadable):
-            self._omit(held.record)
+        if arrival.record.is_event:
+            yield self._stamp(arrival.record, arrival.at, arrival.fingerprint, arrival.names)
+        elif isinstance(arrival.record, Unreadable):
+            self._omit(arrival.record)
         else:
-            self.settlements.note(held.record)
+            self.settlements.note(arrival.record)
 
     def _close_overdue(self) -> Iterator[StampedEvent]:
         while overdue := self._window.overdue(self._time.now):
             first = self._stamp_held(self._window.release(overdue))
             yield from self._with_released(chain(first, self._release(overdue)))
 
-    def _stamp(self, record: Record, now: int, mark: bytes, names: Names | None) -> StampedEvent:
+    def _stamp(self, record: Record, moment: int, mark: bytes, names: Names | None) -> StampedEvent:
         channel_key, participant = self.participants.acting(record.channel)
-        found = _UNRECEIVED
+        origin = _UNRECEIVED
         quiet = self._quiet.covers(record)
         match, cause, is_doubtful, is_explained = _NONE, None, False, True
         if type(record) is Deliver:
-            found = self._matcher.cause_of(record, mark, self._time.now)
-            is_explained = found.match is not Match.unmatched or bool(found.influences)
+            origin = self._matcher.cause_of(record, mark, self._time.now)
+            is_explained = origin.match is not Match.unmatched or bool(origin.influences)
             if not is_explained:
-                found, mark = self._elsewhere(record, mark, found)
-            match, cause = found.match, found.cause
+                origin, mark = self._elsewhere(record, mark, origin)
+            match, cause = origin.match, origin.cause
             if match is _ROUTED and self._replies.are_awaited and is_reply(record.queue):
                 match = Match.untraced
-            is_doubtful = found.is_doubtful
+            is_doubtful = origin.is_doubtful
         if names is None:
             linker = self._linker
             if cause is None or not is_explained:  # by what may have changed on the way
                 names = linker.read(record)
             else:
                 names = linker.names_of(record, cause)
-        said = names
+        message_names = names
         if quiet:
             self.counters.quiet += 1
         reference, names, edges = self._steps.take(
@@ -569,13 +571,15 @@ class Tracker:
             cause,
             quiet,
             (),
-            found.influences,
+            origin.influences,
         )
         self.settlements.last = reference
         if type(record) is Publish:
             self.counters.published += 1
             if not has_broker_headers(record):
-                reference.names = _without_causes(said) if said.causes else said
+                reference.names = (
+                    _without_causes(message_names) if message_names.causes else message_names
+                )
             self._matcher.published(record, mark, reference, participant.number, self._time.now)
             if "reply_to" in record.properties:
                 self._replies.note(channel_key, record)
@@ -585,16 +589,16 @@ class Tracker:
                 self._count(match)
             self._matcher.handed_over(record.queue, mark, reference, participant.number)
             if self.settlements.channels:
-                self.settlements.handed_over(record, reference, now)
-            if found.guess is not None:
+                self.settlements.handed_over(record, reference, moment)
+            if origin.guess is not None:
                 if match is _ROUTED and is_explained:
-                    self._suspicion.matched(record, found.guess, now)
+                    self._suspicion.matched(record, origin.guess, moment)
             elif match is Match.unmatched and self._is_missed(record):
-                forgotten = self._matcher.has_forgotten(record.queue)
-                self._suspicion.unmatched(record, now, forgotten=forgotten)
+                has_forgotten = self._matcher.has_forgotten(record.queue)
+                self._suspicion.unmatched(record, moment, has_forgotten=has_forgotten)
         return StampedEvent(  # by place: by name it takes twice as long
             record,
-            now,
+            moment,
             participant.number,
             channel_key,
             participant.seq,
@@ -608,7 +612,7 @@ class Tracker:
             quiet,
             names,
             edges,
-            found.candidates,
+            origin.candidates,
             is_doubtful,
         )
 
@@ -625,11 +629,11 @@ class Tracker:
         it, it is in doubt, unless it is surely from before the trace: its queue hands out what it
         held first, and nobody has published its id, or else the broker moves nothing unseen.
         """
-        for before in unannotated(deliver):
-            own = fingerprint(before)
-            found = self._matcher.cause_of(before, own, self._time.now)
-            if found.match is not Match.unmatched:
-                return found, own
+        for original in unannotated(deliver):
+            original_mark = fingerprint(original)
+            origin = self._matcher.cause_of(original, original_mark, self._time.now)
+            if origin.match is not Match.unmatched:
+                return origin, original_mark
         if deliver.exchange == EVENTS or not self._is_missed(deliver):
             return unmatched, mark
         publishes, are_all = self._linker.published(deliver)
@@ -661,10 +665,10 @@ def _pool(state: TrackerState) -> IdPool:
 
 def _check_numbers(copies: Iterable[PendingCopy], next_copy: int) -> None:
     """Refuse copies whose numbers do not grow, up to the next that there will be."""
-    for number, later in pairwise(chain((copy.number for copy in copies), (next_copy,))):
-        if later <= number:
+    for number, next_number in pairwise(chain((copy.number for copy in copies), (next_copy,))):
+        if next_number <= number:
             raise UnreadableCheckpointError(
-                f"the numbers of copies do not grow: {later} comes after {number}"
+                f"the numbers of copies do not grow: {next_number} comes after {number}"
             )
 
 

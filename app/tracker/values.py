@@ -1,4 +1,4 @@
-"""Bodies of AMQP 1.0 messages as text: those that are values, and so encoded with their types.
+"""Bodies of AMQP 1.0 messages that are values, as text.
 
 A client of AMQP 1.0 sends bytes (a data section) or a value: text, a number, a map, a list. The
 firehose speaks AMQP 0.9.1 and shows a value as it was encoded, with the property `type` saying
@@ -37,15 +37,15 @@ _CONSTANTS: dict[int, Any] = {0x40: None, 0x41: True, 0x42: False, 0x43: 0, 0x44
 
 _to_json = msgspec.json.Encoder().encode
 
-Read: TypeAlias = tuple[Any, int]  # a value, and where it ends
+Read: TypeAlias = tuple[Any, int]  # a value, and its end
 
 
 class _NotAValueError(ValueError):
-    """Bytes that are not what AMQP 1.0 says of values."""
+    """Bytes that are no AMQP 1.0 value."""
 
 
 def readable(record: Record) -> Record:
-    """A record whose body people can read, if it is an AMQP 1.0 value; else the record itself."""
+    """A record with a readable body, if that is an AMQP 1.0 value; else the record itself."""
     if record.properties.get("type") != AMQP_1_0:
         return record
     body = as_text(record.body)
@@ -53,7 +53,7 @@ def readable(record: Record) -> Record:
 
 
 def as_text(body: bytes) -> bytes | None:
-    """The value of an AMQP 1.0 body as UTF-8 text, JSON or plain bytes; None if it is none."""
+    """The value of an AMQP 1.0 body as UTF-8 text, JSON or plain bytes; None if there is none."""
     if len(body) > MOST_BYTES:
         return None
     try:
@@ -75,98 +75,98 @@ class _TableReader:
 
     def __init__(self, body: bytes) -> None:
         self._body = body
-        self._left = min(MOST_VALUES, len(body))
+        self._budget = min(MOST_VALUES, len(body))
 
     def sections(self) -> list[Any]:
-        """The values of the sections; those of sequences are one list."""
-        body, at = self._body, 0
-        found: list[Any] = []
+        """The sections' values; those of sequences are one list."""
+        body, position = self._body, 0
+        values: list[Any] = []
         sequence: list[Any] = []
-        while at < len(body):
-            code, at = self._descriptor(at)
+        while position < len(body):
+            code, position = self._descriptor(position)
             if code == _FOOTER:
                 break
-            value, at = self._read(at, 0)
+            value, position = self._read(position, 0)
             if code == _SEQUENCE and isinstance(value, list):
                 if not sequence:
-                    found.append(sequence)
+                    values.append(sequence)
                 sequence += value
-            elif code == _VALUE and not found:
-                found.append(value)
+            elif code == _VALUE and not values:
+                values.append(value)
             else:
                 raise _NotAValueError("a section of another kind")
-        if not found:
+        if not values:
             raise _NotAValueError("no section")
-        return found
+        return values
 
-    def _descriptor(self, at: int) -> tuple[int, int]:
-        if self._body[at] != 0:
+    def _descriptor(self, position: int) -> tuple[int, int]:
+        if self._body[position] != 0:
             raise _NotAValueError("no section")
-        code, at = self._read(at + 1, 0)
+        code, position = self._read(position + 1, 0)
         if type(code) is not int:
             raise _NotAValueError("a section with a name")
-        return code, at
+        return code, position
 
-    def _read(self, at: int, depth: int) -> Read:
-        if self._body[at] == 0:  # described: what it is called is left out
+    def _read(self, position: int, depth: int) -> Read:
+        if self._body[position] == 0:  # described: its name is left out
             if depth > MOST_DEPTH:
                 raise _NotAValueError("nested too deep")
-            _, at = self._read(at + 1, depth + 1)
-            return self._read(at, depth + 1)
-        return self._of_code(self._body[at], at + 1, depth)
+            _, position = self._read(position + 1, depth + 1)
+            return self._read(position, depth + 1)
+        return self._of_code(self._body[position], position + 1, depth)
 
-    def _of_code(self, code: int, at: int, depth: int) -> Read:
-        self._left -= 1
-        if self._left < 0:
+    def _of_code(self, code: int, position: int, depth: int) -> Read:
+        self._budget -= 1
+        if self._budget < 0:
             raise _NotAValueError("too many values")
         if code in _CONSTANTS:
-            return _CONSTANTS[code], at
+            return _CONSTANTS[code], position
         if code in _FIXED:
             size, convert = _FIXED[code]
-            return convert(self._cut(at, size)), at + size
+            return convert(self._cut(position, size)), position + size
         if code in _TEXT or code in _BYTES:
             width = _TEXT.get(code) or _BYTES[code]
-            end = at + width + int.from_bytes(self._cut(at, width), "big")
-            raw = self._cut(at + width, end - at - width)
+            end = position + width + int.from_bytes(self._cut(position, width), "big")
+            raw = self._cut(position + width, end - position - width)
             return (raw.decode() if code in _TEXT else raw), end
         if depth > MOST_DEPTH:
             raise _NotAValueError("nested too deep")
         if code in _ARRAYS:
-            return self._array(at, _ARRAYS[code], depth)
+            return self._array(position, _ARRAYS[code], depth)
         if code not in _LISTS and code not in _MAPS:
             raise _NotAValueError("an unknown type")
         width = _LISTS.get(code) or _MAPS[code]
-        count = int.from_bytes(self._cut(at + width, width), "big")
-        at += 2 * width
+        count = int.from_bytes(self._cut(position + width, width), "big")
+        position += 2 * width
         values = []
         for _ in range(count):
-            value, at = self._read(at, depth + 1)
+            value, position = self._read(position, depth + 1)
             values.append(value)
         if code in _LISTS:
-            return values, at
-        return _map(values), at
+            return values, position
+        return _map(values), position
 
-    def _array(self, at: int, width: int, depth: int) -> Read:
-        count = int.from_bytes(self._cut(at + width, width), "big")
-        at += 2 * width
-        if self._body[at] == 0:
-            _, at = self._read(at + 1, depth + 1)
-        code = self._body[at]
-        at += 1
+    def _array(self, position: int, width: int, depth: int) -> Read:
+        count = int.from_bytes(self._cut(position + width, width), "big")
+        position += 2 * width
+        if self._body[position] == 0:
+            _, position = self._read(position + 1, depth + 1)
+        code = self._body[position]
+        position += 1
         values = []
         for _ in range(count):
-            value, at = self._of_code(code, at, depth + 1)
+            value, position = self._of_code(code, position, depth + 1)
             values.append(value)
-        return values, at
+        return values, position
 
-    def _cut(self, at: int, size: int) -> bytes:
-        if at + size > len(self._body):
+    def _cut(self, position: int, size: int) -> bytes:
+        if position + size > len(self._body):
             raise _NotAValueError("a length points behind the end")
-        return self._body[at : at + size]
+        return self._body[position : position + size]
 
 
 def _map(values: list[Any]) -> dict[str, Any]:
-    """A map; a key that is no text is its JSON."""
+    """A map, whose keys that are no text become JSON."""
     return dict(zip(map(_key, values[::2]), values[1::2], strict=True))
 
 
@@ -179,7 +179,7 @@ def _key(key: Any) -> str:
 
 
 def _json(value: Any) -> Any:
-    """A value as JSON has them: bytes as text where they are, else in base64."""
+    """A value for JSON: bytes as text if they are UTF-8, else in base64."""
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -188,9 +188,9 @@ def _json(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, list):
-        return [_json(each) for each in value]
+        return [_json(element) for element in value]
     if isinstance(value, dict):
-        return {key: _json(each) for key, each in value.items()}
+        return {key: _json(element) for key, element in value.items()}
     return value
 
 

@@ -339,7 +339,7 @@ async def test_after_a_loss_nothing_is_known_until_a_channel_is_counted_anew(
     await trace.take([settled(1)])
     assert await trace.said() == ["acknowledged", None, None, "acknowledged"]
     first, *_ = await trace.received()
-    trace.tracker.settlements.forget(after=first.id)
+    trace.tracker.settlements.forget(event_id=first.id)
     await trace.take([deliver()])
     assert await trace.said() == ["acknowledged", None, None, None, None]
 
@@ -359,7 +359,7 @@ async def test_settlements_wait_behind_a_delivery_that_waits_for_its_publish(
 
 
 async def test_a_trace_of_some_queues_counts_nothing(store: Store, trace_id: int) -> None:
-    some = Tracker(Policy.channel, Bounds(), taken=Selection(queues=("work",)))
+    some = Tracker(Policy.channel, Bounds(), selection=Selection(queues=("work",)))
     some.settle(opened(), 1)
     assert not some.settlements.channels
 

@@ -20,7 +20,7 @@ class World:
     def __init__(
         self, what: Selection, restored: RestorePoint | None = None, **bounds: int
     ) -> None:
-        self.tracker = Tracker(Policy.channel, Bounds(**bounds), restored, taken=what)
+        self.tracker = Tracker(Policy.channel, Bounds(**bounds), restored, selection=what)
         self.now = 0
 
     def publish(self, exchange: str, body: bytes, *queues: str, **properties: Any) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.tracker import Bounds, Deliver, Policy, Publish, Quiet, Record, Tracker
-from app.tracker.quiet import DEFAULT, LONGEST, MOST
+from app.tracker.quiet import DEFAULT, LONGEST, MOST_PATTERNS
 from itc import Relation, compare
 from model.words import Match
 from tests.unit.test_participants import channel
@@ -64,9 +64,9 @@ def test_what_is_no_pattern_is_refused_with_it(pattern: str) -> None:
 
 
 def test_there_are_only_so_many() -> None:
-    Quiet(("queue:x",) * MOST)
-    with pytest.raises(ValueError, match=f"more than {MOST}"):
-        Quiet(("queue:x",) * (MOST + 1))
+    Quiet(("queue:x",) * MOST_PATTERNS)
+    with pytest.raises(ValueError, match=f"more than {MOST_PATTERNS}"):
+        Quiet(("queue:x",) * (MOST_PATTERNS + 1))
 
 
 def test_patterns_are_a_shell_s() -> None:

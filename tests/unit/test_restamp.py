@@ -272,7 +272,12 @@ def read_again(
 ) -> tuple[list[NewStamp], Restamper]:
     """The new stamps and links by these rules, one channel being one participant."""
     restamper = Restamper(
-        Policy.channel, Quiet(quiet), SharedPlaces(), assumed=64, rules=rules, named=Bounds().named
+        Policy.channel,
+        Quiet(quiet),
+        SharedPlaces(),
+        assumed=64,
+        rules=rules,
+        most_named=Bounds().named,
     )
     restamper.meet({event.channel_key: event.record.channel for event in events}.items())
     new: list[NewStamp] = []

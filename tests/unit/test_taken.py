@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tracker.taken import ALL, LONGEST, MOST, Takes, covers, taken
+from app.tracker.taken import ALL, LONGEST, MOST_PATTERNS, Takes, covers, taken
 
 words = st.sampled_from(["a", "b", "", "#", "*", "ab"])
 patterns = st.lists(words, min_size=1, max_size=8).map(".".join)
@@ -56,7 +56,7 @@ def test_all_is_all_whatever_stands_beside_it(several: list[str]) -> None:
     ("bad", "words"),
     [
         ([], "exchanges is an empty list"),
-        (["a"] * (MOST + 1), f"more than {MOST} exchanges"),
+        (["a"] * (MOST_PATTERNS + 1), f"more than {MOST_PATTERNS} exchanges"),
         (["ü" * (LONGEST // 2 + 1)], "too long"),
         (["a\0"], "no name has"),
         (["\ud800"], "no text"),

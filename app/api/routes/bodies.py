@@ -24,9 +24,9 @@ from app.stored.reading import LONGEST_ALIAS, check_alias
 from app.tracker import Policy
 from app.tracker.links.rule import MOST_CONDITIONS, MOST_PARTS
 from app.tracker.links.takes import TAKES
-from app.tracker.quiet import MOST
+from app.tracker.quiet import MOST_PATTERNS
 from app.tracker.taken import LONGEST
-from app.tracker.taken import MOST as MOST_TAKEN
+from app.tracker.taken import MOST_PATTERNS as MOST_TAKEN
 from model.words import LinkKind
 
 M = TypeVar("M", bound=BaseModel)
@@ -90,7 +90,7 @@ class TraceRequest(PathWords):
     participant: Word[Policy] | None = Field(
         default=None, description="Who counts as a participant; `client` for a new trace."
     )
-    quiet: Annotated[list[QuietPattern], Field(max_length=MOST)] | None = Field(
+    quiet: Annotated[list[QuietPattern], Field(max_length=MOST_PATTERNS)] | None = Field(
         default=None,
         description="Traffic that joins no clocks, as `exchange:NAME` and `queue:NAME` with `*` "
         "for any characters; Celery's and kombu's control traffic for a new trace.",
@@ -127,7 +127,7 @@ class RestampRequest(KnownFields):
     participant: Word[Policy] | None = Field(
         default=None, description="Who counts as a participant."
     )
-    quiet: Annotated[list[QuietPattern], Field(max_length=MOST)] | None = Field(
+    quiet: Annotated[list[QuietPattern], Field(max_length=MOST_PATTERNS)] | None = Field(
         default=None,
         description="Traffic that joins no clocks, as `exchange:NAME` and `queue:NAME` with `*` "
         "for any characters; an empty list for none.",

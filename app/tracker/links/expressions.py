@@ -35,9 +35,9 @@ _START = "$message."
 class ExpressionError(ValueError):
     """A text that is no expression; ``column`` counts its characters from 1."""
 
-    def __init__(self, what: str, column: int) -> None:
-        super().__init__(f"{what} (column {column})")
-        self.what, self.column = what, column
+    def __init__(self, reason: str, column: int) -> None:
+        super().__init__(f"{reason} (column {column})")
+        self.what, self.column = reason, column
 
 
 class Source(enum.StrEnum):
@@ -88,12 +88,12 @@ class Expression(msgspec.Struct, frozen=True):
                 f"{name!r} is no part of a message: write header, payload or property",
                 len(_START) + 1,
             )
-        at = len(_START) + len(name) + 1
+        column = len(_START) + len(name) + 1
         if not hash_sign:
-            raise ExpressionError("'#' and a JSON pointer are missing", at)
-        tokens = _tokens(pointer, at + 1)
+            raise ExpressionError("'#' and a JSON pointer are missing", column)
+        tokens = _tokens(pointer, column + 1)
         if name == Source.property:
-            _check_property(tokens, at + 2)
+            _check_property(tokens, column + 2)
         return cls(Source(name), tokens)
 
     def __str__(self) -> str:
@@ -121,44 +121,46 @@ class Expression(msgspec.Struct, frozen=True):
 _INDEX = re.compile(r"0|-?[1-9][0-9]{0,8}").fullmatch
 
 
-def _tokens(pointer: str, at: int) -> tuple[str, ...]:
-    """The tokens of a pointer that begins in column ``at``."""
+def _tokens(pointer: str, column: int) -> tuple[str, ...]:
+    """The tokens of a pointer that begins in column ``column``."""
     if pointer in ("", "/"):
-        raise ExpressionError("an empty pointer stands for everything: name a field", at)
+        raise ExpressionError("an empty pointer stands for everything: name a field", column)
     if pointer[0] != "/":
-        raise ExpressionError("a JSON pointer begins with '/'", at)
+        raise ExpressionError("a JSON pointer begins with '/'", column)
     tokens = []
-    at += 1
+    column += 1
     for token in pointer[1:].split("/"):
         if not token:
-            raise ExpressionError("a pointer's token is empty", at)
+            raise ExpressionError("a pointer's token is empty", column)
         wrong = re.search("~(?![01])", token)
         if wrong:
-            raise ExpressionError("'~' is written '~0', and '/' in a name '~1'", at + wrong.start())
+            raise ExpressionError(
+                "'~' is written '~0', and '/' in a name '~1'", column + wrong.start()
+            )
         tokens.append(token.replace("~1", "/").replace("~0", "~"))
         if len(tokens) > MOST_TOKENS:
-            raise ExpressionError(f"a pointer has at most {MOST_TOKENS} tokens", at)
-        at += len(token) + 1
+            raise ExpressionError(f"a pointer has at most {MOST_TOKENS} tokens", column)
+        column += len(token) + 1
     return tuple(tokens)
 
 
-def _check_property(tokens: tuple[str, ...], at: int) -> None:
+def _check_property(tokens: tuple[str, ...], column: int) -> None:
     name = tokens[0]
     if name == "headers":
-        raise ExpressionError("for a header write $message.header#/NAME", at)
+        raise ExpressionError("for a header write $message.header#/NAME", column)
     if name not in PROPERTIES:
         raise ExpressionError(
-            f"{name!r} cannot be compared: write one of {', '.join(sorted(PROPERTIES))}", at
+            f"{name!r} cannot be compared: write one of {', '.join(sorted(PROPERTIES))}", column
         )
     if len(tokens) > 1:
-        raise ExpressionError("a property has no fields", at + len(name))
+        raise ExpressionError("a property has no fields", column + len(name))
 
 
 def _differs(text: str, start: str) -> int:
-    same = 0
-    while same < min(len(text), len(start)) and text[same] == start[same]:
-        same += 1
-    return same + 1
+    length = 0
+    while length < min(len(text), len(start)) and text[length] == start[length]:
+        length += 1
+    return length + 1
 
 
 # What libraries write where they have nothing to say.
@@ -183,8 +185,8 @@ def values(raw: Any, refused: Counter[str], *, of_table: bool = True) -> list[by
     if len(raw) > MOST_VALUES:
         refused[TOO_MANY] += 1
         return []
-    found = (_value(each, refused, of_table) for each in raw)
-    return [value for value in found if value is not None]
+    converted = (_value(element, refused, of_table) for element in raw)
+    return [value for value in converted if value is not None]
 
 
 def _value(raw: Any, refused: Counter[str], of_table: bool) -> bytes | None:

@@ -57,20 +57,20 @@ class Linker:
     def __init__(
         self,
         rules: Rules,
-        most: int,
+        limit: int,
         numbered: Callable[[int], LiveParticipant | None],
         stamped: Callable[[], int],
         places: SharedPlaces,
     ) -> None:
-        """Remember at most ``most`` events.
+        """Remember at most ``limit`` events.
 
         ``numbered`` gives a participant by its number, ``stamped`` how many events there were.
         """
         self.unread: Counter[str] = Counter()
         self._go_by(rules)
-        self._memory = LinkMemory(most)
+        self._memory = LinkMemory(limit)
         self.note, self.forget_before = self._memory.note, self._memory.forget_before
-        self._most = most
+        self._most = limit
         self._numbered = numbered
         self._stamped = stamped
         self._since: dict[str, int] = {}  # how many events there were before a rule held, if any
@@ -85,16 +85,20 @@ class Linker:
     @property
     def young(self) -> dict[str, int]:
         """The rules that hold since not long ago, and how many events there were before."""
-        return {name: since for name, since in self._since.items() if self._is_young(name)}
+        return {name: count for name, count in self._since.items() if self._is_young(name)}
 
     def take_up(self, rules: Rules) -> None:
         """Go by other rules from now on. What is counted for a rule goes with it."""
-        before = {rule.name: rule for rule in self._rules.rules}
-        kept = {rule.name for rule in rules.rules if before.get(rule.name) == rule}
+        old_rules = {rule.name: rule for rule in self._rules.rules}
+        unchanged = {rule.name for rule in rules.rules if old_rules.get(rule.name) == rule}
         stamped = self._stamped()
-        self.counts = {name: count for name, count in self.counts.items() if name in kept}
-        since = {rule.name: stamped for rule in rules.rules if stamped and rule.name not in kept}
-        self._since = {name: at for name, at in self.young.items() if name in kept} | since
+        self.counts = {name: count for name, count in self.counts.items() if name in unchanged}
+        new_rules = {
+            rule.name: stamped for rule in rules.rules if stamped and rule.name not in unchanged
+        }
+        self._since = {
+            name: count for name, count in self.young.items() if name in unchanged
+        } | new_rules
         self._go_by(rules)
 
     def _go_by(self, rules: Rules) -> None:
@@ -123,7 +127,7 @@ class Linker:
         """Note that bodies were not looked into until now: such rules hold from here on."""
         if stamped := self._stamped():
             rules = self._rules.rules
-            self._since |= {each.name: stamped for each in rules if each.looks_into_bodies}
+            self._since |= {rule.name: stamped for rule in rules if rule.looks_into_bodies}
 
     def names_of(self, record: Record, message: Reference) -> Names:
         """The names in a delivery's message; ``message`` is the publish behind it.
@@ -143,8 +147,8 @@ class Linker:
         if key is None:
             return [], False
         crowded = self._memory.crowded(key, 0)
-        known = self._memory.newest(key) if crowded is None else crowded[1]
-        publishes = [each.reference for each in known if not each.is_delivery]
+        events = self._memory.newest(key) if crowded is None else crowded[1]
+        publishes = [event.reference for event in events if not event.is_delivery]
         return publishes, not self.has_forgotten and not self.young
 
     def edges(
@@ -154,39 +158,39 @@ class Linker:
 
         And those that may be, where several are meant. Those that are not known are counted.
         """
-        found: list[Edge] = []
-        done: list[tuple[list[NamedEvent], EdgeKind]] = []
+        edges: list[Edge] = []
+        links: list[tuple[list[NamedEvent], EdgeKind]] = []
         rules, memory, number = self._rules.rules, self._memory, publisher.number
-        for each, key in names.causes:
-            rule = rules[each]
+        for rule_number, key in names.causes:
+            rule = rules[rule_number]
             kind = _KINDS[rule.kind]
-            known = memory.newest(key)
-            own = [
+            namesakes = memory.newest(key)
+            own_events = [
                 event
-                for event in known
+                for event in namesakes
                 if event.participant == number or event.connection == connection
             ]
-            if len(own) > 1:
-                own = [event for event in own if event.is_delivery] or own
-            if len(own) == 1 and not rule.alone and _are_few(known):  # nearly always
-                (event,) = meant = own
+            if len(own_events) > 1:
+                own_events = [event for event in own_events if event.is_delivery] or own_events
+            if len(own_events) == 1 and not rule.alone and _are_few(namesakes):  # nearly always
+                (event,) = candidates = own_events
                 way = _KNOWN if event.participant == number else self._way(event, publisher)
-                found.append(Edge(event.reference, rule.name, kind, way))
+                edges.append(Edge(event.reference, rule.name, kind, way))
             else:
-                where = publisher, channel_key, connection
-                meant, cause = self._meant(rule, key, known, own, *where)
-                meant = _newest_of_each(meant, number)
+                publisher_place = publisher, channel_key, connection
+                candidates, cause = self._meant(rule, key, namesakes, own_events, *publisher_place)
+                candidates = _newest_of_each(candidates, number)
                 if cause is None:
-                    found += self._candidates(rule, meant, publisher)
-                    if meant:
+                    edges += self._candidates(rule, candidates, publisher)
+                    if candidates:
                         self._count(rule.name).ambiguous += 1
                     elif rule.sure:
                         self._count_missing(rule.name)
                     continue
-                way = self._way_to(cause, meant, publisher)
-                found.append(Edge(cause, rule.name, kind, way))
-                if meant and meant[0].reference is not cause:
-                    found += self._candidates(rule, meant, publisher)
+                way = self._way_to(cause, candidates, publisher)
+                edges.append(Edge(cause, rule.name, kind, way))
+                if candidates and candidates[0].reference is not cause:
+                    edges += self._candidates(rule, candidates, publisher)
             count = self.counts.get(rule.name) or self._count(rule.name)
             count.found += 1
             if way is _KNOWN:
@@ -194,15 +198,15 @@ class Linker:
             elif way is _HIDDEN:
                 count.hidden += 1
             if kind in _ONCE:
-                done.append((meant, kind))
-        for events, kind in done:
+                links.append((candidates, kind))
+        for events, kind in links:
             for event in events:
                 if event.is_delivery:
                     event.led_to |= 1 << kind
-        if len(found) > 1:
-            first = {(id(edge.cause), edge.rule): edge for edge in reversed(found)}
-            found = [edge for edge in found if first[id(edge.cause), edge.rule] is edge]
-        return tuple(found)
+        if len(edges) > 1:
+            first = {(id(edge.cause), edge.rule): edge for edge in reversed(edges)}
+            edges = [edge for edge in edges if first[id(edge.cause), edge.rule] is edge]
+        return tuple(edges)
 
     def wanted(self, names: Names) -> list[Key]:
         """The keys by which a publish surely names a cause."""
@@ -221,7 +225,11 @@ class Linker:
             return True
         return any(
             event.participant == number
-            or (place is not None and (who := self._who(event)) is not None and who.place == place)
+            or (
+                place is not None
+                and (identity := self._who(event)) is not None
+                and identity.place == place
+            )
             for event in self._memory.newest(key)
         )
 
@@ -229,90 +237,102 @@ class Linker:
         self,
         rule: Rule,
         key: Key,
-        known: list[NamedEvent],
-        own: list[NamedEvent],
+        events: list[NamedEvent],
+        own_events: list[NamedEvent],
         publisher: LiveParticipant,
         channel_key: int,
         connection: str,
     ) -> tuple[list[NamedEvent], Reference | None]:
         """The events that may be meant by a key, newest first, and the certain cause, if any.
 
-        ``known`` are the newest with the key, ``own`` those of the publisher or its connection.
+        ``events`` are the newest with the key, ``own_events`` the publisher's or its connection's.
         """
-        publishes = [event for event in known if not event.is_delivery]
+        publishes = [event for event in events if not event.is_delivery]
         is_all = True
         crowded = self._memory.crowded(key, publisher.number)
         if crowded is not None:
-            its, publishes = crowded
-            own = [event for event in its if event.is_delivery] or own or its
-            is_all = len(its) <= LOOK_BACK and bool(its)
+            participant_events, publishes = crowded
+            own_events = (
+                [event for event in participant_events if event.is_delivery]
+                or own_events
+                or participant_events
+            )
+            is_all = len(participant_events) <= LOOK_BACK and bool(participant_events)
         is_alone = not (rule.alone and self._memory.is_ambiguous(key))
-        is_copied = len({who and who.user for who in map(self._who, publishes)}) > 1
-        if not own or is_copied:
-            beside = [event for event in known if self._is_beside(event, publisher)]
-            its = [event for event in beside if self._is_of_program(event, publisher)]
-            own += [event for event in its if event not in own]
-            own = [event for event in own if event.is_delivery] or own
-            if not own:
-                return self._elsewhere(rule, key, known, publishes, beside)
-        meant = own
-        if own[0].is_delivery and (not is_copied or _are_of_one(own)):
-            on_channel = [event for event in own if event.channel_key == channel_key]
-            meant = on_channel or [each for each in own if each.connection == connection] or own
+        is_copied = len({identity and identity.user for identity in map(self._who, publishes)}) > 1
+        if not own_events or is_copied:
+            neighbours = [event for event in events if self._is_beside(event, publisher)]
+            participant_events = [
+                event for event in neighbours if self._is_of_program(event, publisher)
+            ]
+            own_events += [event for event in participant_events if event not in own_events]
+            own_events = [event for event in own_events if event.is_delivery] or own_events
+            if not own_events:
+                return self._elsewhere(rule, key, events, publishes, neighbours)
+        candidates = own_events
+        if own_events[0].is_delivery and (not is_copied or _are_of_one(own_events)):
+            on_channel = [event for event in own_events if event.channel_key == channel_key]
+            candidates = (
+                on_channel
+                or [event for event in own_events if event.connection == connection]
+                or own_events
+            )
         if _KINDS[rule.kind] in _ONCE:
-            meant = _left(meant, own, 1 << rule.kind)
-        if is_all and is_alone and len(meant) == 1:
-            return meant, meant[0].reference
+            candidates = _left(candidates, own_events, 1 << rule.kind)
+        if is_all and is_alone and len(candidates) == 1:
+            return candidates, candidates[0].reference
         if not is_alone:
-            return meant, None
-        if _are_of_one(meant) if is_all else not self._memory.is_ambiguous(key):
-            return meant, _message_of(meant)
-        return meant, first_published(meant, known) if is_all else None
+            return candidates, None
+        if _are_of_one(candidates) if is_all else not self._memory.is_ambiguous(key):
+            return candidates, _message_of(candidates)
+        return candidates, first_published(candidates, events) if is_all else None
 
     def _elsewhere(
         self,
         rule: Rule,
         key: Key,
-        known: list[NamedEvent],
+        events: list[NamedEvent],
         publishes: list[NamedEvent],
-        beside: list[NamedEvent],
+        neighbours: list[NamedEvent],
     ) -> tuple[list[NamedEvent], Reference | None]:
         """Take the place of `_meant` where the publisher's program has no event with the key."""
-        handed = [event for event in beside if event.is_delivery]
+        handed = [event for event in neighbours if event.is_delivery]
         if self._memory.is_ambiguous(key):
-            is_all = len(known) < LOOK_BACK and not rule.alone
-            return [*handed, *publishes], first_published(known, known) if is_all else None
-        cause = _message_of(known)
-        return (known if cause is None else handed), cause
+            is_all = len(events) < LOOK_BACK and not rule.alone
+            return [*handed, *publishes], first_published(events, events) if is_all else None
+        cause = _message_of(events)
+        return (events if cause is None else handed), cause
 
     def _candidates(
-        self, rule: Rule, meant: list[NamedEvent], publisher: LiveParticipant
+        self, rule: Rule, events: list[NamedEvent], publisher: LiveParticipant
     ) -> list[Edge]:
         return [
             Edge(event.reference, rule.name, EdgeKind.candidate, self._way(event, publisher))
-            for event in meant
+            for event in events
         ]
 
-    def _way_to(self, cause: Reference, meant: list[NamedEvent], publisher: LiveParticipant) -> Way:
+    def _way_to(
+        self, cause: Reference, candidates: list[NamedEvent], publisher: LiveParticipant
+    ) -> Way:
         """The way in which a publisher knows of a certain cause, or of what may be beside it."""
-        ways = [self._way(event, publisher) for event in meant]
+        ways = [self._way(event, publisher) for event in candidates]
         if _KNOWN in ways or cause.clock.leq(publisher.stamp):
             return _KNOWN
         return _MISSED if _MISSED in ways else _HIDDEN
 
     def _is_beside(self, event: NamedEvent, publisher: LiveParticipant) -> bool:
         """Tell whether another's event is of the same user at the same place."""
-        its, other = publisher.identity, self._who(event)
-        if other is None or its.place is None:
+        identity, owner = publisher.identity, self._who(event)
+        if owner is None or identity.place is None:
             return False
-        return (its.user, its.place) == (other.user, other.place)
+        return (identity.user, identity.place) == (owner.user, owner.place)
 
     def _is_of_program(self, event: NamedEvent, publisher: LiveParticipant) -> bool:
         """Tell whether an event beside a publisher is certainly of its program."""
-        its, other = publisher.identity, self._who(event)
-        if other is None or its.place is None or not self._places.is_shared(its.place):
-            return other is not None
-        return its.client is not None and its.client == other.client
+        identity, owner = publisher.identity, self._who(event)
+        if owner is None or identity.place is None or not self._places.is_shared(identity.place):
+            return owner is not None
+        return identity.client is not None and identity.client == owner.client
 
     def _who(self, event: NamedEvent) -> Identity | None:
         participant = self._numbered(event.participant)
@@ -329,8 +349,8 @@ class Linker:
 
         For about as long as a message is remembered that it does read.
         """
-        since = self._since.get(rule)
-        return since is not None and self._stamped() - since < self._most
+        count = self._since.get(rule)
+        return count is not None and self._stamped() - count < self._most
 
     def _count_missing(self, rule: str) -> None:
         count = self._count(rule)
@@ -367,26 +387,30 @@ def _are_few(events: list[NamedEvent]) -> bool:
 
 def _are_of_one(events: list[NamedEvent]) -> bool:
     """Tell whether all are of one message."""
-    return all(are_of_one_message(events[0], each) for each in events[1:])
+    return all(are_of_one_message(events[0], event) for event in events[1:])
 
 
-def _message_of(meant: list[NamedEvent]) -> Reference | None:
+def _message_of(events: list[NamedEvent]) -> Reference | None:
     """The publish of a message that was handed over several times, where it is known."""
-    return next((each.message for each in meant if isinstance(each.message, Reference)), None)
+    return next((event.message for event in events if isinstance(event.message, Reference)), None)
 
 
-def _newest_of_each(meant: list[NamedEvent], number: int) -> list[NamedEvent]:
+def _newest_of_each(events: list[NamedEvent], number: int) -> list[NamedEvent]:
     """Of what is meant all of a participant, and of all others the newest, as many as may be."""
     newest: dict[object, NamedEvent] = {}
-    for event in meant:
+    for event in events:
         newest.setdefault(id(event) if event.participant == number else (event.participant,), event)
     return [*newest.values()][:MOST_CANDIDATES]
 
 
-def _left(meant: list[NamedEvent], own: list[NamedEvent], kind: int) -> list[NamedEvent]:
+def _left(
+    candidates: list[NamedEvent], own_events: list[NamedEvent], kind: int
+) -> list[NamedEvent]:
     """Of events that each lead to one publish of a kind, those that have not yet.
 
     If all that are meant have, others may be meant that have not.
     """
-    left = [event for event in meant if not event.led_to & kind]
-    return left or (meant if all(event.led_to & kind for event in own) else own)
+    unlinked = [event for event in candidates if not event.led_to & kind]
+    return unlinked or (
+        candidates if all(event.led_to & kind for event in own_events) else own_events
+    )

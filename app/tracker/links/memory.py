@@ -84,9 +84,9 @@ class _Crowd:
         self.newest = event
 
     def remove(self, event: NamedEvent) -> None:
-        own = self.own[event.participant]
-        own.popleft()
-        if not own:
+        events = self.own[event.participant]
+        events.popleft()
+        if not events:
             del self.own[event.participant]
         if not event.is_delivery:
             self.published.popleft()
@@ -103,8 +103,8 @@ class LinkMemory:
     remembered, whoever chose the keys.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._most = limit
         self._next = 1
         self._events: KeyedFifo[Key, NamedEvent] = KeyedFifo()
         self._crowds: dict[Key, _Crowd] = {}
@@ -124,9 +124,9 @@ class LinkMemory:
 
     def note(self, event: NamedEvent) -> None:
         """Remember an event that has keys; the oldest one makes room."""
-        noted = self._noted
-        noted.append(event)
-        if len(noted) >= AT_ONCE:
+        pending = self._noted
+        pending.append(event)
+        if len(pending) >= AT_ONCE:
             self._take_in()
 
     def newest(self, key: Key) -> list[NamedEvent]:
@@ -143,9 +143,9 @@ class LinkMemory:
         crowd = self._crowds.get(key)
         if crowd is None:
             return None
-        own = crowd.own.get(number, _NONE)
+        events = crowd.own.get(number, _NONE)
         published = crowd.published
-        return [*islice(reversed(own), LOOK_BACK + 1)], [*islice(reversed(published), LOOK_BACK)]
+        return [*islice(reversed(events), LOOK_BACK + 1)], [*islice(reversed(published), LOOK_BACK)]
 
     def is_ambiguous(self, key: Key) -> bool:
         """Tell whether several messages are named by a key."""
@@ -168,15 +168,15 @@ class LinkMemory:
         """Put what was noted where it is found."""
         if not self._noted:
             return
-        noted, events, most = self._noted, self._events, self._most
+        pending, events, limit = self._noted, self._events, self._most
         add_under, number = events.add_under, self._next
-        for event in noted:
+        for event in pending:
             if add_under(number, event.keys, event) > LOOK_BACK:
                 self._crowd(event)
-            if len(events) > most:
+            if len(events) > limit:
                 self._forget_oldest()
             number += 1
-        noted.clear()
+        pending.clear()
         self._next = number
 
     def _crowd(self, newest: NamedEvent) -> None:
@@ -206,29 +206,29 @@ class LinkMemory:
 _NONE: deque[NamedEvent] = deque()
 
 
-def are_of_one_message(one: NamedEvent, other: NamedEvent) -> bool:
+def are_of_one_message(first: NamedEvent, second: NamedEvent) -> bool:
     """Tell whether two events are certainly of one message."""
     # Of a delivery whose publish was not seen nobody knows whether it is the same message.
-    a, b = one.message or one.reference, other.message or other.reference
+    a, b = first.message or first.reference, second.message or second.reference
     return _mark(a) == _mark(b)
 
 
-def first_published(meant: list[NamedEvent], known: list[NamedEvent]) -> Reference | None:
+def first_published(candidates: list[NamedEvent], events: list[NamedEvent]) -> Reference | None:
     """The one publish that all that are meant go back to, by what was published again, if any.
 
-    ``known`` are all that have the key, newest first.
+    ``events`` are all that have the key, newest first.
     """
     firsts: dict[int, Reference | int | None] = {}  # by event
-    for event in reversed(known):
-        before = event.message if event.is_delivery else event.again
-        if before is not None:
-            firsts[_mark(event.reference)] = firsts.get(_mark(before), event.message)
+    for event in reversed(events):
+        original = event.message if event.is_delivery else event.again
+        if original is not None:
+            firsts[_mark(event.reference)] = firsts.get(_mark(original), event.message)
         elif not event.is_delivery:
             firsts[_mark(event.reference)] = event.reference
-    found = [firsts.get(_mark(event.reference)) for event in meant]
-    first = found[0]
+    originals = [firsts.get(_mark(event.reference)) for event in candidates]
+    first = originals[0]
     is_one = first is not None and all(
-        each is not None and _mark(each) == _mark(first) for each in found
+        original is not None and _mark(original) == _mark(first) for original in originals
     )
     return first if is_one and isinstance(first, Reference) else None
 

@@ -43,8 +43,10 @@ def merged(of_all: Sequence[TraceRule], own: Sequence[Rule]) -> tuple[TraceRule,
     Of its own, one with the name of another stands in that one's place, and the rest come behind.
     No more than `MOST_RULES` hold: a file may have grown since the last of its own were set.
     """
-    mine = {rule.name: TraceRule(rule, Origin.own) for rule in own}
-    all_of_them = {each.rule.name: each for each in of_all} | mine  # which keeps the first's place
+    own_rules = {rule.name: TraceRule(rule, Origin.own) for rule in own}
+    all_of_them = {
+        rule.rule.name: rule for rule in of_all
+    } | own_rules  # which keeps the first's place
     return tuple(all_of_them.values())[:MOST_RULES]
 
 
@@ -68,9 +70,9 @@ def check_own(rules: Sequence[Rule], of_all: Sequence[TraceRule]) -> None:
         if size > LONGEST_RULE:
             raise RuleError(f"rule {rule.name!r} has {size} bytes, and at most {LONGEST_RULE}")
     Rules([*rules])  # not too many of them, and no name twice
-    others = {each.rule.name for each in of_all} - {rule.name for rule in rules}
-    if len(others) + len(rules) > MOST_RULES:
+    names = {rule.rule.name for rule in of_all} - {rule.name for rule in rules}
+    if len(names) + len(rules) > MOST_RULES:
         raise RuleError(
-            f"there are at most {MOST_RULES} rules in all: {len(others)} hold in every virtual "
-            f"host, so this one has at most {MOST_RULES - len(others)} of its own"
+            f"there are at most {MOST_RULES} rules in all: {len(names)} hold in every virtual "
+            f"host, so this one has at most {MOST_RULES - len(names)} of its own"
         )

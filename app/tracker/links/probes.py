@@ -151,16 +151,16 @@ class Probe:
     """What asks messages an `Inquiry`, and the uses of their keys."""
 
     def __init__(self, inquiry: Inquiry) -> None:
-        parts, space, where, take, same_body, body_begins = inquiry
+        parts, space, conditions, take, same_body, body_begins = inquiry
         self.parts, self.same_body = parts, same_body
-        self.where = where
+        self.where = conditions
         self.finders = [(finder(part), part.source is not Source.payload) for part in parts]
-        self.addresses = [at for at, part in enumerate(parts) if part == _REPLY_TO]
+        self.addresses = [index for index, part in enumerate(parts) if part == _REPLY_TO]
         # Headers of which one has to be there: quick about most messages.
         self.needed = [
-            frozenset(place.tokens[0] for place in each.of)
-            for each in where
-            if each.holds and all(place.source is Source.header for place in each.of)
+            frozenset(place.tokens[0] for place in condition.of)
+            for condition in conditions
+            if condition.holds and all(place.source is Source.header for place in condition.of)
         ]
         self.prefix = _prefix(space, len(parts) + same_body)
         self.begin = hasher(space, len(parts) + same_body).copy
@@ -193,22 +193,22 @@ class Probe:
         of_body = framed(ends(message.record.body)) if self.same_body else b""
         if len(self.finders) > 1:
             return [self._digest(data + of_body) for data in self._joined(message)]
-        found = self._values(0, message)
+        values = self._values(0, message)
         if self.take is not None:
-            taken = (self.take(value.decode("utf-8", "replace")) for value in found)
-            found = [value.encode() for value in taken if value]
-        return [self._digest(framed(value) + of_body if of_body else value) for value in found]
+            extracts = (self.take(value.decode("utf-8", "replace")) for value in values)
+            values = [value.encode() for value in extracts if value]
+        return [self._digest(framed(value) + of_body if of_body else value) for value in values]
 
     def _joined(self, message: ProbedMessage) -> list[bytes]:
         """Several places' values, of each one; of an address for replies all."""
         joint = [b""]
         for number in range(len(self.finders)):
-            found = self._values(number, message)
-            if len(found) != 1 and not (found and number in self.addresses):
-                if found:
+            values = self._values(number, message)
+            if len(values) != 1 and not (values and number in self.addresses):
+                if values:
                     message.refused[TOO_MANY] += 1
                 return []
-            joint = [data + framed(value) for data in joint for value in found[:MOST_ADDRESSES]]
+            joint = [data + framed(value) for data in joint for value in values[:MOST_ADDRESSES]]
         return joint
 
     def _digest(self, data: bytes) -> Key:
@@ -263,18 +263,18 @@ _Trigger: TypeAlias = tuple[Source, str]
 
 def _compiled(probe: Probe, uses: tuple[Use, ...], trigger: _Trigger) -> Compiled:
     """A probe as the compiled reader takes it for what triggers it."""
-    (first, *more) = probe.parts
+    (first, *other_parts) = probe.parts
     is_elsewhere = (first.source, first.tokens[0]) != trigger
-    places = [first, *(place for each in probe.where for place in each.of)]
-    if is_elsewhere or more or probe.body_begins or not all(map(_is_whole, places)):
+    places = [first, *(place for condition in probe.where for place in condition.of)]
+    if is_elsewhere or other_parts or probe.body_begins or not all(map(_is_whole, places)):
         return None, (), False, probe.spoken, uses
     conditions = tuple(
         (
-            tuple((place.source is Source.header, place.tokens[0]) for place in each.of),
-            each.holds,
-            each.begins,
+            tuple((place.source is Source.header, place.tokens[0]) for place in condition.of),
+            condition.holds,
+            condition.begins,
         )
-        for each in probe.where
+        for condition in probe.where
     )
     return probe.prefix, conditions, probe.same_body, probe.take, uses
 
@@ -297,7 +297,7 @@ def triggers_of(probe: Probe) -> Sequence[_Trigger]:
     Else a property, or the body, which has no name.
     """
     looked_at = [(part.source, part.tokens[0]) for part in probe.parts if _is_named(part)]
-    headers = [each for each in looked_at if each[0] is Source.header]
+    headers = [place for place in looked_at if place[0] is Source.header]
     if not headers and probe.needed:
         return [(Source.header, name) for name in sorted(probe.needed[0])]
     return (headers or looked_at)[:1]
@@ -323,7 +323,7 @@ class Triggers:
 
     def __init__(self, probes: Iterable[Probe], *, causes: bool) -> None:
         """Take the probes; without ``causes`` only those with another use."""
-        named: dict[Source, defaultdict[str, list[Compiled]]] = {
+        by_source: dict[Source, defaultdict[str, list[Compiled]]] = {
             Source.header: defaultdict(list),
             Source.property: defaultdict(list),
         }
@@ -333,11 +333,12 @@ class Triggers:
             triggers = triggers_of(probe) if uses else ()
             for trigger in triggers:
                 source, name = trigger
-                named[source][name].append(_compiled(probe, uses, trigger))
+                by_source[source][name].append(_compiled(probe, uses, trigger))
             if uses and not triggers:
                 self.of_bodies.append((probe, uses))
         self.by_header, self.by_property = (
-            {name: tuple(each) for name, each in groups.items()} for groups in named.values()
+            {name: tuple(probes) for name, probes in groups.items()}
+            for groups in by_source.values()
         )
         self.of_content_type = lru_cache(maxsize=_REMEMBERED)(self._of_content_type)
         self.read: Callable[[Record, Any], Names | Fields] = _names.Reader(
@@ -363,11 +364,11 @@ class Triggers:
         self, content_type: str | None
     ) -> tuple[tuple[bytes, ...], Sequence[OfBody]]:
         probes = [
-            each
-            for each in self.of_bodies
+            probe
+            for probe in self.of_bodies
             if all(
                 condition.is_met(lambda _: content_type)
-                for condition in each[0].where
+                for condition in probe[0].where
                 if condition.is_of_content_type
             )
         ]

@@ -63,53 +63,57 @@ _MOLECULER: dict[str, Any] = {
 _ONCE_MORE: dict[str, Any] = {"space": "forward", "same_body": True}
 
 
-def _rule(kind: str, name: str, child: Any, parent: Any, **more: Any) -> dict[str, Any]:
-    return {"name": name, "kind": kind, "child": child, "parent": parent, **more}
+def _rule(kind: str, name: str, child: Any, parent: Any, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "kind": kind, "child": child, "parent": parent, **fields}
 
 
 _parent, _reply, _forward = (partial(_rule, kind) for kind in ("parent", "reply", "forward"))
 
 
-def _again(name: str, place: str, **more: Any) -> dict[str, Any]:
+def _again(name: str, place: str, **fields: Any) -> dict[str, Any]:
     """The rule of what is published again with the same value."""
-    return _forward(name, place, place, **more)
+    return _forward(name, place, place, **fields)
 
 
-def _conversation(name: str, child: str, **more: Any) -> dict[str, Any]:
-    return {"name": name, "kind": "conversation", "child": child, "space": CONVERSATION, **more}
+def _conversation(name: str, child: str, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "kind": "conversation", "child": child, "space": CONVERSATION, **fields}
 
 
 def _trace(name: str, child: str, take: str) -> dict[str, Any]:
     return _conversation(name, child, take=take)
 
 
-def _cloudevents(name: str, place: Any, where: list[dict[str, str]]) -> list[dict[str, Any]]:
+def _cloudevents(name: str, place: Any, conditions: list[dict[str, str]]) -> list[dict[str, Any]]:
     """The correlation and tracing extensions, in headers of one kind or in the JSON envelope."""
-    both = {"where": where, "parent_where": where}
+    wheres = {"where": conditions, "parent_where": conditions}
     return [
         _parent(
-            f"{name}-causation", place("causationid"), place("id"), space="cloudevents", **both
+            f"{name}-causation", place("causationid"), place("id"), space="cloudevents", **wheres
         ),
-        _conversation(f"{name}-correlation", place("correlationid"), where=where),
-        _conversation(f"{name}-trace", place("traceparent"), where=where, take="traceparent"),
+        _conversation(f"{name}-correlation", place("correlationid"), where=conditions),
+        _conversation(f"{name}-trace", place("traceparent"), where=conditions, take="traceparent"),
     ]
 
 
 def _celery(
-    kind: Callable[..., dict[str, Any]], name: str, child: str, *where: dict[str, str], **more: Any
+    kind: Callable[..., dict[str, Any]],
+    name: str,
+    child: str,
+    *conditions: dict[str, str],
+    **fields: Any,
 ) -> dict[str, Any]:
-    both = {"where": [_CELERY, *where], "parent_where": [_CELERY]}
-    return kind(name, child, _header("id"), space="celery", **both, **more)
+    wheres = {"where": [_CELERY, *conditions], "parent_where": [_CELERY]}
+    return kind(name, child, _header("id"), space="celery", **wheres, **fields)
 
 
-def _initiator(name: str, parent: str, where: list[dict[str, str]]) -> dict[str, Any]:
+def _initiator(name: str, parent: str, conditions: list[dict[str, str]]) -> dict[str, Any]:
     return _parent(
         name,
         _body("initiatorId"),
         _body(parent),
         space="masstransit-initiator",
         where=[_MASSTRANSIT],
-        parent_where=[_MASSTRANSIT, *where],
+        parent_where=[_MASSTRANSIT, *conditions],
         alone=True,
     )
 
@@ -117,18 +121,18 @@ def _initiator(name: str, parent: str, where: list[dict[str, str]]) -> dict[str,
 def _causation(header: str) -> dict[str, Any]:
     # MassTransit copies headers like this one from the message that it handles to those that it
     # publishes, and then the header names the grandparent.
-    where = [{"lacks": _CONTENT_TYPE, "begins": "application/vnd.masstransit"}]
-    return _parent(header, _header(header), _MESSAGE_ID, space=MESSAGE_ID, where=where)
+    conditions = [{"lacks": _CONTENT_TYPE, "begins": "application/vnd.masstransit"}]
+    return _parent(header, _header(header), _MESSAGE_ID, space=MESSAGE_ID, where=conditions)
 
 
 def _reply_by(
     name: str,
     parent: str,
     child: str = _CORRELATION,
-    to: str = _property("reply_to"),
+    address: str = _property("reply_to"),
 ) -> dict[str, Any]:
-    both = [_property("routing_key"), child], [to, parent]
-    return _reply(name, *both, space="reply", sure=False)
+    places = [_property("routing_key"), child], [address, parent]
+    return _reply(name, *places, space="reply", sure=False)
 
 
 _PROFILES: dict[str, list[dict[str, Any]]] = {
@@ -249,11 +253,11 @@ _PROFILES: dict[str, list[dict[str, Any]]] = {
         _reply_by("reply-to-message-bytes", _header("x-message-id"), _CORRELATION_BYTES),
     ],
     "MQTT 5 replies": [
-        _reply_by("mqtt-reply", _CORRELATION, to=_header("x-reply-to-topic")),
+        _reply_by("mqtt-reply", _CORRELATION, address=_header("x-reply-to-topic")),
         _reply_by(
             "mqtt-reply-by-bytes",
             *(_CORRELATION_BYTES, _CORRELATION_BYTES),
-            to=_header("x-reply-to-topic"),
+            address=_header("x-reply-to-topic"),
         ),
     ],
     "Watermill": [

@@ -54,10 +54,14 @@ class Condition(msgspec.Struct, frozen=True):
 
 
 def needs_bodies(
-    places: Iterable[Expression], where: Iterable[Condition], body_begins: str, *, same_body: bool
+    places: Iterable[Expression],
+    conditions: Iterable[Condition],
+    body_begins: str,
+    *,
+    same_body: bool,
 ) -> bool:
     """Tell whether these places and conditions, or comparing bodies, need a message's body."""
-    places = (*places, *(place for each in where for place in each.of))
+    places = (*places, *(place for condition in conditions for place in condition.of))
     return same_body or bool(body_begins) or any(place.source is Source.payload for place in places)
 
 
@@ -111,38 +115,38 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Rule:
+    def from_json(cls, fields: Mapping[str, Any]) -> Rule:
         """Read what `to_json` writes, or somebody has written.
 
         One place may stand without a list around it.
 
         :raises RuleError: says which rule, which field and what is wrong with it.
         """
-        if not isinstance(given, Mapping):
+        if not isinstance(fields, Mapping):
             raise RuleError("a rule is an object with name, kind, child and parent")
-        name = given.get("name")
+        name = fields.get("name")
         if not isinstance(name, str) or not _NAME(name):
             raise RuleError(
                 "a rule's name is of 1 to 64 letters, digits, '.', '_' and '-', "
                 f"not {str(name)[:80]!r}"
             )
-        unknown = set(given) - {*_FIELDS}
+        unknown = set(fields) - {*_FIELDS}
         if unknown:
             raise _wrong(name, str(min(unknown, key=str))[:80], "there is no such field")
-        missing = [field for field in ("kind", "child") if field not in given]
-        if missing:
-            raise _wrong(name, missing[0], "is missing")
-        return cls(**{field: _FIELDS[field](name, field, given[field]) for field in given})
+        absent = [field for field in ("kind", "child") if field not in fields]
+        if absent:
+            raise _wrong(name, absent[0], "is missing")
+        return cls(**{field: _FIELDS[field](name, field, fields[field]) for field in fields})
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values, without what is as it usually is."""
-        usual = {each.name: each.default for each in msgspec.structs.fields(self)}
+        usual = {field.name: field.default for field in msgspec.structs.fields(self)}
         values = {field: getattr(self, field) for field in _FIELDS}
         return {field: _written(value) for field, value in values.items() if value != usual[field]}
 
 
-def _wrong(name: str, field: str, what: object) -> RuleError:
-    return RuleError(f"rule {name!r}: {field}: {what}")
+def _wrong(name: str, field: str, reason: object) -> RuleError:
+    return RuleError(f"rule {name!r}: {field}: {reason}")
 
 
 def _check_texts(rule: Rule) -> None:
@@ -155,10 +159,10 @@ def _check_texts(rule: Rule) -> None:
     if rule.space and not _NAME(rule.space):
         raise _wrong(rule.name, "space", "letters, digits, '.', '_' and '-', 64 at most")
     if rule.take is not None and rule.take not in TAKES:
-        known = ", ".join(sorted(TAKES))
-        raise _wrong(rule.name, "take", f"{rule.take[:80]!r} is none of {known}")
+        names = ", ".join(sorted(TAKES))
+        raise _wrong(rule.name, "take", f"{rule.take[:80]!r} is none of {names}")
     texts = [("body_begins", rule.body_begins)]
-    texts += [("where", each.begins) for each in rule.where + rule.parent_where]
+    texts += [("where", condition.begins) for condition in rule.where + rule.parent_where]
     for field, text in texts:
         if len(text) > LONGEST_TEXT:
             raise _wrong(rule.name, field, f"a text has at most {LONGEST_TEXT} characters")
@@ -193,37 +197,37 @@ def _check_places(rule: Rule) -> None:
     for field, conditions in (("where", rule.where), ("parent_where", rule.parent_where)):
         if len(conditions) > MOST_CONDITIONS:
             raise _wrong(rule.name, field, f"there are at most {MOST_CONDITIONS} conditions")
-        if any(not 0 < len(each.of) <= MOST_PLACES for each in conditions):
+        if any(not 0 < len(condition.of) <= MOST_PLACES for condition in conditions):
             raise _wrong(rule.name, field, f"a condition has 1 to {MOST_PLACES} places")
 
 
-def _kind(name: str, field: str, given: Any) -> LinkKind:
-    if not isinstance(given, str) or given not in LinkKind.__members__:
-        known = ", ".join(LinkKind.__members__)
-        raise _wrong(name, field, f"{str(given)[:80]!r} is none of {known}")
-    return LinkKind[given]
+def _kind(name: str, field: str, value: Any) -> LinkKind:
+    if not isinstance(value, str) or value not in LinkKind.__members__:
+        kinds = ", ".join(LinkKind.__members__)
+        raise _wrong(name, field, f"{str(value)[:80]!r} is none of {kinds}")
+    return LinkKind[value]
 
 
-def _text(name: str, field: str, given: Any) -> str:
-    if not isinstance(given, str):
+def _text(name: str, field: str, value: Any) -> str:
+    if not isinstance(value, str):
         raise _wrong(name, field, "is a text")
-    return given
+    return value
 
 
-def _space(name: str, field: str, given: Any) -> str:
-    if given == "":
+def _space(name: str, field: str, value: Any) -> str:
+    if value == "":
         raise _wrong(name, field, "is a name, or is left out")
-    return _text(name, field, given)
+    return _text(name, field, value)
 
 
-def _flag(name: str, field: str, given: Any) -> bool:
-    if not isinstance(given, bool):
+def _flag(name: str, field: str, value: Any) -> bool:
+    if not isinstance(value, bool):
         raise _wrong(name, field, "is true or false")
-    return given
+    return value
 
 
-def _places(name: str, field: str, given: Any) -> tuple[Expression, ...]:
-    texts = given if isinstance(given, list) else [given]
+def _places(name: str, field: str, value: Any) -> tuple[Expression, ...]:
+    texts = value if isinstance(value, list) else [value]
     if not texts:
         raise _wrong(name, field, "names no place")
     if len(texts) > MOST_PLACES:
@@ -234,27 +238,27 @@ def _places(name: str, field: str, given: Any) -> tuple[Expression, ...]:
         raise _wrong(name, field, error) from error
 
 
-def _conditions(name: str, field: str, given: Any) -> tuple[Condition, ...]:
-    if not isinstance(given, list):
+def _conditions(name: str, field: str, value: Any) -> tuple[Condition, ...]:
+    if not isinstance(value, list):
         raise _wrong(name, field, 'is a list of conditions such as {"has": "$message.header#/id"}')
-    if len(given) > MOST_CONDITIONS:
+    if len(value) > MOST_CONDITIONS:
         raise _wrong(name, field, f"there are at most {MOST_CONDITIONS} conditions")
-    return tuple(_condition(name, field, each) for each in given)
+    return tuple(_condition(name, field, condition) for condition in value)
 
 
-def _condition(name: str, field: str, given: Any) -> Condition:
-    tests = set(given) - {"begins"} if isinstance(given, dict) else set()
+def _condition(name: str, field: str, value: Any) -> Condition:
+    tests = set(value) - {"begins"} if isinstance(value, dict) else set()
     if tests not in ({"has"}, {"lacks"}):
         raise _wrong(name, field, 'a condition has one of "has" and "lacks", and maybe "begins"')
     (test,) = tests
-    begins = _text(name, field, given.get("begins", ""))
-    return Condition(_places(name, field, given[test]), test == "has", begins)
+    begins = _text(name, field, value.get("begins", ""))
+    return Condition(_places(name, field, value[test]), test == "has", begins)
 
 
 def _written(value: Any) -> Any:
     """A field's value as JSON has it."""
     if isinstance(value, tuple):
-        return [_written(each) for each in value]
+        return [_written(part) for part in value]
     if isinstance(value, LinkKind):
         return value.name
     if isinstance(value, Condition):

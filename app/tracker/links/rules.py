@@ -113,7 +113,7 @@ class Rules:
         for name in sorted(self.indexed):
             use = CALLED if self.indexed[name] else FOUND_BY
             self._use(Inquiry((Expression(Source.header, (name,)),), HEADER + name), use)
-        self._probes |= {(name,): FailureProbe(each) for name, each in ERROR_PROFILES.items()}
+        self._probes |= {(name,): FailureProbe(profile) for name, profile in ERROR_PROFILES.items()}
         probes = self._probes.values()
         for probe in probes:
             probe.uses = list(dict.fromkeys(probe.uses))
@@ -125,12 +125,12 @@ class Rules:
 
     def for_cut_bodies(self) -> Rules:
         """The same rules for messages whose body is not whole: what looks into it says nothing."""
-        those = copy.copy(self)
-        those.read_bodies = False
+        rules = copy.copy(self)
+        rules.read_bodies = False
         probes = [probe for probe in self._probes.values() if not probe.looks_into_bodies]
-        those._of_publishes = Triggers(probes, causes=True)
-        those._of_deliveries = Triggers(probes, causes=False)
-        return those
+        rules._of_publishes = Triggers(probes, causes=True)
+        rules._of_deliveries = Triggers(probes, causes=False)
+        return rules
 
     def __getitem__(self, number: int) -> Rule:
         return self.rules[number]
@@ -147,10 +147,10 @@ class Rules:
                 record = readable(self._plain(record, triggers))
             if triggers.of_bodies:
                 of_body = triggers.of_body(record)
-        found: Names | Fields = triggers.read(record, self)
+        fields: Names | Fields = triggers.read(record, self)
         if of_body:
-            found = self._with_body(found, of_body, record)
-        names = self._decided(found) if isinstance(found, tuple) else found
+            fields = self._with_body(fields, of_body, record)
+        names = self._decided(fields) if isinstance(fields, tuple) else fields
         return self._moved(record, names) if record.channel.user == _BROKER else names
 
     def _moved(self, record: Record, names: Names) -> Names:
@@ -183,23 +183,25 @@ class Rules:
         return values(raw, self.refused)
 
     def _with_body(
-        self, found: Names | Fields, of_body: Sequence[OfBody], record: Record
+        self, names: Names | Fields, of_body: Sequence[OfBody], record: Record
     ) -> Fields:
         """What was found in a message, and in its body."""
-        said: tuple[Any, ...] = astuple(found) if isinstance(found, Names) else found
-        fields: list[list[Any]] = [*map(list, said)]
+        name_fields: tuple[Any, ...] = astuple(names) if isinstance(names, Names) else names
+        fields: list[list[Any]] = [*map(list, name_fields)]
         message = self.look_into(record)
         for probe, uses in of_body:
             for key in probe.spoken(message):
                 for use, number in uses:
                     fields[use].append((number, key) if use == CAUSES else key)
         causes = fields[CAUSES]
-        ids, _, conversations, found_by, called = (tuple(dict.fromkeys(each)) for each in fields)
-        return ids, tuple(causes), conversations, found_by, called
+        ids, _, conversations, found_by, message_ids = (
+            tuple(dict.fromkeys(keys)) for keys in fields
+        )
+        return ids, tuple(causes), conversations, found_by, message_ids
 
-    def _decided(self, found: Fields) -> Names:
+    def _decided(self, fields: Fields) -> Names:
         """The names among what was found: not too many, and only causes that may be meant."""
-        ids, causes, conversations, found_by, called = found
+        ids, causes, conversations, found_by, message_ids = fields
         if len(ids) > MOST_IDS:
             ids = self._refused()
         return Names(
@@ -207,7 +209,7 @@ class Rules:
             self._meant(causes, ids) if causes else (),
             conversations if len(conversations) <= MOST_KEYS else self._refused(),
             found_by if len(found_by) <= MOST_KEYS else self._refused(),
-            called if len(called) <= MOST_KEYS else self._refused(),
+            message_ids if len(message_ids) <= MOST_KEYS else self._refused(),
         )
 
     def _refused(self) -> tuple[Key, ...]:
@@ -216,7 +218,7 @@ class Rules:
         return ()
 
     def _meant(
-        self, found: tuple[tuple[int, Key], ...], ids: tuple[Key, ...]
+        self, causes: tuple[tuple[int, Key], ...], ids: tuple[Key, ...]
     ) -> tuple[tuple[int, Key], ...]:
         """The causes without what a message cannot mean, each under the first rule that says so.
 
@@ -224,39 +226,39 @@ class Rules:
         else it names is what the first one named: its cause is that it came before.
         """
         rules = self.rules
-        if len(found) == 1:  # nearly always
-            [(number, key)] = found
+        if len(causes) == 1:  # nearly always
+            [(number, key)] = causes
             if key not in ids or rules[number].kind is LinkKind.forward:
-                return found
-        named: dict[Key, int] = {}
+                return causes
+        numbers: dict[Key, int] = {}
         is_forward = False
-        for number, key in sorted(found):
+        for number, key in sorted(causes):
             rule = rules[number]
             if rule.kind is LinkKind.forward:
                 is_forward |= rule.sure
             elif key in ids:
                 self.refused[NAMES_ITSELF] += 1
                 continue
-            named.setdefault(key, number)
-        if len(named) > MOST_CAUSES:
+            numbers.setdefault(key, number)
+        if len(numbers) > MOST_CAUSES:
             self._refused()
             return ()
         return tuple(
             (number, key)
-            for key, number in named.items()
+            for key, number in numbers.items()
             if not is_forward or rules[number].kind is LinkKind.forward
         )
 
     def _take_apart(self, number: int, rule: Rule) -> None:
-        more = rule.take, rule.same_body, rule.body_begins
-        child = Inquiry(rule.child, rule.shared_space, rule.where, *more)
+        options = rule.take, rule.same_body, rule.body_begins
+        child = Inquiry(rule.child, rule.shared_space, rule.where, *options)
         if rule.kind is LinkKind.conversation:
             self._use(child, CONVERSATIONS)
             if rule.shared_space != CONVERSATION and len(rule.child) == 1:
                 self._use(child._replace(space=CONVERSATION), FOUND_BY)
             return
         self._use(child, CAUSES, number)
-        self._use(Inquiry(rule.parent, rule.shared_space, rule.parent_where, *more), IDS)
+        self._use(Inquiry(rule.parent, rule.shared_space, rule.parent_where, *options), IDS)
 
     def _use(self, inquiry: Inquiry, use: int, number: int = 0) -> None:
         """Have the keys that answer an inquiry used so, with others or alone."""
@@ -271,7 +273,7 @@ def _looked_at(rules: Iterable[Rule], indexed: Iterable[str]) -> dict[str, bool]
 
     It does where rules compare it as a whole, and none takes it for a conversation's.
     """
-    found: dict[str, set[bool]] = {name: set() for name in indexed}
+    uses: dict[str, set[bool]] = {name: set() for name in indexed}
     for rule in rules:
         if rule.take is not None:
             continue
@@ -279,16 +281,16 @@ def _looked_at(rules: Iterable[Rule], indexed: Iterable[str]) -> dict[str, bool]
         for place in rule.child + rule.parent:
             if place.source is Source.header:
                 is_id = names_one and len(place.tokens) == 1
-                found.setdefault(place.tokens[0], set()).add(is_id)
-    return {name: said == {True} for name, said in found.items()}
+                uses.setdefault(place.tokens[0], set()).add(is_id)
+    return {name: are_ids == {True} for name, are_ids in uses.items()}
 
 
 def _check(rules: tuple[Rule, ...], indexed: tuple[str, ...]) -> None:
     if len(rules) > MOST_RULES:
         raise RuleError(f"there are {len(rules)} rules, and at most {MOST_RULES}")
-    twice = [name for name, count in Counter(rule.name for rule in rules).items() if count > 1]
-    if twice:
-        raise RuleError(f"rule {twice[0]!r} is there twice")
+    repeats = [name for name, count in Counter(rule.name for rule in rules).items() if count > 1]
+    if repeats:
+        raise RuleError(f"rule {repeats[0]!r} is there twice")
     if len(indexed) > MOST_INDEXED:
         raise RuleError(f"there are {len(indexed)} indexed headers, and at most {MOST_INDEXED}")
     for name in indexed:

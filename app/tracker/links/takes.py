@@ -23,8 +23,8 @@ _DATADOG = re.compile(r"(?!0+$)([0-9]{1,20})")
 
 def _hexadecimal(pattern: re.Pattern[str]) -> Callable[[str], str | None]:
     def take(text: str) -> str | None:
-        found = pattern.fullmatch(text)
-        return None if found is None else found[1].lower().zfill(32)
+        match = pattern.fullmatch(text)
+        return None if match is None else match[1].lower().zfill(32)
 
     return take
 
