@@ -20,8 +20,8 @@ from app.store.database.tables import metadata
 
 
 def _database_url() -> str:
-    given = context.get_x_argument(as_dictionary=True).get("url")
-    url = given or os.environ.get("ITC_DATABASE_URL")
+    argument = context.get_x_argument(as_dictionary=True).get("url")
+    url = argument or os.environ.get("ITC_DATABASE_URL")
     if not url:
         raise SystemExit("set ITC_DATABASE_URL, or give alembic -x url=…")
     return url

@@ -41,20 +41,21 @@ PARAMETERS = Question(":trace", ":first", ":last")
 """For a statement that is told with its parameters what it is about, and is parsed only once."""
 
 
-def spanned_sql(asked: Question) -> str:
+def spanned_sql(question: Question) -> str:
     """`Gap.spanned_by` as a condition on the table ``gaps``."""
     return (
-        f"gaps.after_event_id < {asked.last}"
-        f" AND (gaps.before_event_id IS NULL OR gaps.before_event_id > {asked.first})"
+        f"gaps.after_event_id < {question.last}"
+        f" AND (gaps.before_event_id IS NULL OR gaps.before_event_id > {question.first})"
     )
 
 
-def assumed_sql(asked: Question) -> str:
+def assumed_sql(question: Question) -> str:
     """The statement for `Assumed`s, `Assumed.is_within`."""
     return (
         "SELECT number, name, first_event_id, last_event_id FROM participants"
-        f" WHERE trace_id = {asked.trace} AND assumed"
-        f" AND last_event_id >= {asked.first} AND first_event_id <= {asked.last} ORDER BY number"
+        f" WHERE trace_id = {question.trace} AND assumed"
+        f" AND last_event_id >= {question.first} AND first_event_id <= {question.last}"
+        " ORDER BY number"
     )
 
 
@@ -76,7 +77,7 @@ WHERE t.id = {trace} AND p.trace_id = t.id AND EXISTS (
 """
 
 
-def missing_sql(asked: Question) -> str:
+def missing_sql(question: Question) -> str:
     """The statement for `Missing`s, `Missing.is_within`.
 
     One whose messages name causes that it knew itself, with hardly an exception, is none.
@@ -84,17 +85,17 @@ def missing_sql(asked: Question) -> str:
     return (
         "SELECT t.vhost, t.policy, p.number, p.name, p.first_event_id, p.last_event_id, p.known,"
         " p.missed FROM traces AS t CROSS JOIN participants AS p"
-        f" WHERE t.id = {asked.trace} AND p.trace_id = t.id AND p.missed > 0"
+        f" WHERE t.id = {question.trace} AND p.trace_id = t.id AND p.missed > 0"
         f" AND p.missed >= {LEAST_SHARE} * (p.known + p.missed)"
-        f" AND p.last_event_id >= {asked.first} AND p.first_event_id <= {asked.last}"
+        f" AND p.last_event_id >= {question.first} AND p.first_event_id <= {question.last}"
         " ORDER BY p.number"
     )
 
 
-def missed_sql(trace_id: int, missing: Sequence[Missing]) -> str:
+def missed_sql(trace_id: int, participants: Sequence[Missing]) -> str:
     """The statement for what was `Missed` while these participants acted."""
-    first = min(each.first_event_id for each in missing)
-    last = max(each.last_event_id for each in missing)
+    first = min(participant.first_event_id for participant in participants)
+    last = max(participant.last_event_id for participant in participants)
     return (
         "SELECT rule, count(*) AS links FROM (SELECT rule FROM edges"
         f" WHERE trace_id = {int(trace_id)} AND way <> 0 AND way = {int(Way.missed)}"
@@ -103,32 +104,33 @@ def missed_sql(trace_id: int, missing: Sequence[Missing]) -> str:
     )
 
 
-def late_sql(asked: Question) -> str:
+def late_sql(question: Question) -> str:
     """The statement for `Late`, which is none without such links; counted to `MOST_LATE`."""
     return (
         "SELECT (SELECT vhost FROM traces WHERE id = trace_id) AS vhost, count(*) AS links"
-        f" FROM ({late_links_sql(asked)}) AS late GROUP BY trace_id"
+        f" FROM ({late_links_sql(question)}) AS late GROUP BY trace_id"
     )
 
 
-def late_links_sql(asked: Question) -> str:
+def late_links_sql(question: Question) -> str:
     """The statement for the late links of a span themselves, `MOST_LATE` at the most."""
     return (
-        f"SELECT trace_id, effect_id, cause_id FROM late_edges WHERE trace_id = {asked.trace}"
-        f" AND effect_id BETWEEN {asked.first} AND {asked.last}"
-        f" AND cause_id >= {asked.first} LIMIT {MOST_LATE}"
+        f"SELECT trace_id, effect_id, cause_id FROM late_edges WHERE trace_id = {question.trace}"
+        f" AND effect_id BETWEEN {question.first} AND {question.last}"
+        f" AND cause_id >= {question.first} LIMIT {MOST_LATE}"
     )
 
 
-def quiet_sql(asked: Question) -> str:
+def quiet_sql(question: Question) -> str:
     """The statement for how many quiet events a span has, counted to `MOST_QUIET`."""
     return (
-        f"SELECT count(*) AS quiet FROM (SELECT id FROM events WHERE trace_id = {asked.trace}"
-        f" AND quiet AND id BETWEEN {asked.first} AND {asked.last} LIMIT {MOST_QUIET}) AS counted"
+        f"SELECT count(*) AS quiet FROM (SELECT id FROM events WHERE trace_id = {question.trace}"
+        f" AND quiet AND id BETWEEN {question.first} AND {question.last}"
+        f" LIMIT {MOST_QUIET}) AS counted"
     )
 
 
-def doubtful_sql(asked: Question) -> str:
+def doubtful_sql(question: Question) -> str:
     """The statement for the `DoubtfulDelivery`s after a span's first event, to `MOST_DOUBTFUL`.
 
     Quiet ones carry nothing.
@@ -137,27 +139,28 @@ def doubtful_sql(asked: Question) -> str:
         'SELECT e.id, e.participant, p."interval", e.height, e.match, e.queue, e.recorded_at'
         " FROM events AS e JOIN participants AS p ON p.trace_id = e.trace_id"
         " AND p.number = e.participant"
-        f" WHERE e.trace_id = {asked.trace} AND e.doubtful AND NOT e.quiet"
-        f" AND e.id > {asked.first} AND e.id <= {asked.last} ORDER BY e.id LIMIT {MOST_DOUBTFUL}"
+        f" WHERE e.trace_id = {question.trace} AND e.doubtful AND NOT e.quiet"
+        f" AND e.id > {question.first} AND e.id <= {question.last}"
+        f" ORDER BY e.id LIMIT {MOST_DOUBTFUL}"
     )
 
 
-def acting_sql(asked: Question) -> str:
+def acting_sql(question: Question) -> str:
     """The statement for the `ParticipantSpan`s of a span."""
     return (
         'SELECT number, "interval", base FROM participants'
-        f" WHERE trace_id = {asked.trace} AND last_event_id >= {asked.first}"
-        f" AND first_event_id <= {asked.last}"
+        f" WHERE trace_id = {question.trace} AND last_event_id >= {question.first}"
+        f" AND first_event_id <= {question.last}"
     )
 
 
-def marks_sql(trace_id: int, asked: Iterable[tuple[int, int]], *, forward: bool) -> str:
+def marks_sql(trace_id: int, positions: Iterable[tuple[int, int]], *, forward: bool) -> str:
     """The statement for `Mark`s: of each participant the first from a height on, or the last to it.
 
     Each is looked up in the index on heights.
     """
     comparison, order = (">=", "ASC") if forward else ("<=", "DESC")
-    values = ", ".join(f"({int(participant)}, {int(height)})" for participant, height in asked)
+    values = ", ".join(f"({int(participant)}, {int(height)})" for participant, height in positions)
     return (
         f"WITH asked (participant, height) AS (VALUES {values}),"
         " found (id) AS (SELECT (SELECT id FROM events"

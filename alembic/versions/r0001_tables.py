@@ -66,7 +66,7 @@ def downgrade() -> None:
 
 
 def _columns(table: str, /, **columns: type[sa.types.TypeEngine[object]]) -> sa.TableClause:
-    return sa.table(table, *(sa.column(each, kind) for each, kind in columns.items()))
+    return sa.table(table, *(sa.column(name, kind) for name, kind in columns.items()))
 
 
 def _tables() -> None:

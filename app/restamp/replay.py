@@ -137,12 +137,12 @@ class Replay:
             messages = self._rules.links is not None
             limit = CHUNK_WITH_MESSAGES if messages else CHUNK
             events = await self._store.events(
-                self._trace_id, after=self._last_id, limit=limit, messages=messages
+                self._trace_id, after_id=self._last_id, limit=limit, messages=messages
             )
             if self._restamper.has_met(events):
                 return events
             # Newer than these events, so that theirs are among them; unless retention came between.
-            channels = await self._store.channels(self._trace_id, after=self._last_key)
+            channels = await self._store.channels(self._trace_id, after_number=self._last_key)
             if channels:
                 self._last_key = channels[-1][0]
                 await self._introduce(self._restamper.meet(channels))

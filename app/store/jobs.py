@@ -19,21 +19,22 @@ from app.store.database.subject import Subject, reading, reads, writes
 from app.stored.jobs import ENDED, TRANSITIONS, Job, JobState, Json
 from model.jobs import Progress
 
-_its = tables.jobs.c
+_jobs = tables.jobs.c
+_services = tables.services.c
 
 INTERRUPTED = "interrupted: the service ended while the job was unfinished"
 
-_UNFINISHED = _its.state.in_([JobState.queued, JobState.running])
-_COLUMNS = [_its[name] for name in Job.__struct_fields__]
+_UNFINISHED = _jobs.state.in_([JobState.queued, JobState.running])
+_COLUMNS = [_jobs[name] for name in Job.__struct_fields__]
 
 
 async def _get(connection: AsyncConnection, job_id: int) -> Job:
     """A job; raises `NotFoundError`."""
-    query = select(*_COLUMNS).where(_its.id == job_id)
-    found = (await connection.execute(query)).one_or_none()
-    if found is None:
+    query = select(*_COLUMNS).where(_jobs.id == job_id)
+    row = (await connection.execute(query)).one_or_none()
+    if row is None:
         raise NotFoundError(f"no job has the number {job_id}")
-    return _job(found)
+    return _job(row)
 
 
 class Jobs(Subject):
@@ -59,8 +60,8 @@ class Jobs(Subject):
             "service": self._service,
             "unwanted": False,
         }
-        made = await connection.execute(insert(tables.jobs).values(row).returning(*_COLUMNS))
-        return _job(made.one())
+        result = await connection.execute(insert(tables.jobs).values(row).returning(*_COLUMNS))
+        return _job(result.one())
 
     get = reading(_get)
 
@@ -74,8 +75,10 @@ class Jobs(Subject):
         limit: int = 100,
     ) -> list[Job]:
         """The newest jobs, newest first, of some virtual hosts and states, or of all (None)."""
-        query = select(*_COLUMNS).where(*given((_its.vhost.in_, vhosts), (_its.state.in_, states)))
-        rows = await connection.execute(query.order_by(_its.id.desc()).limit(limit))
+        query = select(*_COLUMNS).where(
+            *given((_jobs.vhost.in_, vhosts), (_jobs.state.in_, states))
+        )
+        rows = await connection.execute(query.order_by(_jobs.id.desc()).limit(limit))
         return [_job(row) for row in rows]
 
     @writes
@@ -92,20 +95,20 @@ class Jobs(Subject):
 
         Raises `ConflictError` if it may not follow, `NotFoundError` if there is no such job.
         """
-        now = self.database.clock()
+        moment = self.database.clock()
         values: Json = {"state": state}
         if state is JobState.running:
-            values["started_at"] = now
+            values["started_at"] = moment
         if state in ENDED:
-            values |= {"finished_at": now, "result": None if result is None else _text(result)}
+            values |= {"finished_at": moment, "result": None if result is None else _text(result)}
             values["error"] = error
         if state is JobState.succeeded:
             # The progress noted last may be short of the end.
             values |= {"percent": 100.0, "stage": None}
-        sources = sorted(source for source, following in TRANSITIONS.items() if state in following)
+        sources = sorted(source for source, targets in TRANSITIONS.items() if state in targets)
         moved = await connection.execute(
             update(tables.jobs)
-            .where(_its.id == job_id, _its.state.in_(sources))
+            .where(_jobs.id == job_id, _jobs.state.in_(sources))
             .values(values)
             .returning(*_COLUMNS)
         )
@@ -120,46 +123,46 @@ class Jobs(Subject):
         self, connection: AsyncConnection, job_id: int, progress: Progress
     ) -> bool:
         """Note how far a job has come; False, with nothing noted, unless it is running."""
-        noted = await connection.execute(
+        result = await connection.execute(
             update(tables.jobs)
-            .where(_its.id == job_id, _its.state == JobState.running)
+            .where(_jobs.id == job_id, _jobs.state == JobState.running)
             .values(asdict(progress))
         )
-        return noted.rowcount == 1
+        return result.rowcount == 1
 
     @writes
     async def interrupt(self, connection: AsyncConnection) -> int:
         """Fail every unfinished job of a service that is gone, or of none. Returns how many."""
-        living = select(tables.services.c.id).where(lives(self.database))
-        whose = _its.service
-        theirs = or_(whose.is_(None), whose.not_in(living))
+        living = select(_services.id).where(lives(self.database))
+        service = _jobs.service
+        is_orphan = or_(service.is_(None), service.not_in(living))
         if self._service is not None:
-            theirs = and_(theirs, whose.is_distinct_from(self._service))
-        interrupted = await connection.execute(
+            is_orphan = and_(is_orphan, service.is_distinct_from(self._service))
+        result = await connection.execute(
             update(tables.jobs)
-            .where(_UNFINISHED, theirs)
+            .where(_UNFINISHED, is_orphan)
             .values(state=JobState.failed, error=INTERRUPTED, finished_at=self.database.clock())
         )
-        return interrupted.rowcount
+        return result.rowcount
 
     @writes
     async def give_up(self, connection: AsyncConnection, job_id: int) -> None:
         """Ask the service that has a job to cancel it."""
         await connection.execute(
-            update(tables.jobs).where(_its.id == job_id, _UNFINISHED).values(unwanted=True)
+            update(tables.jobs).where(_jobs.id == job_id, _UNFINISHED).values(unwanted=True)
         )
 
     @reads
     async def unwanted(self, connection: AsyncConnection) -> Sequence[int]:
         """The unfinished jobs of this service that another was asked to cancel."""
-        query = select(_its.id).where(_UNFINISHED, _its.unwanted, _its.service == self._service)
+        query = select(_jobs.id).where(_UNFINISHED, _jobs.unwanted, _jobs.service == self._service)
         return [*(await connection.execute(query)).scalars()]
 
     @writes
     async def forget(self, connection: AsyncConnection, keep: int) -> int:
         """Remove ended jobs except the newest `keep`; returns how many were removed."""
-        ended = _its.state.in_(sorted(ENDED))
-        return await keep_newest(connection, tables.jobs, keep, ended)
+        has_ended = _jobs.state.in_(sorted(ENDED))
+        return await keep_newest(connection, tables.jobs, keep, has_ended)
 
 
 def _text(value: Json) -> str:

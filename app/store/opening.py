@@ -59,13 +59,13 @@ def only_service(database_url: str) -> Iterator[None]:
     if url.get_backend_name() != sqlite.NAME or not url.database:
         yield
         return
-    beside = Path(f"{url.database}.lock").absolute()
+    lock_file = Path(f"{url.database}.lock").absolute()
     try:
-        beside.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise SettingsError(
-            f"ITC_DATABASE_URL: {beside} cannot be written ({error.strerror})"
+            f"ITC_DATABASE_URL: {lock_file} cannot be written ({error.strerror})"
         ) from error
     try:
         _lock(descriptor, url.database)
@@ -80,9 +80,9 @@ def _lock(descriptor: int, database: str) -> None:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         pid = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
-        who = f" (process {pid})" if pid.isdigit() else ""
+        holder = f" (process {pid})" if pid.isdigit() else ""
         raise SettingsError(
-            f"ITC_DATABASE_URL: another service{who} uses {database}: stop that one first, or have "
+            f"ITC_DATABASE_URL: another service{holder} uses {database}: stop that one first, or have "
             "all of them use one PostgreSQL"
         ) from None
     os.ftruncate(descriptor, 0)

@@ -46,6 +46,8 @@ from app.store.watch.watching import Watching
 from app.stored.reading import SEARCHES
 from model.times import now
 
+_installation = tables.installation.c
+
 T = TypeVar("T")
 
 
@@ -155,7 +157,7 @@ class Store:
 
 
 async def _name(connection: AsyncConnection) -> str:
-    return str((await connection.execute(select(tables.installation.c.name))).scalar_one())
+    return str((await connection.execute(select(_installation.name))).scalar_one())
 
 
 async def _ask(connection: AsyncConnection) -> None:

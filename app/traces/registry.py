@@ -145,7 +145,7 @@ class TraceRegistry:
             raise _unknown(vhost, unknown)
         if known is None:
             rules = policy or Policy.client, _or(quiet, QUIET)
-            return await traces.create(vhost, *rules, bodies=bodies, taken=taken)
+            return await traces.create(vhost, *rules, bodies=bodies, selection=taken)
         rules = policy or known.policy, _or(quiet, known.quiet)
         is_as_was = rules == (known.policy, known.quiet)
         if is_as_was and (bodies, taken) == (known.bodies, known.taken):
@@ -153,12 +153,12 @@ class TraceRegistry:
         present = self.here.alive(vhost)
         if (known.events and not is_as_was) or present is None:
             await self._elsewhere.check(known)
-            return await traces.create(vhost, *rules, bodies=bodies, taken=taken)
+            return await traces.create(vhost, *rules, bodies=bodies, selection=taken)
         await present.end(drain=False, deadline=DRAIN_SECONDS)
         try:
             if present.is_alive:
                 raise OutageError(f"the trace of {vhost!r} did not pause in time; ask again")
-            return await traces.create(vhost, *rules, bodies=bodies, taken=taken)
+            return await traces.create(vhost, *rules, bodies=bodies, selection=taken)
         except ItcError:
             await self.here.run_again(vhost)
             raise

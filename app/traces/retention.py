@@ -104,6 +104,6 @@ async def _plan(
         trace_id,
         keep_events=rule.keep_events,
         older_than=older_than,
-        through=rule.through,
-        at_most=at_most,
+        last_id=rule.through,
+        limit=at_most,
     )

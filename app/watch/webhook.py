@@ -104,7 +104,7 @@ class Webhook(Lookout):
         except OutageError as error:
             await self._not_taken(telling, str(error))
         else:
-            await self.store.told(telling, at=self.clock())
+            await self.store.told(telling, moment=self.clock())
 
     async def _send(self, body: bytes, headers: Mapping[str, str]) -> None:
         """Send a body; raises `OutageError` if it was not taken, or nobody knows."""
@@ -134,7 +134,7 @@ class Webhook(Lookout):
             log.error("the webhook is not told of violation %d: %s", violation.id, error)
         elif not violation.attempts:
             log.warning("the webhook is to be told again of violation %d: %s", violation.id, error)
-        await self.store.told(telling, at=at, error=error, next_at=next_at)
+        await self.store.told(telling, moment=at, error=error, next_at=next_at)
 
 
 def pause(attempts: int) -> float:

@@ -246,7 +246,7 @@ async def test_the_oldest_unreadable_messages_make_room(database_url: str) -> No
     kept = await store.quarantine.newest(["a"])
     assert [message.recorded_at for message in kept] == [7, 6, 5, 4, 3]
     assert len(await store.quarantine.newest()) == 10
-    older = await store.quarantine.newest(["a"], before=kept[1].id, limit=2)
+    older = await store.quarantine.newest(["a"], before_id=kept[1].id, limit=2)
     assert [message.recorded_at for message in older] == [5, 4]
     await store.close()
 

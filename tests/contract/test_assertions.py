@@ -224,10 +224,10 @@ async def test_what_came_of_telling_the_webhook_stays_known(store: Store, trace_
     await store.assertions.judged(trace_id, judged(9, 20, 10, 11, 12), WebhookState.due)
     at = (await store.violations.list(EVERY))[0].found_at
     ten, eleven, twelve = await store.violations.claim(at, at, limit=9)
-    await store.violations.told(ten, at=at)
-    await store.violations.told(eleven, at=at, error="503", next_at=at + 5)
-    await store.violations.told(twelve, at=at, error="timed out")
-    await store.violations.told(ten, at=at, error="late")  # of one that is delivered: nothing
+    await store.violations.told(ten, moment=at)
+    await store.violations.told(eleven, moment=at, error="503", next_at=at + 5)
+    await store.violations.told(twelve, moment=at, error="timed out")
+    await store.violations.told(ten, moment=at, error="late")  # of one that is delivered: nothing
     states = {
         each.id: (each.delivery, each.attempts, each.error, each.delivered_at)
         for each in await store.violations.list(EVERY)
@@ -262,7 +262,7 @@ async def test_of_many_violations_of_a_minute_a_summary_tells(store: Store, trac
     requests, told = 0, 0
     while claimed := await store.violations.claim(at, at + MINUTE, limit=4):
         for each in claimed:
-            await store.violations.told(each, at=at)
+            await store.violations.told(each, moment=at)
         requests += len(claimed)
         told += sum(each.count for each in claimed)
     assert told == 5_001
@@ -280,11 +280,11 @@ async def test_a_summary_that_is_not_taken_stays_the_same(store: Store, trace_id
     assert [each.count for each in before] == [1] * MOST_A_MINUTE, "the minute is not over"
     [summary] = await store.violations.claim(over, over, limit=99)
     assert (summary.count, summary.last) == (90, found[0].id)
-    await store.violations.told(summary, at=over, error="503", next_at=over + 5)
+    await store.violations.told(summary, moment=over, error="503", next_at=over + 5)
     assert await store.violations.claim(over + 4, over + 9, limit=99) == []
     [again] = await store.violations.claim(over + 5, over + 9, limit=99)
     assert (again.first.id, again.count, again.last) == (summary.first.id, 90, summary.last)
-    await store.violations.told(again, at=over, error="503")
+    await store.violations.told(again, moment=over, error="503")
     counted = {WebhookState.due: MOST_A_MINUTE, WebhookState.given_up: 90}
     assert await store.violations.deliveries() == counted
 

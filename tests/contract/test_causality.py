@@ -219,7 +219,7 @@ async def test_participants_are_listed_by_their_newest_event(store: Store, trace
         assert [(c.node, c.connection, c.channel, c.user) for c in each.channels] == [
             (channel.node, channel.connection, channel.number, channel.user)
         ]
-    page = await store.participants.list(trace_id, before=listed[3].last_event_id, limit=2)
+    page = await store.participants.list(trace_id, before_id=listed[3].last_event_id, limit=2)
     assert page == listed[4:6]
 
 

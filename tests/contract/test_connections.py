@@ -134,7 +134,7 @@ async def test_what_is_no_longer_listed_is_gone(store: Store) -> None:
     gone, there, young = opened(5, "gone"), opened(6, "there"), opened(age + 9, "young")
     await store.connections.add([gone, there, young])
     newest = listed(age + 8, "newest")
-    await store.connections.reconcile([listed(6, "there"), newest], now=99 * S)
+    await store.connections.reconcile([listed(6, "there"), newest], moment=99 * S)
     assert await spans(store, "gone") == [(5, 99)]
     assert await spans(store, "there") == [(6, None)]
     assert await spans(store, "young") == [(age + 9, None)]
@@ -143,7 +143,7 @@ async def test_what_is_no_longer_listed_is_gone(store: Store) -> None:
 
 async def test_an_empty_list_says_nothing(store: Store) -> None:
     await store.connections.add([opened(5)])
-    await store.connections.reconcile([], now=99 * S)
+    await store.connections.reconcile([], moment=99 * S)
     assert await spans(store) == [(5, None)]
 
 

@@ -244,7 +244,9 @@ async def test_a_list_is_of_all_publishes_that_nothing_led_to(
     asked = EventFilter(vhost="/")
     found, before = [], None
     while True:
-        page = await store.conversations.list(asked, EVERYTHING, Via.links, before=before, limit=7)
+        page = await store.conversations.list(
+            asked, EVERYTHING, Via.links, before_id=before, limit=7
+        )
         found += [each.conversation for each in page.items]
         before = page.next
         if before is None:
@@ -312,7 +314,9 @@ async def test_what_fits_is_found_with_its_conversation(store: Store, trace_id: 
     found: list[int] = []
     before = None
     while True:
-        page = await store.conversations.list(asked, EVERYTHING, Via.links, before=before, limit=4)
+        page = await store.conversations.list(
+            asked, EVERYTHING, Via.links, before_id=before, limit=4
+        )
         found += [each.conversation.root for each in page.items]
         before = page.next
         if before is None:

@@ -694,7 +694,7 @@ async def test_a_restamp_is_told_what_events_name(store: Store, trace_id: int) -
         naming(third, NO_NAMES, [link(second), link(first)]),
     ]
     await store.batches.append(trace_id, messages.batch())
-    found = await store.restamps.events(trace_id, after=0, limit=10)
+    found = await store.restamps.events(trace_id, after_id=0, limit=10)
     assert [[(its.cause, its.rule) for its in each.named] for each in found] == [
         [],
         [(1, "celery"), (1, "rpc")],
@@ -702,5 +702,5 @@ async def test_a_restamp_is_told_what_events_name(store: Store, trace_id: int) -
     ]
     keys = {1: first.channel_key, 2: second.channel_key}
     assert all(its.channel_key == keys[its.cause] for each in found for its in each.named)
-    (last,) = await store.restamps.events(trace_id, after=2, limit=10)
+    (last,) = await store.restamps.events(trace_id, after_id=2, limit=10)
     assert last.joins == (1, 2)

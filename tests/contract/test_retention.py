@@ -51,7 +51,7 @@ async def test_the_newest_events_stay_and_everything_before_goes(
 ) -> None:
     history = await _stored(store, trace_id, seed=1)
     rounds = []
-    while plan := await store.retention.plan(trace_id, keep_events=150, at_most=at_most):
+    while plan := await store.retention.plan(trace_id, keep_events=150, limit=at_most):
         rounds.append(plan.events)
         await _prune(store, history, plan)
     assert await _ids(store) == list(range(51, 201))
@@ -93,10 +93,10 @@ async def test_what_is_from_the_future_is_as_old_as_what_came_after_it(
 
     await store.events.database.write(set_by)
     first = next(e.recorded_at for e in history.events if e.reference.id == 21)
-    assert await store.retention.plan(trace_id, older_than=first, at_most=at_most) is None
+    assert await store.retention.plan(trace_id, older_than=first, limit=at_most) is None
     time = BEGINNING + 200_000_000
     stays = next(e.reference.id for e in history.events if e.recorded_at >= time)
-    while plan := await store.retention.plan(trace_id, older_than=time, at_most=at_most):
+    while plan := await store.retention.plan(trace_id, older_than=time, limit=at_most):
         await _prune(store, history, plan)
     assert await _ids(store) == list(range(stays or 0, 201))
 
@@ -116,7 +116,7 @@ async def test_nothing_goes_beyond_an_id_that_is_named(
     store: Store, trace_id: int, keep: dict[str, int], first: int, at_most: int | None
 ) -> None:
     history = await _stored(store, trace_id, seed=6)
-    while plan := await store.retention.plan(trace_id, through=60, at_most=at_most, **keep):
+    while plan := await store.retention.plan(trace_id, last_id=60, limit=at_most, **keep):
         await _prune(store, history, plan)
     assert await _ids(store) == list(range(first, 201))
 

@@ -134,12 +134,12 @@ async def test_what_is_left_out_is_a_declared_gap_from_the_last_event_on(store: 
     assert made.taken == ALL
     await store.batches.append(made.id, History(seed=3).batch(7))
     some = taken(["", "a.#"], None)
-    changed = await store.traces.create("/", "channel", taken=some)
+    changed = await store.traces.create("/", "channel", selection=some)
     assert changed.taken == some
     found = await store.traces.find("/")
     assert found is not None
     assert found.taken == some
-    await store.traces.create("/", "channel", taken=some)  # as it is: nothing new
+    await store.traces.create("/", "channel", selection=some)  # as it is: nothing new
     [hole] = await store.gaps.declared(made.id)
     assert (hole.after_event_id, hole.before_event_id, hole.until) == (7, None, None)
     assert (hole.reason, hole.suspected, hole.declared) == (some.sentence, False, True)
@@ -149,7 +149,7 @@ async def test_what_is_left_out_is_a_declared_gap_from_the_last_event_on(store: 
     period = await store.periods.of(made.id, None, None)
     assert period.gaps == [hole]
 
-    await store.traces.create("/", "channel", taken=taken(["b"], ["c"]))
+    await store.traces.create("/", "channel", selection=taken(["b"], ["c"]))
     assert [gap.declared for gap in await store.gaps.declared(made.id)] == [True, True]
     await store.gaps.close(hole.id, before_event_id=8, until=9)
     await store.traces.create("/", "channel")

@@ -108,16 +108,16 @@ class World:
     async def find(self, names: Collection[str]) -> Mapping[str, BrokerConnection]:
         return {one.name: one for one in self.opened if one.name in names}
 
-    async def closed_since(self, vhost: str, since: int) -> Sequence[BrokerConnection]:
+    async def closed_since(self, vhost: str, start: int) -> Sequence[BrokerConnection]:
         assert vhost == "/"
         await self.store.wait()
-        return [one for one in self.opened if (one.closed_at or -1) >= since]
+        return [one for one in self.opened if (one.closed_at or -1) >= start]
 
-    async def owners(self, names: Collection[str], since: int) -> Sequence[BrokerConnection]:
+    async def owners(self, names: Collection[str], start: int) -> Sequence[BrokerConnection]:
         return [
             one
             for one in self.opened
-            if one.name in names and (one.closed_at is None or one.closed_at >= since)
+            if one.name in names and (one.closed_at is None or one.closed_at >= start)
         ]
 
 

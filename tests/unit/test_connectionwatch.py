@@ -69,14 +69,14 @@ class World:
     # The store
 
     async def add(
-        self, opened: Sequence[NewConnection], closed: Sequence[ClosedConnection]
+        self, openings: Sequence[NewConnection], closings: Sequence[ClosedConnection]
     ) -> None:
         if self.store_fails is not None:
             failure, self.store_fails = self.store_fails, None
             raise failure
-        self.stored += [*opened, *closed]
+        self.stored += [*openings, *closings]
 
-    async def reconcile(self, present: Sequence[NewConnection], now: int) -> None:
+    async def reconcile(self, present: Sequence[NewConnection], moment: int) -> None:
         self.reconciled += 1
         self.stored += present
 

@@ -57,8 +57,8 @@ class World:
         self.finds += 1
         return {name: self.known[name] for name in names if name in self.known}
 
-    async def add(self, opened: Sequence[NewConnection]) -> None:
-        for each in opened:
+    async def add(self, openings: Sequence[NewConnection]) -> None:
+        for each in openings:
             self.know(each.name)
 
     # The broker

@@ -134,8 +134,8 @@ class Store:
         self.order += ["stored"] if batch.events else []
         return range(first, first + len(batch.events))
 
-    async def plan(self, trace_id: int, at_most: int, **bounds: Any) -> PrunePlan | None:
-        going = min(self.too_many, at_most)
+    async def plan(self, trace_id: int, limit: int, **bounds: Any) -> PrunePlan | None:
+        going = min(self.too_many, limit)
         return PrunePlan(trace_id, 0, 0, going, []) if going else None
 
     async def prune(self, plan: PrunePlan, checkpoint: Checkpoint, epoch: int | None) -> None:

@@ -23,10 +23,10 @@ class Row:
         self.events = [WatchedEvent(number, number, True, "step") for number in range(count)]
 
     async def reached(
-        self, trace_id: int, ids: Sequence[int], towards: Literal[1, -1]
+        self, trace_id: int, ids: Sequence[int], direction: Literal[1, -1]
     ) -> Mapping[int, Reach]:
         def of(each: int) -> Sequence[WatchedEvent]:
-            return self.events[each + 1 :] if towards == 1 else self.events[:each]
+            return self.events[each + 1 :] if direction == 1 else self.events[:each]
 
         return {each: Reach(self.events[each], of(each), True) for each in ids}
 

@@ -47,15 +47,15 @@ class Stored:
     def __init__(self) -> None:
         self.judged_of: dict[str, int] = {}
 
-    async def page(self, trace_id: int, after: int, limit: int) -> WatchPage:
+    async def page(self, trace_id: int, after_id: int, limit: int) -> WatchPage:
         events = [WatchedEvent(number, number, True, "order") for number in range(1, EVENTS + 1)]
-        return WatchPage([each for each in events if each.id > after], EVENTS)
+        return WatchPage([each for each in events if each.id > after_id], EVENTS)
 
     async def of_traces(self, trace_ids: Collection[int]) -> list[HeldAssertion]:
         return [replace(assertion(f"of-{each}"), trace_id=each) for each in trace_ids]
 
-    async def judged(self, trace_id: int, judged: JudgingStep, delivery: WebhookState) -> bool:
-        self.judged_of[judged.name] = self.judged_of.get(judged.name, 0) + judged.held
+    async def judged(self, trace_id: int, step: JudgingStep, delivery: WebhookState) -> bool:
+        self.judged_of[step.name] = self.judged_of.get(step.name, 0) + step.held
         return True
 
 

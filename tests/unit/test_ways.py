@@ -31,10 +31,10 @@ class World:
                 or (self.deliveries[a] and not self.deliveries[b] and self.parts[a] & self.parts[b])
             }
 
-    def reached(self, start: int, towards: int = 1) -> set[int]:
+    def reached(self, start: int, direction: int = 1) -> set[int]:
         found, level = {start}, {start}
         while level:
-            level = {b for a in level for b in self.following(a, towards)} - found
+            level = {b for a in level for b in self.following(a, direction)} - found
             found |= level
         return found
 

@@ -54,14 +54,14 @@ class Waiting:
         self.next_at = dict.fromkeys(self.due, 0)
         self.others: dict[int, tuple[int, int]] = {}  # of summaries: how many, and the last
 
-    async def claim(self, now: int, until: int, limit: int) -> Sequence[Telling]:
+    async def claim(self, moment: int, deadline: int, limit: int) -> Sequence[Telling]:
         ids = [key for key, at in sorted(self.next_at.items(), key=lambda each: each[1])]
-        mine = [key for key in ids if self.next_at[key] <= now and self.is_due(key)][:limit]
-        self.next_at |= dict.fromkeys(mine, until)
+        mine = [key for key in ids if self.next_at[key] <= moment and self.is_due(key)][:limit]
+        self.next_at |= dict.fromkeys(mine, deadline)
         return [Telling(self.due[key], *self.others.get(key, (1, key))) for key in mine]
 
     async def told(
-        self, telling: Telling, *, at: int, error: str | None = None, next_at: int | None = None
+        self, telling: Telling, *, moment: int, error: str | None = None, next_at: int | None = None
     ) -> None:
         violation_id = telling.first.id
         one = self.due[violation_id]

@@ -57,7 +57,7 @@ async def list_violations(
 ) -> Response:
     """List what did not hold, newest first."""
     asked = filter_of(ViolationFilter, query, vhosts=user.listed(query.vhost))
-    found = await parts.store.violations.list(asked, before=query.before, limit=query.limit + 1)
+    found = await parts.store.violations.list(asked, before_id=query.before, limit=query.limit + 1)
     items = [
         each if user.content.cover(each.vhost) else each.without_content()
         for each in found[: query.limit]

@@ -100,7 +100,7 @@ async def list_conversations(
             query.asked_by(user),
             filter_of(ConversationFilter, query),
             Via[query.via],
-            before=query.before,
+            before_id=query.before,
             limit=query.limit,
         )
     return json_answer(page)

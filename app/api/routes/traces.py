@@ -174,7 +174,7 @@ async def list_participants(
 ) -> Response:
     """The participants of a virtual host's trace, those with the newest events first."""
     trace_id = await trace_id_of(vhost, user, parts)
-    found = await parts.store.participants.list(trace_id, before=before, limit=limit)
+    found = await parts.store.participants.list(trace_id, before_id=before, limit=limit)
     return json_answer([*found])
 
 
@@ -234,7 +234,7 @@ async def list_quarantine(
     limit: Limit = 100,
 ) -> Response:
     """Trace messages that could not be read, newest first."""
-    found = await parts.store.quarantine.newest(user.listed(vhost), before=before, limit=limit)
+    found = await parts.store.quarantine.newest(user.listed(vhost), before_id=before, limit=limit)
     return json_answer(
         [one if user.content.cover(one.vhost) else one.without_content() for one in found]
     )

@@ -18,8 +18,11 @@ MOST = 1_000  # of one trace
 
 _SHOWING = tuple(policy for policy in Policy if policy.shows_names)
 
-_who = tables.participants.c
-_given = tables.aliases.c
+_aliases = tables.aliases.c
+_channels = tables.channels.c
+_connections = tables.connections.c
+_participants = tables.participants.c
+_traces = tables.traces.c
 
 
 class Aliases(Subject):
@@ -32,66 +35,86 @@ class Aliases(Subject):
         """Name a participant. Raises `ConflictError` if there are too many aliases."""
         key = await _key(connection, trace_id, number)
         await _make_room(connection, trace_id, key)
-        given = [(trace_id, key, alias)]
-        await self.database.dialect.upsert_many(connection, tables.aliases, given, ("alias",))
+        rows = [(trace_id, key, alias)]
+        await self.database.dialect.upsert_many(connection, tables.aliases, rows, ("alias",))
         await connection.execute(
             update(tables.participants)
-            .where(_who.trace_id == trace_id, _who.key == key)
+            .where(_participants.trace_id == trace_id, _participants.key == key)
             .values(name=alias)
         )
 
     @writes
     async def take_back(self, connection: AsyncConnection, trace_id: int, number: int) -> None:
         key = await _key(connection, trace_id, number)
-        gone = await connection.execute(
-            delete(tables.aliases).where(_given.trace_id == trace_id, _given.key == key)
+        result = await connection.execute(
+            delete(tables.aliases).where(_aliases.trace_id == trace_id, _aliases.key == key)
         )
-        if gone.rowcount == 0:
+        if result.rowcount == 0:
             raise NotFoundError(f"participant {number} has no alias")
         query = (
-            select(_who.number, _who.user, _who.place, _who.client, _who.assumed)
-            .add_columns(tables.traces.c.policy)
-            .join(tables.traces, tables.traces.c.id == _who.trace_id)
-            .where(_who.trace_id == trace_id, _who.key == key)
+            select(
+                _participants.number,
+                _participants.user,
+                _participants.place,
+                _participants.client,
+                _participants.assumed,
+            )
+            .add_columns(_traces.policy)
+            .join(tables.traces, _traces.id == _participants.trace_id)
+            .where(_participants.trace_id == trace_id, _participants.key == key)
         )
-        for each, user, place, client, assumed, policy in (await connection.execute(query)).all():
-            who = Identity.stored(key, user, place, client, assumed, Policy(policy))
-            await _call(connection, trace_id, each, name=who.label(each))
+        for namesake, user, place, client, assumed, policy in (
+            await connection.execute(query)
+        ).all():
+            identity = Identity.stored(key, user, place, client, assumed, Policy(policy))
+            await _call(connection, trace_id, namesake, name=identity.label(namesake))
 
     async def learn(self, trace_id: int) -> int:
         """Name participants after their clients, where those became known later; returns how many.
 
         Only where the client's name is shown, and does not decide who acts.
         """
-        found = await self._known_later(trace_id)
-        if found:
-            await self._name(trace_id, found)
-        return len(found)
+        identities = await self._known_later(trace_id)
+        if identities:
+            await self._name(trace_id, identities)
+        return len(identities)
 
     @reads
     async def _known_later(
         self, connection: AsyncConnection, trace_id: int
     ) -> Sequence[tuple[int, Identity]]:
         query = (
-            select(_who.number, _who.key, _who.user, _who.place, tables.traces.c.policy)
-            .add_columns(func.max(tables.connections.c.client))
-            .join(tables.traces, tables.traces.c.id == _who.trace_id)
+            select(
+                _participants.number,
+                _participants.key,
+                _participants.user,
+                _participants.place,
+                _traces.policy,
+            )
+            .add_columns(func.max(_connections.client))
+            .join(tables.traces, _traces.id == _participants.trace_id)
             .join(tables.channels, tables.CHANNELS_OF_PARTICIPANT)
             .join(
                 tables.connections,
                 and_(
-                    tables.connections.c.name == tables.channels.c.connection,
-                    tables.connections.c.user == tables.channels.c.user,
+                    _connections.name == _channels.connection,
+                    _connections.user == _channels.user,
                 ),
             )
             .where(
-                _who.trace_id == trace_id,
-                _who.client.is_(None),
-                ~_who.assumed,
-                tables.traces.c.policy.in_(_SHOWING),
-                tables.connections.c.client.is_not(None),
+                _participants.trace_id == trace_id,
+                _participants.client.is_(None),
+                ~_participants.assumed,
+                _traces.policy.in_(_SHOWING),
+                _connections.client.is_not(None),
             )
-            .group_by(_who.number, _who.key, _who.user, _who.place, tables.traces.c.policy)
+            .group_by(
+                _participants.number,
+                _participants.key,
+                _participants.user,
+                _participants.place,
+                _traces.policy,
+            )
             .limit(MOST)
         )
         return [
@@ -101,18 +124,20 @@ class Aliases(Subject):
 
     @writes
     async def _name(
-        self, connection: AsyncConnection, trace_id: int, known: Sequence[tuple[int, Identity]]
+        self, connection: AsyncConnection, trace_id: int, identities: Sequence[tuple[int, Identity]]
     ) -> None:
-        for number, who in known:
-            new = {"key": who.key, "name": who.label(number)}
+        for number, identity in identities:
+            new = {"key": identity.key, "name": identity.label(number)}
             await with_aliases(connection, trace_id, [new])
-            await _call(connection, trace_id, number, name=new["name"], client=who.client or "")
+            await _call(
+                connection, trace_id, number, name=new["name"], client=identity.client or ""
+            )
 
 
 async def _call(connection: AsyncConnection, trace_id: int, number: int, **values: str) -> None:
     await connection.execute(
         update(tables.participants)
-        .where(_who.trace_id == trace_id, _who.number == number)
+        .where(_participants.trace_id == trace_id, _participants.number == number)
         .values(**values)
     )
 
@@ -123,15 +148,17 @@ async def with_aliases(
     """Put aliases into new rows of participants: ``name`` becomes that of their ``key``."""
     if not participants:
         return
-    query = select(_given.key, _given.alias).where(_given.trace_id == trace_id)
-    keys = {each["key"] for each in participants}
-    known = {row.key: row.alias for row in await rows_with(connection, query, _given.key, keys)}
-    for each in participants:
-        each["name"] = known.get(each["key"], each["name"])
+    query = select(_aliases.key, _aliases.alias).where(_aliases.trace_id == trace_id)
+    keys = {participant["key"] for participant in participants}
+    aliases = {row.key: row.alias for row in await rows_with(connection, query, _aliases.key, keys)}
+    for participant in participants:
+        participant["name"] = aliases.get(participant["key"], participant["name"])
 
 
 async def _key(connection: AsyncConnection, trace_id: int, number: int) -> str:
-    query = select(_who.key).where(_who.trace_id == trace_id, _who.number == number)
+    query = select(_participants.key).where(
+        _participants.trace_id == trace_id, _participants.number == number
+    )
     key: str | None = (await connection.execute(query)).scalar_one_or_none()
     if key is None:
         raise NotFoundError(f"no participant has the number {number}")
@@ -140,13 +167,13 @@ async def _key(connection: AsyncConnection, trace_id: int, number: int) -> str:
 
 async def _make_room(connection: AsyncConnection, trace_id: int, key: str) -> None:
     """Forget the aliases of participants that are gone, if there are too many."""
-    its_own = _given.trace_id == trace_id
-    count = select(func.count()).where(its_own, _given.key != key)
+    of_trace = _aliases.trace_id == trace_id
+    count = select(func.count()).where(of_trace, _aliases.key != key)
     if (await connection.execute(count)).scalar_one() < MOST:
         return
-    present = select(_who.key).where(_who.trace_id == trace_id)
+    present = select(_participants.key).where(_participants.trace_id == trace_id)
     await connection.execute(
-        delete(tables.aliases).where(its_own, _given.key != key, _given.key.not_in(present))
+        delete(tables.aliases).where(of_trace, _aliases.key != key, _aliases.key.not_in(present))
     )
     if (await connection.execute(count)).scalar_one() >= MOST:
         raise ConflictError(f"the trace has {MOST} aliases; take one back first")

@@ -27,6 +27,10 @@ from app.tracker.events import Checkpoint, StampedEvent
 from model.blocks import BLOCK, block_of
 from model.sound import Evidence
 
+_blocks = tables.blocks.c
+_channels = tables.channels.c
+_copies = tables.copies.c
+_event_ids = tables.event_ids.c
 _traces = tables.traces.c
 
 # Statements that take long to build are built once. Only in tests has a process several dialects.
@@ -94,12 +98,12 @@ class Batches(Subject):
     ) -> range:
         dialect = self.database.dialect
         # Before anything else: a commit in doubt, which may still be on its way, ends first.
-        previous_id, stored = await lock_trace(
+        previous_id, stored_token = await lock_trace(
             connection, trace_id, epoch, _traces.last_event_id, _traces.batch
         )
-        if stored == batch.token:
-            return _dealt(batch.events, previous_id + 1 - len(batch.events))
-        ids = _dealt(batch.events, await _take_ids(connection, len(batch.events)))
+        if stored_token == batch.token:
+            return _assign_ids(batch.events, previous_id + 1 - len(batch.events))
+        ids = _assign_ids(batch.events, await _take_ids(connection, len(batch.events)))
         changes = batch.checkpoint.settlements
         settled = await settlements.store(connection, dialect, trace_id, changes, ids)
         if batch.events:
@@ -133,45 +137,44 @@ class Batches(Subject):
         settled: settlements.Settled,
     ) -> None:
         dialect, bounds = self.database.dialect, self._bounds
-        most = bounds.payload_max_bytes if batch.bodies else 0
+        body_bytes = bounds.payload_max_bytes if batch.bodies else 0
         events = iter(batch.events)
-        while new := _some_rows(dialect, trace_id, events, most, settled):
+        while new := _next_rows(dialect, trace_id, events, body_bytes, settled):
             await dialect.insert_many(connection, tables.events, new)
         # All at once: sorted, neighbours go into the same pages.
-        of_events = [
+        additions = [
             (tables.keys, rows.key_rows(trace_id, batch.events)),
             (tables.edges, rows.edge_rows(trace_id, batch.events)),
         ]
         if bounds.traceparents:
-            of_events.append((tables.traceparents, rows.traceparent_rows(trace_id, batch.events)))
-        for table, its_rows in of_events:
-            await dialect.insert_many(connection, table, its_rows)
+            additions.append((tables.traceparents, rows.traceparent_rows(trace_id, batch.events)))
+        for table, table_rows in additions:
+            await dialect.insert_many(connection, table, table_rows)
 
 
-def _some_rows(
+def _next_rows(
     dialect: Dialect,
     trace_id: int,
     events: Iterator[StampedEvent],
-    most: int,
+    body_bytes: int,
     settled: settlements.Settled,
 ) -> list[rows.Row]:
     """Rows of the next events."""
     new: list[rows.Row] = []
-    until = time.perf_counter() + MOST_SECONDS
-    while len(new) < TOGETHER and time.perf_counter() < until:
-        some = [*islice(events, FEW)]
-        if not some:
+    deadline = time.perf_counter() + MOST_SECONDS
+    while len(new) < TOGETHER and time.perf_counter() < deadline:
+        portion = [*islice(events, FEW)]
+        if not portion:
             break
-        new += rows.event_rows(dialect, trace_id, some, most, settled)
+        new += rows.event_rows(dialect, trace_id, portion, body_bytes, settled)
     return new
 
 
 async def remove_copies(connection: AsyncConnection, trace_id: int, numbers: list[int]) -> None:
     """Remove copies that were handed over, or waited too long."""
-    its = tables.copies.c
-    for some in chunks(numbers):
+    for portion in chunks(numbers):
         await connection.execute(
-            delete(tables.copies).where(its.trace_id == trace_id, its.number.in_(some))
+            delete(tables.copies).where(_copies.trace_id == trace_id, _copies.number.in_(portion))
         )
 
 
@@ -179,15 +182,13 @@ async def _take_ids(connection: AsyncConnection, count: int) -> int:
     """The first of `count` new ids. Other writers wait here until this transaction ends."""
     if count == 0:
         return 0
-    taken = await connection.execute(
-        update(tables.event_ids)
-        .values(next=tables.event_ids.c.next + count)
-        .returning(tables.event_ids.c.next)
+    result = await connection.execute(
+        update(tables.event_ids).values(next=_event_ids.next + count).returning(_event_ids.next)
     )
-    return int(taken.scalar_one()) - count
+    return int(result.scalar_one()) - count
 
 
-def _dealt(events: list[StampedEvent], first: int) -> range:
+def _assign_ids(events: list[StampedEvent], first: int) -> range:
     ids = range(first, first + len(events))
     for event_id, event in zip(ids, events, strict=True):
         event.reference.id = event_id
@@ -195,27 +196,27 @@ def _dealt(events: list[StampedEvent], first: int) -> range:
 
 
 async def _note_times(
-    connection: AsyncConnection, dialect: Dialect, ids: range, stored: list[StampedEvent]
+    connection: AsyncConnection, dialect: Dialect, ids: range, events: list[StampedEvent]
 ) -> None:
     """Widen the time spans of the blocks that these events are in."""
-    times = [event.recorded_at for event in stored]
+    times = [event.recorded_at for event in events]
     spans = []
     for number in range(block_of(ids[0]), block_of(ids[-1]) + 1):
         first = max(0, number * BLOCK - ids[0])
-        its = times[first : (number + 1) * BLOCK - ids[0]]
-        spans.append({"number": number, "earliest": min(its), "latest": max(its)})
+        block_times = times[first : (number + 1) * BLOCK - ids[0]]
+        spans.append({"number": number, "earliest": min(block_times), "latest": max(block_times)})
     await connection.execute(_widen_blocks(dialect), spans)
 
 
 @functools.lru_cache(maxsize=MOST_DIALECTS)
 def _widen_blocks(dialect: Dialect) -> Executable:
     insert = dialect.upsert(tables.blocks)
-    here, new = tables.blocks.c, insert.excluded
+    new = insert.excluded
     widened = {
-        "earliest": case((new.earliest < here.earliest, new.earliest), else_=here.earliest),
-        "latest": case((new.latest > here.latest, new.latest), else_=here.latest),
+        "earliest": case((new.earliest < _blocks.earliest, new.earliest), else_=_blocks.earliest),
+        "latest": case((new.latest > _blocks.latest, new.latest), else_=_blocks.latest),
     }
-    return insert.on_conflict_do_update(index_elements=[here.number], set_=widened)
+    return insert.on_conflict_do_update(index_elements=[_blocks.number], set_=widened)
 
 
 async def _store_checkpoint(
@@ -225,28 +226,28 @@ async def _store_checkpoint(
     new_channels = rows.channel_rows(trace_id, changes.channels)
     await dialect.insert_many(connection, tables.channels, new_channels)
     acted = changes.channel_keys_acted
-    await _note_last_of_channels(connection, dialect, trace_id, acted, batch.events)
+    await _note_last_events(connection, dialect, trace_id, acted, batch.events)
     await _note_replies(connection, trace_id, changes.replies)
     await _store_participants(connection, dialect, trace_id, changes, batch.events)
     new_copies = rows.copy_rows(trace_id, changes.copies_added)
     await dialect.insert_many(connection, tables.copies, new_copies)
     await remove_copies(connection, trace_id, changes.copies_removed)
-    lost = rows.lost_rows(trace_id, changes.copies_lost)
-    await dialect.upsert_many(connection, tables.lost_copies, lost, ())
+    lost_copies = rows.lost_rows(trace_id, changes.copies_lost)
+    await dialect.upsert_many(connection, tables.lost_copies, lost_copies, ())
 
 
-async def _note_last_of_channels(
+async def _note_last_events(
     connection: AsyncConnection,
     dialect: Dialect,
     trace_id: int,
     acted: list[int],
-    stored: list[StampedEvent],
+    events: list[StampedEvent],
 ) -> None:
     if not acted:  # as where each channel is a participant
         return
-    last = {event.channel_key: event.reference.id for event in stored}
-    for some in chunks(acted):
-        pairs, values = dialect.numbers([(number, last[number]) for number in some])
+    last = {event.channel_key: event.reference.id for event in events}
+    for portion in chunks(acted):
+        pairs, values = dialect.numbers([(number, last[number]) for number in portion])
         await connection.exec_driver_sql(_NOTE_LAST.format(pairs=pairs, trace=trace_id), values)
 
 
@@ -257,9 +258,7 @@ async def _note_replies(
         return
     await connection.execute(
         update(tables.channels)
-        .where(
-            tables.channels.c.trace_id == trace_id, tables.channels.c.number == bindparam("asked")
-        )
+        .where(_channels.trace_id == trace_id, _channels.number == bindparam("asked"))
         .values(replies_to=bindparam("name")),
         [{"asked": number, "name": name} for number, name in replies],
     )
@@ -270,14 +269,14 @@ async def _store_participants(
     dialect: Dialect,
     trace_id: int,
     changes: Checkpoint,
-    stored: list[StampedEvent],
+    events: list[StampedEvent],
 ) -> None:
     if not changes.participants:
         return
     # A participant that changed has an event in this batch: nothing else changes it.
-    last = {event.participant: event.reference.id for event in stored}
-    first = {event.participant: event for event in reversed(stored)}
-    values = [
+    last = {event.participant: event.reference.id for event in events}
+    first = {event.participant: event for event in reversed(events)}
+    participants = [
         {
             **msgspec.structs.asdict(state),
             "trace_id": trace_id,
@@ -287,7 +286,7 @@ async def _store_participants(
         }
         for state in changes.participants
     ]
-    new = [each for each in values if first[each["number"]].seq == 1]
+    new = [participant for participant in participants if first[participant["number"]].seq == 1]
     await with_aliases(connection, trace_id, new)
-    rows_of_them = [_participant_row(each) for each in values]
-    await dialect.upsert_many(connection, tables.participants, rows_of_them, _CHANGING)
+    participant_rows = [_participant_row(participant) for participant in participants]
+    await dialect.upsert_many(connection, tables.participants, participant_rows, _CHANGING)

@@ -31,6 +31,14 @@ from app.tracker.tracker import Bounds
 from itc import Stamp, unpack
 from model.words import EdgeKind, EventType, Match
 
+_channels = tables.channels.c
+_copies = tables.copies.c
+_edges = tables.edges.c
+_events = tables.events.c
+_lost_copies = tables.lost_copies.c
+_participants = tables.participants.c
+_traces = tables.traces.c
+
 # Rows that are read at once: in between, the event loop can do other work.
 CHUNK = 1_000
 
@@ -43,8 +51,8 @@ NAMED = Bounds().named
 References: TypeAlias = Callable[[int, bytes, int], Reference]
 T = TypeVar("T")
 
-_first = tables.events.alias("first").c
-_NOTHING = RestorePoint(b"", [], [], [], [])
+_first_events = tables.events.alias("first").c
+_EMPTY = RestorePoint(b"", [], [], [], [])
 
 
 class _Restoration(NamedTuple):
@@ -82,63 +90,67 @@ class Checkpoints(Subject):
         """
         query = (
             select(
-                tables.traces.c.checkpoint,
-                tables.traces.c.window,
-                tables.traces.c.ledger,
-                tables.traces.c.last_event_id,
-                func.coalesce(tables.events.c.recorded_at, tables.traces.c.created_at),
-                tables.traces.c.epoch,
-                select(func.min(_first.id)).where(_first.trace_id == trace_id).scalar_subquery(),
+                _traces.checkpoint,
+                _traces.window,
+                _traces.ledger,
+                _traces.last_event_id,
+                func.coalesce(_events.recorded_at, _traces.created_at),
+                _traces.epoch,
+                select(func.min(_first_events.id))
+                .where(_first_events.trace_id == trace_id)
+                .scalar_subquery(),
             )
-            .outerjoin(tables.events, tables.events.c.id == tables.traces.c.last_event_id)
-            .where(tables.traces.c.id == trace_id)
+            .outerjoin(tables.events, _events.id == _traces.last_event_id)
+            .where(_traces.id == trace_id)
         )
-        found = (await connection.execute(query)).one_or_none()
-        if found is None:
+        row = (await connection.execute(query)).one_or_none()
+        if row is None:
             raise NotFoundError(f"no trace has the number {trace_id}")
-        state, window, ledger, last_event_id, recorded_at, epoch, first_event_id = found
-        known = ahead or _NOTHING
+        state, window, ledger, last_event_id, recorded_at, epoch, first_event_id = row
+        previous = ahead or _EMPTY
         # Else other runs have begun, perhaps of one that was stamped anew, or retention came.
-        if (known.begins[0] + 2, known.begins[1]) != (epoch, first_event_id):
-            known = _NOTHING
+        if (previous.begins[0] + 2, previous.begins[1]) != (epoch, first_event_id):
+            previous = _EMPTY
         # One reference for each event, as the tracker had it: a publish may have many copies.
         references: References = functools.cache(
             lambda event_id, packed, lamport: Reference(packed, lamport, event_id)
         )
         await self.database.dialect.follow_indexes(connection)
-        reading = _Restoration(connection, trace_id, references, known)
-        channels = await _channels(reading)
+        reading = _Restoration(connection, trace_id, references, previous)
+        channels = await _read_channels(reading)
         return RestorePoint(
             state=state or b"",
             channels=channels,
-            participants=await _participants(reading),
-            copies=await _copies(reading),
-            handovers=await _handovers(reading, handovers),
+            participants=await _read_participants(reading),
+            copies=await _read_copies(reading),
+            handovers=await _read_handovers(reading, handovers),
             window=window or b"",
             ledger=ledger,
             last_event_id=last_event_id,
             recorded_at=recorded_at,
-            named=await _named(reading, named, channels),
-            link_rules=tuple(each.rule for each in await link_rules.held(connection, trace_id)),
+            named=await _read_named(reading, named, channels),
+            link_rules=tuple(
+                effective.rule for effective in await link_rules.held(connection, trace_id)
+            ),
             own_rules=tuple(await link_rules.own(connection, trace_id)),
-            kept=await _kept(reading, last_event_id),
-            lost=await _lost(reading),
+            kept=await _read_published(reading, last_event_id),
+            lost=await _read_lost_copies(reading),
             open_channels=await settlements.open_channels(connection, trace_id),
             in_hand=await settlements.in_hand(connection, trace_id),
             begins=(epoch, first_event_id),
         )
 
 
-def _last(known: Sequence[T], newest_first: Sequence[T], most: int) -> list[T]:
+def _last(earlier: Sequence[T], newest_first: Sequence[T], limit: int) -> list[T]:
     """The last of those that were known and those that came since, oldest first."""
-    return [*known, *reversed(newest_first)][-most:] if most else []
+    return [*earlier, *reversed(newest_first)][-limit:] if limit else []
 
 
-async def _channels(trace: _Restoration) -> list[ChannelState]:
+async def _read_channels(trace: _Restoration) -> list[ChannelState]:
     query = (
         select(tables.channels)
-        .where(tables.channels.c.trace_id == trace.trace_id)
-        .order_by(tables.channels.c.number)
+        .where(_channels.trace_id == trace.trace_id)
+        .order_by(_channels.number)
     )
     return [
         ChannelState(number, Channel(node, name, channel, user), participant, last, replies)
@@ -148,16 +160,14 @@ async def _channels(trace: _Restoration) -> list[ChannelState]:
     ]
 
 
-async def _participants(trace: _Restoration) -> list[tuple[ParticipantState, Stamp, int]]:
-    last = tables.participants.join(
-        tables.events, tables.events.c.id == tables.participants.c.last_event_id
-    )
-    fields = [tables.participants.c[name] for name in ParticipantState.__struct_fields__]
+async def _read_participants(trace: _Restoration) -> list[tuple[ParticipantState, Stamp, int]]:
+    last = tables.participants.join(tables.events, _events.id == _participants.last_event_id)
+    fields = [_participants[name] for name in ParticipantState.__struct_fields__]
     query = (
-        select(*fields, tables.events.c.clock, tables.events.c.id)
+        select(*fields, _events.clock, _events.id)
         .select_from(last)
-        .where(tables.participants.c.trace_id == trace.trace_id)
-        .order_by(tables.participants.c.number)
+        .where(_participants.trace_id == trace.trace_id)
+        .order_by(_participants.number)
     )
     restored = []
     async for *values, clock, event_id in trace.rows(query):
@@ -166,163 +176,196 @@ async def _participants(trace: _Restoration) -> list[tuple[ParticipantState, Sta
     return restored
 
 
-async def _copies(trace: _Restoration) -> list[PendingCopy]:
-    its, event = tables.copies.c, tables.events.c
+async def _read_copies(trace: _Restoration) -> list[PendingCopy]:
     query = (
         select(
-            *(its.number, its.queue, its.fingerprint, its.recorded_at),
-            *(event.id, event.clock, event.lamport, event.participant),
+            *(_copies.number, _copies.queue, _copies.fingerprint, _copies.recorded_at),
+            *(_events.id, _events.clock, _events.lamport, _events.participant),
         )
-        .join(tables.events, event.id == its.event_id)
-        .where(its.trace_id == trace.trace_id)
-        .order_by(its.number)
+        .join(tables.events, _events.id == _copies.event_id)
+        .where(_copies.trace_id == trace.trace_id)
+        .order_by(_copies.number)
     )
     return [
-        PendingCopy(number, queue, mark, trace.reference(*of), recorded_at, who)
-        async for number, queue, mark, recorded_at, *of, who in trace.rows(query)
+        PendingCopy(number, queue, fingerprint, trace.reference(*cause), recorded_at, participant)
+        async for number, queue, fingerprint, recorded_at, *cause, participant in trace.rows(query)
     ]
 
 
-async def _handovers(trace: _Restoration, most: int) -> list[Handover]:
+async def _read_handovers(trace: _Restoration, limit: int) -> list[Handover]:
     """The last received events, each with its publish if that is known and still stored."""
-    its, cause = tables.events.c, tables.events.alias("cause")
-    of_it = and_(cause.c.id == its.cause_id, cause.c.trace_id == trace.trace_id)
+    cause = tables.events.alias("cause")
+    is_cause = and_(cause.c.id == _events.cause_id, cause.c.trace_id == trace.trace_id)
     query = (
         select(
-            *(its.id, its.queue, its.fingerprint, its.clock, its.lamport, its.participant),
-            *(its.candidates, its.match),
+            *(
+                _events.id,
+                _events.queue,
+                _events.fingerprint,
+                _events.clock,
+                _events.lamport,
+                _events.participant,
+            ),
+            *(_events.candidates, _events.match),
             *(cause.c.id, cause.c.clock, cause.c.lamport, cause.c.fingerprint),
         )
-        .select_from(tables.events.outerjoin(cause, of_it))
-        .where(its.trace_id == trace.trace_id, its.queue.is_not(None))
-        .where(its.id > trace.known.last_event_id)
-        .order_by(its.id.desc())
-        .limit(most)
+        .select_from(tables.events.outerjoin(cause, is_cause))
+        .where(_events.trace_id == trace.trace_id, _events.queue.is_not(None))
+        .where(_events.id > trace.known.last_event_id)
+        .order_by(_events.id.desc())
+        .limit(limit)
     )
     newest_first = []
-    async for own_id, queue, mark, clock, lamport, who, candidates, match, *of in trace.rows(query):
-        delivery = publish = Reference(clock, lamport, own_id)
+    async for (
+        delivery_id,
+        queue,
+        fingerprint,
+        clock,
+        lamport,
+        participant,
+        candidates,
+        match,
+        *origin,
+    ) in trace.rows(query):
+        delivery = publish = Reference(clock, lamport, delivery_id)
         has_brought = False
-        if of[0] is not None:
-            publish = trace.reference(*of[:3])
-            has_brought = match != Match.dead_lettered and brings_deaths(of[3])
+        if origin[0] is not None:
+            publish = trace.reference(*origin[:3])
+            has_brought = match != Match.dead_lettered and brings_deaths(origin[3])
         elif candidates is None:
             candidates = 0
-        newest_first.append(Handover(queue, mark, publish, delivery, who, candidates, has_brought))
-    return _last(trace.known.handovers, newest_first, most)
-
-
-async def _kept(trace: _Restoration, last: int) -> list[tuple[bytes, Reference]]:
-    """The last publishes that an exchange may keep, each with its mark, oldest first."""
-    its, first = tables.events.c, last - LOOK_BACK
-    before = [each for each in trace.known.kept if (each[1].id or 0) > first]
-    query = (
-        select(its.fingerprint, its.id, its.clock, its.lamport)
-        .where(its.trace_id == trace.trace_id, its.type == int(EventType.published))
-        .where(
-            or_(its.exchange != "", its.routed_queues == "[]"),
-            its.id > max(first, trace.known.last_event_id),
+        newest_first.append(
+            Handover(queue, fingerprint, publish, delivery, participant, candidates, has_brought)
         )
-        .order_by(its.id.desc())
+    return _last(trace.known.handovers, newest_first, limit)
+
+
+async def _read_published(trace: _Restoration, last: int) -> list[tuple[bytes, Reference]]:
+    """The last publishes that an exchange may keep, each with its mark, oldest first."""
+    first = last - LOOK_BACK
+    earlier = [publish for publish in trace.known.kept if (publish[1].id or 0) > first]
+    query = (
+        select(_events.fingerprint, _events.id, _events.clock, _events.lamport)
+        .where(_events.trace_id == trace.trace_id, _events.type == int(EventType.published))
+        .where(
+            or_(_events.exchange != "", _events.routed_queues == "[]"),
+            _events.id > max(first, trace.known.last_event_id),
+        )
+        .order_by(_events.id.desc())
         .limit(MOST_PUBLISHED)
     )
     newest_first = [
-        (mark[:BYTES], trace.reference(*event)) async for mark, *event in trace.rows(query)
+        (fingerprint[:BYTES], trace.reference(*event))
+        async for fingerprint, *event in trace.rows(query)
     ]
-    return _last(before, newest_first, MOST_PUBLISHED)
+    return _last(earlier, newest_first, MOST_PUBLISHED)
 
 
-async def _lost(trace: _Restoration) -> list[tuple[str, bytes, Reference]]:
+async def _read_lost_copies(trace: _Restoration) -> list[tuple[str, bytes, Reference]]:
     """Copies that are gone, by queue and mark, those of the oldest publishes first."""
-    its, event = tables.lost_copies.c, tables.events.c
     query = (
-        select(its.queue, event.fingerprint, event.id, event.clock, event.lamport)
-        .join(tables.events, event.id == its.event_id)
-        .where(its.trace_id == trace.trace_id, its.reason != "equal")
-        .order_by(its.event_id.desc(), its.queue)
+        select(_lost_copies.queue, _events.fingerprint, _events.id, _events.clock, _events.lamport)
+        .join(tables.events, _events.id == _lost_copies.event_id)
+        .where(_lost_copies.trace_id == trace.trace_id, _lost_copies.reason != "equal")
+        .order_by(_lost_copies.event_id.desc(), _lost_copies.queue)
         .limit(MOST_LOST)
     )
     newest_first = [
-        (queue, mark, trace.reference(*of)) async for queue, mark, *of in trace.rows(query)
+        (queue, fingerprint, trace.reference(*publish))
+        async for queue, fingerprint, *publish in trace.rows(query)
     ]
     return newest_first[::-1]
 
 
-async def _named(trace: _Restoration, most: int, channels: list[ChannelState]) -> list[NamedEvent]:
+async def _read_named(
+    trace: _Restoration, limit: int, channels: list[ChannelState]
+) -> list[NamedEvent]:
     """The last events that others may name, oldest first."""
-    its, message = tables.events.c, tables.events.alias("message").c
+    messages = tables.events.alias("message").c
     query = (
         select(
-            *(its.id, its.ids, its.type, its.cause_id, its.queue, its.participant, its.channel),
-            *(its.height, its.clock, its.lamport),
-            message.clock.label("message_clock"),
-            message.lamport.label("message_lamport"),
+            *(
+                _events.id,
+                _events.ids,
+                _events.type,
+                _events.cause_id,
+                _events.queue,
+                _events.participant,
+                _events.channel,
+            ),
+            *(_events.height, _events.clock, _events.lamport),
+            messages.clock.label("message_clock"),
+            messages.lamport.label("message_lamport"),
         )
         .select_from(tables.events)
         .outerjoin(
-            message.id.table, and_(message.id == its.cause_id, its.trace_id == message.trace_id)
+            messages.id.table,
+            and_(messages.id == _events.cause_id, _events.trace_id == messages.trace_id),
         )
-        .where(its.trace_id == trace.trace_id, its.id > trace.known.last_event_id)
-        .where(its.ids.is_not(None), ~its.quiet)
-        .order_by(its.id.desc())
-        .limit(most)
+        .where(_events.trace_id == trace.trace_id, _events.id > trace.known.last_event_id)
+        .where(_events.ids.is_not(None), ~_events.quiet)
+        .order_by(_events.id.desc())
+        .limit(limit)
     )
     newest_first = []
-    connections = {each.key: each.channel.connection for each in channels}
+    connections = {channel.key: channel.channel.connection for channel in channels}
     async for row in trace.rows(query):
-        this = trace.reference(row.id, row.clock, row.lamport)
+        reference = trace.reference(row.id, row.clock, row.lamport)
         is_delivery = row.type == EventType.received
-        of: Reference | int | None = this
+        message: Reference | int | None = reference
         if is_delivery:
-            of = row.cause_id
+            message = row.cause_id
             if row.message_clock is not None:
-                of = trace.reference(row.cause_id, row.message_clock, row.message_lamport)
+                message = trace.reference(row.cause_id, row.message_clock, row.message_lamport)
         ids = row.ids
         newest_first.append(
             NamedEvent(
-                keys=tuple(ids[at : at + KEY_BYTES] for at in range(0, len(ids), KEY_BYTES)),
+                keys=tuple(
+                    ids[index : index + KEY_BYTES] for index in range(0, len(ids), KEY_BYTES)
+                ),
                 is_delivery=is_delivery,
                 participant=row.participant,
                 channel_key=row.channel,
                 connection=connections[row.channel],
                 height=row.height,
-                reference=this,
-                message=of,
+                reference=reference,
+                message=message,
                 queue=row.queue,
             )
         )
-    oldest_first = _last(trace.known.named, newest_first, most)
+    oldest_first = _last(trace.known.named, newest_first, limit)
     if oldest_first:
-        led_to, again = await _led_to(trace, oldest_first[0].reference.id or 0)
+        consequences, originals = await _read_consequences(trace, oldest_first[0].reference.id or 0)
         for event in oldest_first:
             if event.is_delivery:
-                event.led_to = led_to[event.reference.id]
+                event.led_to = consequences[event.reference.id]
             else:
-                event.again = again.get(event.reference.id)
+                event.again = originals.get(event.reference.id)
     return oldest_first
 
 
-async def _led_to(
+async def _read_consequences(
     trace: _Restoration, first: int
 ) -> tuple[defaultdict[int | None, int], dict[int | None, int]]:
     """`NamedEvent.led_to` and `NamedEvent.again`, from an event on, of what is certain."""
-    its, certain = tables.edges.c, tables.edges.alias("certain").c
+    certain = tables.edges.alias("certain").c
     query = (
-        select(its.cause_id, its.effect_id, its.kind, certain.kind)
+        select(_edges.cause_id, _edges.effect_id, _edges.kind, certain.kind)
         .join(
-            certain.kind.table, and_(certain.effect_id == its.effect_id, certain.rule == its.rule)
+            certain.kind.table,
+            and_(certain.effect_id == _edges.effect_id, certain.rule == _edges.rule),
         )
         .where(
-            its.trace_id == trace.trace_id,
-            its.cause_id >= first,
+            _edges.trace_id == trace.trace_id,
+            _edges.cause_id >= first,
             certain.kind.in_([EdgeKind.reply, EdgeKind.forward]),
         )
         .distinct()
     )
-    led_to: defaultdict[int | None, int] = defaultdict(int)
-    again: dict[int | None, int] = {}
+    consequences: defaultdict[int | None, int] = defaultdict(int)
+    originals: dict[int | None, int] = {}
     async for cause, effect, own_kind, kind in trace.rows(query):
-        led_to[cause] |= 1 << kind
+        consequences[cause] |= 1 << kind
         if own_kind == EdgeKind.forward:
-            again[effect] = cause
-    return led_to, again
+            originals[effect] = cause
+    return consequences, originals

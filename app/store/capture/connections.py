@@ -16,9 +16,9 @@ from app.stored.capture import BrokerConnection, ClosedConnection, NewConnection
 # The management API's list is up to 5 s old, and nodes' clocks differ.
 LIST_AGE = 10_000_000  # µs
 
-_table = tables.connections.c
-_later = tables.connections.alias("later")
-_COLUMNS = [_table[name] for name in BrokerConnection.__struct_fields__]
+_connections = tables.connections.c
+_successors = tables.connections.alias("later")
+_COLUMNS = [_connections[name] for name in BrokerConnection.__struct_fields__]
 
 
 class Connections(Subject):
@@ -28,21 +28,21 @@ class Connections(Subject):
     async def add(
         self,
         connection: AsyncConnection,
-        opened: Sequence[NewConnection],
-        closed: Sequence[ClosedConnection] = (),
+        openings: Sequence[NewConnection],
+        closings: Sequence[ClosedConnection] = (),
     ) -> None:
         """Note what was announced; what is noted already, or listed, changes nothing.
 
         A connection ends at the latest when another of its name is opened.
         """
-        await self._open(connection, opened)
-        await _close(connection, closed)
+        await self._open(connection, openings)
+        await _close(connection, closings)
 
     @writes
     async def reconcile(
-        self, connection: AsyncConnection, present: Sequence[NewConnection], now: int
+        self, connection: AsyncConnection, present: Sequence[NewConnection], moment: int
     ) -> None:
-        """Note those that are present, and that others are gone; ``now`` in µs.
+        """Note those that are present, and that others are gone; ``moment`` in µs.
 
         Others that were opened at about the same time as the newest of them, or later, may be
         present too.
@@ -50,16 +50,18 @@ class Connections(Subject):
         await self._open(connection, present)
         if not present:
             return
-        newest = max(each.opened_at for each in present)
-        query = select(_table.id, _table.node, _table.name, _table.opened_at).where(
-            _table.closed_at.is_(None), _table.opened_at < newest - LIST_AGE
-        )
-        there = {(each.node, each.name, each.opened_at) for each in present}
-        found = (await connection.execute(query)).all()
-        gone = [row.id for row in found if (row.node, row.name, row.opened_at) not in there]
-        for ids in chunks(gone):
+        newest = max(entry.opened_at for entry in present)
+        query = select(
+            _connections.id, _connections.node, _connections.name, _connections.opened_at
+        ).where(_connections.closed_at.is_(None), _connections.opened_at < newest - LIST_AGE)
+        identities = {(entry.node, entry.name, entry.opened_at) for entry in present}
+        rows = (await connection.execute(query)).all()
+        absent_ids = [
+            row.id for row in rows if (row.node, row.name, row.opened_at) not in identities
+        ]
+        for ids in chunks(absent_ids):
             await connection.execute(
-                update(tables.connections).where(_table.id.in_(ids)).values(closed_at=now)
+                update(tables.connections).where(_connections.id.in_(ids)).values(closed_at=moment)
             )
 
     @reads
@@ -67,93 +69,107 @@ class Connections(Subject):
         self, connection: AsyncConnection, names: Collection[str]
     ) -> dict[str, BrokerConnection]:
         """The newest connection of each of these names that is known."""
-        newer = select(_later.c.id).where(
-            _later.c.name == _table.name, _later.c.opened_at > _table.opened_at
+        newer = select(_successors.c.id).where(
+            _successors.c.name == _connections.name,
+            _successors.c.opened_at > _connections.opened_at,
         )
-        query = select(*_COLUMNS).where(~newer.exists()).order_by(_table.id)
-        rows = await rows_with(connection, query, _table.name, set(names))
+        query = select(*_COLUMNS).where(~newer.exists()).order_by(_connections.id)
+        rows = await rows_with(connection, query, _connections.name, set(names))
         return {row.name: BrokerConnection(*row) for row in rows}
 
     @reads
     async def owners(
-        self, connection: AsyncConnection, names: Collection[str], since: int
+        self, connection: AsyncConnection, names: Collection[str], start: int
     ) -> list[BrokerConnection]:
         """The connections of these names that were open at a time (µs) or later."""
-        query = select(*_COLUMNS).where(or_(_table.closed_at.is_(None), _table.closed_at >= since))
-        rows = await rows_with(connection, query, _table.name, set(names))
+        query = select(*_COLUMNS).where(
+            or_(_connections.closed_at.is_(None), _connections.closed_at >= start)
+        )
+        rows = await rows_with(connection, query, _connections.name, set(names))
         return [BrokerConnection(*row) for row in rows]
 
     @reads
     async def closed_since(
-        self, connection: AsyncConnection, vhost: str, since: int
+        self, connection: AsyncConnection, vhost: str, start: int
     ) -> list[BrokerConnection]:
         """The connections to a virtual host that were closed at a time (µs) or later."""
         query = (
             select(*_COLUMNS)
-            .where(_table.vhost == vhost, _table.closed_at >= since)
-            .order_by(_table.closed_at, _table.id)
+            .where(_connections.vhost == vhost, _connections.closed_at >= start)
+            .order_by(_connections.closed_at, _connections.id)
         )
         return [BrokerConnection(*row) for row in (await connection.execute(query)).all()]
 
     @writes
     async def prune(self, connection: AsyncConnection, keep: int) -> int:
         """Forget closed connections, all but the last ``keep``; returns how many."""
-        is_closed = _table.closed_at.is_not(None)
+        is_closed = _connections.closed_at.is_not(None)
         return await keep_newest(connection, tables.connections, keep, is_closed)
 
-    async def _open(self, connection: AsyncConnection, opened: Sequence[NewConnection]) -> None:
+    async def _open(self, connection: AsyncConnection, entries: Sequence[NewConnection]) -> None:
         # An announcement and a list may tell of one connection, and either is told again.
-        distinct = {(each.node, each.name, each.opened_at): each for each in opened if not each.pid}
-        distinct |= {(each.node, each.name, each.opened_at): each for each in opened if each.pid}
+        distinct = {
+            (entry.node, entry.name, entry.opened_at): entry for entry in entries if not entry.pid
+        }
+        distinct |= {
+            (entry.node, entry.name, entry.opened_at): entry for entry in entries if entry.pid
+        }
         if not distinct:
             return
         insert = self.database.dialect.upsert(tables.connections)
-        noted = insert.on_conflict_do_update(
-            index_elements=[_table.node, _table.name, _table.opened_at],
-            set_={"pid": func.coalesce(insert.excluded.pid, _table.pid)},
-            where=_table.pid.is_(None),
+        statement = insert.on_conflict_do_update(
+            index_elements=[_connections.node, _connections.name, _connections.opened_at],
+            set_={"pid": func.coalesce(insert.excluded.pid, _connections.pid)},
+            where=_connections.pid.is_(None),
         )
         await connection.execute(
-            noted, [msgspec.structs.asdict(each) for each in distinct.values()]
+            statement, [msgspec.structs.asdict(entry) for entry in distinct.values()]
         )
-        for names in chunks(sorted({each.name for each in distinct.values()})):
-            await connection.execute(_succeeded(names))
+        for names in chunks(sorted({entry.name for entry in distinct.values()})):
+            await connection.execute(_close_predecessors(names))
 
 
-def _succeeded(names: Sequence[str]) -> Executable:
+def _close_predecessors(names: Sequence[str]) -> Executable:
     """Close those with these names that another of the same name and node has followed."""
     follows = and_(
-        _later.c.name == _table.name,
-        _later.c.node == _table.node,
-        _later.c.opened_at > _table.opened_at,
+        _successors.c.name == _connections.name,
+        _successors.c.node == _connections.node,
+        _successors.c.opened_at > _connections.opened_at,
     )
-    next_opened = select(func.min(_later.c.opened_at)).where(follows).scalar_subquery()
+    next_opened = select(func.min(_successors.c.opened_at)).where(follows).scalar_subquery()
     return (
         update(tables.connections)
-        .where(_table.name.in_(names), _table.closed_at.is_(None))
-        .where(select(_later.c.id).where(follows).exists())
+        .where(_connections.name.in_(names), _connections.closed_at.is_(None))
+        .where(select(_successors.c.id).where(follows).exists())
         .values(closed_at=next_opened)
     )
 
 
-async def _close(connection: AsyncConnection, closed: Sequence[ClosedConnection]) -> None:
+async def _close(connection: AsyncConnection, closings: Sequence[ClosedConnection]) -> None:
     """Close those that are announced as gone: by the broker's process, or by name where the
     management API has told of them, which does not say the process."""
-    if not closed:
+    if not closings:
         return
     listed = and_(
-        _table.pid.is_(None), _table.closed_at.is_(None), _table.opened_at <= bindparam("at")
+        _connections.pid.is_(None),
+        _connections.closed_at.is_(None),
+        _connections.opened_at <= bindparam("at"),
     )
     await connection.execute(
         update(tables.connections)
         .where(
-            _table.name == bindparam("of_name"),
-            _table.node == bindparam("of_node"),
-            or_(_table.pid == bindparam("of_pid"), listed),
+            _connections.name == bindparam("of_name"),
+            _connections.node == bindparam("of_node"),
+            or_(_connections.pid == bindparam("of_pid"), listed),
         )
         .values(closed_at=bindparam("at")),
         [
-            {"of_name": one.name, "of_node": one.node, "of_pid": one.pid, "at": one.closed_at}
-            for one in closed
+            {
+                "of_name": closing.name,
+                "of_node": closing.node,
+                "of_pid": closing.pid,
+                "at": closing.closed_at,
+            }
+            for closing in closings
         ],
     )

@@ -46,7 +46,7 @@ _QUIET = quiet_sql(PARAMETERS)
 _DOUBTFUL = text(doubtful_sql(PARAMETERS)).bindparams(
     *(bindparam(name, type_=BigInteger) for name in Question._fields)
 )
-_SUMS = ", ".join(f"CAST(coalesce(sum({each}), 0) AS BIGINT)" for each in EVIDENCE)
+_SUMS = ", ".join(f"CAST(coalesce(sum({field}), 0) AS BIGINT)" for field in EVIDENCE)
 # Of the participants that have events.
 _EVIDENCE = f"SELECT {_SUMS} FROM participants WHERE trace_id = :trace"  # noqa: S608  our own words
 
@@ -55,8 +55,8 @@ async def doubtful_between(
     connection: AsyncConnection, trace_id: int, a: int, b: int
 ) -> DoubtfulSpan:
     """The doubtful deliveries after one event and up to another, in either order."""
-    asked = Question.between(trace_id, a, b)
-    rows = await connection.execute(_DOUBTFUL, asked._asdict())
+    question = Question.between(trace_id, a, b)
+    rows = await connection.execute(_DOUBTFUL, question._asdict())
     return DoubtfulSpan([DoubtfulDelivery(*row) for row in rows])
 
 
@@ -70,8 +70,8 @@ class Doubts(Subject):
         self, connection: AsyncConnection, trace_id: int, a: int, b: int
     ) -> Soundness:
         """That of an answer about the events from one to the other, in either order."""
-        asked = Question.between(trace_id, a, b)
-        doubts, [[(count,)]] = await self._doubts(connection, asked, _QUIET)
+        question = Question.between(trace_id, a, b)
+        doubts, [[(count,)]] = await self._doubts(connection, question, _QUIET)
         return Soundness(doubts, count)
 
     @reads
@@ -86,20 +86,20 @@ class Doubts(Subject):
         return Evidence(*row)
 
     async def _doubts(
-        self, connection: AsyncConnection, asked: Question, *also: str
+        self, connection: AsyncConnection, question: Question, *statements: str
     ) -> tuple[tuple[Doubt, ...], Sequence[Sequence[Any]]]:
-        assumed, clients, late, found, *others = await self.database.dialect.rows_of(
-            connection, (*_DOUBTS, *also), asked._asdict()
+        assumed, clients, late_rows, missing_rows, *answers = await self.database.dialect.rows_of(
+            connection, (*_DOUBTS, *statements), question._asdict()
         )
-        missing = [Missing(*row) for row in found]
-        missed = []
-        if missing:
-            query = missed_sql(int(asked.trace), missing)
+        participants = [Missing(*row) for row in missing_rows]
+        missed_links = []
+        if participants:
+            query = missed_sql(int(question.trace), participants)
             [rows] = await self.database.dialect.rows_of(connection, [query], {})
-            missed = [MissedLinks(*row) for row in rows]
+            missed_links = [MissedLinks(*row) for row in rows]
         misfit = misfit_of([Client(*row) for row in clients])
-        before = Late(*late[0]) if late else None
+        late = Late(*late_rows[0]) if late_rows else None
         doubts = doubts_of(
-            [AssumedParticipant(*row) for row in assumed], misfit, missing, missed, before
+            [AssumedParticipant(*row) for row in assumed], misfit, participants, missed_links, late
         )
-        return doubts, others
+        return doubts, answers

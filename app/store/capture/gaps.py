@@ -19,14 +19,14 @@ from app.tracker.records import NOWHERE
 from model.gaps import Gap
 from statements import PARAMETERS, Question, spanned_sql
 
-_its = tables.gaps.c
+_gaps = tables.gaps.c
 
 # Behind this many events there are only so many gaps of what is quarantined.
 NEAR, MOST_NEAR = 5_000, 100
 CROWD = "too many trace messages are in quarantine here to tell of each"
 
-_COLUMNS = [_its[each.name] for each in fields(Gap)]
-_BETWEEN = " ".join(
+_COLUMNS = [_gaps[field.name] for field in fields(Gap)]
+_IN_SPAN = " ".join(
     (
         'SELECT id, after_event_id, before_event_id, since, "until", reason, suspected, declared,',
         "quarantined, channel FROM gaps WHERE trace_id = :trace AND",
@@ -78,9 +78,9 @@ class Gaps(Subject):
         await _lock_trace_of(connection, gap_id, epoch)
         end: dict[str, Any] = {"before_event_id": before_event_id, "until": until}
         if not extend:
-            end = {name: func.coalesce(_its[name], value) for name, value in end.items()}
-        closed = await connection.execute(update(tables.gaps).where(_its.id == gap_id).values(end))
-        if closed.rowcount == 0:
+            end = {name: func.coalesce(_gaps[name], value) for name, value in end.items()}
+        result = await connection.execute(update(tables.gaps).where(_gaps.id == gap_id).values(end))
+        if result.rowcount == 0:
             raise NotFoundError(f"no gap has the number {gap_id}")
 
     @writes
@@ -93,7 +93,9 @@ class Gaps(Subject):
         """
         await _lock_trace_of(connection, gap_id, epoch)
         await connection.execute(
-            delete(tables.gaps).where(_its.id == gap_id, or_(_its.suspected, _its.until.is_(None)))
+            delete(tables.gaps).where(
+                _gaps.id == gap_id, or_(_gaps.suspected, _gaps.until.is_(None))
+            )
         )
 
     @reads
@@ -101,18 +103,18 @@ class Gaps(Subject):
         self, connection: AsyncConnection, trace_id: int, limit: int = 100
     ) -> list[Gap]:
         """The last gaps of a trace, oldest first: as many losses, and as many declared ones."""
-        its_own, found = _its.trace_id == trace_id, list[Gap]()
-        for kind in (_its.declared, not_(_its.declared)):
-            found += await newest(connection, limit, its_own, kind)
-        return sorted(found, key=lambda gap: (gap.after_event_id, gap.id))
+        of_trace, gaps = _gaps.trace_id == trace_id, list[Gap]()
+        for kind in (_gaps.declared, not_(_gaps.declared)):
+            gaps += await newest(connection, limit, of_trace, kind)
+        return sorted(gaps, key=lambda gap: (gap.after_event_id, gap.id))
 
     @reads
     async def declared(self, connection: AsyncConnection, trace_id: int) -> list[Gap]:
         """The gaps that are there by choice and still open, oldest first."""
         query = (
             select(*_COLUMNS)
-            .where(_its.trace_id == trace_id, _its.declared, _its.until.is_(None))
-            .order_by(_its.id)
+            .where(_gaps.trace_id == trace_id, _gaps.declared, _gaps.until.is_(None))
+            .order_by(_gaps.id)
         )
         return [Gap(*row) for row in await connection.execute(query)]
 
@@ -128,39 +130,41 @@ async def between(
     connection: AsyncConnection, dialect: Dialect, trace_id: int, a: int, b: int
 ) -> list[Gap]:
     """Gaps in which events between two events may be missing, oldest first."""
-    asked = Question.between(trace_id, a, b)
-    [rows] = await dialect.rows_of(connection, [_BETWEEN], asked._asdict())
+    question = Question.between(trace_id, a, b)
+    [rows] = await dialect.rows_of(connection, [_IN_SPAN], question._asdict())
     return [Gap(*row[:6], *map(bool, row[6:8]), *row[8:]) for row in rows]
 
 
-async def newest(connection: AsyncConnection, limit: int, *met: ColumnElement[bool]) -> list[Gap]:
+async def newest(
+    connection: AsyncConnection, limit: int, *conditions: ColumnElement[bool]
+) -> list[Gap]:
     """The last gaps that meet some conditions, oldest first."""
     query = (
         select(*_COLUMNS)
-        .where(*met)
-        .order_by(_its.after_event_id.desc(), _its.id.desc())
+        .where(*conditions)
+        .order_by(_gaps.after_event_id.desc(), _gaps.id.desc())
         .limit(limit)
     )
     return [Gap(*row) for row in reversed((await connection.execute(query)).all())]
 
 
 async def _lock_trace_of(connection: AsyncConnection, gap_id: int, epoch: int | None) -> None:
-    whose = select(_its.trace_id).where(_its.id == gap_id)
-    trace_id = (await connection.execute(whose)).scalar_one_or_none()
+    query = select(_gaps.trace_id).where(_gaps.id == gap_id)
+    trace_id = (await connection.execute(query)).scalar_one_or_none()
     if trace_id is not None:
         await lock_trace(connection, trace_id, epoch)
 
 
 async def forget_before(connection: AsyncConnection, trace_id: int, event_id: int) -> None:
     await connection.execute(
-        delete(tables.gaps).where(_its.trace_id == trace_id, _its.before_event_id <= event_id)
+        delete(tables.gaps).where(_gaps.trace_id == trace_id, _gaps.before_event_id <= event_id)
     )
 
 
 async def note(connection: AsyncConnection, trace_id: int, **values: Any) -> int:
     """Note a gap, open if no end is given; returns its id."""
-    made = insert(tables.gaps).values(trace_id=trace_id, **values).returning(_its.id)
-    return int((await connection.execute(made)).scalar_one())
+    statement = insert(tables.gaps).values(trace_id=trace_id, **values).returning(_gaps.id)
+    return int((await connection.execute(statement)).scalar_one())
 
 
 async def quarantine(
@@ -173,30 +177,32 @@ async def quarantine(
     """
     if not omissions:
         return
-    query = select(_its.after_event_id, _its.reason, _its.id).where(
-        _its.trace_id == trace_id, _its.quarantined > 0, _its.after_event_id > previous_id - NEAR
+    query = select(_gaps.after_event_id, _gaps.reason, _gaps.id).where(
+        _gaps.trace_id == trace_id, _gaps.quarantined > 0, _gaps.after_event_id > previous_id - NEAR
     )
-    stored = {(after, why): number for after, why, number in await connection.execute(query)}
+    stored = {
+        (after_id, reason): number for after_id, reason, number in await connection.execute(query)
+    }
     crowd = max((key for key in stored if key[1] == CROWD), default=None)
     alike: dict[tuple[int, str], list[Omission]] = {}
-    for each in omissions:
-        key = (each.after.id or 0, each.reason)
+    for omission in omissions:
+        key = (omission.after.id or 0, omission.reason)
         if key not in stored and key not in alike and len(stored) + len(alike) >= MOST_NEAR:
             key = crowd = crowd or (key[0], CROWD)
-        alike.setdefault(key, []).append(each)
-    for (after, why), those in alike.items():
+        alike.setdefault(key, []).append(omission)
+    for (after_id, reason), group in alike.items():
         end = {
-            "before_event_id": 1 + max(each.after.id or 0 for each in those),
-            "until": max(each.record.recorded_at for each in those),
+            "before_event_id": 1 + max(omission.after.id or 0 for omission in group),
+            "until": max(omission.record.recorded_at for omission in group),
         }
-        if number := stored.get((after, why)):
-            count = {"quarantined": _its.quarantined + len(those)}
-            longer = update(tables.gaps).where(_its.id == number).values(end | count)
+        if number := stored.get((after_id, reason)):
+            count = {"quarantined": _gaps.quarantined + len(group)}
+            longer = update(tables.gaps).where(_gaps.id == number).values(end | count)
             await connection.execute(longer)
             continue
-        since = min(each.record.recorded_at for each in those)
-        where = NOWHERE if why == CROWD else those[0].record.channel
-        name = None if where == NOWHERE else f"{where.connection} ({where.number})"
-        begin = {"after_event_id": after, "since": since, "quarantined": len(those)}
+        start = min(omission.record.recorded_at for omission in group)
+        channel = NOWHERE if reason == CROWD else group[0].record.channel
+        name = None if channel == NOWHERE else f"{channel.connection} ({channel.number})"
+        begin = {"after_event_id": after_id, "since": start, "quarantined": len(group)}
         flags = {"suspected": False, "declared": True}
-        await note(connection, trace_id, reason=why, channel=name, **begin, **end, **flags)
+        await note(connection, trace_id, reason=reason, channel=name, **begin, **end, **flags)

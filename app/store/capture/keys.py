@@ -17,6 +17,10 @@ from app.tracker.fingerprint import BYTES
 from model.blocks import BLOCK
 from model.words import IS_FOUND_BY
 
+_edges = tables.edges.c
+_event_ids = tables.event_ids.c
+_indexed_fields = tables.indexed_fields.c
+
 FIRST_ID = 1  # of all events
 
 _INDEXED = text(
@@ -46,7 +50,7 @@ _HEIR = text(
 
 
 @functools.cache
-def _forgetting(writing: Writing) -> tuple[TextClause, TextClause]:
+def _removal(writing: Writing) -> tuple[TextClause, TextClause]:
     insert = writing.insert("events.id", "keys.key", ":found_by")
     bequeath = _BEQUEATH.format(insert=insert, in_span=writing.in_span)
     remove = text(f"DELETE FROM keys WHERE {writing.in_span}")  # noqa: S608  our own words
@@ -61,18 +65,17 @@ async def forget_before(
     The events themselves go afterwards. What names one of them keeps the link: their archive may
     have it.
     """
-    of_edges = tables.edges.c
     span = {"trace": trace_id, "first": 0, "last": event_id - 1}
-    bequeath, remove = _forgetting(dialect.keys)
+    bequeath, remove = _removal(dialect.keys)
     if (await connection.execute(_HEIR, span)).first():
         await connection.execute(bequeath, span)
     await connection.execute(remove, span)
     # A cause has a smaller id than its effect, and by causes there is an index.
     await connection.execute(
         delete(tables.edges).where(
-            of_edges.trace_id == trace_id,
-            of_edges.cause_id < event_id,
-            of_edges.effect_id < event_id,
+            _edges.trace_id == trace_id,
+            _edges.cause_id < event_id,
+            _edges.effect_id < event_id,
         )
     )
 
@@ -102,16 +105,19 @@ async def declare(
     Each with whether deliveries have them by their publish alone. Where they once had, they are
     looked for so ever after: some that are stored have no other.
     """
-    wanted = {f"{HEADER}{name}": by_publish for name, by_publish in headers.items()}
-    its = tables.indexed_fields.c
+    fields = {f"{HEADER}{name}": by_publish for name, by_publish in headers.items()}
     stored = await indexed(connection)
-    known = {field for field in stored if field.startswith(HEADER)}
-    if gone := known - wanted.keys():
-        await connection.execute(delete(tables.indexed_fields).where(its.field.in_(sorted(gone))))
-    if turned := [each for each in known & wanted.keys() if wanted[each] > stored[each].by_publish]:
-        of_these = update(tables.indexed_fields).where(its.field.in_(sorted(turned)))
-        await connection.execute(of_these.values(by_publish=True))
-    if new := sorted(wanted.keys() - known):
-        first = (await connection.execute(select(tables.event_ids.c.next))).scalar_one()
-        rows = [(field, first, wanted[field]) for field in new]
+    old_fields = {field for field in stored if field.startswith(HEADER)}
+    if dropped := old_fields - fields.keys():
+        await connection.execute(
+            delete(tables.indexed_fields).where(_indexed_fields.field.in_(sorted(dropped)))
+        )
+    if widened := [
+        field for field in old_fields & fields.keys() if fields[field] > stored[field].by_publish
+    ]:
+        statement = update(tables.indexed_fields).where(_indexed_fields.field.in_(sorted(widened)))
+        await connection.execute(statement.values(by_publish=True))
+    if new := sorted(fields.keys() - old_fields):
+        first = (await connection.execute(select(_event_ids.next))).scalar_one()
+        rows = [(field, first, fields[field]) for field in new]
         await dialect.upsert_many(connection, tables.indexed_fields, rows, ())

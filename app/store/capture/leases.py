@@ -25,7 +25,8 @@ from app.store.database.subject import Subject, reads, writes
 # How long a claim waits for the trace's row. Whoever has it locked is a predecessor.
 WAIT_SECONDS = 3.0
 
-_its = tables.traces.c
+_services = tables.services.c
+_traces = tables.traces.c
 
 
 class Leases(Subject):
@@ -61,7 +62,7 @@ class Leases(Subject):
     async def release(self, connection: AsyncConnection, trace_id: int, holder: str) -> None:
         await connection.execute(
             update(tables.traces)
-            .where(_its.id == trace_id, _its.holder == holder)
+            .where(_traces.id == trace_id, _traces.holder == holder)
             .values(holder=None)
         )
 
@@ -69,42 +70,44 @@ class Leases(Subject):
     async def _holder(
         self, connection: AsyncConnection, trace_id: int
     ) -> tuple[str | None, bool | None]:
-        query = select(_its.holder, self._holder_lives()).where(_its.id == trace_id)
-        found = (await connection.execute(query)).one_or_none()
-        if found is None:
-            raise _missing(trace_id)
-        return found[0], found[1]
+        query = select(_traces.holder, self._holder_lives()).where(_traces.id == trace_id)
+        row = (await connection.execute(query)).one_or_none()
+        if row is None:
+            raise _unknown_trace(trace_id)
+        return row[0], row[1]
 
     @writes
     async def _claim(self, connection: AsyncConnection, trace_id: int, service: str) -> bool:
         await self.database.dialect.limit_waiting(connection, WAIT_SECONDS)
-        claimed = await connection.execute(
+        result = await connection.execute(
             update(tables.traces)
             .where(
-                _its.id == trace_id,
-                or_(_its.holder.is_(None), _its.holder == service, not_(self._holder_lives())),
+                _traces.id == trace_id,
+                or_(
+                    _traces.holder.is_(None), _traces.holder == service, not_(self._holder_lives())
+                ),
             )
-            .values(holder=service, epoch=_its.epoch + 1)
+            .values(holder=service, epoch=_traces.epoch + 1)
         )
-        if claimed.rowcount == 1:
+        if result.rowcount == 1:
             await connection.execute(
                 update(tables.services)
-                .where(tables.services.c.id == service)
+                .where(_services.id == service)
                 .values(idle_since=self.database.now)
             )
-        return claimed.rowcount == 1
+        return result.rowcount == 1
 
     @writes
     async def _take(self, connection: AsyncConnection, trace_id: int, holder: str | None) -> int:
         await self.database.dialect.limit_waiting(connection, WAIT_SECONDS)
         await lock_trace(connection, trace_id, None)
-        taken = await connection.execute(
+        result = await connection.execute(
             update(tables.traces)
-            .where(_its.id == trace_id, _its.holder.is_not_distinct_from(holder))
-            .values(epoch=_its.epoch + 1)
-            .returning(_its.epoch)
+            .where(_traces.id == trace_id, _traces.holder.is_not_distinct_from(holder))
+            .values(epoch=_traces.epoch + 1)
+            .returning(_traces.epoch)
         )
-        epoch = taken.scalar_one_or_none()
+        epoch = result.scalar_one_or_none()
         if epoch is None:
             raise LeaseLostError("another service runs this trace")
         return int(epoch)
@@ -114,7 +117,7 @@ class Leases(Subject):
         await self.database.dialect.break_off(connection, trace_id)
 
     def _holder_lives(self) -> ColumnElement[bool]:
-        return exists().where(tables.services.c.id == _its.holder, lives(self.database))
+        return exists().where(_services.id == _traces.holder, lives(self.database))
 
 
 async def lock_trace(
@@ -125,14 +128,14 @@ async def lock_trace(
     Raises `LeaseLostError` if the trace was taken since ``epoch``; None is every epoch. Raises
     `NotFoundError`.
     """
-    query = select(*columns, _its.epoch).where(_its.id == trace_id)
-    found = (await connection.execute(query.with_for_update(key_share=True))).one_or_none()
-    if found is None:
-        raise _missing(trace_id)
-    if epoch not in (None, found.epoch):
+    query = select(*columns, _traces.epoch).where(_traces.id == trace_id)
+    row = (await connection.execute(query.with_for_update(key_share=True))).one_or_none()
+    if row is None:
+        raise _unknown_trace(trace_id)
+    if epoch not in (None, row.epoch):
         raise LeaseLostError("another run has taken this trace, and this one writes nothing more")
-    return [*found[:-1]]
+    return [*row[:-1]]
 
 
-def _missing(trace_id: int) -> NotFoundError:
+def _unknown_trace(trace_id: int) -> NotFoundError:
     return NotFoundError(f"no trace has the number {trace_id}")

@@ -24,13 +24,18 @@ from app.tracker.links.origins import rule_as_text, rule_from_text
 
 log = logging.getLogger(__name__)
 
-_held = tables.link_rules.c
-_own = tables.own_link_rules.c
+_event_ids = tables.event_ids.c
+_link_rules = tables.link_rules.c
+_own_link_rules = tables.own_link_rules.c
 
 
 async def own(connection: AsyncConnection, trace_id: int) -> list[Rule]:
     """The rules that people have set for a trace, in order."""
-    query = select(_own.rule).where(_own.trace_id == trace_id).order_by(_own.position)
+    query = (
+        select(_own_link_rules.rule)
+        .where(_own_link_rules.trace_id == trace_id)
+        .order_by(_own_link_rules.position)
+    )
     rules = map(_read, (await connection.execute(query)).scalars())
     return [rule for rule in rules if rule is not None]
 
@@ -38,9 +43,9 @@ async def own(connection: AsyncConnection, trace_id: int) -> list[Rule]:
 async def held(connection: AsyncConnection, trace_id: int) -> list[HeldRule]:
     """The rules that a trace's events are read by, in order."""
     query = (
-        select(_held.rule, _held.origin, _held.from_event_id)
-        .where(_held.trace_id == trace_id)
-        .order_by(_held.position)
+        select(_link_rules.rule, _link_rules.origin, _link_rules.from_event_id)
+        .where(_link_rules.trace_id == trace_id)
+        .order_by(_link_rules.position)
     )
     return [
         HeldRule(TraceRule(rule, Origin(origin)), from_event_id)
@@ -69,24 +74,28 @@ class LinkRules(Subject):
         except RuleError as error:
             raise BadRequestError(str(error)) from error
         await lock_trace(connection, trace_id, None)  # whoever else counts them waits
-        before = {each.name: each for each in await own(connection, trace_id)}
-        rules = [*(before | {rule.name: rule}).values()]
+        old_rules = {old_rule.name: old_rule for old_rule in await own(connection, trace_id)}
+        rules = [*(old_rules | {rule.name: rule}).values()]
         try:
             check_own(rules, of_all)
         except RuleError as error:
             raise ConflictError(str(error)) from error
-        await connection.execute(delete(tables.own_link_rules).where(_own.trace_id == trace_id))
-        values = [_row(trace_id, position, each) for position, each in enumerate(rules)]
+        await connection.execute(
+            delete(tables.own_link_rules).where(_own_link_rules.trace_id == trace_id)
+        )
+        values = [_row(trace_id, position, old_rule) for position, old_rule in enumerate(rules)]
         await connection.execute(insert(tables.own_link_rules), values)
-        return rule.name not in before
+        return rule.name not in old_rules
 
     @writes
     async def remove(self, connection: AsyncConnection, trace_id: int, name: str) -> None:
         """Remove one of a trace's own; raises `NotFoundError`."""
-        gone = await connection.execute(
-            delete(tables.own_link_rules).where(_own.trace_id == trace_id, _own.name == name)
+        result = await connection.execute(
+            delete(tables.own_link_rules).where(
+                _own_link_rules.trace_id == trace_id, _own_link_rules.name == name
+            )
         )
-        if gone.rowcount == 0:
+        if result.rowcount == 0:
             raise NotFoundError("this virtual host has no rule of its own of that name")
 
 
@@ -103,19 +112,19 @@ async def hold(
     Rules that are there already hold since they did, unless all of them hold ``anew``.
     """
     if from_event_id is None:
-        query = select(tables.event_ids.c.next)
+        query = select(_event_ids.next)
         from_event_id = int((await connection.execute(query)).scalar_one())
-    before = [] if anew else await held(connection, trace_id)
-    known = {each.rule.rule: each.from_event_id for each in before}
-    await connection.execute(delete(tables.link_rules).where(_held.trace_id == trace_id))
+    old_rules = [] if anew else await held(connection, trace_id)
+    starts = {trace_rule.rule.rule: trace_rule.from_event_id for trace_rule in old_rules}
+    await connection.execute(delete(tables.link_rules).where(_link_rules.trace_id == trace_id))
     if rules:
         values = [
             {
-                **_row(trace_id, position, each.rule),
-                "origin": each.origin.value,
-                "from_event_id": known.get(each.rule, from_event_id),
+                **_row(trace_id, position, trace_rule.rule),
+                "origin": trace_rule.origin.value,
+                "from_event_id": starts.get(trace_rule.rule, from_event_id),
             }
-            for position, each in enumerate(rules)
+            for position, trace_rule in enumerate(rules)
         ]
         await connection.execute(insert(tables.link_rules), values)
 

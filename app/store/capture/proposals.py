@@ -13,8 +13,9 @@ from app.store.database.subject import Subject, reads, writes
 from app.stored.proposals import RuleProposal, TraceCoverage
 from model.times import now
 
-_its = tables.proposals.c
-_whose = tables.participants.c
+_participants = tables.participants.c
+_proposals = tables.proposals.c
+_traces = tables.traces.c
 _NUMBERS = (
     *("trace_id", "publishes", "reactions", "named", "programs"),
     *("looked_publishes", "looked_programs"),
@@ -32,46 +33,64 @@ class RuleProposals(Subject):
         """What these traces' messages tell of their causes, and what was found."""
         if not trace_ids:
             return []
-        named = _whose.explained + _whose.spanned
-        reactions = case((_whose.reactions < named, named), else_=_whose.reactions)
-        programs = func.count(_whose.user.distinct()) + func.count(_whose.client.distinct())
-        sums = (func.sum(_whose.published), func.sum(reactions), func.sum(named), programs)
-        numbers = [func.coalesce(n, 0) for n in (*sums, _its.publishes, _its.programs)]
-        each = tables.traces.c
-        query = (
-            select(each.vhost, _its.looked_at, _its.found, each.id, *numbers)
-            .join_from(tables.traces, tables.participants, _whose.trace_id == each.id, isouter=True)
-            .join(tables.proposals, _its.trace_id == each.id, isouter=True)
-            .where(each.id.in_(sorted(trace_ids)))
-            .group_by(each.id, _its.trace_id)
-            .order_by(each.id)
+        attributed = _participants.explained + _participants.spanned
+        reactions = case(
+            (_participants.reactions < attributed, attributed), else_=_participants.reactions
         )
-        found = []
-        for vhost, at, text, *counts in await connection.execute(query):
-            seen = dict(zip(_NUMBERS, map(int, counts), strict=True))
+        programs = func.count(_participants.user.distinct()) + func.count(
+            _participants.client.distinct()
+        )
+        sums = (
+            func.sum(_participants.published),
+            func.sum(reactions),
+            func.sum(attributed),
+            programs,
+        )
+        numbers = [func.coalesce(n, 0) for n in (*sums, _proposals.publishes, _proposals.programs)]
+        query = (
+            select(_traces.vhost, _proposals.looked_at, _proposals.found, _traces.id, *numbers)
+            .join_from(
+                tables.traces,
+                tables.participants,
+                _participants.trace_id == _traces.id,
+                isouter=True,
+            )
+            .join(tables.proposals, _proposals.trace_id == _traces.id, isouter=True)
+            .where(_traces.id.in_(sorted(trace_ids)))
+            .group_by(_traces.id, _proposals.trace_id)
+            .order_by(_traces.id)
+        )
+        coverages = []
+        for vhost, looked_at, text, *counts in await connection.execute(query):
+            totals = dict(zip(_NUMBERS, map(int, counts), strict=True))
             proposals = _decode(text) if text else ()
-            found.append(TraceCoverage(vhost=vhost, looked_at=at, found=proposals, **seen))
-        return found
+            coverages.append(
+                TraceCoverage(vhost=vhost, looked_at=looked_at, found=proposals, **totals)
+            )
+        return coverages
 
     @writes
     async def put(
-        self, connection: AsyncConnection, seen: TraceCoverage, found: Sequence[RuleProposal]
+        self,
+        connection: AsyncConnection,
+        coverage: TraceCoverage,
+        proposals: Sequence[RuleProposal],
     ) -> None:
-        """Keep what was found in what was ``seen``, instead of what was found before."""
-        text = msgspec.json.encode(found).decode()
-        row = seen.trace_id, now(), seen.publishes, seen.programs, text
+        """Keep what was found in what was ``coverage``, instead of what was found before."""
+        text = msgspec.json.encode(proposals).decode()
+        row = coverage.trace_id, now(), coverage.publishes, coverage.programs, text
         changing = tuple(tables.proposals.columns.keys()[1:])
         await self.database.dialect.upsert_many(connection, tables.proposals, [row], changing)
 
 
 async def forget_in_hand(connection: AsyncConnection, trace_id: int) -> None:
     """Have a trace be looked at anew if participants are proposed, whose numbers have changed."""
-    query = select(_its.found).where(_its.trace_id == trace_id)
-    found = _decode((await connection.execute(query)).scalar() or "[]")
-    kept = [each for each in found if each.kind != "in_hand"]
-    if len(kept) < len(found):
+    query = select(_proposals.found).where(_proposals.trace_id == trace_id)
+    proposals = _decode((await connection.execute(query)).scalar() or "[]")
+    remaining = [proposal for proposal in proposals if proposal.kind != "in_hand"]
+    if len(remaining) < len(proposals):
         await connection.execute(
             update(tables.proposals)
-            .where(_its.trace_id == trace_id)
-            .values(found=msgspec.json.encode(kept).decode(), publishes=0)
+            .where(_proposals.trace_id == trace_id)
+            .values(found=msgspec.json.encode(remaining).decode(), publishes=0)
         )

@@ -13,24 +13,25 @@ from app.store.database.subject import Subject, reads
 from app.stored.capture import Quarantined
 from app.tracker.events import Omission
 
-_its = tables.quarantine.c
+_quarantine = tables.quarantine.c
+_traces = tables.traces.c
 
-_SHOWN = ("recorded_at", "reason", "routing_key", "headers", "body", "body_bytes")
+_FIELDS = ("recorded_at", "reason", "routing_key", "headers", "body", "body_bytes")
 
 
 async def add(
-    connection: AsyncConnection, trace_id: int, omissions: Sequence[Omission], most: int
+    connection: AsyncConnection, trace_id: int, omissions: Sequence[Omission], limit: int
 ) -> None:
     """Keep messages, the newest `most`: anybody may publish garbage."""
     if not omissions:
         return
     values = [
-        {"trace_id": trace_id, **{name: getattr(each.record, name) for name in _SHOWN}}
-        for each in omissions
+        {"trace_id": trace_id, **{name: getattr(omission.record, name) for name in _FIELDS}}
+        for omission in omissions
     ]
     await connection.execute(insert(tables.quarantine), values)
-    of_trace = _its.trace_id == trace_id
-    await keep_newest(connection, tables.quarantine, most, of_trace)
+    of_trace = _quarantine.trace_id == trace_id
+    await keep_newest(connection, tables.quarantine, limit, of_trace)
 
 
 class Quarantine(Subject):
@@ -42,15 +43,15 @@ class Quarantine(Subject):
         connection: AsyncConnection,
         vhosts: Collection[str] | None = None,
         *,
-        before: int | None = None,
+        before_id: int | None = None,
         limit: int = 100,
     ) -> list[Quarantined]:
-        """The newest messages, newest first; ``before`` an id, for more."""
+        """The newest messages, newest first; ``before_id`` an id, for more."""
         query = (
-            select(_its.id, tables.traces.c.vhost, *(_its[name] for name in _SHOWN))
-            .join(tables.traces, tables.traces.c.id == _its.trace_id)
-            .where(*given((tables.traces.c.vhost.in_, vhosts), (_its.id.__lt__, before)))
-            .order_by(_its.id.desc())
+            select(_quarantine.id, _traces.vhost, *(_quarantine[name] for name in _FIELDS))
+            .join(tables.traces, _traces.id == _quarantine.trace_id)
+            .where(*given((_traces.vhost.in_, vhosts), (_quarantine.id.__lt__, before_id)))
+            .order_by(_quarantine.id.desc())
             .limit(limit)
         )
         return [Quarantined(*row) for row in (await connection.execute(query)).all()]
@@ -58,5 +59,7 @@ class Quarantine(Subject):
 
 async def forget_until(connection: AsyncConnection, trace_id: int, recorded_at: int) -> None:
     await connection.execute(
-        delete(tables.quarantine).where(_its.trace_id == trace_id, _its.recorded_at <= recorded_at)
+        delete(tables.quarantine).where(
+            _quarantine.trace_id == trace_id, _quarantine.recorded_at <= recorded_at
+        )
     )

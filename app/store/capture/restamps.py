@@ -52,36 +52,48 @@ _OF_EVENT = (
 )
 _OF_MESSAGE = ("routing_keys", "properties", "payload", "payload_bytes")
 
-_new = tables.restamped.c
+_channels = tables.channels.c
+_connections = tables.connections.c
+_edges = tables.edges.c
+_events = tables.events.c
+_participants = tables.participants.c
+_restamped = tables.restamped.c
+_restamped_edges = tables.restamped_edges.c
+_restamped_keys = tables.restamped_keys.c
+_traces = tables.traces.c
 # What messages say nothing of stays as it is where they are read again.
-_KEPT = [SPANS_RULE, *WITHOUT_RULE]
+_UNREAD_RULES = [SPANS_RULE, *WITHOUT_RULE]
 _SET = (
     "UPDATE events SET participant = new.participant + :offset, seq = new.seq,"
     " lamport = new.lamport, height = new.height, clock = new.clock, quiet = new.quiet"
 )
-_FROM = (
+_FROM_RESTAMPED = (
     " FROM restamped AS new WHERE new.event_id = events.id AND new.trace_id = :trace"
     " AND events.trace_id = :trace AND events.id BETWEEN :first AND :last"
 )
-_MOVED = sa.text(_SET + _FROM)
-_MOVED_WITH_IDS = sa.text(_SET + ", ids = new.ids" + _FROM)
-_GONE = "DELETE FROM edges WHERE trace_id = :trace AND effect_id BETWEEN :first AND :last AND rule"
+_SET_STAMPS = sa.text(_SET + _FROM_RESTAMPED)
+_SET_STAMPS_AND_IDS = sa.text(_SET + ", ids = new.ids" + _FROM_RESTAMPED)
+_REMOVE_EDGES = (
+    "DELETE FROM edges WHERE trace_id = :trace AND effect_id BETWEEN :first AND :last AND rule"
+)
 # Those from what retention has removed meanwhile are none.
-_MOVED_EDGES = (
+_INSERT_EDGES = (
     "INSERT INTO edges (trace_id, effect_id, cause_id, rule, kind, way)"
     " SELECT trace_id, effect_id, cause_id, rule, kind, way FROM restamped_edges"
     " WHERE trace_id = :trace AND effect_id BETWEEN :first AND :last AND cause_id >= :stored"
     " AND kind IS NOT NULL AND rule"
 )
-_BY_BROKER: sa.BindParameter[str] = sa.bindparam("acts", WITHOUT_RULE, expanding=True)
-_BY_RULES: sa.BindParameter[str] = sa.bindparam("kept", _KEPT, expanding=True)
-_ACTS_MOVED = tuple(
-    sa.text(f"{each} IN :acts").bindparams(_BY_BROKER) for each in (_GONE, _MOVED_EDGES)
+_BROKER_RULES: sa.BindParameter[str] = sa.bindparam("acts", WITHOUT_RULE, expanding=True)
+_UNREAD_RULE_NAMES: sa.BindParameter[str] = sa.bindparam("kept", _UNREAD_RULES, expanding=True)
+_REPLACE_BROKER_EDGES = tuple(
+    sa.text(f"{statement} IN :acts").bindparams(_BROKER_RULES)
+    for statement in (_REMOVE_EDGES, _INSERT_EDGES)
 )
-_LINKS_GONE, _LINKS_MOVED = (
-    sa.text(f"{each} NOT IN :kept").bindparams(_BY_RULES) for each in (_GONE, _MOVED_EDGES)
+_REMOVE_LINKS, _INSERT_LINKS = (
+    sa.text(f"{statement} NOT IN :kept").bindparams(_UNREAD_RULE_NAMES)
+    for statement in (_REMOVE_EDGES, _INSERT_EDGES)
 )
-_WAYS_MOVED = sa.text(
+_SET_WAYS = sa.text(
     "UPDATE edges SET way = new.way FROM restamped_edges AS new"
     " WHERE new.effect_id = edges.effect_id AND new.cause_id = edges.cause_id"
     " AND new.rule = edges.rule AND new.kind IS NULL AND new.trace_id = :trace"
@@ -89,7 +101,7 @@ _WAYS_MOVED = sa.text(
 )
 # Links that spans told of since their effects were stamped anew: whether the new clocks have them
 # is to be looked at. What the new stamps have joined is put aside with its way.
-_LATE_SINCE = sa.text(
+_INSERT_LATE_LINKS = sa.text(
     "INSERT INTO late_edges (trace_id, effect_id, cause_id)"
     " SELECT g.trace_id, g.effect_id, g.cause_id FROM edges AS g"
     " WHERE g.trace_id = :trace AND g.effect_id BETWEEN :first AND :last AND g.rule = :spans"
@@ -112,16 +124,16 @@ class Restamps(Subject):
     @reads
     async def standing(self, connection: AsyncConnection, trace_id: int) -> TraceExtent:
         first = (
-            sa.select(sa.func.min(tables.events.c.id))
-            .where(tables.events.c.trace_id == tables.traces.c.id)
+            sa.select(sa.func.min(_events.id))
+            .where(_events.trace_id == _traces.id)
             .scalar_subquery()
         )
         query = sa.select(
             sa.func.coalesce(first, 0),
-            tables.traces.c.last_event_id,
-            tables.traces.c.events,
-            tables.traces.c.checkpoint,
-        ).where(tables.traces.c.id == trace_id)
+            _traces.last_event_id,
+            _traces.events,
+            _traces.checkpoint,
+        ).where(_traces.id == trace_id)
         return TraceExtent(*(await connection.execute(query)).one())
 
     @reads
@@ -130,16 +142,15 @@ class Restamps(Subject):
         connection: AsyncConnection,
         trace_id: int,
         *,
-        after: int,
+        after_id: int,
         limit: int,
         messages: bool = False,
     ) -> list[StoredEvent]:
         """The next events of a trace, by id; with their ``messages`` where these are read again."""
-        its = tables.events.c
         query = (
-            sa.select(*(its[name] for name in _OF_EVENT + (_OF_MESSAGE if messages else ())))
-            .where(its.trace_id == trace_id, its.id > after)
-            .order_by(its.id)
+            sa.select(*(_events[name] for name in _OF_EVENT + (_OF_MESSAGE if messages else ())))
+            .where(_events.trace_id == trace_id, _events.id > after_id)
+            .order_by(_events.id)
             .limit(limit)
         )
         rows = (await connection.execute(query)).all()
@@ -150,21 +161,26 @@ class Restamps(Subject):
         stored = []
         for row in rows:
             *plain, routed_queues, cause, quiet = row[: len(_OF_EVENT)]
-            named = tuple(links.get(row.id, ()))
-            said = _said(row) if messages else ()
-            values = (*plain, _texts(routed_queues), cause, quiet, named, *said)
+            causes = tuple(links.get(row.id, ()))
+            message = _message(row) if messages else ()
+            values = (*plain, _texts(routed_queues), cause, quiet, causes, *message)
             stored.append(StoredEvent(*values))
         return stored
 
     @reads
     async def channels(
-        self, connection: AsyncConnection, trace_id: int, *, after: int
+        self, connection: AsyncConnection, trace_id: int, *, after_number: int
     ) -> list[tuple[int, Channel]]:
-        its = tables.channels.c
         query = (
-            sa.select(its.number, its.node, its.connection, its.channel, its.user)
-            .where(its.trace_id == trace_id, its.number > after)
-            .order_by(its.number)
+            sa.select(
+                _channels.number,
+                _channels.node,
+                _channels.connection,
+                _channels.channel,
+                _channels.user,
+            )
+            .where(_channels.trace_id == trace_id, _channels.number > after_number)
+            .order_by(_channels.number)
         )
         return [(key, Channel(*values)) for key, *values in await connection.execute(query)]
 
@@ -172,23 +188,26 @@ class Restamps(Subject):
     async def incarnations(
         self, connection: AsyncConnection, names: Collection[str]
     ) -> dict[str, list[Incarnation]]:
-        found: dict[str, list[Incarnation]] = {name: [] for name in names}
-        its = tables.connections.c
-        query = sa.select(its.name, its.opened_at, its.user, its.client).order_by(
-            its.opened_at, its.id
-        )
-        for name, *values in await rows_with(connection, query, its.name, names):
-            found[name].append(Incarnation(*values))
-        return found
+        incarnations: dict[str, list[Incarnation]] = {name: [] for name in names}
+        query = sa.select(
+            _connections.name, _connections.opened_at, _connections.user, _connections.client
+        ).order_by(_connections.opened_at, _connections.id)
+        for name, *values in await rows_with(connection, query, _connections.name, names):
+            incarnations[name].append(Incarnation(*values))
+        return incarnations
 
     @reads
     async def clocks(
         self, connection: AsyncConnection, trace_id: int, ids: Sequence[int]
     ) -> dict[int, Reference]:
-        query = sa.select(_new.event_id, _new.clock, _new.lamport).where(_new.trace_id == trace_id)
+        query = sa.select(_restamped.event_id, _restamped.clock, _restamped.lamport).where(
+            _restamped.trace_id == trace_id
+        )
         return {
             event_id: Reference(clock, lamport, event_id)
-            for event_id, clock, lamport in await rows_with(connection, query, _new.event_id, ids)
+            for event_id, clock, lamport in await rows_with(
+                connection, query, _restamped.event_id, ids
+            )
         }
 
     @writes
@@ -197,7 +216,7 @@ class Restamps(Subject):
     ) -> None:
         """Keep new stamps, those of consecutive events of a trace. May be repeated."""
         first, last = stamps[0].event_id, stamps[-1].event_id
-        for table, event_id in _ASIDE:
+        for table, event_id in _ASIDE_TABLES:
             await connection.execute(
                 sa.delete(table).where(event_id.between(first, last), table.c.trace_id == trace_id)
             )
@@ -210,7 +229,7 @@ class Restamps(Subject):
         connection: AsyncConnection,
         trace_id: int,
         rules: ParticipantRules,
-        standing: TraceExtent,
+        extent: TraceExtent,
         new: RestampResult,
         report: Progress,
         epoch: int | None = None,
@@ -219,17 +238,17 @@ class Restamps(Subject):
 
         Returns how many links there are now, if the messages were read again.
 
-        Raises `ConflictError` if the trace is not as ``standing`` says any more, `LeaseLostError`
+        Raises `ConflictError` if the trace is not as ``extent`` says any more, `LeaseLostError`
         if it was taken by another since ``epoch``.
         """
-        its = tables.traces.c
         await lock_trace(connection, trace_id, epoch)
         # Before anything is read: whoever writes to the trace now waits, and then finds it changed.
-        changed = await connection.execute(
+        result = await connection.execute(
             sa.update(tables.traces)
-            .where(its.id == trace_id, its.last_event_id == standing.last_id)
+            .where(_traces.id == trace_id, _traces.last_event_id == extent.last_id)
             .where(
-                its.events == standing.events, its.checkpoint.is_not_distinct_from(standing.state)
+                _traces.events == extent.events,
+                _traces.checkpoint.is_not_distinct_from(extent.state),
             )
             .values(
                 policy=rules.policy,
@@ -237,30 +256,30 @@ class Restamps(Subject):
                 checkpoint=new.state,
             )
         )
-        if changed.rowcount != 1:
+        if result.rowcount != 1:
             raise ConflictError("the trace has gone on while its new stamps took their place")
-        stamps = _MOVED if rules.links is None else _MOVED_WITH_IDS
-        statements = [stamps, _WAYS_MOVED, _LATE_SINCE, *_ACTS_MOVED]
+        stamps = _SET_STAMPS if rules.links is None else _SET_STAMPS_AND_IDS
+        statements = [stamps, _SET_WAYS, _INSERT_LATE_LINKS, *_REPLACE_BROKER_EDGES]
         if rules.links is not None:  # the links last: their number is the answer
-            statements += [*_keys_moved(self.database.dialect.keys), _LINKS_GONE, _LINKS_MOVED]
-        of_trace = {"trace": trace_id, "stored": standing.first_id, "offset": new.offset}
-        moved = edges = 0
-        for first in (
-            range(standing.first_id, standing.last_id + 1, SPAN) if standing.events else ()
-        ):
+            statements += [*_replace_keys(self.database.dialect.keys), _REMOVE_LINKS, _INSERT_LINKS]
+        of_trace = {"trace": trace_id, "stored": extent.first_id, "offset": new.offset}
+        stamped = edges = 0
+        for first in range(extent.first_id, extent.last_id + 1, SPAN) if extent.events else ():
             span = {"first": first, "last": first + SPAN - 1, **of_trace}
-            done = [(await connection.execute(each, span)).rowcount for each in statements]
-            moved += done[0]
-            edges += 0 if rules.links is None else done[-1]
-            report(moved)
-        if moved != standing.events:
-            raise ConflictError(f"{standing.events - moved} of the events have no new stamp")
+            counts = [
+                (await connection.execute(statement, span)).rowcount for statement in statements
+            ]
+            stamped += counts[0]
+            edges += 0 if rules.links is None else counts[-1]
+            report(stamped)
+        if stamped != extent.events:
+            raise ConflictError(f"{extent.events - stamped} of the events have no new stamp")
         await _replace_participants(connection, trace_id, new)
         await _replace_channels(connection, trace_id, new)
         await forget_in_hand(connection, trace_id)
-        await note_first_events(connection, trace_id, standing.first_id)
+        await note_first_events(connection, trace_id, extent.first_id)
         if rules.links is not None:
-            first_id = standing.first_id or None
+            first_id = extent.first_id or None
             await link_rules.hold(connection, trace_id, rules.links, first_id, anew=True)
         return edges
 
@@ -269,29 +288,35 @@ class Restamps(Subject):
 
     @writes
     async def _clear_some(self, connection: AsyncConnection, trace_id: int | None) -> bool:
-        its = sa.true() if trace_id is None else _new.trace_id == trace_id
-        some = sa.select(_new.event_id).where(its).order_by(_new.event_id).limit(SPAN).subquery()
+        condition = sa.true() if trace_id is None else _restamped.trace_id == trace_id
+        portion = (
+            sa.select(_restamped.event_id)
+            .where(condition)
+            .order_by(_restamped.event_id)
+            .limit(SPAN)
+            .subquery()
+        )
         last = (
-            await connection.execute(sa.select(sa.func.max(some.c.event_id)))
+            await connection.execute(sa.select(sa.func.max(portion.c.event_id)))
         ).scalar_one_or_none()
         if last is None:
             return False
-        for table, event_id in _ASIDE:
+        for table, event_id in _ASIDE_TABLES:
             of_trace = sa.true() if trace_id is None else table.c.trace_id == trace_id
             await connection.execute(sa.delete(table).where(of_trace, event_id <= last))
         return True
 
 
 # What is put aside, with the last table that a look for what is left over is about.
-_ASIDE: tuple[tuple[sa.Table, sa.Column[Any]], ...] = (
-    (tables.restamped_keys, tables.restamped_keys.c.event_id),
-    (tables.restamped_edges, tables.restamped_edges.c.effect_id),
-    (tables.restamped, _new.event_id),
+_ASIDE_TABLES: tuple[tuple[sa.Table, sa.Column[Any]], ...] = (
+    (tables.restamped_keys, _restamped_keys.event_id),
+    (tables.restamped_edges, _restamped_edges.effect_id),
+    (tables.restamped, _restamped.event_id),
 )
 
 
 @functools.cache
-def _keys_moved(writing: Writing) -> tuple[sa.TextClause, sa.TextClause]:
+def _replace_keys(writing: Writing) -> tuple[sa.TextClause, sa.TextClause]:
     return (
         sa.text(f"DELETE FROM keys WHERE {writing.in_span}"),  # noqa: S608  our own words
         sa.text(
@@ -337,7 +362,7 @@ async def _replace_participants(
     connection: AsyncConnection, trace_id: int, new: RestampResult
 ) -> None:
     await connection.execute(
-        sa.delete(tables.participants).where(tables.participants.c.trace_id == trace_id)
+        sa.delete(tables.participants).where(_participants.trace_id == trace_id)
     )
     if not new.participants:
         return
@@ -357,23 +382,26 @@ async def _replace_participants(
 
 async def _replace_channels(connection: AsyncConnection, trace_id: int, new: RestampResult) -> None:
     """Tell channels whose they are; those without events are forgotten."""
-    its = tables.channels.c
-    nobody = 0
+    no_participant = 0
     await connection.execute(
-        sa.update(tables.channels).where(its.trace_id == trace_id).values(participant=nobody)
+        sa.update(tables.channels)
+        .where(_channels.trace_id == trace_id)
+        .values(participant=no_participant)
     )
     if new.channels:
         await connection.execute(
             sa.update(tables.channels)
-            .where(its.trace_id == trace_id, its.number == sa.bindparam("of"))
+            .where(_channels.trace_id == trace_id, _channels.number == sa.bindparam("of"))
             .values(participant=sa.bindparam("whose"), last_event_id=sa.bindparam("last")),
             [
-                {"of": each.key, "whose": each.participant, "last": each.last_event_id}
-                for each in new.channels
+                {"of": channel.key, "whose": channel.participant, "last": channel.last_event_id}
+                for channel in new.channels
             ],
         )
     await connection.execute(
-        sa.delete(tables.channels).where(its.trace_id == trace_id, its.participant == nobody)
+        sa.delete(tables.channels).where(
+            _channels.trace_id == trace_id, _channels.participant == no_participant
+        )
     )
 
 
@@ -381,22 +409,23 @@ async def _links(
     connection: AsyncConnection, trace_id: int, first: int, last: int, *, that_stay: bool
 ) -> dict[int, list[StoredLink]]:
     """The causes that events name, by the event; only those ``that_stay`` if messages are read."""
-    its, cause = tables.edges.c, tables.events.c
     query = (
-        sa.select(its.effect_id, its.cause_id, cause.channel, its.rule, its.kind, its.way)
-        .join_from(tables.edges, tables.events, cause.id == its.cause_id)
-        .where(its.trace_id == trace_id, its.effect_id.between(first, last))
-        .order_by(its.effect_id, its.cause_id, its.rule)
+        sa.select(
+            _edges.effect_id, _edges.cause_id, _events.channel, _edges.rule, _edges.kind, _edges.way
+        )
+        .join_from(tables.edges, tables.events, _events.id == _edges.cause_id)
+        .where(_edges.trace_id == trace_id, _edges.effect_id.between(first, last))
+        .order_by(_edges.effect_id, _edges.cause_id, _edges.rule)
     )
     if that_stay:
-        query = query.where(its.rule.in_(_KEPT))
+        query = query.where(_edges.rule.in_(_UNREAD_RULES))
     links: defaultdict[int, list[StoredLink]] = defaultdict(list)
     for effect, *values in await connection.execute(query):
         links[effect].append(StoredLink(*values))
     return links
 
 
-def _said(row: Any) -> tuple[tuple[str, ...], dict[str, Any], bytes, bool]:
+def _message(row: Any) -> tuple[tuple[str, ...], dict[str, Any], bytes, bool]:
     body = row.payload or b""
     properties = msgspec.json.decode(row.properties, type=dict[str, Any])
     return _texts(row.routing_keys), properties, body, len(body) < row.payload_bytes

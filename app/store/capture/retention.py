@@ -30,14 +30,18 @@ from app.store.reading import times
 from app.stored.capture import PrunePlan
 from app.tracker.events import Checkpoint, ParticipantState
 
-_traces = tables.traces.c
-_who = tables.participants.c
+_channels = tables.channels.c
 _events = tables.events.c
+_late_edges = tables.late_edges.c
+_lost_copies = tables.lost_copies.c
+_participants = tables.participants.c
+_traceparents = tables.traceparents.c
+_traces = tables.traces.c
 # What is stored of an event besides, and goes with it.
-_GOING_WITH = (
-    tables.lost_copies.c.event_id,
-    tables.late_edges.c.effect_id,
-    tables.traceparents.c.event_id,
+_DEPENDENT_IDS = (
+    _lost_copies.event_id,
+    _late_edges.effect_id,
+    _traceparents.event_id,
 )
 
 
@@ -52,33 +56,33 @@ class Retention(Subject):
         *,
         keep_events: int | None = None,
         older_than: int | None = None,
-        through: int | None = None,
-        at_most: int | None = None,
+        last_id: int | None = None,
+        limit: int | None = None,
     ) -> PrunePlan | None:
         """Plan to remove all but the newest ``keep_events``, and what is ``older_than`` (µs).
 
-        Nothing with an id above ``through`` is removed; without other bounds, everything up to it
-        is. ``at_most`` bounds the number of events. None if there is nothing to remove. A plan that
+        Nothing with an id above ``last_id`` is removed; without other bounds, everything up to it
+        is. ``limit`` bounds the number of events. None if there is nothing to remove. A plan that
         is not carried out is the dry run. Raises `NotFoundError`.
         """
-        now = self.database.clock()
+        moment = self.database.clock()
         before_id = await _before_id(
-            connection, trace_id, keep_events, older_than, through, at_most, now
+            connection, trace_id, keep_events, older_than, last_id, limit, moment
         )
-        going = select(func.count(), func.max(_events.id)).where(*_prefix(trace_id, before_id))
-        number, last = (await connection.execute(going)).one()
+        query = select(func.count(), func.max(_events.id)).where(*_prefix(trace_id, before_id))
+        number, last = (await connection.execute(query)).one()
         if not number:
             return None
-        until = select(_events.recorded_at).where(_events.id == last)
-        ended = select(*[_who[name] for name in ParticipantState.__struct_fields__]).where(
-            *_ended(trace_id, before_id)
-        )
+        last_time = select(_events.recorded_at).where(_events.id == last)
+        participants = select(
+            *[_participants[name] for name in ParticipantState.__struct_fields__]
+        ).where(*_without_events(trace_id, before_id))
         return PrunePlan(
             trace_id=trace_id,
             before_id=before_id,
-            until=(await connection.execute(until)).scalar_one(),
+            until=(await connection.execute(last_time)).scalar_one(),
             events=number,
-            participants=[ParticipantState(*row) for row in await connection.execute(ended)],
+            participants=[ParticipantState(*row) for row in await connection.execute(participants)],
         )
 
     async def reclaim(self) -> bool:
@@ -99,8 +103,8 @@ class Retention(Subject):
         since the plan was made, `LeaseLostError` if it was taken by another since ``epoch``. After
         any error the tracker has forgotten what is still stored: restore it.
         """
-        added = checkpoint.copies_added or checkpoint.copies_lost
-        if checkpoint.participants or checkpoint.channels or added:
+        additions = checkpoint.copies_added or checkpoint.copies_lost
+        if checkpoint.participants or checkpoint.channels or additions:
             raise ConflictError(
                 "retention takes its turn between batches, not with events on the way"
             )
@@ -114,13 +118,15 @@ class Retention(Subject):
         changes, dialect = checkpoint.settlements, self.database.dialect
         await settlements.store(connection, dialect, trace_id, changes)
         await remove_copies(connection, trace_id, checkpoint.copies_removed)
-        for event_id in _GOING_WITH:
-            its = event_id.table.c.trace_id == trace_id, event_id < before_id
-            await connection.execute(delete(event_id.table).where(*its))
+        for event_id in _DEPENDENT_IDS:
+            conditions = event_id.table.c.trace_id == trace_id, event_id < before_id
+            await connection.execute(delete(event_id.table).where(*conditions))
         await keys.forget_before(connection, dialect, trace_id, before_id)
-        gone = await connection.execute(delete(tables.events).where(*_prefix(trace_id, before_id)))
-        ended = await _remove_participants(connection, trace_id, before_id)
-        if (gone.rowcount, ended) != (plan.events, len(plan.participants)):
+        result = await connection.execute(
+            delete(tables.events).where(*_prefix(trace_id, before_id))
+        )
+        removed_participants = await _remove_participants(connection, trace_id, before_id)
+        if (result.rowcount, removed_participants) != (plan.events, len(plan.participants)):
             raise ConflictError("the trace has gone on since its retention was planned")
         await gaps.forget_before(connection, trace_id, before_id)
         await quarantine.forget_until(connection, trace_id, plan.until)
@@ -132,46 +138,48 @@ async def _before_id(
     trace_id: int,
     keep_events: int | None,
     older_than: int | None,
-    through: int | None,
-    at_most: int | None,
-    now: int,
+    last_id: int | None,
+    limit: int | None,
+    moment: int,
 ) -> int:
     query = select(_traces.events, _traces.last_event_id).where(_traces.id == trace_id)
-    found = (await connection.execute(query)).one_or_none()
-    if found is None:
+    row = (await connection.execute(query)).one_or_none()
+    if row is None:
         raise NotFoundError(f"no trace has the number {trace_id}")
-    stored, last = found
+    stored, last = row
     end: int = last + 1
     ids = select(_events.id).where(_events.trace_id == trace_id).order_by(_events.id).limit(1)
 
     async def first_of(query: Select[int]) -> int:
-        found = (await connection.execute(query)).scalar_one_or_none()
-        return end if found is None else int(found)
+        event_id = (await connection.execute(query)).scalar_one_or_none()
+        return end if event_id is None else int(event_id)
 
     # From here on only events that may be removed are looked at: the cost is theirs alone.
-    if at_most is not None:
-        end = await first_of(ids.offset(at_most))
-    if through is not None:
-        end = min(end, through + 1)
+    if limit is not None:
+        end = await first_of(ids.offset(limit))
+    if last_id is not None:
+        end = min(end, last_id + 1)
         if keep_events is None and older_than is None:
             return end
     before_id = 0
     if keep_events is not None:
         excess = max(0, stored - keep_events)
-        all_may_go = at_most is not None and excess >= at_most
+        all_may_go = limit is not None and excess >= limit
         before_id = end if all_may_go else await first_of(ids.offset(excess))
     if older_than is not None:
         # What is from the future, of a clock that was ahead, may be of any age. It is as old as
         # what was stored after it, and goes with that.
-        young = ids.where(_events.recorded_at.between(older_than, now), _events.id < end)
+        young = ids.where(_events.recorded_at.between(older_than, moment), _events.id < end)
         first = await first_of(young)
-        its = _events.trace_id == trace_id
-        known = select(_events.id, _events.recorded_at).where(its, _events.recorded_at <= now)
-        after = known.where(_events.id >= first).order_by(_events.id)
-        before = known.where(_events.id < first).order_by(_events.id.desc())
-        next_known = (await connection.execute(after.limit(1))).first()
+        of_trace = _events.trace_id == trace_id
+        past = select(_events.id, _events.recorded_at).where(
+            of_trace, _events.recorded_at <= moment
+        )
+        following_query = past.where(_events.id >= first).order_by(_events.id)
+        earlier_query = past.where(_events.id < first).order_by(_events.id.desc())
+        next_known = (await connection.execute(following_query.limit(1))).first()
         if next_known is None or next_known.recorded_at >= older_than:
-            last_old = (await connection.execute(before.limit(1))).first()
+            last_old = (await connection.execute(earlier_query.limit(1))).first()
             first = last_old.id + 1 if last_old else 0
         before_id = max(before_id, first)
     return min(before_id, end)
@@ -182,33 +190,35 @@ async def _remove_participants(connection: AsyncConnection, trace_id: int, befor
 
     Channels without events are removed too, with their participant or before it.
     """
-    ended = _ended(trace_id, before_id)
+    condition = _without_events(trace_id, before_id)
     await connection.execute(
         delete(tables.channels).where(
-            tables.channels.c.trace_id == trace_id,
+            _channels.trace_id == trace_id,
             or_(
-                tables.channels.c.last_event_id < before_id,
-                tables.channels.c.participant.in_(select(_who.number).where(*ended)),
+                _channels.last_event_id < before_id,
+                _channels.participant.in_(select(_participants.number).where(*condition)),
             ),
         )
     )
-    gone = await connection.execute(delete(tables.participants).where(*ended))
+    result = await connection.execute(delete(tables.participants).where(*condition))
     await note_first_events(connection, trace_id, before_id)
-    return gone.rowcount
+    return result.rowcount
 
 
 async def note_first_events(connection: AsyncConnection, trace_id: int, before_id: int) -> None:
     """Note the first events that participants still have, if theirs were before an id."""
     first = (
         select(_events.id)
-        .where(_events.trace_id == _who.trace_id, _events.participant == _who.number)
+        .where(
+            _events.trace_id == _participants.trace_id, _events.participant == _participants.number
+        )
         .order_by(_events.height)
         .limit(1)
         .scalar_subquery()
     )
     await connection.execute(
         update(tables.participants)
-        .where(_who.trace_id == trace_id, _who.first_event_id < before_id)
+        .where(_participants.trace_id == trace_id, _participants.first_event_id < before_id)
         .values(first_event_id=first)
     )
 
@@ -217,5 +227,5 @@ def _prefix(trace_id: int, before_id: int) -> tuple[ColumnElement[bool], ...]:
     return _events.trace_id == trace_id, _events.id < before_id
 
 
-def _ended(trace_id: int, before_id: int) -> tuple[ColumnElement[bool], ...]:
-    return (_who.trace_id == trace_id, _who.last_event_id < before_id)
+def _without_events(trace_id: int, before_id: int) -> tuple[ColumnElement[bool], ...]:
+    return (_participants.trace_id == trace_id, _participants.last_event_id < before_id)

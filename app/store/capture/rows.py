@@ -24,18 +24,18 @@ Row: TypeAlias = tuple[Any, ...]
 
 _encode = msgspec.json.Encoder().encode
 _UNKNOWN: Disposed = (None, None, None)
-_REMEMBERED = 2_000  # lists of words
+_MOST_TEXTS = 2_000  # lists of words
 _KEY = itemgetter(2)
-_place = attrgetter("node", "connection", "number", "user")
-_last = attrgetter("last_event_id", "replies_to")
-_BOTH = IS_CONVERSATION | IS_FOUND_BY
+_channel_fields = attrgetter("node", "connection", "number", "user")
+_channel_state = attrgetter("last_event_id", "replies_to")
+_BOTH_ROLES = IS_CONVERSATION | IS_FOUND_BY
 
 
 class _Texts(dict[tuple[str, ...] | None, str | None]):
     """Lists of words as they are stored; most come again and again."""
 
     def __missing__(self, words: tuple[str, ...] | None) -> str | None:
-        if len(self) >= _REMEMBERED:
+        if len(self) >= _MOST_TEXTS:
             self.clear()
         text = self[words] = None if words is None else _encode(words).decode()
         return text
@@ -48,13 +48,13 @@ def event_rows(
     dialect: Dialect,
     trace_id: int,
     events: Iterable[StampedEvent],
-    most: int,
+    body_bytes: int,
     settled: Mapping[int | None, Disposed],
 ) -> list[Row]:
-    """Rows of ``events`` in the order of `OF_EVENTS`, with the first ``most`` bytes of each body.
+    """Rows of ``events`` in the order of `OF_EVENTS`, each body cut to ``body_bytes``.
 
-    A body that is an AMQP 1.0 value is stored as text. The events' references must have their ids
-    already. ``settled`` is what is known of them by their ids.
+    A body that is an AMQP 1.0 value is stored as text. References must have their ids already;
+    ``settled`` is by these ids.
     """
     encode, texts, flags = _encode, _TEXTS, dialect.flags
     return [
@@ -78,9 +78,11 @@ def event_rows(
             disposition,
             settled_at,
             encode(record.properties).decode(),
-            record.body[:most] if most else None,
+            record.body[:body_bytes] if body_bytes else None,
             len(record.body),
-            (record.sha256 or sha256(record.body).digest()) if len(record.body) > most else None,
+            (record.sha256 or sha256(record.body).digest())
+            if len(record.body) > body_bytes
+            else None,
             trace_id,
             event.height,
             reference.packed,
@@ -101,8 +103,14 @@ def event_rows(
 
 def channel_rows(trace_id: int, channels: Iterable[ChannelState]) -> list[Row]:
     return [
-        (trace_id, each.key, each.participant, *_place(each.channel), *_last(each))
-        for each in channels
+        (
+            trace_id,
+            channel.key,
+            channel.participant,
+            *_channel_fields(channel.channel),
+            *_channel_state(channel),
+        )
+        for channel in channels
     ]
 
 
@@ -116,7 +124,7 @@ def copy_rows(trace_id: int, copies: Iterable[PendingCopy]) -> list[Row]:
 
 def lost_rows(trace_id: int, copies: Iterable[LostCopy]) -> list[Row]:
     """Rows of copies that are gone; their causes must have their ids already."""
-    return [(trace_id, each.cause.id, each.queue, each.at, each.reason) for each in copies]
+    return [(trace_id, copy.cause.id, copy.queue, copy.at, copy.reason) for copy in copies]
 
 
 def key_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
@@ -132,21 +140,21 @@ def key_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
         names = event.names
         if names is NO_NAMES:
             continue
-        called = names.called
-        if called and event.cause is not None and event.cause.names is names:
-            called = ()
+        own_names = names.called
+        if own_names and event.cause is not None and event.cause.names is names:
+            own_names = ()
         event_id = event.reference.id
         if names.conversations or names.found_by:
-            found_by, shared = dict.fromkeys(names.found_by + called), names.conversations
-            for key in shared:
+            found_by, conversations = dict.fromkeys(names.found_by + own_names), names.conversations
+            for key in conversations:
                 rows.append(
-                    (trace_id, event_id, key, _BOTH if key in found_by else IS_CONVERSATION)
+                    (trace_id, event_id, key, _BOTH_ROLES if key in found_by else IS_CONVERSATION)
                 )
             for key in found_by:
-                if key not in shared:
+                if key not in conversations:
                     rows.append((trace_id, event_id, key, IS_FOUND_BY))
         else:
-            for key in called:
+            for key in own_names:
                 rows.append((trace_id, event_id, key, IS_FOUND_BY))
     rows.sort(key=_KEY)  # SQLite's order: to find each one's place then takes two thirds
     return rows
@@ -164,8 +172,8 @@ def edge_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
     rows = {}
     for event in events:
         for edge in event.edges:
-            its = (event.reference.id, edge.cause.id, edge.rule)
-            rows[its] = (trace_id, *its, int(edge.kind), stored_way(edge))
+            key = (event.reference.id, edge.cause.id, edge.rule)
+            rows[key] = (trace_id, *key, int(edge.kind), stored_way(edge))
     return [*rows.values()]
 
 

@@ -22,8 +22,9 @@ REMEMBERED_SECONDS = 86_400
 # connection to the database, is dead.
 SILENT_SECONDS = 3.0
 
-_its = tables.services.c
-_DESCRIBED = ("id", "name", "started_at", "idle_since")
+_services = tables.services.c
+_traces = tables.traces.c
+_FIELDS = ("id", "name", "started_at", "idle_since")
 
 
 def lives(database: Database) -> ColumnElement[bool]:
@@ -34,10 +35,12 @@ def lives(database: Database) -> ColumnElement[bool]:
     was ahead then. Where a service is alone, it has said itself which of them is dead.
     """
     if database.dialect.is_alone:
-        return _its.until > _its.seen_at
-    now, silent = database.now, _microseconds(SILENT_SECONDS)
-    gone = and_(_its.seen_at < now - silent, database.dialect.is_gone(_its.id))
-    return and_(_its.until > now, _its.seen_at < now + silent, not_(gone))
+        return _services.until > _services.seen_at
+    current_time, silent = database.now, _microseconds(SILENT_SECONDS)
+    dead = and_(_services.seen_at < current_time - silent, database.dialect.is_gone(_services.id))
+    return and_(
+        _services.until > current_time, _services.seen_at < current_time + silent, not_(dead)
+    )
 
 
 class Services(Subject):
@@ -52,20 +55,28 @@ class Services(Subject):
         They are if they were not heard of in time, had its name, or have no connection to the
         database any more: a service that was killed and starts again need not wait for itself.
         """
-        dialect, now = self.database.dialect, self.database.now
-        gone = true() if dialect.is_alone else or_(_its.name == name, dialect.is_gone(_its.id))
-        await connection.execute(
-            update(tables.services).where(_its.id != service, gone).values(until=_its.seen_at)
+        dialect, current_time = self.database.dialect, self.database.now
+        dead = (
+            true()
+            if dialect.is_alone
+            else or_(_services.name == name, dialect.is_gone(_services.id))
         )
-        forgotten = _its.until <= now - _microseconds(REMEMBERED_SECONDS)
-        await connection.execute(delete(tables.services).where(or_(forgotten, _its.id == service)))
+        await connection.execute(
+            update(tables.services)
+            .where(_services.id != service, dead)
+            .values(until=_services.seen_at)
+        )
+        expired = _services.until <= current_time - _microseconds(REMEMBERED_SECONDS)
+        await connection.execute(
+            delete(tables.services).where(or_(expired, _services.id == service))
+        )
         row = {
             "id": service,
             "name": name,
-            "started_at": now,
-            "seen_at": now,
-            "until": now + _microseconds(seconds),
-            "idle_since": now,
+            "started_at": current_time,
+            "seen_at": current_time,
+            "until": current_time + _microseconds(seconds),
+            "idle_since": current_time,
         }
         await connection.execute(insert(tables.services).values(row))
 
@@ -74,37 +85,41 @@ class Services(Subject):
         self, connection: AsyncConnection, service: str, seconds: float, snapshots: bytes
     ) -> bool:
         """Have a service hold what it holds for some seconds from now; False if it is forgotten."""
-        now = self.database.now
+        current_time = self.database.now
         await self.database.dialect.limit_waiting(connection, seconds)
         renewed = await connection.execute(
             update(tables.services)
-            .where(_its.id == service)
-            .values(seen_at=now, until=now + _microseconds(seconds), snapshots=snapshots)
+            .where(_services.id == service)
+            .values(
+                seen_at=current_time,
+                until=current_time + _microseconds(seconds),
+                snapshots=snapshots,
+            )
         )
         return renewed.rowcount == 1
 
     @writes
     async def leave(self, connection: AsyncConnection, service: str) -> None:
-        its = tables.traces.c
         await connection.execute(
-            update(tables.traces).where(its.holder == service).values(holder=None)
+            update(tables.traces).where(_traces.holder == service).values(holder=None)
         )
         await connection.execute(
-            update(tables.services).where(_its.id == service).values(until=_its.seen_at)
+            update(tables.services).where(_services.id == service).values(until=_services.seen_at)
         )
 
     @reads
     async def all(self, connection: AsyncConnection) -> list[Service]:
         """All services, those that started first before the others."""
         alive = lives(self.database)
-        columns = [*(_its[name] for name in _DESCRIBED), alive, _its.snapshots]
-        query = select(*columns).order_by(_its.started_at, _its.id)
+        columns = [*(_services[name] for name in _FIELDS), alive, _services.snapshots]
+        query = select(*columns).order_by(_services.started_at, _services.id)
         return [Service(*row) for row in await connection.execute(query)]
 
     @reads
     async def held(self, connection: AsyncConnection) -> list[LeasedTrace]:
-        its = tables.traces.c
-        query = select(its.id, its.vhost, its.wanted, its.holder).order_by(its.id)
+        query = select(_traces.id, _traces.vhost, _traces.wanted, _traces.holder).order_by(
+            _traces.id
+        )
         return [LeasedTrace(*row) for row in await connection.execute(query)]
 
 

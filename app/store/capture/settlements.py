@@ -20,7 +20,9 @@ from model.words import Disposition
 
 Settled: TypeAlias = Mapping[int | None, Disposed]
 
-_events, _channels = tables.events.c, tables.open_channels.c
+_channels = tables.channels.c
+_events = tables.events.c
+_open_channels = tables.open_channels.c
 # A constant, as of a parameter a plan that is kept does not know that the index of these fits it.
 _IN_HAND: ColumnElement[int] = literal_column(str(int(Disposition.in_hand)))
 
@@ -44,24 +46,28 @@ async def store(
     References must have their ids already.
     """
     if changes.unknown_after is not None:
-        await connection.execute(delete(tables.open_channels).where(_channels.trace_id == trace_id))
-        for those in (_events.settlement == _IN_HAND, _events.id > changes.unknown_after):
+        await connection.execute(
+            delete(tables.open_channels).where(_open_channels.trace_id == trace_id)
+        )
+        for condition in (_events.settlement == _IN_HAND, _events.id > changes.unknown_after):
             await connection.execute(
                 update(tables.events)
-                .where(_events.trace_id == trace_id, those, _events.settlement.is_not(None))
+                .where(_events.trace_id == trace_id, condition, _events.settlement.is_not(None))
                 .values(settlement=None, settled_at=None, hold=None)
             )
     settled = {
-        reference.id: (how, at, hold.id if isinstance(hold, Reference) else hold)
-        for reference, (how, at, hold) in changes.settled.items()
+        reference.id: (disposition, moment, hold.id if isinstance(hold, Reference) else hold)
+        for reference, (disposition, moment, hold) in changes.settled.items()
     }
-    for some in chunks([(key, *each) for key, each in settled.items() if key not in new]):
-        numbers, values = dialect.numbers(some)
+    for portion in chunks(
+        [(key, *settlement) for key, settlement in settled.items() if key not in new]
+    ):
+        numbers, values = dialect.numbers(portion)
         await connection.exec_driver_sql(_SETTLE.format(numbers=numbers), values)
-    for gone in chunks([pid for pid, state in changes.channels.items() if state is None]):
+    for pids in chunks([pid for pid, state in changes.channels.items() if state is None]):
         await connection.execute(
             delete(tables.open_channels).where(
-                _channels.trace_id == trace_id, _channels.pid.in_(gone)
+                _open_channels.trace_id == trace_id, _open_channels.pid.in_(pids)
             )
         )
     states = [(trace_id, pid, state) for pid, state in changes.channels.items() if state]
@@ -71,20 +77,30 @@ async def store(
 
 async def open_channels(connection: AsyncConnection, trace_id: int) -> list[bytes]:
     """The channels of a trace whose deliveries are counted."""
-    query = select(_channels.state).where(_channels.trace_id == trace_id).order_by(_channels.pid)
+    query = (
+        select(_open_channels.state)
+        .where(_open_channels.trace_id == trace_id)
+        .order_by(_open_channels.pid)
+    )
     return [*await connection.scalars(query)]
 
 
 async def in_hand(connection: AsyncConnection, trace_id: int) -> list[tuple[Channel, int, int]]:
     """What those channels have in hand, as `RestorePoint` has it, oldest first."""
-    at = tables.channels.c
     query = (
-        select(at.node, at.connection, at.channel, at.user, _events.hold, _events.id)
+        select(
+            _channels.node,
+            _channels.connection,
+            _channels.channel,
+            _channels.user,
+            _events.hold,
+            _events.id,
+        )
         .join(tables.channels, tables.CHANNEL_OF_EVENT)
         .where(_events.trace_id == trace_id, _events.settlement == _IN_HAND)
         .order_by(_events.id)
     )
     return [
-        (Channel(*place), hold, event_id)
-        for *place, hold, event_id in await connection.execute(query)
+        (Channel(*fields), hold, event_id)
+        for *fields, hold, event_id in await connection.execute(query)
     ]

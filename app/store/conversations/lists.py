@@ -96,10 +96,10 @@ class Conversations(Subject):
         wanted: ConversationFilter,
         via: Via,
         *,
-        before: int | None = None,
+        before_id: int | None = None,
         limit: int = 50,
     ) -> ConversationPage:
-        """Conversations, those with the newest roots first, of roots before the event ``before``.
+        """Conversations with roots before the event ``before_id``, the newest roots first.
 
         Where ``asked`` names virtual hosts and times alone, these are of the roots; otherwise the
         conversations of the events that it asks for. Raises `BadRequestError` as
@@ -113,7 +113,7 @@ class Conversations(Subject):
             )
 
         if asked.is_of_times_alone:
-            return await self._page(newest, via, before, size, wanted, limit)
+            return await self._page(newest, via, before_id, size, wanted, limit)
 
         async def fitting(connection: AsyncConnection) -> tuple[list[int], bool]:
             ids = await ids_of(connection, dialect, asked, limit=MOST_FITTING)
@@ -125,7 +125,7 @@ class Conversations(Subject):
         async def left(_: AsyncConnection, at: int | None) -> Sequence[int]:
             return [root for root in roots if at is None or root < at]
 
-        page = await self._page(left, via, before, TOGETHER, wanted, limit)
+        page = await self._page(left, via, before_id, TOGETHER, wanted, limit)
         return msgspec.structs.replace(page, truncated=page.truncated or is_cut)
 
     async def _page(

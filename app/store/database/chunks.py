@@ -18,40 +18,42 @@ T = TypeVar("T")
 CHUNK = 500
 
 
-def chunks(values: Sequence[T], most: int | None = None) -> Iterator[Sequence[T]]:
+def chunks(values: Sequence[T], size: int | None = None) -> Iterator[Sequence[T]]:
     """The values in their order, as many at a time as a statement takes; none for none."""
-    most = most or CHUNK
-    for first in range(0, len(values), most):
-        yield values[first : first + most]
+    size = size or CHUNK
+    for first in range(0, len(values), size):
+        yield values[first : first + size]
 
 
 def given(
-    *asked: tuple[Callable[[Any], ColumnElement[bool]], Any],
+    *pairs: tuple[Callable[[Any], ColumnElement[bool]], Any],
 ) -> Iterator[ColumnElement[bool]]:
     """The conditions on values that are given: one that is None asks for nothing."""
-    return (condition(value) for condition, value in asked if value is not None)
+    return (condition(value) for condition, value in pairs if value is not None)
 
 
 async def rows_with(
     connection: AsyncConnection,
     query: Select[Any],
     column: ColumnElement[Any],
-    among: Collection[Any],
+    values: Collection[Any],
 ) -> list[Any]:
     rows: list[Any] = []
-    for some in chunks(sorted(among)):
-        rows += await connection.execute(query.where(column.in_(some)))
+    for portion in chunks(sorted(values)):
+        rows += await connection.execute(query.where(column.in_(portion)))
     return rows
 
 
 async def keep_newest(
-    connection: AsyncConnection, table: Table, most: int, *of: ColumnElement[bool]
+    connection: AsyncConnection, table: Table, limit: int, *conditions: ColumnElement[bool]
 ) -> int:
     """Remove all rows of some but those with the greatest ids; returns how many."""
-    its = table.c.id
-    newest_to_go = select(its).where(*of).order_by(its.desc()).offset(most).limit(1)
-    gone = await connection.execute(delete(table).where(*of, its <= newest_to_go.scalar_subquery()))
-    return gone.rowcount
+    ids = table.c.id
+    newest_to_go = select(ids).where(*conditions).order_by(ids.desc()).offset(limit).limit(1)
+    result = await connection.execute(
+        delete(table).where(*conditions, ids <= newest_to_go.scalar_subquery())
+    )
+    return result.rowcount
 
 
 def inserts(table: TableClause) -> str:

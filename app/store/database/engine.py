@@ -46,7 +46,7 @@ def _reader() -> object:
         return threading.get_ident()
 
 
-_shared: ContextVar[_SharedReader | None] = ContextVar("_shared", default=None)
+_shared_reader: ContextVar[_SharedReader | None] = ContextVar("_shared", default=None)
 
 
 def parse_url(database_url: str) -> URL:
@@ -96,8 +96,8 @@ class Database:
         self.clock = clock
         self._query_seconds = query_seconds
         self.dialect = dialect_of(database_url, service)
-        places = {**dict.fromkeys(Lane, 1), **self.dialect.readers, Lane.search: searches}
-        self._readers = {lane: _Readers(self.dialect, lane, places[lane]) for lane in Lane}
+        sizes = {**dict.fromkeys(Lane, 1), **self.dialect.readers, Lane.search: searches}
+        self._readers = {lane: _Readers(self.dialect, lane, sizes[lane]) for lane in Lane}
         self._writer = self.dialect.writer()
         self._running: set[asyncio.Task[Any]] = set()
         self._is_given_up = False
@@ -124,9 +124,9 @@ class Database:
 
     async def _dispose(self, *engines: AsyncEngine) -> None:
         closing = [asyncio.create_task(engine.dispose()) for engine in engines]
-        closed, _ = await asyncio.wait(closing, timeout=self._patience)
-        for each in closed:
-            each.result()
+        finished, _ = await asyncio.wait(closing, timeout=self._patience)
+        for task in finished:
+            task.result()
 
     @property
     def now(self) -> ColumnElement[int]:
@@ -143,11 +143,11 @@ class Database:
         All but bulk work waits for nothing but its connection: where that has a thread, it runs
         there. Quick work within `at_once`, in that one.
         """
-        shared = _shared.get()
+        reader = _shared_reader.get()
         # Tasks that a sharing one has started inherit the variable, and may outlive its connection.
-        is_ours = shared is not None and shared[:2] == (self, _reader())
-        if shared is not None and is_ours and lane is Lane.quick:
-            return await work(shared.connection)
+        is_ours = reader is not None and reader[:2] == (self, _reader())
+        if reader is not None and is_ours and lane is Lane.quick:
+            return await work(reader.connection)
         return await self._in_lane(lane, None, work)
 
     async def at_once(self, work: Callable[[], Awaitable[T]]) -> T:
@@ -157,12 +157,12 @@ class Database:
         as a whole, and waits for nothing else. Raises `OutageError`.
         """
 
-        async def reading(connection: AsyncConnection) -> T:
+        async def transaction(connection: AsyncConnection) -> T:
             # In a context of its own, whose variable ends with it.
-            _shared.set(_SharedReader(self, _reader(), connection))
+            _shared_reader.set(_SharedReader(self, _reader(), connection))
             return await work()
 
-        return await self.read(reading)
+        return await self.read(transaction)
 
     async def search(self, lane: Lane, work: Work[T]) -> T:
         """As `read`, but raises `BadRequestError` after ``query_seconds``."""
@@ -178,8 +178,8 @@ class Database:
     def refuses(self, error: BaseException) -> bool:
         """Tell whether the database or its driver did not take a value, as an error says."""
         return any(
-            isinstance(each, ValueError | OverflowError) or self.dialect.refuses(each)
-            for each in _and_causes(error)
+            isinstance(cause, ValueError | OverflowError) or self.dialect.refuses(cause)
+            for cause in _and_causes(error)
         )
 
     async def _in_lane(self, lane: Lane, seconds: float | None, work: Work[T]) -> T:
@@ -228,9 +228,9 @@ class Database:
 class _Readers:
     """The connections of a lane, taken in turn."""
 
-    def __init__(self, dialect: Dialect, lane: Lane, places: int) -> None:
-        self.engine = dialect.reader(places, lane)
-        self._places = asyncio.Semaphore(places)
+    def __init__(self, dialect: Dialect, lane: Lane, size: int) -> None:
+        self.engine = dialect.reader(size, lane)
+        self._places = asyncio.Semaphore(size)
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
@@ -260,18 +260,18 @@ def translated(dialect: Dialect, *, limited: bool = False) -> Iterator[None]:
         raise OutageError("the database is too busy: no connection became free") from error
     except Exception as error:
         # Each driver's errors come raw or wrapped, depending on where they happen.
-        for each in _and_causes(error):
-            if what := dialect.outage(each):
-                raise OutageError(what) from error
-            if what := dialect.misconfigured(each):
-                raise SettingsError(f"ITC_DATABASE_URL: {what}") from error
-            if dialect.is_timeout(each):
+        for cause in _and_causes(error):
+            if sentence := dialect.outage(cause):
+                raise OutageError(sentence) from error
+            if sentence := dialect.misconfigured(cause):
+                raise SettingsError(f"ITC_DATABASE_URL: {sentence}") from error
+            if dialect.is_timeout(cause):
                 if not limited:
                     raise OutageError("the database broke off a statement") from error
                 raise BadRequestError(
                     "this takes too long to find: narrow it down by vhost, since, until or after"
                 ) from error
-            if said := dialect.misread(each):
+            if said := dialect.misread(cause):
                 raise BadRequestError(said) from error
         raise
 
@@ -282,15 +282,15 @@ def _and_causes(error: BaseException) -> Iterator[BaseException]:
     A connection that broke in the middle of a transaction is often seen only when that is to be
     rolled back, in an error of the library's own.
     """
-    seen: BaseException | None = error
+    cause: BaseException | None = error
     for _ in range(8):
-        if seen is None:
+        if cause is None:
             return
-        yield seen
-        original = getattr(seen, "orig", None)
+        yield cause
+        original = getattr(cause, "orig", None)
         if isinstance(original, BaseException):
-            seen = original
-        elif isinstance(seen, SQLAlchemyError):
-            seen = seen.__cause__ or seen.__context__
+            cause = original
+        elif isinstance(cause, SQLAlchemyError):
+            cause = cause.__cause__ or cause.__context__
         else:
-            seen = seen.__cause__
+            cause = cause.__cause__

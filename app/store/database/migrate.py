@@ -70,7 +70,7 @@ class SchemaState(msgspec.Struct, frozen=True):
             )
         if self.found == self.needed and self.lacking:
             return (
-                f"the database's tables are at {self.found}, but lack {_some(self.lacking)}",
+                f"the database's tables are at {self.found}, but lack {_abridge(self.lacking)}",
                 "somebody has changed them: restore a backup",
             )
         return None
@@ -88,12 +88,16 @@ async def migrate(database_url: str) -> SchemaState:
     _make_folder(database_url)
     with translated(dialect_of(database_url)):
         async with connected(database_url) as connection:
-            before = await connection.run_sync(_state)
-            if before.fault is not None:
-                raise _unfit(before)
-            if not before.is_current:
-                await connection.run_sync(lambda on: command.upgrade(migration_config(on), "head"))
-    return before
+            state = await connection.run_sync(_state)
+            if state.fault is not None:
+                raise _schema_error(state)
+            if not state.is_current:
+                await connection.run_sync(
+                    lambda sync_connection: command.upgrade(
+                        migration_config(sync_connection), "head"
+                    )
+                )
+    return state
 
 
 async def schema_state(database_url: str) -> SchemaState:
@@ -107,7 +111,7 @@ async def check_schema(connection: AsyncConnection) -> None:
     """Raise `SettingsError`, which says what to do, unless the tables are up to date."""
     state = await connection.run_sync(_state)
     if not state.is_current:
-        raise _unfit(state)
+        raise _schema_error(state)
 
 
 @asynccontextmanager
@@ -157,31 +161,31 @@ def _revisions() -> tuple[str, ...]:
 
 
 def _state(connection: Connection) -> SchemaState:
-    found = MigrationContext.configure(connection).get_current_revision()
-    needed, *known = _revisions()
-    lacking = _lacking(connection) if found == needed else ()
-    return SchemaState(found, needed, found not in (needed, *known, None), lacking)
+    revision = MigrationContext.configure(connection).get_current_revision()
+    newest, *older = _revisions()
+    lacking = _missing_columns(connection) if revision == newest else ()
+    return SchemaState(revision, newest, revision not in (newest, *older, None), lacking)
 
 
-def _lacking(connection: Connection) -> tuple[str, ...]:
+def _missing_columns(connection: Connection) -> tuple[str, ...]:
     query = text(_COLUMNS[connection.dialect.name])
-    there = {f"{table}.{column}" for table, column in connection.execute(query)}
+    present = {f"{table}.{column}" for table, column in connection.execute(query)}
     tables: dict[str, FromClause] = {**metadata.tables, "keys": keys}
-    wanted = [f"{name}.{column}" for name, table in tables.items() for column in table.c.keys()]  # noqa: SIM118  no mapping
-    return tuple(each for each in wanted if each not in there)
+    columns = [f"{name}.{column}" for name, table in tables.items() for column in table.c.keys()]  # noqa: SIM118  no mapping
+    return tuple(column for column in columns if column not in present)
 
 
-def _some(columns: tuple[str, ...]) -> str:
-    more = len(columns) - 3
-    return ", ".join(columns[:3]) + (f" and {more} more columns" if more > 0 else "")
+def _abridge(columns: tuple[str, ...]) -> str:
+    rest = len(columns) - 3
+    return ", ".join(columns[:3]) + (f" and {rest} more columns" if rest > 0 else "")
 
 
-def _unfit(state: SchemaState) -> SettingsError:
+def _schema_error(state: SchemaState) -> SettingsError:
     if state.fault is not None:
         fault, remedy = state.fault
         return SettingsError(f"ITC_DATABASE_URL: {fault}: {remedy}")
-    found = "has no tables yet" if state.found is None else f"is at {state.found}"
+    revision = "has no tables yet" if state.found is None else f"is at {state.found}"
     return SettingsError(
-        f"ITC_DATABASE_URL: the database {found}, and this program needs {state.needed}: "
+        f"ITC_DATABASE_URL: the database {revision}, and this program needs {state.needed}: "
         "run rabbitmq-itc migrate"
     )

@@ -45,8 +45,8 @@ async def in_its_thread(driver: Any, work: Coroutine[Any, Any, T]) -> T:
 def _without_waiting(work: Coroutine[Any, Any, T]) -> T:
     try:
         work.send(None)
-    except StopIteration as done:
-        result: T = done.value
+    except StopIteration as stop:
+        result: T = stop.value
         return result
     work.close()
     raise RuntimeError("a transaction waited for something else than its connection")
@@ -65,15 +65,15 @@ async def all_rows(
 
     ``driver`` is aiosqlite's connection.
     """
-    found: list[list[tuple[Any, ...]]] = await driver._execute(
+    rows: list[list[tuple[Any, ...]]] = await driver._execute(
         _all_rows, driver._conn, statements, parameters
     )
-    return found
+    return rows
 
 
 async def connected(path: str, **options: Any) -> aiosqlite.Connection:
     """A connection to a file, for ``create_async_engine(async_creator=…)``."""
     driver: Any = _Driver(partial(sqlite3.connect, path, **options), iter_chunk_size=64)
     driver._thread.daemon = True  # as SQLAlchemy has it: it does not keep a process alive
-    opened: aiosqlite.Connection = await driver
-    return opened
+    connection: aiosqlite.Connection = await driver
+    return connection

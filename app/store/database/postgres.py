@@ -36,17 +36,17 @@ DEAD_SECONDS = 20
 IDLE_SECONDS = 10
 ADVISORY_LOCK = 15_680  # any number, the same for all who change tables
 
-_LOST = "the connection to the database was lost"
+_CONNECTION_LOST = "the connection to the database was lost"
 # By SQLSTATE, or by the first three characters, or by its class: the first two alone.
 _OUTAGES = {
-    "08": _LOST,
+    "08": _CONNECTION_LOST,
     "25006": "the database only reads: a standby, perhaps, that took over",
     "25P04": "the database broke off the transaction",
     "53": "the database is out of memory, connections or disk space",
     "55P03": "the database is locked",
     "25P03": "the database broke off a transaction that stood still",
     "40": "the database broke off the transaction",
-    "57P": _LOST,
+    "57P": _CONNECTION_LOST,
     "57P01": "the database is shutting down",
     "57P02": "the database has crashed",
     "57P03": "the database is starting up",
@@ -55,7 +55,7 @@ _OUTAGES = {
 }
 # What the driver says of itself when a connection broke at a moment that it did not expect: it has
 # classes for that, and for wrong calls too, which only the text tells apart.
-_BROKEN = re.compile(
+_CONNECTION_BROKEN = re.compile(
     "clos(ed|ing)|another operation|released back|manually started transaction|the transaction is"
 )
 _SETTINGS = {
@@ -64,7 +64,7 @@ _SETTINGS = {
 }
 # Classes of errors about values: two of a key, no text or number of its, one that is missing or
 # there already, and one that is too large.
-_REFUSED = ("21", "22", "23", "54")
+_VALUE_ERRORS = ("21", "22", "23", "54")
 
 _PROGRAM = "rabbitmq-itc"
 
@@ -92,9 +92,9 @@ _LED_TO = sa.text(
 @functools.cache
 def _with_numbers(statement: str) -> sa.TextClause:
     """A statement of our own with its parameters, which are numbers as large as ids."""
-    made = sa.text(statement)
+    clause = sa.text(statement)
     names = {*re.findall(r"(?<!:):(\w+)", statement)}
-    return made.bindparams(*(sa.bindparam(name, type_=sa.BigInteger) for name in names))
+    return clause.bindparams(*(sa.bindparam(name, type_=sa.BigInteger) for name in names))
 
 
 class Postgres:
@@ -203,14 +203,15 @@ class Postgres:
     ) -> Sequence[Sequence[Any]]:
         """The rows of each statement; it may leave out parameters, which are whole numbers."""
         if not parameters:
-            return [(await connection.exec_driver_sql(each)).all() for each in statements]
+            return [(await connection.exec_driver_sql(statement)).all() for statement in statements]
         return [
-            (await connection.execute(_with_numbers(each), parameters)).all() for each in statements
+            (await connection.execute(_with_numbers(statement), parameters)).all()
+            for statement in statements
         ]
 
     def numbers(self, rows: Sequence[tuple[int | None, ...]]) -> tuple[str, tuple[Any, ...]]:
         columns = tuple(zip(*rows, strict=True))
-        arrays = ", ".join(f"${place}::BIGINT[]" for place in range(1, len(columns) + 1))
+        arrays = ", ".join(f"${position}::BIGINT[]" for position in range(1, len(columns) + 1))
         return f"SELECT * FROM unnest({arrays})", columns  # noqa: S608  numbers of places
 
     async def run_quickly(self, connection: AsyncConnection, work: Coroutine[Any, Any, T]) -> T:
@@ -284,9 +285,9 @@ class Postgres:
         if isinstance(error, errors.PostgresError):
             return _by_state(_OUTAGES, error)
         if isinstance(error, errors.InternalClientError):  # the driver is out of step
-            return _LOST
-        if isinstance(error, errors.InterfaceError) and _BROKEN.search(str(error)):
-            return _LOST
+            return _CONNECTION_LOST
+        if isinstance(error, errors.InterfaceError) and _CONNECTION_BROKEN.search(str(error)):
+            return _CONNECTION_LOST
         if isinstance(error, OSError):  # TimeoutError among them
             return f"the database at {self._url.host} cannot be reached"
         return None
@@ -296,7 +297,7 @@ class Postgres:
 
     def refuses(self, error: BaseException) -> bool:
         state = getattr(error, "sqlstate", None) if isinstance(error, errors.PostgresError) else ""
-        return (state or "")[:2] in _REFUSED
+        return (state or "")[:2] in _VALUE_ERRORS
 
     def misread(self, error: BaseException) -> str | None:
         """The server's word on an invalid regular expression, in a sentence."""
@@ -315,22 +316,22 @@ async def _set(connection: AsyncConnection, name: str, value: str) -> None:
 
 def _watch(connection: Any, _: object) -> None:
     """Have our system notice a server that is gone, as the server does for us."""
-    own = connection.driver_connection._transport.get_extra_info("socket")
-    if own is None or own.family == socket.AF_UNIX or not hasattr(socket, "TCP_USER_TIMEOUT"):
+    client = connection.driver_connection._transport.get_extra_info("socket")
+    if client is None or client.family == socket.AF_UNIX or not hasattr(socket, "TCP_USER_TIMEOUT"):
         return
-    own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (
         (socket.TCP_KEEPIDLE, DEAD_SECONDS // 2),
         (socket.TCP_KEEPINTVL, DEAD_SECONDS // 4),
         (socket.TCP_KEEPCNT, 2),
         (socket.TCP_USER_TIMEOUT, DEAD_SECONDS * 1000),
     ):
-        own.setsockopt(socket.IPPROTO_TCP, option, value)
+        client.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 @functools.cache
 def _upsert(table: sa.Table, changing: tuple[str, ...], types: tuple[str, ...]) -> str:
-    arrays = ", ".join(f"${place}::{each}[]" for place, each in enumerate(types, 1))
+    arrays = ", ".join(f"${position}::{kind}[]" for position, kind in enumerate(types, 1))
     return f"{inserts(table)} SELECT * FROM unnest({arrays}){upserts(table, changing)}"  # noqa: S608  our own names
 
 

@@ -26,8 +26,8 @@ def check(pattern: str) -> str:
         _compiled(pattern)
     except re2.error as error:
         reason = error.args[0]
-        said = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
-        raise BadRequestError(f"the regular expression cannot be read: {said}") from None
+        message = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
+        raise BadRequestError(f"the regular expression cannot be read: {message}") from None
     return pattern
 
 

@@ -136,6 +136,6 @@ def is_of_metadata(name: str | None, kind: str, parents: Mapping[str, str | None
 
 def attach(metadata: sa.MetaData) -> None:
     for dialect, statements in _STATEMENTS.items():
-        for each in statements:
-            made: sa.ExecutableDDLElement = sa.DDL(each)  # type: ignore[no-untyped-call]
-            sa.event.listen(metadata, "after_create", made.execute_if(dialect=dialect))
+        for statement in statements:
+            definition: sa.ExecutableDDLElement = sa.DDL(statement)  # type: ignore[no-untyped-call]
+            sa.event.listen(metadata, "after_create", definition.execute_if(dialect=dialect))

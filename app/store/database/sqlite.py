@@ -56,8 +56,8 @@ _UNCHANGED: dict[type, Callable[[Any], Any]] = {
     bool: operator.index,
     type(None): dict[None, None]().get,
 }
-for _type, _same in _UNCHANGED.items():
-    sqlite3.register_adapter(_type, _same)
+for _type, _unchanged in _UNCHANGED.items():
+    sqlite3.register_adapter(_type, _unchanged)
 
 # SQLite calls Python's handler after this many instructions: about every millisecond.
 INSTRUCTIONS_BETWEEN_LOOKS = 20_000
@@ -105,7 +105,7 @@ _OUTAGES = {
     sqlite3.SQLITE_READONLY: "the database file cannot be written to",
     sqlite3.SQLITE_PERM: "the database file may not be accessed",
 }
-_REFUSED = (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH)
+_VALUE_ERRORS = (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH)
 
 
 # From some events along messages and links, each event once. SQLite has no lateral joins.
@@ -144,7 +144,7 @@ class Sqlite:
     def writer(self) -> AsyncEngine:
         engine = self._writing_engine()
         # `_begin_to_write` does the waiting.
-        sa.event.listen(engine.sync_engine, "connect", partial(_set, pragmas=[_waiting(0)]))
+        sa.event.listen(engine.sync_engine, "connect", partial(_set, pragmas=[_busy_timeout(0)]))
         return engine
 
     def reader(self, connections: int = 1, lane: Lane = Lane.quick) -> AsyncEngine:
@@ -249,7 +249,7 @@ class Sqlite:
 
     async def size(self, connection: AsyncConnection) -> int:
         """Bytes that tables and indexes take; free pages do not count."""
-        pages, free, bytes_each = await _told(connection, "page_count", _FREE, "page_size")
+        pages, free, bytes_each = await _pragma_values(connection, "page_count", _FREE, "page_size")
         return (pages - free) * bytes_each
 
     async def reclaim(self, connection: AsyncConnection) -> bool:
@@ -257,14 +257,14 @@ class Sqlite:
 
         :returns: whether there are more than may be given back at once.
         """
-        free, total = await _told(connection, _FREE, "page_count")
+        free, total = await _pragma_values(connection, _FREE, "page_count")
         spare = max(SPARE_PAGES, total // 10)
         pages = min(free - spare, MOST_PAGES)
         if free > 2 * spare:
             # It frees one page per step, as if each were a row, and `execute` takes only the first;
             # a script runs to its end. It commits the transaction, in which nothing was changed.
             driver: Any = (await connection.get_raw_connection()).driver_connection
-            steps = (_waiting(BUSY_SECONDS), f"incremental_vacuum({pages})", _waiting(0))
+            steps = (_busy_timeout(BUSY_SECONDS), f"incremental_vacuum({pages})", _busy_timeout(0))
             await driver.executescript("; ".join(f"PRAGMA {step}" for step in steps))
         return bool(free - pages > 2 * spare)
 
@@ -286,12 +286,12 @@ class Sqlite:
     ) -> sa.ColumnElement[str | None]:
         """A value in a JSON object, as text: under a name, or under the name of an object in it."""
         # By a bound name: no path in SQLite's notation can hold every name.
-        where = "$" if len(path) == 1 else f"$.{path[0]}"
-        entries = sa.func.json_each(column, where).table_valued("key", "value", "type")
-        words = {each: sa.literal(each) for each in ("true", "false")}
+        root = "$" if len(path) == 1 else f"$.{path[0]}"
+        entries = sa.func.json_each(column, root).table_valued("key", "value", "type")
+        words = {word: sa.literal(word) for word in ("true", "false")}
         value = sa.case(words, value=entries.c.type, else_=sa.cast(entries.c.value, sa.Text))
-        found = sa.select(value).where(entries.c.key == path[-1]).limit(1)
-        return found.correlate_except(entries).scalar_subquery()
+        query = sa.select(value).where(entries.c.key == path[-1]).limit(1)
+        return query.correlate_except(entries).scalar_subquery()
 
     def elements(self, column: sa.ColumnElement[str]) -> sa.TableValuedAlias:
         """The texts in a JSON array, as a table with the column ``value``."""
@@ -309,7 +309,7 @@ class Sqlite:
 
     def refuses(self, error: BaseException) -> bool:
         """Tell whether this driver's error is about a value."""
-        return getattr(error, "sqlite_errorcode", 0) & 0xFF in _REFUSED
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF in _VALUE_ERRORS
 
     def misread(self, error: BaseException) -> str | None:
         """Nothing: `app.store.database.regex` does the matching, and has already checked them."""
@@ -334,12 +334,12 @@ class _Deadline:
 def _set_up_file(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
     # SQLite waits its turn for everything except the switch to WAL, which fails at once if another
     # connection is making it at the same moment.
-    until = time.monotonic() + BUSY_SECONDS
+    deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
             return _set(connection, entry, _OF_FILE)
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
 
@@ -351,12 +351,14 @@ def _set(connection: DBAPIConnection, _: ConnectionPoolEntry, pragmas: Iterable[
     cursor.close()
 
 
-async def _told(connection: AsyncConnection, *pragmas: str) -> list[int]:
+async def _pragma_values(connection: AsyncConnection, *pragmas: str) -> list[int]:
     """The file's numbers."""
-    return [(await connection.exec_driver_sql(f"PRAGMA {each}")).scalar_one() for each in pragmas]
+    return [
+        (await connection.exec_driver_sql(f"PRAGMA {pragma}")).scalar_one() for pragma in pragmas
+    ]
 
 
-def _waiting(seconds: float) -> str:
+def _busy_timeout(seconds: float) -> str:
     return f"busy_timeout={seconds * 1000:.0f}"
 
 
@@ -382,12 +384,12 @@ def _begin_to_write(connection: sa.Connection) -> None:
 async def _take_turn(driver: Any) -> None:
     # A transaction that first reads and then writes fails at once if another process has written
     # in between; one that begins as a writer waits its turn.
-    until = time.monotonic() + BUSY_SECONDS
+    deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
             await driver.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             await asyncio.sleep(TURN_SECONDS)
         else:
@@ -398,31 +400,34 @@ async def _insert(
     connection: AsyncConnection,
     table: sa.TableClause,
     rows: Sequence[tuple[Any, ...]],
-    otherwise: str = "",
+    suffix: str = "",
 ) -> None:
     begin = 0
-    for together in ROWS_A_STATEMENT:
-        end = len(rows) - (len(rows) - begin) % together
+    for size in ROWS_A_STATEMENT:
+        end = len(rows) - (len(rows) - begin) % size
         values = [
-            tuple(itertools.chain.from_iterable(rows[first : first + together]))
-            for first in range(begin, end, together)
+            tuple(itertools.chain.from_iterable(rows[first : first + size]))
+            for first in range(begin, end, size)
         ]
         if values:
-            statement = _insert_statement(table, together, otherwise)
+            statement = _insert_statement(table, size, suffix)
             await connection.exec_driver_sql(statement, values)
         begin = end
 
 
 @functools.cache
-def _insert_statement(table: sa.TableClause, rows: int, otherwise: str) -> str:
+def _insert_statement(table: sa.TableClause, rows: int, suffix: str) -> str:
     if table is keys:
         return _insert_keys(rows)
     row = f"({', '.join('?' * len(table.columns))})"
-    return f"{inserts(table)} VALUES {', '.join([row] * rows)}{otherwise}"
+    return f"{inserts(table)} VALUES {', '.join([row] * rows)}{suffix}"
 
 
 def _insert_keys(rows: int) -> str:
     """With the run of each, which SQLite makes of its event's id in less time than Python."""
     first = range(1, len(keys.columns) * rows, len(keys.columns))
-    values = (f"(?{at}, ?{at + 1}, ?{at + 2}, ?{at + 3}, -(?{at + 1} >> 16))" for at in first)
+    values = (
+        f"(?{index}, ?{index + 1}, ?{index + 2}, ?{index + 3}, -(?{index + 1} >> 16))"
+        for index in first
+    )
     return f"INSERT INTO keys (trace_id, event_id, key, roles, run) VALUES {', '.join(values)}"  # noqa: S608  places

@@ -36,27 +36,27 @@ Inside: TypeAlias = Callable[Concatenate[S, AsyncConnection, P], Awaitable[T]]
 Method: TypeAlias = Callable[Concatenate[S, P], Coroutine[Any, Any, T]]
 
 
-def _within(
+def _in_transaction(
     run: Callable[[Database, Work[Any]], Awaitable[Any]],
 ) -> Callable[[Inside[S, P, T]], Method[S, P, T]]:
-    def decorated(work: Inside[S, P, T]) -> Method[S, P, T]:
+    def decorate(work: Inside[S, P, T]) -> Method[S, P, T]:
         @functools.wraps(work)
         async def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            found: T = await run(
+            result: T = await run(
                 self.database, lambda connection: work(self, connection, *args, **kwargs)
             )
-            return found
+            return result
 
         return method
 
-    return decorated
+    return decorate
 
 
 # Each runs a method in a transaction: one that only reads, one that only reads and may take long
 # (`Database.search`), and one that is committed, or rolled back by an error.
-reads = _within(Database.read)
-searches = _within(lambda database, work: database.search(Lane.search, work))
-writes = _within(Database.write)
+reads = _in_transaction(Database.read)
+searches = _in_transaction(lambda database, work: database.search(Lane.search, work))
+writes = _in_transaction(Database.write)
 
 
 def reading(

@@ -81,12 +81,12 @@ class Participants(Subject):
         connection: AsyncConnection,
         trace_id: int,
         *,
-        before: int | None = None,
+        before_id: int | None = None,
         limit: int = 1_000,
     ) -> list[Participant]:
         """Participants of a trace, those with the newest events first.
 
-        ``before``: only those whose last event has a smaller id, for the next page.
+        ``before_id``: only those whose last event has a smaller id, for the next page.
         """
         first = tables.events.alias("first")
         fields: list[ColumnElement[Any]] = [
@@ -107,7 +107,7 @@ class Participants(Subject):
             select(*fields)
             .join(tables.traces, tables.traces.c.id == _who.trace_id)
             .join(first, first.c.id == _who.first_event_id)
-            .where(_who.trace_id == trace_id, *given((_who.last_event_id.__lt__, before)))
+            .where(_who.trace_id == trace_id, *given((_who.last_event_id.__lt__, before_id)))
             .order_by(_who.last_event_id.desc())
             .limit(limit)
         )

@@ -38,54 +38,54 @@ class Ancestry(NamedTuple):
 
 
 # Contexts of spans, and of messages, to be looked up.
-Wanted: TypeAlias = tuple[Sequence[bytes], Sequence[bytes]]
+Lookups: TypeAlias = tuple[Sequence[bytes], Sequence[bytes]]
 
 
 def ancestry(
     context: bytes,
     spans: Mapping[bytes, Span | None],
     carriers: Mapping[bytes, Sequence[Carrier]],
-) -> Generator[Wanted, None, Ancestry]:
+) -> Generator[Lookups, None, Ancestry]:
     """Go the way from a publish's context.
 
     Yields what is to be there among ``spans``, None for one that is not stored, and ``carriers``
     before it goes on.
     """
-    at = context
+    current = context
     for _ in range(MOST_STEPS + 1):
-        if at not in spans:
-            yield [at], ()
-        span = spans[at]
+        if current not in spans:
+            yield [current], ()
+        span = spans[current]
         if span is None:
-            return Ancestry(waits_for=at)
+            return Ancestry(waits_for=current)
         if span.kind is SpanKind.consumer:
-            named = [(link.context, link.is_remote, True) for link in span.links]
+            candidates = [(link.context, link.is_remote, True) for link in span.links]
             if span.parent is not None:
-                named.append((span.parent, span.is_remote, False))
+                candidates.append((span.parent, span.is_remote, False))
             unsure = [
-                each
-                for each, is_remote, linked in named
+                candidate
+                for candidate, is_remote, linked in candidates
                 if has_sent(None, span.service, is_remote=is_remote, linked=linked) is None
             ]
             yield unsure, ()
-            meant = []
-            for each, is_remote, linked in named:
-                sender = spans.get(each)
-                is_meant = has_sent(sender, span.service, is_remote=is_remote, linked=linked)
-                if is_meant is None:
-                    return Ancestry(waits_for=each)
-                if is_meant:
-                    meant.append(each)
+            senders = []
+            for candidate, is_remote, linked in candidates:
+                sender = spans.get(candidate)
+                is_sender = has_sent(sender, span.service, is_remote=is_remote, linked=linked)
+                if is_sender is None:
+                    return Ancestry(waits_for=candidate)
+                if is_sender:
+                    senders.append(candidate)
             # Whatever a message led to, it was not sent by that.
-            asked = [each for each in dict.fromkeys(meant) if each != context]
-            yield (), asked
-            if handled := tuple(each for each in asked if carriers[each]):
+            messages = [candidate for candidate in dict.fromkeys(senders) if candidate != context]
+            yield (), messages
+            if handled := tuple(candidate for candidate in messages if carriers[candidate]):
                 return Ancestry(handled, span.context)
-            if span.parent is None or span.parent in meant:
+            if span.parent is None or span.parent in senders:
                 return Ancestry()  # that message is none that is stored
         if span.parent is None:
             return Ancestry()  # no consumer's span led to it
-        at = span.parent
+        current = span.parent
     return Ancestry()
 
 

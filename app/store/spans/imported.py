@@ -48,10 +48,15 @@ MOST_HANDLED = 64
 # How many late links one transaction looks at again.
 CHUNK = 200
 
-_spans, _links = tables.spans.c, tables.span_links.c
-_contexts, _late = tables.traceparents.c, tables.late_edges.c
+_blocks = tables.blocks.c
+_events = tables.events.c
+_late_edges = tables.late_edges.c
+_participants = tables.participants.c
+_span_links = tables.span_links.c
+_spans = tables.spans.c
+_traceparents = tables.traceparents.c
 
-_of_span = attrgetter(*(name for name in Span.__struct_fields__ if name != "links"))
+_span_fields = attrgetter(*(name for name in Span.__struct_fields__ if name != "links"))
 _CONTEXT = "SELECT context FROM traceparents WHERE trace_id = :trace AND event_id = :message"
 
 
@@ -61,7 +66,7 @@ class Spans(Subject):
     @writes
     async def add(self, connection: AsyncConnection, spans: Sequence[Span]) -> int:
         """Store spans; returns how many of them are new. What is known by its ids stays."""
-        rows = {span.context: (*_of_span(span), None, True) for span in reversed(spans)}
+        rows = {span.context: (*_span_fields(span), None, True) for span in reversed(spans)}
         new = rows.keys() - await self._known(connection, rows)
         links = {
             (span.context, link.context): link.is_remote
@@ -71,17 +76,16 @@ class Spans(Subject):
         }
         add = self.database.dialect.upsert_many
         await add(connection, tables.spans, [rows[context] for context in sorted(new)], ())
-        of_links = [(*each, is_remote) for each, is_remote in sorted(links.items())]
+        of_links = [(*pair, is_remote) for pair, is_remote in sorted(links.items())]
         await add(connection, tables.span_links, of_links, ())
         return len(new)
 
     @reads
     async def oldest_event(self, connection: AsyncConnection) -> int | None:
         """About when the oldest stored event was recorded (µs), None if there is none."""
-        its = tables.blocks.c
-        query = sa.select(its.earliest).order_by(its.number).limit(1)
-        found: int | None = (await connection.execute(query)).scalar_one_or_none()
-        return found
+        query = sa.select(_blocks.earliest).order_by(_blocks.number).limit(1)
+        earliest: int | None = (await connection.execute(query)).scalar_one_or_none()
+        return earliest
 
     late_between = reading(late_between)
 
@@ -93,18 +97,19 @@ class Spans(Subject):
         handed over more than once, what a link has told of.
         """
         message = event.cause or event.id
-        asked = {"trace": event.trace_id, "message": message}
-        [rows] = await self.database.dialect.rows_of(connection, [_CONTEXT], asked)
+        parameters = {"trace": event.trace_id, "message": message}
+        [rows] = await self.database.dialect.rows_of(connection, [_CONTEXT], parameters)
         if not rows:
             return []
         [[context]] = rows
-        alone = True
+        is_only = True
         if event.cause is not None:
-            its = tables.events.c
-            others = sa.select(its.id).where(its.cause_id == message).limit(2)
-            alone = len((await connection.execute(others)).all()) == 1
-        consumed = (await _consumed(connection, [context])).get(context, [])
-        return [*dict.fromkeys(one for one, whose in consumed if alone or whose == event.id)]
+            deliveries = sa.select(_events.id).where(_events.cause_id == message).limit(2)
+            is_only = len((await connection.execute(deliveries)).all()) == 1
+        consumed = (await _consumer_times(connection, [context])).get(context, [])
+        return [
+            *dict.fromkeys(time for time, delivery in consumed if is_only or delivery == event.id)
+        ]
 
     async def resolve(self) -> bool:
         """A round: the publishes and the spans that are new, the oldest first.
@@ -112,7 +117,7 @@ class Spans(Subject):
         Returns whether there may be more to do at once.
         """
         rows = await self.database.read(new_publishes, Lane.bulk)
-        more = len(rows) == ROUND
+        is_full = len(rows) == ROUND
         await self._settle(rows)
         arrived = await self.database.read(new_spans, Lane.bulk)
         if arrived:
@@ -123,27 +128,27 @@ class Spans(Subject):
             if len(rows) > ROUND:
                 return True
             await self._note_seen(arrived)
-        return more or len(arrived) == ROUND
+        return is_full or len(arrived) == ROUND
 
     async def prune(self, older_than: int | None, keep: int) -> int:
         """Remove spans that ended before a time (µs), and all but the newest ``keep``.
 
         Returns how many.
         """
-        removed = 0
+        total = 0
         while count := await self._prune_some(older_than, keep):
-            removed += count
-        return removed
+            total += count
+        return total
 
     async def settle_late(self, trace_id: int) -> int:
         """Look again which links the clocks do not have, after new stamps; returns how many."""
-        after, left = (0, 0), 0
+        position, total = (0, 0), 0
         while True:
-            last, kept = await self._settle_some(trace_id, after)
-            left += kept
+            last, count = await self._settle_some(trace_id, position)
+            total += count
             if last is None:
-                return left
-            after = last
+                return total
+            position = last
 
     async def _known(
         self, connection: AsyncConnection, contexts: Collection[bytes]
@@ -156,41 +161,41 @@ class Spans(Subject):
     async def _settle(self, rows: Sequence[Row]) -> None:
         """Find what can be found of some publishes, and store it."""
         while rows:
-            asked = rows
-            found = await self.database.read(lambda reading: find(reading, asked), Lane.bulk)  # noqa: B023
+            portion = rows
+            leads = await self.database.read(lambda reading: find(reading, portion), Lane.bulk)  # noqa: B023
             by_trace: defaultdict[int, list[Lead]] = defaultdict(list)
-            for each in found:
-                by_trace[each.row.trace_id].append(each)
-            for trace_id, some in sorted(by_trace.items()):
-                await self._store(trace_id, some)
+            for lead in leads:
+                by_trace[lead.row.trace_id].append(lead)
+            for trace_id, trace_leads in sorted(by_trace.items()):
+                await self._store(trace_id, trace_leads)
             # A span that was stored since they were read did not find them waiting for it.
-            waiting = {each.waits_for for each in found if each.waits_for is not None}
-            here = await self.database.read(
-                lambda reading: self._known(reading, waiting),  # noqa: B023
+            waited = {lead.waits_for for lead in leads if lead.waits_for is not None}
+            arrived = await self.database.read(
+                lambda reading: self._known(reading, waited),  # noqa: B023
                 Lane.bulk,
             )
             rows = [
-                each.row._replace(waits_for=each.waits_for)
-                for each in found
-                if each.waits_for in here
+                lead.row._replace(waits_for=lead.waits_for)
+                for lead in leads
+                if lead.waits_for in arrived
             ]
 
     @writes
-    async def _store(self, connection: AsyncConnection, trace_id: int, found: list[Lead]) -> None:
+    async def _store(self, connection: AsyncConnection, trace_id: int, leads: list[Lead]) -> None:
         try:
             await lock_trace(connection, trace_id, None)
         except NotFoundError:
             return
-        found = await _still_there(connection, trace_id, found)
-        pairs = [(each.row.event_id, cause) for each in found for cause in each.causes]
+        leads = await _without_pruned(connection, trace_id, leads)
+        pairs = [(lead.row.event_id, cause) for lead in leads for cause in lead.causes]
         late = await _unknown_to_clocks(connection, pairs)
         await count_spanned(connection, trace_id, {effect for effect, _ in pairs})
         add = self.database.dialect.upsert_many
         rule = SPANS_RULE, int(EdgeKind.parent), int(Way.known)
         await add(connection, tables.edges, [(trace_id, *pair, *rule) for pair in pairs], ())
         await add(connection, tables.late_edges, [(trace_id, *pair) for pair in late], ())
-        await _note_waiting(connection, trace_id, found)
-        handled = [each.handled for each in found if each.handled is not None]
+        await _note_waiting(connection, trace_id, leads)
+        handled = [lead.handled for lead in leads if lead.handled is not None]
         if handled:
             await connection.execute(
                 sa.update(tables.spans)
@@ -211,7 +216,7 @@ class Spans(Subject):
     ) -> int:
         newest = sa.select(_spans.ended_at).order_by(_spans.ended_at.desc()).offset(keep).limit(1)
         excess = (await connection.execute(newest)).scalar_one_or_none()
-        bounds = [each for each in (older_than, excess and excess + 1) if each is not None]
+        bounds = [bound for bound in (older_than, excess and excess + 1) if bound is not None]
         if not bounds:
             return 0
         query = (
@@ -220,38 +225,40 @@ class Spans(Subject):
             .order_by(_spans.ended_at)
             .limit(PRUNED)
         )
-        going = [*(await connection.execute(query)).scalars()]
-        for some in chunks(going):
-            await connection.execute(sa.delete(tables.span_links).where(_links.context.in_(some)))
-            await connection.execute(sa.delete(tables.spans).where(_spans.context.in_(some)))
-        return len(going)
+        contexts = [*(await connection.execute(query)).scalars()]
+        for portion in chunks(contexts):
+            await connection.execute(
+                sa.delete(tables.span_links).where(_span_links.context.in_(portion))
+            )
+            await connection.execute(sa.delete(tables.spans).where(_spans.context.in_(portion)))
+        return len(contexts)
 
     @writes
     async def _settle_some(
-        self, connection: AsyncConnection, trace_id: int, after: tuple[int, int]
+        self, connection: AsyncConnection, trace_id: int, position: tuple[int, int]
     ) -> tuple[tuple[int, int] | None, int]:
         """(the last of some late links, how many of them stay); None if there were none."""
-        effect, cause = after
+        effect, cause = position
         query = (
-            sa.select(_late.effect_id, _late.cause_id)
-            .where(_late.trace_id == trace_id, _late.effect_id >= effect)
-            .where((_late.effect_id > effect) | (_late.cause_id > cause))
-            .order_by(_late.effect_id, _late.cause_id)
+            sa.select(_late_edges.effect_id, _late_edges.cause_id)
+            .where(_late_edges.trace_id == trace_id, _late_edges.effect_id >= effect)
+            .where((_late_edges.effect_id > effect) | (_late_edges.cause_id > cause))
+            .order_by(_late_edges.effect_id, _late_edges.cause_id)
             .limit(CHUNK)
         )
         pairs = [(row[0], row[1]) for row in await connection.execute(query)]
         if not pairs:
             return None, 0
         late = {*await _unknown_to_clocks(connection, pairs)}
-        known = [pair for pair in pairs if pair not in late]
-        if known:
+        settled = [pair for pair in pairs if pair not in late]
+        if settled:
             await connection.execute(
                 sa.delete(tables.late_edges).where(
-                    _late.trace_id == trace_id,
-                    _late.effect_id == sa.bindparam("effect"),
-                    _late.cause_id == sa.bindparam("cause"),
+                    _late_edges.trace_id == trace_id,
+                    _late_edges.effect_id == sa.bindparam("effect"),
+                    _late_edges.cause_id == sa.bindparam("cause"),
                 ),
-                [{"effect": effect, "cause": cause} for effect, cause in known],
+                [{"effect": effect, "cause": cause} for effect, cause in settled],
             )
         return pairs[-1], len(late)
 
@@ -265,24 +272,26 @@ async def handled_by(
     """
     messages: dict[bytes, int] = {}
     copied: set[bytes] = set()
-    query = sa.select(_contexts.context, _contexts.event_id).where(_contexts.trace_id == trace_id)
-    for context, event in await rows_with(connection, query, _contexts.event_id, deliveries):
+    query = sa.select(_traceparents.context, _traceparents.event_id).where(
+        _traceparents.trace_id == trace_id
+    )
+    for context, event in await rows_with(connection, query, _traceparents.event_id, deliveries):
         if messages.setdefault(context, event) != event:
             copied.add(context)
     for context in copied:  # nothing says which of several messages was handled
         del messages[context]
     handled: dict[int, list[HandlingTime]] = {}
-    for some_contexts in chunks([*messages]):
-        for context, consumed in (await _consumed(connection, some_contexts)).items():
-            its_own = deliveries[messages[context]]
-            for one, whose in consumed:
-                delivery = its_own[0] if len(its_own) == 1 else whose
-                if delivery is not None and delivery in its_own:
-                    handled.setdefault(delivery, []).append(one)
+    for portion in chunks([*messages]):
+        for context, times in (await _consumer_times(connection, portion)).items():
+            message_deliveries = deliveries[messages[context]]
+            for time, span_delivery in times:
+                delivery = message_deliveries[0] if len(message_deliveries) == 1 else span_delivery
+                if delivery is not None and delivery in message_deliveries:
+                    handled.setdefault(delivery, []).append(time)
     return handled
 
 
-async def _consumed(
+async def _consumer_times(
     connection: AsyncConnection, contexts: Sequence[bytes]
 ) -> dict[bytes, list[tuple[HandlingTime, int | None]]]:
     """The spans of consumers that handled what was sent in these contexts, the earliest first.
@@ -291,7 +300,7 @@ async def _consumed(
     """
     spans: dict[bytes, Span | None] = {}
     await read_spans(connection, spans, {*contexts})
-    found: dict[bytes, list[tuple[HandlingTime, int | None]]] = {}
+    times: dict[bytes, list[tuple[HandlingTime, int | None]]] = {}
     for row in await connection.execute(_consumers_of(contexts)):
         linked, is_remote = bool(row.linked), row.link_is_remote
         if has_sent(
@@ -300,9 +309,9 @@ async def _consumed(
             is_remote=is_remote if linked else row.is_remote,
             linked=linked,
         ):
-            one = HandlingTime(row.started_at, row.ended_at, row.service)
-            found.setdefault(row.sent, []).append((one, row.delivery_id))
-    return found
+            time = HandlingTime(row.started_at, row.ended_at, row.service)
+            times.setdefault(row.sent, []).append((time, row.delivery_id))
+    return times
 
 
 def _consumers_of(contexts: Sequence[bytes]) -> sa.Select[Any]:
@@ -317,13 +326,15 @@ def _consumers_of(contexts: Sequence[bytes]) -> sa.Select[Any]:
         sa.cast(sa.null(), sa.Boolean).label("link_is_remote"),
     ).where(_spans.parent.in_(contexts), is_consumer)
     linked = (
-        sa.select(*columns, _spans.is_remote, _links.linked, sa.literal(1), _links.is_remote)
-        .join_from(tables.span_links, tables.spans, _spans.context == _links.context)
-        .where(_links.linked.in_(contexts), is_consumer)
+        sa.select(
+            *columns, _spans.is_remote, _span_links.linked, sa.literal(1), _span_links.is_remote
+        )
+        .join_from(tables.span_links, tables.spans, _spans.context == _span_links.context)
+        .where(_span_links.linked.in_(contexts), is_consumer)
     )
-    both = sa.union_all(children, linked).subquery()
-    most = MOST_HANDLED * len(contexts)
-    return sa.select(both).order_by(both.c.started_at, both.c.ended_at).limit(most)
+    consumers = sa.union_all(children, linked).subquery()
+    limit = MOST_HANDLED * len(contexts)
+    return sa.select(consumers).order_by(consumers.c.started_at, consumers.c.ended_at).limit(limit)
 
 
 async def count_spanned(
@@ -333,59 +344,60 @@ async def count_spanned(
 
     Or all whose links are stored, where no participant has any yet.
     """
-    its, edges, other = tables.events.c, tables.edges, tables.edges.alias()
+    edges, links = tables.edges, tables.edges.alias()
     certain = sa.exists().where(
-        other.c.effect_id == its.id,
-        other.c.kind != int(EdgeKind.candidate),
-        *([other.c.rule != SPANS_RULE] if effects is None else []),
+        links.c.effect_id == _events.id,
+        links.c.kind != int(EdgeKind.candidate),
+        *([links.c.rule != SPANS_RULE] if effects is None else []),
     )
     query = (
-        sa.select(its.participant, sa.func.count())
-        .where(~certain, ~its.quiet)
-        .group_by(its.participant)
+        sa.select(_events.participant, sa.func.count())
+        .where(~certain, ~_events.quiet)
+        .group_by(_events.participant)
     )
     if effects is None:
-        told = sa.select(edges.c.effect_id).where(
+        effects_by_span = sa.select(edges.c.effect_id).where(
             edges.c.trace_id == trace_id, edges.c.rule == SPANS_RULE
         )
-        counted = [*await connection.execute(query.where(its.id.in_(told)))]
+        counts = [*await connection.execute(query.where(_events.id.in_(effects_by_span)))]
     else:
-        counted = await rows_with(connection, query, its.id, effects)
-    whose = tables.participants.c
-    for participant, count in counted:
+        counts = await rows_with(connection, query, _events.id, effects)
+    for participant, count in counts:
         await connection.execute(
             sa.update(tables.participants)
-            .where(whose.trace_id == trace_id, whose.number == participant)
-            .values(spanned=whose.spanned + count)
+            .where(_participants.trace_id == trace_id, _participants.number == participant)
+            .values(spanned=_participants.spanned + count)
         )
 
 
-async def _still_there(connection: AsyncConnection, trace_id: int, found: list[Lead]) -> list[Lead]:
+async def _without_pruned(
+    connection: AsyncConnection, trace_id: int, leads: list[Lead]
+) -> list[Lead]:
     """Without what retention has removed since it was read; its row is locked now."""
-    ids = [each.row.event_id for each in found]
-    here = sa.select(_contexts.event_id).where(
-        _contexts.trace_id == trace_id, _contexts.event_id.in_(ids)
+    ids = [lead.row.event_id for lead in leads]
+    query = sa.select(_traceparents.event_id).where(
+        _traceparents.trace_id == trace_id, _traceparents.event_id.in_(ids)
     )
-    left = {*(await connection.execute(here)).scalars()}
-    least = await oldest(connection, trace_id) or 0
-    kept = []
-    for each in found:
-        if each.row.event_id not in left:
+    stored = {*(await connection.execute(query)).scalars()}
+    oldest_id = await oldest(connection, trace_id) or 0
+    remaining = []
+    for lead in leads:
+        if lead.row.event_id not in stored:
             continue
-        causes = tuple(cause for cause in each.causes if cause >= least)
-        if each.causes and not causes:
-            each = each._replace(handled=None)
-        kept.append(each._replace(causes=causes))
-    return kept
+        causes = tuple(cause for cause in lead.causes if cause >= oldest_id)
+        if lead.causes and not causes:
+            lead = lead._replace(handled=None)
+        remaining.append(lead._replace(causes=causes))
+    return remaining
 
 
-async def _note_waiting(connection: AsyncConnection, trace_id: int, found: list[Lead]) -> None:
-    if found:
+async def _note_waiting(connection: AsyncConnection, trace_id: int, leads: list[Lead]) -> None:
+    if leads:
         await connection.execute(
             sa.update(tables.traceparents)
-            .where(_contexts.trace_id == trace_id, _contexts.event_id == sa.bindparam("of"))
+            .where(_traceparents.trace_id == trace_id, _traceparents.event_id == sa.bindparam("of"))
             .values(is_new=False, waits_for=sa.bindparam("span")),
-            [{"of": each.row.event_id, "span": each.waits_for} for each in found],
+            [{"of": lead.row.event_id, "span": lead.waits_for} for lead in leads],
         )
 
 
@@ -397,17 +409,17 @@ async def _unknown_to_clocks(
     Of a cause that has been pruned nobody can tell, and chains go on in its archive.
     """
     ids = sorted({event_id for pair in pairs for event_id in pair})
-    found = await by_ids(connection, ids, CLOCK_ALONE)
-    events = {event.id: event for event in found}
+    clocks = await by_ids(connection, ids, CLOCK_ALONE)
+    events = {event.id: event for event in clocks}
     late = []
     for effect, cause in pairs:
-        one, other = events.get(cause), events.get(effect)
-        if other is None or other.quiet:
+        cause_event, effect_event = events.get(cause), events.get(effect)
+        if effect_event is None or effect_event.quiet:
             continue
-        known = one is not None and (
-            one.participant == other.participant
-            or compare(one.stamp, other.stamp) is Relation.before
+        is_known = cause_event is not None and (
+            cause_event.participant == effect_event.participant
+            or compare(cause_event.stamp, effect_event.stamp) is Relation.before
         )
-        if not known:
+        if not is_known:
             late.append((effect, cause))
     return late

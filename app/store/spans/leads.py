@@ -23,7 +23,11 @@ ROUND = 200
 # More messages with one context than this are not looked through: nobody can say which is meant.
 MOST_ALIKE = 64
 
-_spans, _links, _contexts = tables.spans.c, tables.span_links.c, tables.traceparents.c
+_events = tables.events.c
+_participants = tables.participants.c
+_span_links = tables.span_links.c
+_spans = tables.spans.c
+_traceparents = tables.traceparents.c
 
 # The deliveries of a message before an event: the newest to its participant, and to its place.
 _NEAREST = text(
@@ -61,21 +65,20 @@ class Lead(NamedTuple):
 
 
 def _publishes() -> Select[Any]:
-    events, participants = tables.events.c, tables.participants.c
     return (
         select(
-            _contexts.trace_id,
-            _contexts.event_id,
-            _contexts.context,
-            _contexts.waits_for,
-            events.participant,
-            participants.place,
+            _traceparents.trace_id,
+            _traceparents.event_id,
+            _traceparents.context,
+            _traceparents.waits_for,
+            _events.participant,
+            _participants.place,
         )
-        .join_from(tables.traceparents, tables.events, events.id == _contexts.event_id)
+        .join_from(tables.traceparents, tables.events, _events.id == _traceparents.event_id)
         .join(
             tables.participants,
-            (participants.trace_id == _contexts.trace_id)
-            & (participants.number == events.participant),
+            (_participants.trace_id == _traceparents.trace_id)
+            & (_participants.number == _events.participant),
         )
         .limit(ROUND)
     )
@@ -83,7 +86,7 @@ def _publishes() -> Select[Any]:
 
 async def new_publishes(connection: AsyncConnection) -> list[Row]:
     """The publishes that nobody has followed yet, the oldest, as many as a round takes up."""
-    query = _publishes().where(_contexts.is_new).order_by(_contexts.event_id)
+    query = _publishes().where(_traceparents.is_new).order_by(_traceparents.event_id)
     return [Row(*row) for row in await connection.execute(query)]
 
 
@@ -97,8 +100,8 @@ async def waiting_for(connection: AsyncConnection, arrived: list[bytes]) -> list
     """The publishes that wait for some spans, one more than a round takes up."""
     query = (
         _publishes()
-        .where(_contexts.waits_for.in_(arrived))
-        .order_by(_contexts.event_id)
+        .where(_traceparents.waits_for.in_(arrived))
+        .order_by(_traceparents.event_id)
         .limit(ROUND + 1)
     )
     return [Row(*row) for row in await connection.execute(query)]
@@ -107,56 +110,59 @@ async def waiting_for(connection: AsyncConnection, arrived: list[bytes]) -> list
 async def find(connection: AsyncConnection, rows: Sequence[Row]) -> list[Lead]:
     spans: dict[bytes, Span | None] = {}
     carriers: defaultdict[int, dict[bytes, list[Carrier]]] = defaultdict(dict)
-    ways = {row: ancestry(row.context, spans, carriers[row.trace_id]) for row in rows}
+    searches = {row: ancestry(row.context, spans, carriers[row.trace_id]) for row in rows}
     ends: dict[Row, Ancestry] = {}
-    while len(ends) < len(ways):
-        wanted_spans: set[bytes] = set()
-        wanted: set[tuple[int, bytes]] = set()
-        for row in ways.keys() - ends.keys():
+    while len(ends) < len(searches):
+        span_contexts: set[bytes] = set()
+        context_keys: set[tuple[int, bytes]] = set()
+        for row in searches.keys() - ends.keys():
             try:
-                of_spans, of_carriers = next(ways[row])
+                of_spans, of_carriers = next(searches[row])
             except StopIteration as end:
                 ends[row] = end.value
                 # For whoever looks whether another message had it before (`_is_copied`).
                 of_spans, of_carriers = (), [row.context] if ends[row].handled else ()
-            wanted_spans.update(of_spans)
-            wanted.update((row.trace_id, context) for context in of_carriers)
-        await read_spans(connection, spans, wanted_spans)
-        await _read_carriers(connection, carriers, wanted)
+            span_contexts.update(of_spans)
+            context_keys.update((row.trace_id, context) for context in of_carriers)
+        await read_spans(connection, spans, span_contexts)
+        await _read_carriers(connection, carriers, context_keys)
     return [await _lead(connection, row, ends[row], carriers[row.trace_id]) for row in rows]
 
 
 async def read_spans(
-    connection: AsyncConnection, spans: dict[bytes, Span | None], wanted: set[bytes]
+    connection: AsyncConnection, spans: dict[bytes, Span | None], contexts: set[bytes]
 ) -> None:
     """Add what is wanted and not among ``spans``: each span, None where it is not stored."""
-    new = wanted - spans.keys()
+    new = contexts - spans.keys()
     spans.update(dict.fromkeys(new))
     links: defaultdict[bytes, list[SpanLink]] = defaultdict(list)
-    of_links = select(_links.context, _links.linked, _links.is_remote)
-    for context, *link in await rows_with(connection, of_links, _links.context, new):
+    of_links = select(_span_links.context, _span_links.linked, _span_links.is_remote)
+    for context, *link in await rows_with(connection, of_links, _span_links.context, new):
         links[context].append(SpanLink(*link))
     of_spans = select(*(_spans[name] for name in Span.__struct_fields__ if name != "links"))
     for row in await rows_with(connection, of_spans, _spans.context, new):
-        named = {**row._mapping, "kind": SpanKind(row.kind), "links": tuple(links[row.context])}
-        spans[row.context] = Span(**named)
+        values = {**row._mapping, "kind": SpanKind(row.kind), "links": tuple(links[row.context])}
+        spans[row.context] = Span(**values)
 
 
 async def _read_carriers(
     connection: AsyncConnection,
     carriers: defaultdict[int, dict[bytes, list[Carrier]]],
-    wanted: set[tuple[int, bytes]],
+    keys: set[tuple[int, bytes]],
 ) -> None:
     """The messages with some contexts, each context's first."""
-    its = tables.events.c
-    for trace_id, context in sorted(wanted):
+    for trace_id, context in sorted(keys):
         if context in carriers[trace_id]:
             continue
         query = (
-            select(_contexts.event_id, its.participant, its.type == int(EventType.published))
-            .join_from(tables.traceparents, tables.events, its.id == _contexts.event_id)
-            .where(_contexts.context == context, _contexts.trace_id == trace_id)
-            .order_by(_contexts.event_id)
+            select(
+                _traceparents.event_id,
+                _events.participant,
+                _events.type == int(EventType.published),
+            )
+            .join_from(tables.traceparents, tables.events, _events.id == _traceparents.event_id)
+            .where(_traceparents.context == context, _traceparents.trace_id == trace_id)
+            .order_by(_traceparents.event_id)
             .limit(MOST_ALIKE + 1)
         )
         carriers[trace_id][context] = [
@@ -184,22 +190,24 @@ async def _lead(
     return Lead(row, tuple(sorted(causes)), None, handled)
 
 
-async def _is_copied(connection: AsyncConnection, row: Row, alike: Sequence[Carrier]) -> bool:
+async def _is_copied(connection: AsyncConnection, row: Row, carriers: Sequence[Carrier]) -> bool:
     """Tell whether a publish's ``traceparent`` was another message's before.
 
     One span may send several messages. But whoever was handed a message with it, or is another
     than who published it first, has passed it on.
     """
-    before = [each for each in alike if each.event_id < row.event_id]
-    if len(before) > MOST_ALIKE or any(each.participant != row.participant for each in before):
+    earlier = [carrier for carrier in carriers if carrier.event_id < row.event_id]
+    if len(earlier) > MOST_ALIKE or any(
+        carrier.participant != row.participant for carrier in earlier
+    ):
         return True
-    mine = [each.event_id for each in before if each.is_publish]
-    return bool(mine and await _handed(connection, row, mine))
+    publishes = [carrier.event_id for carrier in earlier if carrier.is_publish]
+    return bool(publishes and await _handed_messages(connection, row, publishes))
 
 
-async def _handed(connection: AsyncConnection, row: Row, messages: list[int]) -> list[int]:
-    asked = {"messages": messages, "participant": row.participant, "before": row.event_id}
-    return [*(await connection.execute(_HANDED, asked)).scalars()]
+async def _handed_messages(connection: AsyncConnection, row: Row, messages: list[int]) -> list[int]:
+    parameters = {"messages": messages, "participant": row.participant, "before": row.event_id}
+    return [*(await connection.execute(_HANDED, parameters)).scalars()]
 
 
 async def _cause(
@@ -211,37 +219,39 @@ async def _cause(
     else the publish. Where another virtual host has the message too, as where a shovel copied it,
     only the publisher's own delivery tells that it was handled here.
     """
-    before = [each for each in carriers if each.event_id < row.event_id]
-    if not 0 < len(before) <= MOST_ALIKE:
+    earlier = [carrier for carrier in carriers if carrier.event_id < row.event_id]
+    if not 0 < len(earlier) <= MOST_ALIKE:
         return None, False
-    messages = [each.event_id for each in before if each.is_publish]
+    messages = [carrier.event_id for carrier in earlier if carrier.is_publish]
     if not messages:  # deliveries of messages that were published before the trace
-        own = [each.event_id for each in before if each.participant == row.participant]
-        if own:
-            return own[-1], True
-        if len(before) == 1 and not await _is_elsewhere(connection, row.trace_id, context):
-            return before[0].event_id, False
+        own_deliveries = [
+            carrier.event_id for carrier in earlier if carrier.participant == row.participant
+        ]
+        if own_deliveries:
+            return own_deliveries[-1], True
+        if len(earlier) == 1 and not await _is_elsewhere(connection, row.trace_id, context):
+            return earlier[0].event_id, False
         return None, False
     if len(messages) > 1:
-        messages = await _handed(connection, row, messages)
+        messages = await _handed_messages(connection, row, messages)
     if len(messages) != 1:
         return None, False
-    asked = {
+    parameters = {
         "participant": row.participant,
         "place": row.place,
         "message": messages[0],
         "before": row.event_id,
     }
-    own_delivery, near = (await connection.execute(_NEAREST, asked)).one()
+    own_delivery, neighbour = (await connection.execute(_NEAREST, parameters)).one()
     if own_delivery is None and await _is_elsewhere(connection, row.trace_id, context):
         return None, False
-    return own_delivery or near or messages[0], own_delivery is not None
+    return own_delivery or neighbour or messages[0], own_delivery is not None
 
 
 async def _is_elsewhere(connection: AsyncConnection, trace_id: int, context: bytes) -> bool:
     query = (
-        select(_contexts.event_id)
-        .where(_contexts.context == context, _contexts.trace_id != trace_id)
+        select(_traceparents.event_id)
+        .where(_traceparents.context == context, _traceparents.trace_id != trace_id)
         .limit(1)
     )
     return (await connection.execute(query)).first() is not None

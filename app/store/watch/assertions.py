@@ -42,8 +42,10 @@ MOST_ASSERTIONS = 100
 MOST_VIOLATIONS = 10_000
 """So many violations of a trace are kept; counts go on."""
 
-_its = tables.assertions.c
-_found = tables.violations.c
+_assertions = tables.assertions.c
+_event_ids = tables.event_ids.c
+_traces = tables.traces.c
+_violations = tables.violations.c
 _COUNTS = ("waiting", "held", "violated", "unknown")
 
 
@@ -55,8 +57,8 @@ class Assertions(Subject):
         self, connection: AsyncConnection, vhosts: Collection[str] | None = None
     ) -> Sequence[HeldAssertion]:
         """Those of all virtual hosts that may be seen, by virtual host and in their order."""
-        query = _query().where(*given((tables.traces.c.vhost.in_, vhosts)))
-        return await _read(connection, query.order_by(tables.traces.c.vhost, _its.position))
+        query = _query().where(*given((_traces.vhost.in_, vhosts)))
+        return await _read(connection, query.order_by(_traces.vhost, _assertions.position))
 
     @reads
     async def of_traces(
@@ -64,8 +66,8 @@ class Assertions(Subject):
     ) -> Sequence[HeldAssertion]:
         if not trace_ids:
             return []
-        query = _query().where(_its.trace_id.in_(sorted(trace_ids)))
-        return await _read(connection, query.order_by(_its.trace_id, _its.position))
+        query = _query().where(_assertions.trace_id.in_(sorted(trace_ids)))
+        return await _read(connection, query.order_by(_assertions.trace_id, _assertions.position))
 
     @writes
     async def set(
@@ -79,20 +81,20 @@ class Assertions(Subject):
         if len(texts) > MOST_ASSERTIONS:
             raise BadRequestError(f"a virtual host has at most {MOST_ASSERTIONS} assertions")
         await lock_trace(connection, trace_id, None)
-        known = await _texts(connection, trace_id)
-        gone = [name for name, text in known.items() if texts.get(name) != text]
-        await _remove(connection, trace_id, gone)
+        stored = await _texts(connection, trace_id)
+        obsolete = [name for name, text in stored.items() if texts.get(name) != text]
+        await _remove(connection, trace_id, obsolete)
         # Its events have smaller ids, or are stored after this.
-        following = (await connection.execute(select(tables.event_ids.c.next))).scalar_one()
+        next_id = (await connection.execute(select(_event_ids.next))).scalar_one()
         for position, (name, text) in enumerate(texts.items()):
-            its = _its.trace_id == trace_id, _its.name == name
-            statement: Any = update(tables.assertions).where(*its)
+            conditions = _assertions.trace_id == trace_id, _assertions.name == name
+            statement: Any = update(tables.assertions).where(*conditions)
             values: dict[str, Any] = {"position": position}
-            if known.get(name) != text:
+            if stored.get(name) != text:
                 statement = insert(tables.assertions)
                 values |= {"trace_id": trace_id, "name": name, "text": text, "set_by": set_by}
                 values |= {"set_at": self.database.clock(), **dict.fromkeys(_COUNTS, 0)}
-                values |= {"from_event_id": following, "judged_id": following - 1}
+                values |= {"from_event_id": next_id, "judged_id": next_id - 1}
             await connection.execute(statement.values(values))
 
     @writes
@@ -106,43 +108,50 @@ class Assertions(Subject):
         self,
         connection: AsyncConnection,
         trace_id: int,
-        judged: JudgingStep,
+        step: JudgingStep,
         delivery: WebhookState = WebhookState.none,
     ) -> bool:
         """Note what came of an assertion's events; False if it was judged from there already.
 
         Also if it is another assertion by now.
         """
-        new = await _new(connection, trace_id, judged)
-        done = await connection.execute(
+        new = await _new_violations(connection, trace_id, step)
+        result = await connection.execute(
             update(tables.assertions)
             .where(
-                _its.trace_id == trace_id,
-                _its.name == judged.name,
-                _its.text == judged.text,
-                _its.judged_id == judged.before,
+                _assertions.trace_id == trace_id,
+                _assertions.name == step.name,
+                _assertions.text == step.text,
+                _assertions.judged_id == step.before,
             )
             .values(
-                judged_id=judged.judged_id,
-                waiting=judged.waiting,
-                held=_its.held + judged.held,
-                violated=_its.violated + len(new),
-                unknown=_its.unknown + judged.unknown,
+                judged_id=step.judged_id,
+                waiting=step.waiting,
+                held=_assertions.held + step.held,
+                violated=_assertions.violated + len(new),
+                unknown=_assertions.unknown + step.unknown,
             )
         )
-        if done.rowcount == 0:
+        if result.rowcount == 0:
             return False
         if new:
             # What another text of this name said of the same events makes room.
-            its = _of_these(trace_id, judged)
+            same_events = _same_events(trace_id, step)
             await connection.execute(
-                delete(tables.violations).where(its, _found.text != judged.text)
+                delete(tables.violations).where(same_events, _violations.text != step.text)
             )
-            at = self.database.clock()
-            alone = MOST_A_MINUTE - await _found_since(connection, trace_id, judged, at // MINUTE)
+            moment = self.database.clock()
+            room = MOST_A_MINUTE - await _count_since(connection, trace_id, step, moment // MINUTE)
             values = [
-                _row(trace_id, judged, each, delivery, at, None if n < alone else at // MINUTE)
-                for n, each in enumerate(new)
+                _row(
+                    trace_id,
+                    step,
+                    violation,
+                    delivery,
+                    moment,
+                    None if index < room else moment // MINUTE,
+                )
+                for index, violation in enumerate(new)
             ]
             await connection.execute(insert(tables.violations), values)
             await _keep_within_bound(connection, trace_id)
@@ -151,22 +160,22 @@ class Assertions(Subject):
 
 def _row(
     trace_id: int,
-    judged: JudgingStep,
-    one: NewViolation,
+    step: JudgingStep,
+    violation: NewViolation,
     delivery: WebhookState,
-    now: int,
+    moment: int,
     summary: int | None,
 ) -> dict[str, Any]:
-    told_at = now if summary is None else (summary + 1) * MINUTE
+    told_at = moment if summary is None else (summary + 1) * MINUTE
     is_due = delivery is WebhookState.due
-    found = asdict(one)
+    fields = asdict(violation)
     return {
         "trace_id": trace_id,
-        "assertion": judged.name,
-        "text": judged.text,
-        "event_id": found.pop("event"),
-        **found,
-        "found_at": now,
+        "assertion": step.name,
+        "text": step.text,
+        "event_id": fields.pop("event"),
+        **fields,
+        "found_at": moment,
         "delivery": delivery,
         "attempts": 0,
         "next_at": told_at if is_due else None,
@@ -175,9 +184,9 @@ def _row(
 
 
 def _query() -> Select[Any]:
-    columns = [_its[name] for name in HeldAssertion.__struct_fields__ if name != "vhost"]
-    return select(tables.traces.c.vhost, *columns).join_from(
-        tables.assertions, tables.traces, tables.traces.c.id == _its.trace_id
+    columns = [_assertions[name] for name in HeldAssertion.__struct_fields__ if name != "vhost"]
+    return select(_traces.vhost, *columns).join_from(
+        tables.assertions, tables.traces, _traces.id == _assertions.trace_id
     )
 
 
@@ -187,57 +196,63 @@ async def _read(connection: AsyncConnection, query: Select[Any]) -> list[HeldAss
 
 async def _texts(connection: AsyncConnection, trace_id: int) -> dict[str, str]:
     """The assertions of a trace, by name and in their order."""
-    query = select(_its.name, _its.text).where(_its.trace_id == trace_id).order_by(_its.position)
+    query = (
+        select(_assertions.name, _assertions.text)
+        .where(_assertions.trace_id == trace_id)
+        .order_by(_assertions.position)
+    )
     return {row.name: row.text for row in await connection.execute(query)}
 
 
 async def _remove(connection: AsyncConnection, trace_id: int, names: Sequence[str]) -> int:
     if not names:
         return 0
-    gone = await connection.execute(
-        delete(tables.assertions).where(and_(_its.trace_id == trace_id, _its.name.in_(names)))
+    result = await connection.execute(
+        delete(tables.assertions).where(
+            and_(_assertions.trace_id == trace_id, _assertions.name.in_(names))
+        )
     )
-    return gone.rowcount
+    return result.rowcount
 
 
-def _of_these(trace_id: int, judged: JudgingStep) -> ColumnElement[bool]:
+def _same_events(trace_id: int, step: JudgingStep) -> ColumnElement[bool]:
     """The stored violations by the same events, of whichever assertion of this name."""
     return and_(
-        _found.trace_id == trace_id,
-        _found.assertion == judged.name,
-        _found.event_id.in_([each.event for each in judged.violations]),
+        _violations.trace_id == trace_id,
+        _violations.assertion == step.name,
+        _violations.event_id.in_([violation.event for violation in step.violations]),
     )
 
 
-async def _new(
-    connection: AsyncConnection, trace_id: int, judged: JudgingStep
+async def _new_violations(
+    connection: AsyncConnection, trace_id: int, step: JudgingStep
 ) -> list[NewViolation]:
     """Violations that this very assertion has not found before, one of each event.
 
     Several events that are judged together may show the same one.
     """
-    if not judged.violations:
+    if not step.violations:
         return []
-    its = _of_these(trace_id, judged)
-    known = select(_found.event_id).where(its, _found.text == judged.text)
-    there = {*(await connection.execute(known)).scalars()}
+    same_events = _same_events(trace_id, step)
+    query = select(_violations.event_id).where(same_events, _violations.text == step.text)
+    stored = {*(await connection.execute(query)).scalars()}
     first: dict[int, NewViolation] = {}
-    for each in judged.violations:
-        first.setdefault(each.event, each)
-    return [each for event, each in first.items() if event not in there]
+    for violation in step.violations:
+        first.setdefault(violation.event, violation)
+    return [violation for event, violation in first.items() if event not in stored]
 
 
-async def _found_since(
-    connection: AsyncConnection, trace_id: int, judged: JudgingStep, minute: int
+async def _count_since(
+    connection: AsyncConnection, trace_id: int, step: JudgingStep, minute: int
 ) -> int:
     """The number of violations of an assertion found since a minute began, as far as it matters."""
     newest = (
-        select(_found.found_at)
-        .where(_found.trace_id == trace_id, _found.assertion == judged.name)
-        .order_by(_found.id.desc())
+        select(_violations.found_at)
+        .where(_violations.trace_id == trace_id, _violations.assertion == step.name)
+        .order_by(_violations.id.desc())
         .limit(MOST_A_MINUTE)
     )
-    return sum(at >= minute * MINUTE for at in (await connection.execute(newest)).scalars())
+    return sum(moment >= minute * MINUTE for moment in (await connection.execute(newest)).scalars())
 
 
 async def _keep_within_bound(connection: AsyncConnection, trace_id: int) -> None:
@@ -247,21 +262,21 @@ async def _keep_within_bound(connection: AsyncConnection, trace_id: int) -> None
     told of others.
     """
     number = func.count().label("number")
-    counted = select(_found.assertion, number).where(_found.trace_id == trace_id)
-    by_name = await connection.execute(counted.group_by(_found.assertion))
+    query = select(_violations.assertion, number).where(_violations.trace_id == trace_id)
+    by_name = await connection.execute(query.group_by(_violations.assertion))
     counts = {row.assertion: row.number for row in by_name}
-    kept = _share(counts.values())
+    share = _share(counts.values())
     for name, count in counts.items():
-        if count > kept:
-            its = _found.trace_id == trace_id, _found.assertion == name
-            await keep_newest(connection, tables.violations, kept, *its)
+        if count > share:
+            conditions = _violations.trace_id == trace_id, _violations.assertion == name
+            await keep_newest(connection, tables.violations, share, *conditions)
 
 
 def _share(counts: Collection[int]) -> int:
     """The number of violations that each assertion may keep, where some have fewer."""
-    left = MOST_VIOLATIONS
-    for others, count in zip(range(len(counts), 0, -1), sorted(counts), strict=True):
-        if count * others > left:
-            return left // others
-        left -= count
+    remaining = MOST_VIOLATIONS
+    for sharers, count in zip(range(len(counts), 0, -1), sorted(counts), strict=True):
+        if count * sharers > remaining:
+            return remaining // sharers
+        remaining -= count
     return MOST_VIOLATIONS

@@ -44,15 +44,19 @@ MOST_OWNERS = 1_000
 MOST_ROWS = 3_000
 """Rows that are looked through for what became slow."""
 
-_its, _place, _traces = tables.durations.c, tables.duration_places.c, tables.traces.c
+_duration_places = tables.duration_places.c
+_durations = tables.durations.c
 _events = tables.events.c
-_ROWS = select(_its.trace_id, _its.at, _its.kind, _its.name, _its.cells)
+_traces = tables.traces.c
+_ROWS = select(
+    _durations.trace_id, _durations.at, _durations.kind, _durations.name, _durations.cells
+)
 _KEY = [*tables.durations.primary_key.columns]
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Cells).decode
 
 # Numbers are those of `model.words`; as constants, for the index of what is settled.
-_LED = f"{{0}}.kind IN (0, 1, 2) AND {{0}}.rule <> '{SPANS_RULE}'"
+_LED_TO = f"{{0}}.kind IN (0, 1, 2) AND {{0}}.rule <> '{SPANS_RULE}'"
 _OF_DELIVERIES = (
     "SELECT e.queue, e.participant, e.recorded_at, p.recorded_at"
     " FROM events AS e LEFT JOIN events AS p ON p.id = e.cause_id AND e.match = 1"
@@ -65,10 +69,10 @@ _OF_DELIVERIES = (
     "SELECT d.queue, d.participant, min(e.recorded_at), min(e.recorded_at) - d.recorded_at"  # noqa: S608
     " FROM events AS e CROSS JOIN edges AS g CROSS JOIN events AS d"
     " WHERE e.trace_id = :trace AND e.id > :after AND e.id <= :through AND e.type = 0"
-    f" AND g.effect_id = e.id AND {_LED.format('g')} AND d.id = g.cause_id AND d.type = 1"
+    f" AND g.effect_id = e.id AND {_LED_TO.format('g')} AND d.id = g.cause_id AND d.type = 1"
     " AND NOT d.quiet AND (d.settlement IS NULL OR d.settlement = 5)"
     " AND NOT EXISTS (SELECT 1 FROM edges AS b WHERE b.trace_id = :trace"
-    f" AND b.cause_id = g.cause_id AND b.effect_id <= :after AND {_LED.format('b')})"
+    f" AND b.cause_id = g.cause_id AND b.effect_id <= :after AND {_LED_TO.format('b')})"
     " GROUP BY g.cause_id, d.queue, d.participant, d.recorded_at"
     " HAVING min(e.recorded_at) >= d.recorded_at",
 )
@@ -105,52 +109,52 @@ class Durations(Subject):
 
     @reads
     async def behind(
-        self, connection: AsyncConnection, here: Collection[int]
+        self, connection: AsyncConnection, trace_ids: Collection[int]
     ) -> list[DurationPlace]:
         """Traces with events to be counted, of those given and those that no service runs."""
-        read = func.coalesce(_place.read_id, 0)
+        read = func.coalesce(_duration_places.read_id, 0)
         query = (
             select(_traces.id, read, _traces.last_event_id)
             .join_from(tables.traces, tables.duration_places, isouter=True)
             .where(_traces.last_event_id > read)
-            .where(or_(_traces.id.in_(sorted(here)), _traces.holder.is_(None)))
+            .where(or_(_traces.id.in_(sorted(trace_ids)), _traces.holder.is_(None)))
             .order_by(read)
         )
         return [DurationPlace(*row) for row in await connection.execute(query)]
 
     @reads
     async def next(
-        self, connection: AsyncConnection, place: DurationPlace, most: int
+        self, connection: AsyncConnection, place: DurationPlace, limit: int
     ) -> DurationPortion:
         """What the next events come to, at most this many, and what was settled before them."""
-        trace_id, after, last_id = place
-        following = select(_events.id).where(_events.trace_id == trace_id, _events.id > after)
-        end = following.order_by(_events.id).offset(most - 1).limit(1)
-        through = (await connection.execute(end)).scalar_one_or_none()
-        is_whole, through = through is None, through or last_id
-        asked = {"trace": trace_id, "after": after, "through": through}
-        handed_over, settled, led = await self.database.dialect.rows_of(
-            connection, _OF_DELIVERIES, asked
+        trace_id, read_id, last_id = place
+        query = select(_events.id).where(_events.trace_id == trace_id, _events.id > read_id)
+        end = query.order_by(_events.id).offset(limit - 1).limit(1)
+        until_id = (await connection.execute(end)).scalar_one_or_none()
+        is_whole, until_id = until_id is None, until_id or last_id
+        parameters = {"trace": trace_id, "after": read_id, "through": until_id}
+        handed_over, settled, forwarded = await self.database.dialect.rows_of(
+            connection, _OF_DELIVERIES, parameters
         )
-        numbers = {row[1] for row in (*handed_over, *settled, *led)}
+        numbers = {row[1] for row in (*handed_over, *settled, *forwarded)}
         services = await services_of(connection, trace_id, numbers)
         counts, users = DurationCounts(), dict[Owner, str]()
 
         def owners(queue: str | None, number: int) -> list[Owner]:
             service, user = services.get(number, (None, ""))
-            found = _owners(queue, service)
-            for each in found:
-                users.setdefault(each, user)
-            return found
+            owners = _owners(queue, service)
+            for owner in owners:
+                users.setdefault(owner, user)
+            return owners
 
-        for queue, number, at, published in handed_over:
-            waited = None if published is None or published > at else at - published
-            counts.handed_over(owners(queue, number), at, waited)
-        for queue, number, at, took in (*settled, *led):
-            counts.handled(owners(queue, number), at, took)
-        of_last = select(_events.recorded_at).where(_events.id == through)
+        for queue, number, moment, published in handed_over:
+            wait = None if published is None or published > moment else moment - published
+            counts.handed_over(owners(queue, number), moment, wait)
+        for queue, number, moment, took in (*settled, *forwarded):
+            counts.handled(owners(queue, number), moment, took)
+        of_last = select(_events.recorded_at).where(_events.id == until_id)
         read_at = (await connection.execute(of_last)).scalar_one_or_none() or 0
-        return DurationPortion(place, through, read_at, is_whole, counts, users)
+        return DurationPortion(place, until_id, read_at, is_whole, counts, users)
 
     @writes
     async def count(self, connection: AsyncConnection, portion: DurationPortion) -> None:
@@ -161,60 +165,66 @@ class Durations(Subject):
     @writes
     async def forget(self, connection: AsyncConnection) -> None:
         """Remove the counts of all traces that have been kept long enough."""
-        now, those = self.database.clock(), select(_traces.id)
-        for each in (BY_MINUTE, BY_HOUR):
-            its = _its.trace_id.in_(those), _its.part == each.part, _its.at < now - each.kept
-            await connection.execute(delete(tables.durations).where(*its))
+        moment, trace_ids = self.database.clock(), select(_traces.id)
+        for resolution in (BY_MINUTE, BY_HOUR):
+            conditions = (
+                _durations.trace_id.in_(trace_ids),
+                _durations.part == resolution.part,
+                _durations.at < moment - resolution.kept,
+            )
+            await connection.execute(delete(tables.durations).where(*conditions))
 
     async def _go_on(self, connection: AsyncConnection, portion: DurationPortion) -> bool:
         trace_id, read_id, _ = portion.place
-        moved = {"trace_id": trace_id, "read_id": portion.through, "read_at": portion.read_at}
-        begun = self.database.dialect.upsert(tables.duration_places).on_conflict_do_nothing()
-        its = _place.trace_id == trace_id, _place.read_id == read_id
-        statement = update(tables.duration_places).where(*its) if read_id else begun
-        return bool((await connection.execute(statement.values(**moved))).rowcount)
+        values = {"trace_id": trace_id, "read_id": portion.through, "read_at": portion.read_at}
+        start = self.database.dialect.upsert(tables.duration_places).on_conflict_do_nothing()
+        conditions = _duration_places.trace_id == trace_id, _duration_places.read_id == read_id
+        statement = update(tables.duration_places).where(*conditions) if read_id else start
+        return bool((await connection.execute(statement.values(**values))).rowcount)
 
     async def _add(self, connection: AsyncConnection, portion: DurationPortion) -> None:
-        trace_id, now = portion.place.trace_id, self.database.clock()
+        trace_id, moment = portion.place.trace_id, self.database.clock()
         rows = portion.counts.rows()
         for resolution in (BY_MINUTE, BY_HOUR):
-            those = sorted(key for key in rows if key.part == resolution.part)
-            for at, keys in groupby(those, key=lambda key: key.at):
-                if -HOUR <= now - at <= resolution.kept:  # clocks may be anywhere
+            part_keys = sorted(key for key in rows if key.part == resolution.part)
+            for start, keys in groupby(part_keys, key=lambda key: key.at):
+                if -HOUR <= moment - start <= resolution.kept:  # clocks may be anywhere
                     new = {(key.kind, key.name): rows[key] for key in keys}
                     await self._merge(
-                        connection, (trace_id, resolution.part, at), new, portion.users
+                        connection, (trace_id, resolution.part, start), new, portion.users
                     )
 
     async def _merge(
         self,
         connection: AsyncConnection,
-        place: tuple[int, int, int],
+        time_key: tuple[int, int, int],
         new: dict[Owner, Counter[int]],
         users: Mapping[Owner, str],
     ) -> None:
         """Add counts to the rows of one time of a trace."""
-        its = [each == value for each, value in zip(_its, place, strict=False)]
+        conditions = [column == value for column, value in zip(_durations, time_key, strict=False)]
         for kind in OwnerKind:
-            of_kind = *its, _its.kind == kind
-            without = await self._without_place(connection, of_kind, kind, new, users)
-            others = Counter[int]()
-            for some in chunks(sorted(without)):
-                gone = delete(tables.durations).where(*of_kind, _its.name.in_(some))
-                for cells in await connection.scalars(gone.returning(_its.cells)):
-                    others.update(_decode(cells))
-            for name in without:
-                others.update(new.pop((kind, name), {}))
-            if others:
-                new[kind, OTHERS] = others + new.get((kind, OTHERS), Counter())
-        stored = select(_its.kind, _its.name, _its.cells, _its.user).where(*its)
-        found = await rows_with(connection, stored, _its.name, {name for _, name in new})
-        known = {(kind, name): (cells, user) for kind, name, cells, user in found}
+            of_kind = *conditions, _durations.kind == kind
+            homeless = await self._without_place(connection, of_kind, kind, new, users)
+            rest = Counter[int]()
+            for portion in chunks(sorted(homeless)):
+                statement = delete(tables.durations).where(*of_kind, _durations.name.in_(portion))
+                for cells in await connection.scalars(statement.returning(_durations.cells)):
+                    rest.update(_decode(cells))
+            for name in homeless:
+                rest.update(new.pop((kind, name), {}))
+            if rest:
+                new[kind, OTHERS] = rest + new.get((kind, OTHERS), Counter())
+        stored = select(_durations.kind, _durations.name, _durations.cells, _durations.user).where(
+            *conditions
+        )
+        rows = await rows_with(connection, stored, _durations.name, {name for _, name in new})
+        old = {(kind, name): (cells, user) for kind, name, cells, user in rows}
         values = []
         for owner, cells in new.items():
-            before, user = known.get(owner, (None, users.get(owner, "")))
-            added = cells if before is None else cells + Counter(_decode(before))
-            values.append((*place, *owner, _encode(added), added.total(), user))
+            old_cells, user = old.get(owner, (None, users.get(owner, "")))
+            total_cells = cells if old_cells is None else cells + Counter(_decode(old_cells))
+            values.append((*time_key, *owner, _encode(total_cells), total_cells.total(), user))
         changing = ("cells", "total")
         await self.database.dialect.upsert_many(connection, tables.durations, values, changing)
 
@@ -227,15 +237,21 @@ class Durations(Subject):
         users: Mapping[Owner, str],
     ) -> set[str]:
         """The names, stored or new, that have no place beside the others."""
-        ours = {name: cells.total() for (each, name), cells in new.items() if each == kind and name}
-        taken = select(func.count()).where(*of_kind, _its.name != OTHERS)
-        if len(ours) + (await connection.execute(taken)).scalar_one() <= MOST_OWNERS:
+        new_totals = {
+            name: cells.total()
+            for (cell_kind, name), cells in new.items()
+            if cell_kind == kind and name
+        }
+        query = select(func.count()).where(*of_kind, _durations.name != OTHERS)
+        if len(new_totals) + (await connection.execute(query)).scalar_one() <= MOST_OWNERS:
             return set()
-        stored = select(_its.name, _its.user, _its.total).where(*of_kind, _its.name != OTHERS)
+        stored = select(_durations.name, _durations.user, _durations.total).where(
+            *of_kind, _durations.name != OTHERS
+        )
         totals = {name: (user, total) for name, user, total in await connection.execute(stored)}
-        for name, total in ours.items():
-            user, before = totals.get(name, (users[kind, name], 0))
-            totals[name] = user, before + total
+        for name, total in new_totals.items():
+            user, old_total = totals.get(name, (users[kind, name], 0))
+            totals[name] = user, old_total + total
         return totals.keys() - busiest(totals, MOST_OWNERS)
 
     @reads
@@ -245,52 +261,61 @@ class Durations(Subject):
         """The rows of a queue or a service in which a period has counts."""
         part, row, _ = period.resolution
         times = [*range(period.since - period.since % row, period.until, row)]
-        its = _its.part == part, _its.kind == owner[0], _its.name == owner[1]
-        query = _ROWS.where(_its.trace_id == trace_id, *its)
-        return [_row(each) for each in await rows_with(connection, query, _its.at, times)]
+        of_owner = _durations.part == part, _durations.kind == owner[0], _durations.name == owner[1]
+        query = _ROWS.where(_durations.trace_id == trace_id, *of_owner)
+        return [_row(row) for row in await rows_with(connection, query, _durations.at, times)]
 
     @reads
     async def recent(
-        self, connection: AsyncConnection, trace_ids: Collection[int], since: int
+        self, connection: AsyncConnection, trace_ids: Collection[int], start: int
     ) -> tuple[list[OwnerRow], bool]:
         """The counts by the minute of queues and services since a time, and whether of all.
 
         Of more than `MOST_ROWS` those of the busiest of each user.
         """
-        of_user = [_its.trace_id, _its.at, _its.kind, _its.user]
-        order = _its.total.desc(), _its.name
+        of_user = [_durations.trace_id, _durations.at, _durations.kind, _durations.user]
+        order = _durations.total.desc(), _durations.name
         rank = func.row_number().over(partition_by=of_user, order_by=order)
-        some = select(*_KEY, rank.label("rank")).where(_its.part == BY_MINUTE.part)
-        some = some.where(_its.at > since - BY_MINUTE.row, _its.name != OTHERS)
-        of_others = select(_its.name).where(
-            _its.part == BY_MINUTE.part, _its.at > since - BY_MINUTE.row, _its.name == OTHERS
+        ranks = select(*_KEY, rank.label("rank")).where(_durations.part == BY_MINUTE.part)
+        ranks = ranks.where(_durations.at > start - BY_MINUTE.row, _durations.name != OTHERS)
+        of_others = select(_durations.name).where(
+            _durations.part == BY_MINUTE.part,
+            _durations.at > start - BY_MINUTE.row,
+            _durations.name == OTHERS,
         )
         rows, is_whole = list[OwnerRow](), True
         for ids in chunks(sorted(trace_ids)):
-            ranked = some.where(_its.trace_id.in_(ids)).subquery()
-            chosen = select(ranked).order_by(ranked.c.rank).limit(MOST_ROWS + 1).subquery()
-            joined = [each == chosen.c[each.name] for each in _KEY]
-            found = (await connection.execute(_ROWS.join(chosen, and_(*joined)))).all()
-            others = await connection.execute(of_others.where(_its.trace_id.in_(ids)).limit(1))
-            is_whole &= len(found) <= MOST_ROWS and others.first() is None
-            rows += map(_row, found[:MOST_ROWS])
+            ranked = ranks.where(_durations.trace_id.in_(ids)).subquery()
+            busiest_rows = select(ranked).order_by(ranked.c.rank).limit(MOST_ROWS + 1).subquery()
+            conditions = [column == busiest_rows.c[column.name] for column in _KEY]
+            portion = (await connection.execute(_ROWS.join(busiest_rows, and_(*conditions)))).all()
+            rest = await connection.execute(of_others.where(_durations.trace_id.in_(ids)).limit(1))
+            is_whole &= len(portion) <= MOST_ROWS and rest.first() is None
+            rows += map(_row, portion[:MOST_ROWS])
         return rows, is_whole
 
     @reads
     async def names(
-        self, connection: AsyncConnection, trace_id: int, since: int, until: int
+        self, connection: AsyncConnection, trace_id: int, start: int, end: int
     ) -> dict[OwnerKind, OwnerNames]:
         """The queues and the services that have any counts in the days of a period."""
-        of_days = _its.at > since - BY_HOUR.row, _its.at < until
-        days = _its.trace_id == trace_id, _its.part == BY_HOUR.part, *of_days
-        query = select(_its.kind, _its.name).where(*days).distinct().order_by(_its.name)
+        of_days = _durations.at > start - BY_HOUR.row, _durations.at < end
+        days = _durations.trace_id == trace_id, _durations.part == BY_HOUR.part, *of_days
+        query = (
+            select(_durations.kind, _durations.name)
+            .where(*days)
+            .distinct()
+            .order_by(_durations.name)
+        )
         rows = (await connection.execute(query)).all()
-        others = Counter[int]()
-        of_others = select(_its.kind, _its.cells).where(*days, _its.name == OTHERS)
+        rest = Counter[int]()
+        of_others = select(_durations.kind, _durations.cells).where(
+            *days, _durations.name == OTHERS
+        )
         for kind, cells in await connection.execute(of_others):
-            others[kind] += deliveries_in(_decode(cells))
+            rest[kind] += deliveries_in(_decode(cells))
         return {
-            kind: OwnerNames([e.name for e in rows if e.kind == kind and e.name], others[kind])
+            kind: OwnerNames([e.name for e in rows if e.kind == kind and e.name], rest[kind])
             for kind in OwnerKind
         }
 
@@ -300,20 +325,20 @@ class Durations(Subject):
     ) -> Microseconds | None:
         """The time up to which all these traces are counted; None where that is their last."""
         query = (
-            select(func.min(func.coalesce(_place.read_at, _traces.created_at)))
+            select(func.min(func.coalesce(_duration_places.read_at, _traces.created_at)))
             .join_from(tables.traces, tables.duration_places, isouter=True)
-            .where(_traces.last_event_id > func.coalesce(_place.read_id, 0))
+            .where(_traces.last_event_id > func.coalesce(_duration_places.read_id, 0))
         )
-        found = [each[0] for each in await rows_with(connection, query, _traces.id, trace_ids)]
-        return min((Microseconds(at) for at in found if at is not None), default=None)
+        moments = [row[0] for row in await rows_with(connection, query, _traces.id, trace_ids)]
+        return min((Microseconds(moment) for moment in moments if moment is not None), default=None)
 
 
 def _owners(queue: str | None, service: str | None) -> list[Owner]:
     """Whose durations they are. Queues that the broker named come and go, and are many."""
     if queue is not None and queue.startswith("amq."):
         queue = None
-    named = ((OwnerKind.queue, queue), (OwnerKind.service, service))
-    return [(kind, name) for kind, name in named if name is not None]
+    owners = ((OwnerKind.queue, queue), (OwnerKind.service, service))
+    return [(kind, name) for kind, name in owners if name is not None]
 
 
 def _row(row: Any) -> OwnerRow:

@@ -14,7 +14,9 @@ from app.store.database.chunks import given
 from app.store.database.subject import Subject, reads, writes
 from app.stored.assertions import Telling, Violation, ViolationFilter, ViolationKind, WebhookState
 
-_its = tables.violations.c
+_gaps = tables.gaps.c
+_traces = tables.traces.c
+_violations = tables.violations.c
 # Nothing that is to be told waits for longer (µs).
 LONGEST_WAIT = 600_000_000
 _NAMES = {"event": "event_id"}
@@ -27,47 +29,47 @@ class Violations(Subject):
     async def list(
         self,
         connection: AsyncConnection,
-        asked: ViolationFilter,
+        request: ViolationFilter,
         *,
-        before: int | None = None,
+        before_id: int | None = None,
         limit: int = 100,
     ) -> Sequence[Violation]:
         """The newest, only those before a violation's id."""
-        met = given(
-            (tables.traces.c.vhost.in_, asked.visible),
-            (_its.assertion.__eq__, asked.assertion),
-            (_its.kind.__eq__, asked.kind),
-            (_its.found_at.__ge__, asked.since),
-            (_its.found_at.__lt__, asked.until),
-            (_its.id.__lt__, before),
+        conditions = given(
+            (_traces.vhost.in_, request.visible),
+            (_violations.assertion.__eq__, request.assertion),
+            (_violations.kind.__eq__, request.kind),
+            (_violations.found_at.__ge__, request.since),
+            (_violations.found_at.__lt__, request.until),
+            (_violations.id.__lt__, before_id),
         )
-        query = _query().where(*met).order_by(_its.id.desc()).limit(limit)
+        query = _query().where(*conditions).order_by(_violations.id.desc()).limit(limit)
         return await _read(connection, query)
 
     @writes
     async def claim(
-        self, connection: AsyncConnection, now: int, until: int, limit: int
+        self, connection: AsyncConnection, moment: int, deadline: int, limit: int
     ) -> Sequence[Telling]:
         """The first of what the webhook is to be told now (µs), of each assertion in turn.
 
-        Until the time ``until`` nobody else gets them; then they are tried again.
+        Until the time ``deadline`` nobody else gets them; then they are tried again.
         """
-        claimed: list[Telling] = []
-        for unit in (await connection.execute(_due(now).limit(limit))).all():
-            is_its = _its.id == unit.id if unit.summary is None else _is_of(unit)
+        tellings: list[Telling] = []
+        for unit in (await connection.execute(_due(moment).limit(limit))).all():
+            is_of_unit = _violations.id == unit.id if unit.summary is None else _is_of(unit)
             # Whoever else found the same waits here for this transaction, and then finds it
             # claimed.
             rows = await connection.execute(
                 update(tables.violations)
-                .where(is_its, *_is_due(now))
-                .values(next_at=until)
-                .returning(_its.id)
+                .where(is_of_unit, *_is_due(moment))
+                .values(next_at=deadline)
+                .returning(_violations.id)
             )
             ids = [*rows.scalars()]
             if ids:
-                [first] = await _read(connection, _query().where(_its.id == min(ids)))
-                claimed.append(Telling(first, len(ids), max(ids)))
-        return claimed
+                [first] = await _read(connection, _query().where(_violations.id == min(ids)))
+                tellings.append(Telling(first, len(ids), max(ids)))
+        return tellings
 
     @writes
     async def told(
@@ -75,7 +77,7 @@ class Violations(Subject):
         connection: AsyncConnection,
         telling: Telling,
         *,
-        at: int,
+        moment: int,
         error: str | None = None,
         next_at: int | None = None,
     ) -> None:
@@ -90,14 +92,14 @@ class Violations(Subject):
             update(tables.violations)
             .where(
                 _is_of(telling.first),
-                _its.id.between(telling.first.id, telling.last),
-                _its.delivery == WebhookState.due.value,
+                _violations.id.between(telling.first.id, telling.last),
+                _violations.delivery == WebhookState.due.value,
             )
             .values(
                 delivery=state.value,
-                attempts=_its.attempts + 1,
+                attempts=_violations.attempts + 1,
                 next_at=next_at,
-                delivered_at=at if error is None else None,
+                delivered_at=moment if error is None else None,
                 error=error,
             )
         )
@@ -105,68 +107,67 @@ class Violations(Subject):
     @reads
     async def deliveries(self, connection: AsyncConnection) -> dict[WebhookState, int]:
         """The number of those kept that the webhook was told, and of those that it was not."""
-        query = select(_its.delivery, func.count()).group_by(_its.delivery)
+        query = select(_violations.delivery, func.count()).group_by(_violations.delivery)
         return {WebhookState(state): number for state, number in await connection.execute(query)}
 
 
-def _due(now: int) -> Select[Any]:
+def _due(moment: int) -> Select[Any]:
     """The violations to tell in one request each: the first of each assertion before any second."""
-    its_own = case((_its.summary.is_(None), _its.id), else_=0)
+    own_unit = case((_violations.summary.is_(None), _violations.id), else_=0)
     units = (
         select(
-            func.min(_its.id).label("id"),
-            func.min(_its.next_at).label("next_at"),
-            _its.trace_id,
-            _its.assertion,
-            _its.summary,
+            func.min(_violations.id).label("id"),
+            func.min(_violations.next_at).label("next_at"),
+            _violations.trace_id,
+            _violations.assertion,
+            _violations.summary,
         )
-        .where(*_is_due(now))
-        .group_by(_its.trace_id, _its.assertion, _its.summary, its_own)
+        .where(*_is_due(moment))
+        .group_by(_violations.trace_id, _violations.assertion, _violations.summary, own_unit)
         .subquery()
     )
-    its = units.c
+    unit = units.c
     turn = func.row_number().over(
-        partition_by=(its.trace_id, its.assertion), order_by=(its.next_at, its.id)
+        partition_by=(unit.trace_id, unit.assertion), order_by=(unit.next_at, unit.id)
     )
-    return select(units).order_by(turn, its.next_at, its.id)
+    return select(units).order_by(turn, unit.next_at, unit.id)
 
 
-def _is_due(now: int) -> tuple[ColumnElement[bool], ...]:
+def _is_due(moment: int) -> tuple[ColumnElement[bool], ...]:
     """Whether one is to be told, or waits for longer than anything does: a clock was ahead."""
-    waits = _its.next_at.between(now + 1, now + LONGEST_WAIT)
-    return _its.delivery == WebhookState.due.value, not_(waits)
+    waits = _violations.next_at.between(moment + 1, moment + LONGEST_WAIT)
+    return _violations.delivery == WebhookState.due.value, not_(waits)
 
 
-def _is_of(one: Any) -> ColumnElement[bool]:
+def _is_of(violation: Any) -> ColumnElement[bool]:
     """Those of one assertion that the same summary tells of, or none."""
     return and_(
-        _its.trace_id == one.trace_id,
-        _its.assertion == one.assertion,
-        _its.summary.is_not_distinct_from(one.summary),
+        _violations.trace_id == violation.trace_id,
+        _violations.assertion == violation.assertion,
+        _violations.summary.is_not_distinct_from(violation.summary),
     )
 
 
 def _query() -> Select[Any]:
     columns = [
-        _its[_NAMES.get(name, name)].label(name)
+        _violations[_NAMES.get(name, name)].label(name)
         for name in Violation.__struct_fields__
         if name not in ("vhost", "complete")
     ]
-    gaps = tables.gaps.c
     # A past may be missing from any gap before; an order is lost between the root and the event.
-    is_of_past = _its.kind == ViolationKind.unpreceded.value
-    first = case((is_of_past, 0), else_=func.coalesce(_its.root, _its.event_id))
-    last = case((is_of_past, _its.event_id), else_=_its.last_id)
+    is_of_past = _violations.kind == ViolationKind.unpreceded.value
+    first = case((is_of_past, 0), else_=func.coalesce(_violations.root, _violations.event_id))
+    last = case((is_of_past, _violations.event_id), else_=_violations.last_id)
     spans_gap = exists().where(
-        gaps.trace_id == _its.trace_id,
-        gaps.after_event_id < last,
-        or_(gaps.before_event_id.is_(None), gaps.before_event_id > first),
+        _gaps.trace_id == _violations.trace_id,
+        _gaps.after_event_id < last,
+        or_(_gaps.before_event_id.is_(None), _gaps.before_event_id > first),
     )
-    return select(tables.traces.c.vhost, *columns, (~spans_gap).label("complete")).join_from(
-        tables.violations, tables.traces, tables.traces.c.id == _its.trace_id
+    return select(_traces.vhost, *columns, (~spans_gap).label("complete")).join_from(
+        tables.violations, tables.traces, _traces.id == _violations.trace_id
     )
 
 
 async def _read(connection: AsyncConnection, query: Select[Any]) -> list[Violation]:
-    found = await connection.execute(query)
-    return [msgspec.convert(row, Violation, from_attributes=True, strict=False) for row in found]
+    rows = await connection.execute(query)
+    return [msgspec.convert(row, Violation, from_attributes=True, strict=False) for row in rows]

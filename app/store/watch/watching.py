@@ -21,8 +21,9 @@ from model.ways import Direction
 # So many events are looked at in one step from several.
 MOST_A_STEP = 10_000
 
-_its = tables.events.c
-_QUERY = messages.WITHOUT_BODY.where(~_its.quiet)
+_events = tables.events.c
+_traces = tables.traces.c
+_QUERY = messages.WITHOUT_BODY.where(~_events.quiet)
 
 
 class WatchPage(NamedTuple):
@@ -37,59 +38,66 @@ class Watching(Subject):
 
     @reads
     async def page(
-        self, connection: AsyncConnection, trace_id: int, after: int, limit: int
+        self, connection: AsyncConnection, trace_id: int, after_id: int, limit: int
     ) -> WatchPage:
         """The next events after an id, without those of quiet traffic."""
-        its = tables.traces.c
-        last = select(its.last_event_id).where(its.id == trace_id)
-        through = (await connection.execute(last)).scalar_one_or_none() or 0  # before the events
-        query = _QUERY.where(_its.trace_id == trace_id, _its.id > after, _its.id <= through)
-        rows = (await connection.execute(query.order_by(_its.id).limit(limit))).all()
+        last = select(_traces.last_event_id).where(_traces.id == trace_id)
+        last_id = (await connection.execute(last)).scalar_one_or_none() or 0  # before the events
+        query = _QUERY.where(
+            _events.trace_id == trace_id, _events.id > after_id, _events.id <= last_id
+        )
+        rows = (await connection.execute(query.order_by(_events.id).limit(limit))).all()
         events = await _read(connection, rows)
-        return WatchPage(events, events[-1].id if len(rows) == limit else max(after, through))
+        return WatchPage(events, events[-1].id if len(rows) == limit else max(after_id, last_id))
 
     @reads
     async def reached(
-        self, connection: AsyncConnection, trace_id: int, ids: Sequence[int], towards: Direction
+        self, connection: AsyncConnection, trace_id: int, ids: Sequence[int], direction: Direction
     ) -> dict[int, Reach]:
         """The events that some led to (1), or that led to them (-1), along messages and links.
 
         Those that are not stored are left out; where they led to something, it is not all.
         """
         # From the very first event on, so that causes show which retention has removed.
-        evident = links.Evident(connection, trace_id, 0, MOST_A_STEP, towards)
-        found, cut = await evident.spread(ids, MOST_REACHED)
-        every = {*ids}.union(*found.values())
-        equal = await links.with_equals(connection, trace_id, every) if towards == 1 else set[int]()
-        known = await _seen(connection, every)
+        evident = links.Evident(connection, trace_id, 0, MOST_A_STEP, direction)
+        effects, cut = await evident.spread(ids, MOST_REACHED)
+        event_ids = {*ids}.union(*effects.values())
+        equal = (
+            await links.with_equals(connection, trace_id, event_ids)
+            if direction == 1
+            else set[int]()
+        )
+        events = await _find(connection, event_ids)
         return {
             start: Reach(
-                known[start],
-                [known[each] for each in sorted(reached) if each in known],
-                start not in cut and (towards == 1 or reached <= known.keys()),
+                events[start],
+                [events[event_id] for event_id in sorted(reached) if event_id in events],
+                start not in cut and (direction == 1 or reached <= events.keys()),
                 not equal.isdisjoint({start, *reached}),
             )
-            for start, reached in found.items()
-            if start in known
+            for start, reached in effects.items()
+            if start in events
         }
 
 
-async def _seen(connection: AsyncConnection, ids: Collection[int]) -> dict[int, WatchedEvent]:
-    rows = await rows_with(connection, _QUERY, _its.id, ids)
-    return {each.id: each for each in await _read(connection, rows)}
+async def _find(connection: AsyncConnection, ids: Collection[int]) -> dict[int, WatchedEvent]:
+    rows = await rows_with(connection, _QUERY, _events.id, ids)
+    return {event.id: event for event in await _read(connection, rows)}
 
 
 async def _read(connection: AsyncConnection, rows: Sequence[Any]) -> list[WatchedEvent]:
     """The events; a body is read where only that can say the type of its message."""
-    found = [messages.facts(row) for row in rows]
-    in_body = await messages.read(connection, [e.id for e in found if is_in_body(e.properties)])
+    facts = [messages.facts(row) for row in rows]
+    in_body = await messages.read(
+        connection, [event.id for event in facts if is_in_body(event.properties)]
+    )
     return [
         WatchedEvent(
-            each.id,
-            each.recorded_at,
-            is_publish=each.queue is None,
-            message_type=in_body.get(each.id, each).type,
-            message=each.cause,
+            event.id,
+            event.recorded_at,
+            is_publish=event.queue is None,
+            message_type=in_body.get(event.id, event).type,
+            message=event.cause,
         )
-        for each in found
+        for event in facts
     ]
