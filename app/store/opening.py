@@ -82,8 +82,8 @@ def _lock(descriptor: int, database: str) -> None:
         pid = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
         holder = f" (process {pid})" if pid.isdigit() else ""
         raise SettingsError(
-            f"ITC_DATABASE_URL: another service{holder} uses {database}: stop that one first, or have "
-            "all of them use one PostgreSQL"
+            f"ITC_DATABASE_URL: another service{holder} uses {database}: stop that one first, "
+            "or have all of them use one PostgreSQL"
         ) from None
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, str(os.getpid()).encode(), 0)
