@@ -1,7 +1,4 @@
-"""Verdicts on whether one event had a part in another: in a word, and in a sentence.
-
-The service says it of two events, Spark of the chain between them.
-"""
+"""Verdicts on whether one event had a part in another, as a word and a sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ class Verdict(enum.StrEnum):
     caused = "caused"  # messages and links lead to it
     may_have = "may_have"  # it happened after one of them
     cannot_have = "cannot_have"  # it happened after none; certain where all is complete and sound
-    unknown = "unknown"  # it happened after none, and after something of which the cause is unknown
+    unknown = "unknown"  # it happened after none, but after an event of unknown cause
 
 
 ORDERED = frozenset({Relation.before, Relation.after})
@@ -72,11 +69,11 @@ def said_of(
     doubtful: str | None = None,
     candidates: int | None = None,
 ) -> Statement:
-    """Tell whether the earlier of two events had a part in the later.
+    """The answer whether the earlier of two events had a part in the later.
 
-    ``relation`` is that of a to b. ``how`` says how messages and links lead from one to the other,
-    and is None if they do not. ``doubtful`` says what of unknown cause may lie between them
-    (`model.doubtful`); of so many ``candidates`` the later one may be a delivery.
+    ``relation`` is that of a to b. ``how`` is the path of messages and links between them in words,
+    None without one. ``doubtful`` names events of unknown cause between them (`model.doubtful`).
+    The later may be a delivery of any of ``candidates`` messages.
     """
     if relation in ORDERED and how is not None:
         return Statement("caused", _CAUSED[relation].format(a=a, b=b, how=how))
@@ -91,20 +88,20 @@ def said_of(
 
 
 def equals(event: int, candidates: int | None, answer: Answer) -> str:
-    """The end of a sentence where an event may be a delivery of any of several equal messages."""
+    """The end of a sentence on an event that may be a delivery of any of several equal messages."""
     if answer != "may have" or not candidates:
         return ""
     return f"; event {event} is a delivery of one of {candidates} equal messages"
 
 
 def not_evident(a: int, b: int, relation: Relation, via: Via) -> str:
-    """The sentence for two ordered events where nothing evident leads from one to the other."""
+    """The sentence for two ordered events without an evident path between them."""
     return _NOT_EVIDENT[relation].format(a=a, b=b, what=_EVIDENCE[via])
 
 
 def touched_sentence(
     events: int,
-    since: int,
+    total: int,
     caused: int,
     may_have: int,
     unknown: int,
@@ -113,21 +110,23 @@ def touched_sentence(
     complete: bool,
     sound: bool,
 ) -> str:
-    """The sentence for the events since some, of which they caused some and may have others.
+    """The sentence on the ``total`` events since some, by their verdicts.
 
-    ``unknown`` of the rest are behind doubtful deliveries. ``cut``: there are more that were caused
-    than are counted. "Cannot" is only said where the record is complete and sound.
+    ``unknown`` of them are behind doubtful deliveries. ``cut``: more were caused than are counted.
+    Only a complete and sound record says "cannot".
     """
-    by = "it" if events == 1 else "them"
-    were = "was" if caused == 1 else "were"
-    least, most = ("at least ", "up to ") if cut else ("", "")
-    begin = f"of {number_of(since, 'event')} since, {least}{caused:,} {were} caused by {by},"
-    more = f"{most}{may_have:,} more may have been"
-    rest = since - caused - may_have
+    pronoun = "it" if events == 1 else "them"
+    verb = "was" if caused == 1 else "were"
+    floor, ceiling = ("at least ", "up to ") if cut else ("", "")
+    begin = f"of {number_of(total, 'event')} since, {floor}{caused:,} {verb} caused by {pronoun},"
+    possible = f"{ceiling}{may_have:,} more may have been"
+    rest = total - caused - may_have
     if complete and sound and not unknown:
-        return f"{begin} {more}, {rest:,} cannot have been"
+        return f"{begin} {possible}, {rest:,} cannot have been"
     if complete and sound:
-        known = f"{begin} {more}, {rest - unknown:,} cannot have been"
-        return f"{known}, and for {unknown:,} it is unknown, because {_BEHIND}"
-    why = " and ".join([_MISSING_HERE] * (not complete) + [_DOUBTFUL] * (not sound))
-    return f"as far as is known, {begin} {more}, and nothing known leads to {rest:,}; but {why}"
+        summary = f"{begin} {possible}, {rest - unknown:,} cannot have been"
+        return f"{summary}, and for {unknown:,} it is unknown, because {_BEHIND}"
+    reason = " and ".join([_MISSING_HERE] * (not complete) + [_DOUBTFUL] * (not sound))
+    return (
+        f"as far as is known, {begin} {possible}, and nothing known leads to {rest:,}; but {reason}"
+    )

@@ -1,7 +1,7 @@
-"""Archives: what jobs have archived of a virtual host, as its manifest says.
+"""Archives of virtual hosts, by their manifests.
 
-An archive holds a prefix of its trace: every event up to ``through``, whole rows with what belongs
-to their channels, participants and causes. Only files that its manifest names belong to it.
+An archive holds a prefix of its trace: all events up to ``through``, as whole rows with their
+channels, participants and causes. Only files that its manifest names belong to it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class ArchiveFile:
 
 @dataclass(frozen=True)
 class ArchiveManifest:
-    """One virtual host's archive, as its manifest tells of it.
+    """One virtual host's archive, by its manifest.
 
-    It holds the events up to the id ``through``, which was recorded at ``until`` (µs), and what was
-    known then of gaps and of soundness.
+    It has the events up to the id ``through``, recorded at ``until`` (µs), and the gaps and doubts
+    that were known then.
     """
 
     folder: Path
@@ -69,9 +69,9 @@ class ArchiveManifest:
             manifest["until"],
             tuple(_file_in(part) for part in manifest["parts"]),
             tuple(Gap(**gap) for gap in manifest["gaps"]),
-            tuple(AssumedParticipant(**each) for each in manifest["assumed"]),
+            tuple(AssumedParticipant(**row) for row in manifest["assumed"]),
             Misfit(**manifest["misfit"]) if manifest["misfit"] else None,
-            tuple(Missing(**each) for each in manifest["missing"]),
+            tuple(Missing(**row) for row in manifest["missing"]),
         )
 
     @property
@@ -85,15 +85,15 @@ class ArchiveManifest:
             return False
 
     def fits(self, newest: tuple[int, int] | None) -> bool:
-        """Tell whether it is of a store, by the newest event up to ``through`` there: (id, time).
+        """Tell whether it is of a store, by the (id, time) of that store's event ``through``.
 
-        Another store assigns the same ids again, and so does one restored from a backup.
+        Another store, or one restored from a backup, assigns the same ids again.
         """
         return newest is None or newest == (self.through, self.until)
 
 
 def _file_in(part: dict[str, Any]) -> ArchiveFile:
-    return ArchiveFile(*(part[each.name] for each in fields(ArchiveFile)))
+    return ArchiveFile(*(part[column.name] for column in fields(ArchiveFile)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Blocks of ids: the store notes the least and the greatest time of each 4096 consecutive ids.
 
-Ids are only nearly in the order of their times, so "since" and "until" become bounds of ids by way
-of these notes.
+Ids are only nearly in the order of their times; these notes turn "since" and "until" into bounds of
+ids.
 """
 
 from __future__ import annotations

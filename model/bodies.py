@@ -1,9 +1,8 @@
-"""Bodies of messages, read within bounds: who sends one chooses what reading it costs.
+"""Bodies of messages, read within bounds: their senders choose what reading them costs.
 
-They are read as their senders meant them, where that is not plain JSON: behind a byte order mark,
-in UTF-16, in Latin-1, with NaN as Python and JavaScript's relatives write it, or compressed. Sizes
-are looked at before anything is decoded, and whatever is not as it begins is left at the first
-fault: no body takes more than 5 ms (`drills.fuzz`).
+Beside plain JSON are read: bodies behind a byte order mark, in UTF-16, in Latin-1, with NaN, or
+compressed. Sizes are checked before anything is decoded, and reading ends at the first fault: no
+body takes more than 5 ms (`drills.fuzz`).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ TOO_LARGE, TOO_DEEP, NOT_JSON = "body too large", "body nested too deep", "body 
 BROKEN, UNKNOWN = "body not decompressed", "body in an unknown encoding"
 
 _COMPRESSED = {"gzip": 31, "x-gzip": 31, "deflate": 15, "zlib": 15}  # and the window for `zlib`
-# What says nothing of compression: character sets, and the encodings of mail.
+# Encodings that are no compression: character sets, and those of mail.
 _PLAIN = re.compile(
     r"|utf-?(8|16|32)([bl]e)?|(us-)?ascii|iso-?8859.*|latin-?1|windows-.*|binary"
     r"|identity|none|7bit|8bit|base64|quoted-printable",
@@ -42,13 +41,13 @@ MARKED = frozenset(mark[0] for mark in _MARKS)
 
 
 def decoded(body: bytes, encoding: Any, refused: Counter[str]) -> bytes:
-    """A body as plain UTF-8, as its first bytes or its ``content_encoding`` say what it is.
+    """A body as plain UTF-8, by its first bytes or its ``content_encoding``.
 
-    As it is given if that fails, which is counted.
+    The body itself if that fails, which is counted.
     """
-    named = encoding.strip().lower() if type(encoding) is str else ""
-    window = _COMPRESSED.get(named) or (31 if body.startswith(_MARKS[3]) else None)
-    if window is None and not _PLAIN(named):
+    scheme = encoding.strip().lower() if type(encoding) is str else ""
+    window = _COMPRESSED.get(scheme) or (31 if body.startswith(_MARKS[3]) else None)
+    if window is None and not _PLAIN(scheme):
         refused[UNKNOWN] += 1
         return body
     if window is None and not body.startswith(_MARKS):
@@ -72,7 +71,7 @@ def decoded(body: bytes, encoding: Any, refused: Counter[str]) -> bytes:
     return plain.removeprefix(codecs.BOM_UTF8)
 
 
-# What libraries escape in JSON without need, beside what is not ASCII: .NET, Gson, PHP, Rails.
+# Characters that some library escapes in JSON: .NET, Gson, PHP, Rails.
 _ESCAPED = re.compile(r"[^ -~]|[\"'/\\<>&+=`]").search
 
 
@@ -82,10 +81,9 @@ def may_be_escaped(part: str) -> bool:
 
 
 def searchable(body: bytes, encoding: str | None, escapes: bool) -> bytes | None:
-    """The text of a body, where it has another than it shows; None if it has not.
+    """The text of a body for searches, where that differs from its bytes; else None.
 
-    That is what is compressed, as `decoded`; and with ``escapes`` JSON without its escapes, behind
-    it.
+    The body as `decoded`, and with ``escapes`` behind it the JSON without its escapes.
     """
     read = decoded(body, encoding, Counter())
     texts = [] if read is body else [read]
@@ -98,9 +96,9 @@ _QUOTE = "\ue000"  # for private use
 
 
 def _unescaped(body: bytes) -> list[bytes]:
-    """JSON, or the beginning of some, without its escapes; nothing if one is no escape of JSON.
+    """JSON, whole or cut, without its escapes; nothing if an escape is not JSON's.
 
-    All of it is read as one string, in which quotes are escaped. The last escape may be cut.
+    All of it is read as one string, in which quotes are escaped.
     """
     text = body.decode("utf-8", "surrogateescape").replace("\\\\", "\\u005c")
     text = text.replace('\\"', "\\u0022").replace('"', _QUOTE)
@@ -119,10 +117,10 @@ _DIGITS = bytes.maketrans(b"123456789", b"0" * 9)
 
 
 def parse(body: bytes, refused: Counter[str], decode: Callable[[bytes], Any] = json.loads) -> Any:
-    """A body as JSON values; None where it is none, or none that is read, which is counted.
+    """A body as JSON values; None where it is not JSON, or refused, which is counted.
 
-    A body that does not begin like an object or an array is not JSON, and nobody said so.
-    ``decode`` reads JSON by the book.
+    A body that does not begin like an object or an array claims to be nothing, and does not count.
+    ``decode`` reads standard JSON.
     """
     if not begins_as_json(body):
         return None
@@ -146,7 +144,7 @@ def begins_as_json(body: bytes) -> bool:
 
 
 def fault_of(body: bytes) -> str | None:
-    """The reason why a body is not parsed as JSON, as far as that is seen before; None if it is."""
+    """The reason, known before parsing, why a body is not parsed as JSON; None without one."""
     if len(body) > MOST_BYTES:
         return TOO_LARGE
     if len(body) <= MOST_DEPTH:  # nearly always, and too short for any of the following
@@ -169,11 +167,9 @@ def _depth(body: bytes) -> int:
 
 
 def _parse_oddly(body: bytes, *, is_tried: bool) -> Any:
-    """A body that is not JSON by the book: of UTF-16 without a mark, of Latin-1, or with NaN.
+    """A body that is not standard JSON: in UTF-16 without a mark, in Latin-1, or with NaN.
 
-    Python's own decoder takes the last, and was tried already if ``is_tried``.
-
-    :raises ValueError: for any other.
+    Python's own decoder takes the last, and was tried already if ``is_tried``. Raises `ValueError`.
     """
     if body[1:2] == b"\0":
         return json.loads(body.decode("utf-16-le"))

@@ -1,7 +1,7 @@
-"""A conversation: a message, all that it led to, what became of each, and where the time went.
+"""A conversation: a message, all that it led to, the outcome of each, and where the time went.
 
-A message is a publish and its deliveries. Times are those at which trace messages reached the
-service, in µs; nothing here is I/O.
+A message is a publish and its deliveries. Times are when trace messages reached the service, in µs.
+Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -21,7 +21,16 @@ from model.slack import critical_path, slacks
 from model.sound import listed, share
 from model.texts import is_reply
 from model.times import Duration, Microseconds
-from model.words import BY_BROKER, Disposition, EdgeKind, EventType, Match, Via
+from model.words import (
+    BY_BROKER,
+    Disposition,
+    EdgeKind,
+    EventType,
+    Match,
+    Via,
+    number_of,
+    verb,
+)
 
 CopyWord: TypeAlias = Literal["handed_over", "waiting", "dead_lettered", "gone"]
 FailureWord: TypeAlias = Literal["died", "error_queue", "unroutable", "came_back", "gone"]
@@ -39,27 +48,25 @@ HowWord: TypeAlias = Literal[
 ]
 
 OFTEN = 3
-"""A copy that was handed over again this many times came back again and again."""
+"""Redeliveries from which on a copy "came back again and again"."""
 MOST_KEYS = 5
 MOST_PUBLISHES = 16
-"""Of each participant, its last publishes that are told apart from a conversation's own."""
+"""The last publishes of each participant that are compared with a conversation's own."""
 _LEFT = ("handed_over", "gone")
 _ACTS = frozenset(kind.name for kind in BY_BROKER)
-# What leads to the same message once more.
 _SAME = _ACTS | {EdgeKind.forward.name}
 
 
 class Outcome(enum.StrEnum):
     """The outcome of a message, or of all of a conversation, as far as is known.
 
-    A conversation is ``open`` where a participant that was handed one of its messages has not
-    settled it yet, or has published since without naming a cause: that may go on what was begun
-    here. So may one that publishes for what it is handed and has published nothing since. A message
-    is ``open`` while somebody has it in hand, and ``unknown`` where it was handed over, or an equal
-    one was, and where it was rejected: it may be a dead letter that nobody was handed yet. A
-    conversation is ``unknown`` where a participant names nothing that came of a message which it
-    was handed, and has published since what is not of the conversation: who waits for several
-    messages may name one of them.
+    A message is ``open`` while somebody has it in hand. It is ``unknown`` where it or an equal one
+    was handed over, and where it was rejected: it may be a dead letter that nobody was handed yet.
+    A conversation is ``open`` where a consumer of its messages has not settled one, has published
+    since without naming a cause, or usually publishes for what it is handed and has not since: the
+    conversation may go on. It is ``unknown`` where a consumer names nothing that came of a message
+    and has published outside the conversation since: one that waits for several messages may name
+    another of them.
     """
 
     done = "done"
@@ -72,9 +79,9 @@ class Outcome(enum.StrEnum):
 class PublisherRecord(NamedTuple):
     """A participant's publishes, by what they say of their causes.
 
-    ``unnamed`` is the last that names none, or an event before which there may be some; 0 if there
-    is none. Of its ``reactions``, the publishes that may have a cause, ``explained`` name one, and
-    of ``spanned`` spans tell it. ``newest`` are all its publishes after the event ``since``.
+    ``unnamed`` is the last publish that names none, or an event before which there may be one; 0
+    for none. Of its ``reactions``, the publishes that may have a cause, ``explained`` name one and
+    ``spanned`` are told by spans. ``newest`` are all its publishes after the event ``since``.
     """
 
     unnamed: int = 0
@@ -220,8 +227,8 @@ class Copy:
 class Message:
     """A publish, and what became of it.
 
-    Of what it was ``led_by`` the first counts; ``elsewhere`` says what led to it where that is not
-    among the events that were read.
+    The first of ``led_by`` counts. ``elsewhere`` is set where the cause is not among the events
+    that were read.
     """
 
     it: Annotated[ConversationEvent, INNER]
@@ -284,7 +291,7 @@ class Message:
     @property
     def causes(self) -> list[int]:
         """All that it names, or what else led to it."""
-        return [*dict.fromkeys(each.event for each in self.led_by)]
+        return [*dict.fromkeys(cause.event for cause in self.led_by)]
 
 
 class Counts(NamedTuple):
@@ -316,9 +323,8 @@ class Amplification(NamedTuple):
 class Conversation:
     """A conversation, or a page of it.
 
-    A delivery waited for its publish, or if it was handed over again or had died, for the delivery
-    that was given back or rejected, or else the same copy's before it; a publish for what led to
-    it.
+    On its critical path a publish waited for its cause. A delivery waited for its publish, or after
+    a return or a death for the delivery that was given back or rejected, or the copy's last one.
     """
 
     root: int
@@ -355,18 +361,17 @@ def conversation_of(
     gaps: Sequence[Gap] = (),
     truncated: bool = False,
 ) -> Conversation:
-    """The conversation that began with ``root``, by its events.
+    """The conversation that began with ``root``.
 
-    These are the publishes with all their deliveries, and deliveries whose publish is not stored.
-    ``causes`` are those of each event, the one that counts first. ``origins`` are the publishes
-    that nothing led to; ``spans`` says how long consumers handled deliveries (µs), where known;
-    ``publishers`` what participants published, ``losses`` which copies are gone, by publish and
-    queue. ``gaps`` are those of the trace around it, and others.
+    ``events`` are publishes with all their deliveries, and deliveries whose publish is not stored.
+    ``causes`` are by event, the one that counts first. Nothing led to ``origins``. ``spans`` says
+    how long consumers handled deliveries (µs); ``losses`` are by publish and queue. ``gaps`` may be
+    any of the trace.
     """
     told = _Told(root, events, causes, via, origins, spans or {}, losses or {})
     last = max(told.events, default=root.id)
-    # What it led to last may be missing right behind its last event. What was left out by choice
-    # is of no conversation.
+    # The last effect may be missing right behind the last event. What was left out by choice is of
+    # no conversation.
     is_whole = not any(
         gap.spanned_by(root.id, last + 1) and (gap.quarantined or not gap.declared) for gap in gaps
     )
@@ -386,27 +391,27 @@ class _Told:
     ) -> None:
         self.root, self.via, self.spans, self.losses = root, via, spans, losses
         self.origins = origins | {root.id}
-        self.events = {each.id: each for each in sorted(events)}
+        self.events = {event.id: event for event in sorted(events)}
         self.causes = causes
         self.of_message: defaultdict[int, list[ConversationEvent]] = defaultdict(list)
-        for each in self.events.values():
-            if each.type is EventType.received:
-                message = each.cause if each.cause in self.events else each.id
-                self.of_message[message].append(each)
+        for event in self.events.values():
+            if event.type is EventType.received:
+                message = event.cause if event.cause in self.events else event.id
+                self.of_message[message].append(event)
         self.heads = [
-            each
-            for each in self.events.values()
-            if each.type is EventType.published or each.id in self.of_message
+            event
+            for event in self.events.values()
+            if event.type is EventType.published or event.id in self.of_message
         ]
         self.leads_to: defaultdict[int, list[int]] = defaultdict(list)
         for head in self.heads:
-            for cause in dict.fromkeys(each.event for each in causes.get(head.id, ())):
+            for cause in dict.fromkeys(link.event for link in causes.get(head.id, ())):
                 self.leads_to[cause].append(head.id)
         self.copies = {head.id: self._copies_of(head) for head in self.heads}
         self.before = self._before()
-        at = {each.id: each.at for each in self.events.values()}
-        self.slack = slacks(at, self.before)
-        self.path = critical_path(at, self.before)
+        times = {event.id: event.at for event in self.events.values()}
+        self.slack = slacks(times, self.before)
+        self.path = critical_path(times, self.before)
         self.on_path = frozenset(self.path)
         self.put_aside = self._put_aside()
 
@@ -450,51 +455,54 @@ class _Told:
         )
 
     def _ended(self) -> Microseconds:
-        return max((each.at for each in self.events.values()), default=self.root.at)
+        return max((event.at for event in self.events.values()), default=self.root.at)
 
     def _copies_of(self, head: ConversationEvent) -> dict[str, list[ConversationEvent]]:
         """The deliveries of each copy, by the queue that it was routed to.
 
-        What was published to the default exchange and came out of another queue was moved there.
+        A message to the default exchange that came out of another queue was moved there.
         """
         copies: dict[str, list[ConversationEvent]] = {queue: [] for queue in head.routed_queues}
-        for each in self.of_message.get(head.id, ()):
-            queue = each.queue or ""
-            if each.match is Match.dead_lettered:
-                died_in = (death.queue for death in reversed(each.deaths))
+        for delivery in self.of_message.get(head.id, ()):
+            queue = delivery.queue or ""
+            if delivery.match is Match.dead_lettered:
+                died_in = (death.queue for death in reversed(delivery.deaths))
                 queue = next((name for name in died_in if name in copies), queue)
             elif queue not in copies and not head.exchange and len(head.routed_queues) == 1:
                 (queue,) = head.routed_queues
-            copies.setdefault(queue, []).append(each)
+            copies.setdefault(queue, []).append(delivery)
         return copies
 
     def _before(self) -> dict[int, list[int]]:
         """The events that each event had to wait for."""
-        before: dict[int, list[int]] = {}
+        waits: dict[int, list[int]] = {}
         for head in self.heads:
             causes = self.causes.get(head.id, ())
-            before[head.id] = self._inside(each.event for each in causes)
+            waits[head.id] = self._inside(cause.event for cause in causes)
             for deliveries in self.copies[head.id].values():
                 last = head.id
-                for each in deliveries:
-                    if each.id != head.id:
-                        again = each.match in (Match.redelivered, Match.dead_lettered)
-                        acts = self._acts(each.id)
-                        held = self._inside(act.cause for act in acts if act.kind != "overflow")
+                for delivery in deliveries:
+                    if delivery.id != head.id:
+                        is_repeated = delivery.match in (Match.redelivered, Match.dead_lettered)
+                        acts = self._acts(delivery.id)
+                        freed = self._inside(act.cause for act in acts if act.kind != "overflow")
                         pushed = self._inside(act.cause for act in acts if act.kind == "overflow")
-                        before[each.id] = [*(held or [last if again else head.id]), *pushed]
-                    last = each.id
-        return before
+                        waits[delivery.id] = [
+                            *(freed or [last if is_repeated else head.id]),
+                            *pushed,
+                        ]
+                    last = delivery.id
+        return waits
 
     def _inside(self, ids: Iterable[int]) -> list[int]:
-        return [each for each in dict.fromkeys(ids) if each in self.events]
+        return [event for event in dict.fromkeys(ids) if event in self.events]
 
     def _acts(self, delivery: int) -> tuple[BrokerAct, ...]:
         causes = self.causes.get(delivery, ())
         return tuple(
-            BrokerAct(each.event, cast("ActWord", each.kind))
-            for each in causes
-            if each.kind in _ACTS
+            BrokerAct(cause.event, cast("ActWord", cause.kind))
+            for cause in causes
+            if cause.kind in _ACTS
         )
 
     def _message(self, head: ConversationEvent) -> Message:
@@ -506,11 +514,11 @@ class _Told:
         failure = self._failure(head)
         is_elsewhere = not causes and head.id not in self.origins and self.via is not Via.links
         waits = any(copy.state == "waiting" for copy in copies)
-        is_held = any(_is_held(each) for copy in copies for each in copy.deliveries)
+        is_held = any(_is_held(delivery) for copy in copies for delivery in copy.deliveries)
         is_vague = any(copy.state in _LEFT and _is_vague(copy) for copy in copies)
         is_vague |= not copies  # a direct reply, if it has not failed
-        known = Outcome.unknown if is_vague else Outcome.done
-        alive = Outcome.waiting if waits else Outcome.open if is_held else known
+        settled = Outcome.unknown if is_vague else Outcome.done
+        alive = Outcome.waiting if waits else Outcome.open if is_held else settled
         return Message(
             it=head,
             led_by=causes,
@@ -527,14 +535,14 @@ class _Told:
     def _copy(
         self, head: ConversationEvent, queue: str, deliveries: Sequence[ConversationEvent]
     ) -> Copy:
-        dead = [each for each in deliveries if each.match is Match.dead_lettered]
+        dead = [delivery for delivery in deliveries if delivery.match is Match.dead_lettered]
         state: CopyWord = "dead_lettered" if dead else "handed_over" if deliveries else "waiting"
         remark = None if deliveries else _remark(head)
         loss = None if deliveries else self.losses.get(head.id, {}).get(queue)
-        moved = [] if deliveries else self._unrouted(head)
-        if moved:
+        origins = [] if deliveries else self._unrouted(head)
+        if origins:
             state = "handed_over"
-            remark = f"waits, or was moved and handed over from {listed(moved)}"
+            remark = f"waits, or was moved and handed over from {listed(origins)}"
         elif not deliveries and is_reply(queue):  # where nothing is kept
             state, remark = (
                 "gone",
@@ -545,56 +553,57 @@ class _Told:
         return Copy(
             queue,
             state,
-            tuple(dict.fromkeys(each.queue for each in dead if each.queue)),
+            tuple(dict.fromkeys(delivery.queue for delivery in dead if delivery.queue)),
             tuple(map(self._delivery, deliveries)),
             remark,
             loss,
         )
 
     def _unrouted(self, head: ConversationEvent) -> list[str]:
-        """Queues that a message came out of though it was neither routed nor died there."""
+        """Queues that a message came out of, though it was not routed there and did not die."""
         deliveries = self.of_message.get(head.id, ())
-        found = (each.queue for each in deliveries if each.match is not Match.dead_lettered)
-        return [name for name in dict.fromkeys(found) if name and name not in head.routed_queues]
+        queues = (
+            delivery.queue for delivery in deliveries if delivery.match is not Match.dead_lettered
+        )
+        return [name for name in dict.fromkeys(queues) if name and name not in head.routed_queues]
 
-    def _delivery(self, it: ConversationEvent) -> Delivery:
-        leads_to = tuple(self.leads_to.get(it.id, ()))
+    def _delivery(self, delivery: ConversationEvent) -> Delivery:
+        leads_to = tuple(self.leads_to.get(delivery.id, ()))
         handled: Duration | None = None
-        until = None
-        published = [self.events[each].at for each in leads_to if each in self.events]
-        if it.id in self.spans:
-            handled, until = Duration(self.spans[it.id]), "span"
+        end = None
+        published = [self.events[publish].at for publish in leads_to if publish in self.events]
+        if delivery.id in self.spans:
+            handled, end = Duration(self.spans[delivery.id]), "span"
         elif published:
-            handled, until = Duration(max(published) - it.at), "published"
-        waited_for = self.before.get(it.id) if it.id not in self.copies else None
-        queued = it.at - self.events[waited_for[0]].at if waited_for else 0
-        settled = None if it.settled_at is None else it.settled_at - it.at
-        if it.settlement is Disposition.auto or (settled is not None and settled < 0):
+            handled, end = Duration(max(published) - delivery.at), "published"
+        waited_for = self.before.get(delivery.id) if delivery.id not in self.copies else None
+        queued = delivery.at - self.events[waited_for[0]].at if waited_for else 0
+        settled = None if delivery.settled_at is None else delivery.settled_at - delivery.at
+        if delivery.settlement is Disposition.auto or (settled is not None and settled < 0):
             settled = None
         return Delivery(
-            it,
-            Duration(it.at - self.root.at),
+            delivery,
+            Duration(delivery.at - self.root.at),
             Duration(queued),
             handled,
-            until,  # type: ignore[arg-type]  # one of the two words, or None
-            Duration(self.slack[it.id]),
-            it.id in self.on_path,
+            end,  # type: ignore[arg-type]  # one of the two words, or None
+            Duration(self.slack[delivery.id]),
+            delivery.id in self.on_path,
             leads_to,
-            self._acts(it.id),
+            self._acts(delivery.id),
             None if settled is None else Duration(settled),
         )
 
     def _put_aside(self) -> dict[int, ConversationEvent]:
-        """Messages that were published again into an error queue: by message, the second one."""
-        found = {}
+        """By message, its second publish into an error queue."""
+        forwards = {}
         for head in self.heads:
             if head.forward is not None:
                 cause = next((e for e in self.causes.get(head.id, ()) if e.kind == "forward"), None)
-                found[self._message_of(cause.event) if cause else head.id] = head
-        return found
+                forwards[self._message_of(cause.event) if cause else head.id] = head
+        return forwards
 
     def _message_of(self, event_id: int) -> int:
-        """The message that an event is of."""
         event = self.events.get(event_id)
         if event is None or event.cause is None or event.cause not in self.events:
             return event_id
@@ -602,122 +611,128 @@ class _Told:
 
     def _failure(self, head: ConversationEvent) -> MessageFailure | None:
         copies = self.copies[head.id]
-        aside = self.put_aside.get(head.id)
-        if aside is not None and aside.forward is not None and not self._came_back(aside, head):
-            # Of one that names no message nobody knows where that failed.
-            known = next(iter(copies), None) if aside is not head else None
-            failed_in = aside.forward.queue or known
-            return MessageFailure("error_queue", failed_in, None, aside.forward.exception)
+        forwarded = self.put_aside.get(head.id)
+        if (
+            forwarded is not None
+            and forwarded.forward is not None
+            and not self._came_back(forwarded, head)
+        ):
+            # Where a forward names no message, the queue that it failed in is unknown.
+            first_queue = next(iter(copies), None) if forwarded is not head else None
+            failed_in = forwarded.forward.queue or first_queue
+            return MessageFailure("error_queue", failed_in, None, forwarded.forward.exception)
         if not copies and head.type is EventType.published and not is_direct_reply(head):
             return MessageFailure("unroutable")
         for deliveries in copies.values():
             if (death := _died_of(head, deliveries)) is not None:
                 return MessageFailure("died", death.queue, death.reason)
         for queue, deliveries in copies.items():
-            if sum(each.match is Match.redelivered for each in deliveries) >= OFTEN:
+            if sum(delivery.match is Match.redelivered for delivery in deliveries) >= OFTEN:
                 return MessageFailure("came_back", queue)
         for queue, loss in self.losses.get(head.id, {}).items():
             if loss.is_final and queue in copies and not copies[queue] and not self._unrouted(head):
                 return MessageFailure("gone", queue, loss.reason)
         return None
 
-    def _came_back(self, aside: ConversationEvent, head: ConversationEvent) -> bool:
-        """Tell whether what was put aside was handed out again where it had been published to."""
-        deliveries = chain.from_iterable(self.copies[aside.id].values())
-        return aside is not head and any(each.queue in head.routed_queues for each in deliveries)
+    def _came_back(self, forwarded: ConversationEvent, head: ConversationEvent) -> bool:
+        """Tell whether a forwarded message was handed over again from where it was first routed."""
+        deliveries = chain.from_iterable(self.copies[forwarded.id].values())
+        return forwarded is not head and any(
+            delivery.queue in head.routed_queues for delivery in deliveries
+        )
 
     def _counts(self, messages: Sequence[Message]) -> Counts:
         received = [e for e in self.events.values() if e.type is EventType.received]
         return Counts(
             messages=len(messages),
             deliveries=len(received),
-            redeliveries=sum(each.match is Match.redelivered for each in received),
-            deaths=sum(each.match is Match.dead_lettered for each in received),
-            waiting=sum(copy.state == "waiting" for each in messages for copy in each.copies),
-            participants=len({each.participant for each in self.events.values()}),
+            redeliveries=sum(event.match is Match.redelivered for event in received),
+            deaths=sum(event.match is Match.dead_lettered for event in received),
+            waiting=sum(copy.state == "waiting" for message in messages for copy in message.copies),
+            participants=len({event.participant for event in self.events.values()}),
         )
 
     def _keys(self) -> tuple[str, ...]:
         """Values that messages share, those of most messages first."""
-        counted = Counter(key for head in self.heads for key in head.keys)
-        least = 2 if len(self.heads) > 1 else 1
-        return tuple(key for key, times in counted.most_common(MOST_KEYS) if times >= least)
+        counts = Counter(key for head in self.heads for key in head.keys)
+        threshold = 2 if len(self.heads) > 1 else 1
+        return tuple(key for key, times in counts.most_common(MOST_KEYS) if times >= threshold)
 
     def _participants(self, publishers: Mapping[int, PublisherRecord]) -> tuple[Involved, ...]:
-        names = {each.participant: each.name for each in self.events.values()}
+        names = {event.participant: event.name for event in self.events.values()}
         unknown = PublisherRecord()
         return tuple(
-            Involved(number, name, its.coverage, its.coverage_by_spans)
+            Involved(number, name, record.coverage, record.coverage_by_spans)
             for number, name in names.items()
-            for its in [publishers.get(number, unknown)]
+            for record in [publishers.get(number, unknown)]
         )
 
     def _unnamed(self, publishers: Mapping[int, PublisherRecord]) -> tuple[str, ...]:
-        """Those who were handed a message and have published without a cause since, with coverage.
+        """Consumers that have published without a cause since, with their coverage.
 
-        Along clocks all that may be of it is there.
+        Along clocks all that may be of the conversation is in it.
         """
         if self.via is Via.any:
             return ()
         handed: dict[int, ConversationEvent] = {}
-        for each in self.events.values():
-            if each.type is EventType.received:
-                handed.setdefault(each.participant, each)
+        for event in self.events.values():
+            if event.type is EventType.received:
+                handed.setdefault(event.participant, event)
         return tuple(
-            f"{each.name} ({publishers[number]})"
-            for number, each in handed.items()
-            if number in publishers and publishers[number].unnamed > each.id
+            f"{event.name} ({publishers[number]})"
+            for number, event in handed.items()
+            if number in publishers and publishers[number].unnamed > event.id
         )
 
     def _silent(
         self, publishers: Mapping[int, PublisherRecord]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Those who name nothing that came of what they were handed, but publish for others.
+        """Consumers whose effects nothing names: silent ones, and those that may still publish.
 
-        Of these, those who have since, and those who have published nothing since: what they were
-        handed may be in work. Not what they gave back or rejected, nor what they have in hand,
-        which is said of itself; and only publishes that are not of the conversation. What is
-        suggested counts as neither named nor of it. Along clocks these are of it.
+        The former have published outside the conversation since; the latter have published nothing
+        since, though they do for other messages. Deliveries that were rejected or are in hand do
+        not count. Suggestions count as neither named nor part of the conversation.
         """
         if self.via is Via.any:
             return (), ()
-        led = {
-            each.event for causes in self.causes.values() for each in causes if each.kind != LIKELY
+        caused = {
+            cause.event for links in self.causes.values() for cause in links if cause.kind != LIKELY
         }
-        answered = {
-            (head.participant, self._message_of(each.event))
+        replies = {
+            (head.participant, self._message_of(cause.event))
             for head in self.heads
-            for each in self.causes.get(head.id, ())
-            if each.kind != LIKELY
+            for cause in self.causes.get(head.id, ())
+            if cause.kind != LIKELY
         }
-        its_own = self.events.keys() - self._suggested()
+        members = self.events.keys() - self._suggested()
         silent: dict[int, str] = {}
         pending: dict[int, str] = {}
-        for each in self.events.values():
-            if each.type is not EventType.received or each.id in led:
+        for event in self.events.values():
+            if event.type is not EventType.received or event.id in caused:
                 continue
-            if each.settlement in (Disposition.rejected, Disposition.in_hand):
+            if event.settlement in (Disposition.rejected, Disposition.in_hand):
                 continue
-            record = publishers.get(each.participant)
-            if record is None or (each.participant, self._message_of(each.id)) in answered:
+            record = publishers.get(event.participant)
+            if record is None or (event.participant, self._message_of(event.id)) in replies:
                 continue
-            since = {publish for publish in record.newest if publish > each.id}
-            if record.since > each.id or since - its_own:
-                silent.setdefault(each.participant, each.name)
-            elif record.reactions and not since:
-                pending.setdefault(each.participant, each.name)
+            newer = {publish for publish in record.newest if publish > event.id}
+            if record.since > event.id or newer - members:
+                silent.setdefault(event.participant, event.name)
+            elif record.reactions and not newer:
+                pending.setdefault(event.participant, event.name)
         return tuple(silent.values()), tuple(pending.values())
 
     def _suggested(self) -> set[int]:
-        """Messages that are of the conversation by suggestions alone."""
-        found: set[int] = set()
+        """Messages that only suggestions put into the conversation."""
+        messages: set[int] = set()
         for head in self.heads:
             causes = self.causes.get(head.id, ())
             if causes and all(
-                each.kind == LIKELY or self._message_of(each.event) in found for each in causes
+                cause.kind == LIKELY or self._message_of(cause.event) in messages
+                for cause in causes
             ):
-                found.add(head.id)
-        return found
+                messages.add(head.id)
+        return messages
 
     def _children(self) -> dict[int, set[int]]:
         """The messages that each led to directly."""
@@ -730,17 +745,17 @@ class _Told:
         return children
 
     def _amplification(self) -> Amplification:
-        counted = {message: len(led_to) for message, led_to in self._children().items()}
-        most = max(counted.values(), default=0)
-        first = min((each for each in counted if counted[each] == most), default=None)
-        return Amplification(most, first if most else None)
+        counts = {message: len(led_to) for message, led_to in self._children().items()}
+        greatest = max(counts.values(), default=0)
+        first = min((message for message in counts if counts[message] == greatest), default=None)
+        return Amplification(greatest, first if greatest else None)
 
     def _loops(self) -> list[Loop]:
-        """Types in their own past; one that was published again, or has died, is the same one."""
+        """Types in their own past; a message that was forwarded or has died is the same one."""
         by_type: defaultdict[str, set[int]] = defaultdict(set)
-        # Of each message: the nearest of each type on the way from the root, itself included.
+        # By message, the nearest of each type on the way from the root, itself included.
         nearest: dict[int, dict[str, int]] = {}
-        left = Counter(
+        readers = Counter(
             self._message_of(self.causes[head.id][0].event)
             for head in self.heads
             if head.id in self.causes
@@ -750,8 +765,8 @@ class _Told:
             parent = self._message_of(causes[0].event) if causes else None
             past = nearest.get(parent, {}) if parent is not None else {}
             if parent is not None:
-                left[parent] -= 1
-                if left[parent] == 0:  # nobody else asks for it
+                readers[parent] -= 1
+                if readers[parent] == 0:
                     nearest.pop(parent, None)
                 else:
                     past = dict(past)
@@ -760,14 +775,14 @@ class _Told:
                 if head.message_type in past:
                     by_type[head.message_type] |= {past[head.message_type], head.id}
                 past[head.message_type] = head.id
-            if left[head.id]:
+            if readers[head.id]:
                 nearest[head.id] = past
-        found = [Loop(name, tuple(sorted(ids))) for name, ids in by_type.items()]
-        return sorted(found, key=lambda loop: loop.events)
+        loops = [Loop(name, tuple(sorted(ids))) for name, ids in by_type.items()]
+        return sorted(loops, key=lambda loop: loop.events)
 
 
 def is_direct_reply(event: ConversationEvent) -> bool:
-    """Tell whether a publish goes to a channel that asked, and not to a queue."""
+    """Tell whether a publish goes to a channel that waits for a reply, and not to a queue."""
     return not event.exchange and any(map(is_reply, event.routing_keys[:1]))
 
 
@@ -776,41 +791,40 @@ def _is_held(delivery: Delivery) -> bool:
 
 
 def _is_vague(copy: Copy) -> bool:
-    """Tell whether it is not known who was handed a copy, or where it went once rejected."""
+    """Tell whether a copy's consumer, or its fate after a rejection, is unknown."""
     last = copy.deliveries[-1].it if copy.deliveries else None
     return last is None or last.settlement is Disposition.rejected
 
 
 def _died_of(head: ConversationEvent, deliveries: Sequence[ConversationEvent]) -> Death | None:
-    """The death of a copy that died for good, as far as is known; None if it did not.
+    """The death of a copy that died for good, as far as is known.
 
-    One that came back to a queue that it was published to was tried again.
+    A copy that came back to a queue of its publish was tried again.
     """
     if not deliveries or deliveries[-1].match is not Match.dead_lettered:
         return None
     last = deliveries[-1]
     if last.queue in head.routed_queues or not last.deaths:
         return None
-    handed_from = {each.queue for each in deliveries[:-1] if each.queue}
-    return next((each for each in last.deaths if not is_put_off(each, handed_from)), None)
+    handed_from = {delivery.queue for delivery in deliveries[:-1] if delivery.queue}
+    return next((death for death in last.deaths if not is_put_off(death, handed_from)), None)
 
 
 def _remark(head: ConversationEvent) -> str:
-    """A remark on what may have become of a copy that was never handed over."""
     if head.expiration is not None:
-        after = f"after {head.expiration} ms"
-        return f"not handed over: it waits, or has expired ({after}), or was dropped"
+        expiry = f"after {head.expiration} ms"
+        return f"not handed over: it waits, or has expired ({expiry}), or was dropped"
     return "not handed over: it waits, or was dropped, or expired by its queue's own time"
 
 
 def _outcome(messages: Sequence[Message], is_open: bool, *, is_known: bool) -> Outcome:
-    found = {each.outcome for each in messages}
+    outcomes = {message.outcome for message in messages}
     for outcome in (Outcome.failed, Outcome.waiting):
-        if outcome in found:
+        if outcome in outcomes:
             return outcome
-    if is_open or Outcome.open in found:
+    if is_open or Outcome.open in outcomes:
         return Outcome.open
-    return Outcome.done if is_known and Outcome.unknown not in found else Outcome.unknown
+    return Outcome.done if is_known and Outcome.unknown not in outcomes else Outcome.unknown
 
 
 _FAILED = {
@@ -841,45 +855,44 @@ def sentence_of(
     truncated: bool = False,
     is_whole: bool = True,
 ) -> str:
-    """A conversation in a sentence; of ``unnamed`` and ``silent`` publishes may be of it, too.
+    """A conversation in a sentence.
 
-    Those of ``pending`` may be to come; unless it ``is_whole``, others may be missing.
+    ``unnamed``, ``silent`` and ``pending`` are names of participants that may carry it on. Unless
+    it ``is_whole``, events of it may be missing.
     """
-    more = counts.messages - 1
-    led = f"{more:,} more message{'s' * (more != 1)}"
+    effects, took = counts.messages - 1, spoken(ended_at - root.at)
+    effects_text = number_of(effects, "more message")
     if truncated:
-        led = f"at least {led}" if more else "more than is shown"
-    said = [f"{root.message_type} led to {led} in {spoken(ended_at - root.at)}"]
-    if not more and not truncated:
-        said = [f"{root.message_type}: {_NONE_NAMES_IT[via]}, in {spoken(ended_at - root.at)}"]
-    failures = Counter((f.kind, f.queue) for f in (each.failure for each in messages) if f)
+        effects_text = f"at least {effects_text}" if effects else "more than is shown"
+    clauses = [f"{root.message_type} led to {effects_text} in {took}"]
+    if not effects and not truncated:
+        clauses = [f"{root.message_type}: {_NONE_NAMES_IT[via]}, in {took}"]
+    failures = Counter((f.kind, f.queue) for f in (message.failure for message in messages) if f)
     for (kind, queue), times in failures.most_common(3):
-        said.append(f"{times:,} {_FAILED.get(kind, f'died in {queue}')}")
-    if counts.waiting:
-        verb = "was" if counts.waiting == 1 else "were"
-        said.append(f"{counts.waiting:,} {verb} not handed over yet")
-    deliveries = [each for one in messages for copy in one.copies for each in copy.deliveries]
-    if held := [each.it.name for each in deliveries if _is_held(each)]:
-        verb = "is" if len(held) == 1 else "are"
-        said.append(f"{len(held):,} {verb} in the hands of {listed([*dict.fromkeys(held)])}")
+        clauses.append(f"{times:,} {_FAILED.get(kind, f'died in {queue}')}")
+    if waiting := counts.waiting:
+        clauses.append(f"{waiting:,} {verb(waiting, 'was', 'were')} not handed over yet")
+    deliveries = (d for message in messages for copy in message.copies for d in copy.deliveries)
+    if holders := [delivery.it.name for delivery in deliveries if _is_held(delivery)]:
+        number, names = len(holders), listed([*dict.fromkeys(holders)])
+        clauses.append(f"{number:,} {verb(number, 'is', 'are')} in the hands of {names}")
     if unnamed:
-        names = listed(unnamed)
-        verb = "has" if len(unnamed) == 1 else "have"
-        said.append(f"{names} {verb} published since without naming a cause")
+        auxiliary = verb(len(unnamed), "has", "have")
+        clauses.append(f"{listed(unnamed)} {auxiliary} published since without naming a cause")
     if silent:
-        verb = "names" if len(silent) == 1 else "name"
-        said.append(
-            f"{listed(silent)} published for others since, and {verb} nothing that came of a"
-            " message here"
+        clauses.append(
+            f"{listed(silent)} published for others since, and"
+            f" {verb(len(silent), 'names', 'name')} nothing that came of a message here"
         )
     if pending:
-        verb = "has" if len(pending) == 1 else "have"
-        be = "it was" if len(pending) == 1 else "they were"
-        nothing = f"{verb} published nothing since {be} handed a message here, and may yet"
-        said.append(f"{listed(pending)} {nothing}")
+        subject = verb(len(pending), "it was", "they were")
+        clauses.append(
+            f"{listed(pending)} {verb(len(pending), 'has', 'have')} published nothing since"
+            f" {subject} handed a message here, and may yet"
+        )
     if not is_whole:
-        said.append("some of it may be missing, in a gap")
-    return "; ".join(said)
+        clauses.append("some of it may be missing, in a gap")
+    return "; ".join(clauses)
 
 
 def spoken(microseconds: int) -> str:

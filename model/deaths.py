@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from model.texts import storable
 from model.times import Microseconds, said_time
 
-# Whoever rejected a message, or let it come back too often, was handed it before.
+# Reasons for which a consumer had been handed the message.
 HANDED_OVER_BEFORE = frozenset({"rejected", "delivery_limit"})
 
 
@@ -30,26 +30,24 @@ class Death:
 
 
 def is_put_off(death: Death, handed_from: Collection[str]) -> bool:
-    """Tell whether a message's time in a queue ended as planned, where it arrived elsewhere then.
+    """Tell whether a death is the end of a planned delay.
 
-    Queues for delays are made so: nobody is handed a message from there, which this one was only
-    ``handed_from`` others.
+    Nobody is handed a message from a queue for delays: this one was only ``handed_from`` others.
     """
     return death.reason == "expired" and death.queue not in handed_from
 
 
 LossWord: TypeAlias = Literal["queue_deleted", "not_there", "left", "equal", "unread"]
 
-
 NOT_FINAL = frozenset({"left", "equal", "unread"})
 
 
 class Loss(NamedTuple):
-    """The loss of a copy that is gone from its queue, and of which no delivery there is known.
+    """The loss of a copy that is gone from its queue without a known delivery.
 
-    It was known ``at`` a time, and may be older. ``left``: how is not known, and it may be
-    elsewhere. ``equal``: it was handed over, or an equal one was. ``unread``: a delivery from its
-    queue is in quarantine, which may be its own.
+    It was noticed ``at`` a time. ``left``: nobody knows how, and it may be elsewhere. ``equal``: it
+    or an equal one was handed over. ``unread``: a delivery from its queue, perhaps its own, is in
+    quarantine.
     """
 
     at: Microseconds
@@ -66,42 +64,42 @@ class Loss(NamedTuple):
         return "handed_over" if self.reason in ("equal", "unread") else "gone"
 
     def remark(self, exchange: str | None) -> str:
-        """What became of a copy that was published to an exchange."""
-        when = f"by {said_time(self.at)}"
+        """A copy's fate, in words."""
+        time = f"by {said_time(self.at)}"
         if self.reason == "equal":
-            return f"was handed over {when}, or an equal message was"
+            return f"was handed over {time}, or an equal message was"
         if self.reason == "unread":
-            return f"left its queue {when}: a delivery from there is in quarantine"
+            return f"left its queue {time}: a delivery from there is in quarantine"
         if self.reason == "not_there":
-            return f"was gone {when}: purged, expired, pushed out, or refused"
+            return f"was gone {time}: purged, expired, pushed out, or refused"
         if self.reason == "left":
             ways = "it was purged, handed over in a gap, or is a dead letter, which waits elsewhere"
-            return f"left its queue {when}: {ways} or was dropped"
+            return f"left its queue {time}: {ways} or was dropped"
         # The default exchange is traced as if it had a queue of each name.
-        never = "" if exchange else ", or there never was one"
-        return f"was deleted with its queue {when}{never}"
+        doubt = "" if exchange else ", or there never was one"
+        return f"was deleted with its queue {time}{doubt}"
 
 
 def headers_of(properties: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """A message's headers; none for none."""
+    """A message's headers; an empty table where it has none."""
     headers = (properties or {}).get("headers")
     return headers if isinstance(headers, dict) else {}
 
 
 def deaths_of(properties: Mapping[str, Any] | None) -> list[Death]:
-    """The deaths that a message tells of, the newest first; what cannot be read is left out."""
-    told = headers_of(properties).get("x-death")
-    found = (_death(each) for each in told) if isinstance(told, list) else ()
-    return [death for death in found if death is not None]
+    """The deaths in a message's headers, newest first; unreadable ones are left out."""
+    entries = headers_of(properties).get("x-death")
+    deaths = (_death(entry) for entry in entries) if isinstance(entries, list) else ()
+    return [death for death in deaths if death is not None]
 
 
-def _death(told: object) -> Death | None:
-    if not isinstance(told, dict):
+def _death(entry: object) -> Death | None:
+    if not isinstance(entry, dict):
         return None
-    queue, reason, count = told.get("queue"), told.get("reason"), told.get("count", 1)
+    queue, reason, count = entry.get("queue"), entry.get("reason"), entry.get("count", 1)
     if not isinstance(queue, str) or not isinstance(reason, str) or not isinstance(count, int):
         return None
-    exchange, keys = told.get("exchange"), told.get("routing-keys")
+    exchange, keys = entry.get("exchange"), entry.get("routing-keys")
     return Death(
         storable(queue),
         storable(reason),
@@ -112,34 +110,34 @@ def _death(told: object) -> Death | None:
 
 
 class ReportedDeaths:
-    """Deaths of one message that were told of already.
+    """Deaths of one message that were reported already.
 
-    Several dead letters may tell of one death: one that goes to several queues, that is handed over
-    again, or that dies again. Counts tell them apart, for each queue and reason; of copies that
-    part on their way and come back to one queue the deaths there are taken for the same.
+    Several dead letters may report one death: one that goes to several queues, is handed over again
+    or dies again. Counts for each queue and reason tell deaths apart; copies that part and come
+    back to one queue count as one there.
     """
 
-    def __init__(self, carried: Sequence[Death] = ()) -> None:
-        """``carried`` is what the message said when it was published."""
-        self._carried = _counts(carried)
+    def __init__(self, initial: Sequence[Death] = ()) -> None:
+        """``initial`` are the deaths that the message had when it was published."""
+        self._carried = _counts(initial)
         self._counts: dict[tuple[str, str], int] = {}
 
     def news(self, deaths: Sequence[Death]) -> list[tuple[int, Death]]:
-        """The deaths that nobody has told of yet: each with its place in the list, newest first."""
-        # A broker that counts on goes beyond what was carried; from 4.0 on it begins anew.
+        """The deaths that are new, each with its index in the list, newest first."""
+        # Before 4.0 the broker counts on from the initial counts; later versions begin anew.
         if self._carried and not any(
-            each.count > self._carried.get((each.queue, each.reason), 0) for each in deaths
+            death.count > self._carried.get((death.queue, death.reason), 0) for death in deaths
         ):
             self._carried = {}
-        found = []
+        news = []
         for place, death in enumerate(deaths):
             key = (death.queue, death.reason)
-            known = self._counts.get(key, self._carried.get(key, 0))
-            if death.count > known:
+            count = self._counts.get(key, self._carried.get(key, 0))
+            if death.count > count:
                 self._counts[key] = death.count
-                found.append((place, death))
-        return found
+                news.append((place, death))
+        return news
 
 
 def _counts(deaths: Sequence[Death]) -> dict[tuple[str, str], int]:
-    return {(each.queue, each.reason): each.count for each in deaths}
+    return {(death.queue, death.reason): death.count for death in deaths}

@@ -1,12 +1,11 @@
 """Members of answers, described once: what they mean, and their JSON.
 
-An answer is an instance of a class, a dataclass, a struct or a named tuple, whose docstring says in
-its first paragraph what it is. It shows its fields and its public properties. What a field means
-stands beside its type, ``Annotated[int, "Its publish."]``; a property's docstring says it. The type
-says how it is shown: `Microseconds` as ISO 8601, `Duration` in seconds, an enum's member by its
-name. What a class keeps for the program alone is ``Annotated[…, INNER]``. A dataclass's field that
-is shown by another name says so in its metadata, as ``shown_as``. A typed dictionary describes what
-is JSON already.
+An answer is a dataclass, a struct or a named tuple; the first paragraph of its docstring describes
+it. It shows its fields and its public properties. A field's meaning stands beside its type,
+``Annotated[int, "Its publish."]``, a property's in its docstring. The type decides the form:
+`Microseconds` as ISO 8601, `Duration` in seconds, an enum's member by its name. Fields for the
+program alone are ``Annotated[…, INNER]``. A dataclass's field has another name in JSON by the
+``shown_as`` of its metadata. A typed dictionary describes what is JSON already.
 
 `app.api.described` makes schemas of the same.
 """
@@ -43,7 +42,7 @@ LISTS = (list, tuple, Sequence)
 TABLES = (dict, Mapping)
 UNIONS = (Union, UnionType)
 
-# A method of C's, of which there are some thousands of calls for a conversation: value / 1e6.
+# value / 1e6, as a method of C's: a conversation takes some thousands of calls.
 _seconds: Convert = (1e6).__rtruediv__
 _CONVERTED: dict[Any, Convert] = {Microseconds: iso_time, Duration: _seconds}
 
@@ -78,8 +77,8 @@ def _fields(kind: type) -> Iterator[Member]:
     hints = get_type_hints(kind, include_extras=True)
     if dataclasses.is_dataclass(kind):
         names = [
-            (each.name, each.metadata.get("shown_as", each.name))
-            for each in dataclasses.fields(kind)
+            (field.name, field.metadata.get("shown_as", field.name))
+            for field in dataclasses.fields(kind)
         ]
     elif issubclass(kind, tuple):
         names = [(name, name) for name in kind._fields]  # type: ignore[attr-defined]
@@ -91,7 +90,9 @@ def _fields(kind: type) -> Iterator[Member]:
 
 
 def _properties(kind: type) -> Iterator[Member]:
-    for name, attribute in inspect.getmembers_static(kind, lambda it: isinstance(it, property)):
+    for name, attribute in inspect.getmembers_static(
+        kind, lambda member: isinstance(member, property)
+    ):
         if not name.startswith("_"):
             hint = get_type_hints(attribute.fget, include_extras=True)["return"]
             yield Member(name, name, Annotated[hint, paragraph(attribute)])
@@ -103,67 +104,67 @@ def paragraph(documented: object) -> str:
 
 
 def shown(value: Any) -> Any:
-    """A described value as JSON has it; other values, and those within lists, as they are."""
+    """A described value, or a list of them, as JSON; other values as they are."""
     if isinstance(value, list):
-        return [shown(each) for each in value]
+        return [shown(element) for element in value]
     return _shown(value) if is_described(type(value)) else value
 
 
 def shown_as(kind: type, value: Any) -> dict[str, Any]:
-    """A described value as one of its base classes shows it: without the members of its own."""
+    """A described value as one of its base classes shows it."""
     return _shown(value, kind)
 
 
 def _shown(value: Any, kind: Any = None) -> dict[str, Any]:
     # By a loop: comprehensions would be frames, and what is described may lie deep.
     names, take, converted = _steps(kind or value.__class__)
-    found = dict(zip(names, take(value), strict=False))  # they are as many
+    answer = dict(zip(names, take(value), strict=False))  # they are as many
     for name, convert in converted:
-        if found[name] is not None:
-            found[name] = convert(found[name])
-    return found
+        if answer[name] is not None:
+            answer[name] = convert(answer[name])
+    return answer
 
 
 @cache
 def _steps(
     kind: Any,
 ) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]], tuple[tuple[str, Convert], ...]]:
-    """The members' names, how their values are taken, and which of them become JSON how."""
+    """The members' names, a getter of their values, and the converters of those that need one."""
     shows = members(kind)
-    names = tuple(each.name for each in shows)
+    names = tuple(member.name for member in shows)
     take = attrgetter(*names)
-    converters = ((each.shown_as, _converter(_without_none(each.type))) for each in shows)
+    converters = ((member.shown_as, _converter(_without_none(member.type))) for member in shows)
     return (
-        tuple(each.shown_as for each in shows),
+        tuple(member.shown_as for member in shows),
         take if len(names) > 1 else lambda value: (take(value),),
         tuple((name, convert) for name, convert in converters if convert is not None),
     )
 
 
 def _without_none(kind: Any) -> Any:
-    """A member's type but for None, which is None in JSON, too."""
+    """A member's type without None."""
     if get_origin(kind) is Annotated:
         return _without_none(get_args(kind)[0])
     if get_origin(kind) in UNIONS and NoneType in get_args(kind):
-        return Union[tuple(each for each in get_args(kind) if each is not NoneType)]  # noqa: UP007  not of two alone
+        return Union[tuple(option for option in get_args(kind) if option is not NoneType)]  # noqa: UP007  not of two alone
     return kind
 
 
 @cache
 def _converter(kind: Any) -> Convert | None:
-    """The function that makes JSON of a value of a type; None where it is JSON."""
+    """The function that makes JSON of a value of a type; None where it is JSON already."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _converter(inner[0])
     if origin in UNIONS:
-        return _of_union([each for each in inner if each is not NoneType])
+        return _of_union([option for option in inner if option is not NoneType])
     if origin in (*LISTS, *TABLES):
         convert = _converter(inner[-1] if inner[-1] is not ... else inner[0])
         if convert is None:
             return None
         if origin in LISTS:
             return lambda value: [*map(convert, value)]
-        return lambda value: {name: convert(each) for name, each in value.items()}
+        return lambda value: {name: convert(element) for name, element in value.items()}
     if kind in _CONVERTED:
         return _CONVERTED[kind]
     if is_described(kind):
@@ -174,8 +175,7 @@ def _converter(kind: Any) -> Convert | None:
 
 
 def _of_union(kinds: Sequence[Any]) -> Convert | None:
-    """The function that makes JSON of a value of one of several types, or of None."""
-    converters = {_converter(each) for each in kinds}
+    converters = {_converter(option) for option in kinds}
     if converters == {None}:
         return None
     [convert] = filter(None, converters)  # several are not told apart

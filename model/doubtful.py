@@ -1,8 +1,7 @@
-"""Doubtful deliveries: what led to one is not known, or not all of it.
+"""Doubtful deliveries: their causes are not known, or not all of them.
 
-What lies behind one may be an effect of whatever came before it, though no clock says so: between
-two such events "cannot have" is not said. Service and Spark ask for them with the same statement
-(`statements.doubtful_sql`).
+An event behind one may be an effect of anything before it, though no clock says so: no answer about
+two such events is "cannot have". Service and Spark select them with `statements.doubtful_sql`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from model.times import Microseconds
 from model.words import Match
 
 MOST_DOUBTFUL = 500
-"""So many of a span are looked at, the oldest: what is newer than all of them may be behind any."""
+"""The oldest of a span are looked at, this many: newer events may be behind further ones."""
 
 
 class DoubtfulDelivery(NamedTuple):
@@ -46,39 +45,47 @@ class DoubtfulSpan(NamedTuple):
 
     @property
     def beyond(self) -> int | None:
-        """The last one that was looked at, if there may be more."""
+        """The last delivery that was looked at, if there may be more."""
         is_cut = len(self.deliveries) >= MOST_DOUBTFUL
         return self.deliveries[-1].id if is_cut else None
 
-    def behind(self, earlier: int, later: int, clock: bytes) -> str | None:
-        """Explain why one event may have led to a later one though their clocks do not say so.
+    def behind(self, earlier: int, effect: int, clock: bytes) -> str | None:
+        """The reason, as a clause, why one event may have led to another though no clock says so.
 
-        In a part of a sentence; None if there is no such reason. ``clock`` is that of the later.
+        ``clock`` is that of the ``effect``.
         """
-        for each in self.deliveries:
-            if earlier < each.id and packed_height_at(clock, each.interval) >= each.height:
-                return str(each)
-        if self.beyond is not None and later > self.beyond:
+        for delivery in self.deliveries:
+            if (
+                earlier < delivery.id
+                and packed_height_at(clock, delivery.interval) >= delivery.height
+            ):
+                return str(delivery)
+        if self.beyond is not None and effect > self.beyond:
             return "of too many deliveries between them the publish was not seen"
         return None
 
     def gaps(self) -> list[Gap]:
-        """List where messages and links between them may be missing: each gap breaks one."""
-        found = [
-            Gap(0, each.id - 1, each.id + 1, *2 * (Microseconds(each.recorded_at),), str(each))
-            for each in self.deliveries
+        """Gaps at the doubtful deliveries, where messages and links may be missing."""
+        gaps = [
+            Gap(
+                0,
+                delivery.id - 1,
+                delivery.id + 1,
+                *2 * (Microseconds(delivery.recorded_at),),
+                str(delivery),
+            )
+            for delivery in self.deliveries
         ]
         if self.beyond is not None:
-            since = Microseconds(self.deliveries[-1].recorded_at)
-            found.append(Gap(0, self.beyond, None, since, None, "there may be more of them"))
-        return found
+            begin = Microseconds(self.deliveries[-1].recorded_at)
+            gaps.append(Gap(0, self.beyond, None, begin, None, "there may be more of them"))
+        return gaps
 
     def future(self) -> DoubtfulFuture:
-        """All that lies behind any of them."""
         firsts: dict[int, DoubtfulDelivery] = {}
-        for each in self.deliveries:
-            firsts.setdefault(each.participant, each)
-        dots = [Dot(each.interval, each.height) for each in firsts.values()]
+        for delivery in self.deliveries:
+            firsts.setdefault(delivery.participant, delivery)
+        dots = [Dot(delivery.interval, delivery.height) for delivery in firsts.values()]
         return DoubtfulFuture(dots, self.beyond)
 
 
@@ -89,7 +96,7 @@ class DoubtfulFuture(NamedTuple):
     beyond: int | None
 
     def holds(self, mark: Mark) -> bool:
-        """Tell whether an event is behind one, or too new to be known not to be."""
+        """Tell whether an event is behind one, or may be behind a further one."""
         if self.beyond is not None and mark.id > self.beyond:
             return True
         return any(dot.reached_by(mark.clock) for dot in self.dots)

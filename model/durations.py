@@ -1,8 +1,8 @@
 """Durations over time: how long messages waited in queues, and how long they were handled.
 
-They are counted by the minute and by the hour, each where it ended, on a scale of logarithms. A
-step of the scale is 10 % wide, so what is said of a duration is within 5 %. A row has the counts of
-a queue or of a service for an hour's minutes, or for a day's hours.
+They are counted by the minute and by the hour in which they ended, on a logarithmic scale with
+steps of 10 %: figures are within 5 %. A row has the counts of a queue or a service for an hour's
+minutes, or for a day's hours.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from model.slowness import (
 from model.times import DAY, HOUR, MINUTE, Duration, Microseconds
 
 WIDTH = 5  # buckets of `model.sketch` in a step
-LONGEST = 254  # the step of all that is beyond 32 h
-HANDED_OVER = 255  # stands where a step does, for a delivery of whatever duration
+LONGEST = 254  # the step of all beyond 32 h
+HANDED_OVER = 255  # in place of a step: any delivery
 ROW_STEPS = 3  # steps in a row of the picture
 MOST_SPANS = 120  # in the picture
 LEAST_KNOWN = 20  # durations before a change, and since
 MOST_SAMPLED = 100  # durations of a span
 MOST_ERRORS = 3  # standard errors
-LEAST_TOLD = 10_000  # µs: times of trace messages are known no better
+LEAST_TOLD = 10_000  # µs: the resolution of trace messages' times
 
 
 class OwnerKind(enum.IntEnum):
-    """Whose messages they are: those from a queue, or to a service."""
+    """The owner of messages: the queue they are from, or the service they go to."""
 
     queue = 0
     service = 1
 
 
 class Measured(enum.IntEnum):
-    """Which duration it is."""
+    """The measured duration."""
 
     waiting = 0
     handling = 1
 
 
 class Resolution(NamedTuple):
-    """The length of the parts of a row's time, of that, and how long it is kept (µs)."""
+    """The length of a row's parts, of a row's whole time, and how long rows are kept (µs)."""
 
     part: int
     row: int
@@ -62,31 +62,30 @@ class Resolution(NamedTuple):
 BY_MINUTE, BY_HOUR = Resolution(MINUTE, HOUR, 2 * DAY), Resolution(HOUR, DAY, 35 * DAY)
 
 Cells: TypeAlias = dict[int, int]
-"""Counts of a row: by what is measured, the part of the row's time, and the step (1, 6, 8 bits)."""
+"""Counts of a row, by `Measured`, part of the row's time, and step (1, 6 and 8 bits)."""
 
 Owner: TypeAlias = tuple[OwnerKind, str]
 
-
 OTHERS = ""
-"""The name under which those are counted together that have no place of their own."""
+"""The name under which owners beyond the bound are counted together."""
 
 
-def busiest(totals: Mapping[str, tuple[str, int]], most: int) -> set[str]:
-    """The names that have a place, at most this many, by their user and total.
+def busiest(totals: Mapping[str, tuple[str, int]], limit: int) -> set[str]:
+    """The names that are counted by themselves, from each name's user and total.
 
-    A user has as many places as any other that has more names, those of the busiest of its own: so
-    nobody takes the others' by names alone. Of equal totals the first stay.
+    Users take turns, each with the busiest of its names, so that nobody crowds others out by names
+    alone. Of equal totals the first stay.
     """
     by_user: defaultdict[str, list[str]] = defaultdict(list)
     for name in sorted(totals, key=lambda name: -totals[name][1]):
         by_user[totals[name][0]].append(name)
     ranked = [(rank, name) for names in by_user.values() for rank, name in enumerate(names)]
-    ranked.sort(key=lambda each: (each[0], -totals[each[1]][1]))
-    return {name for _, name in ranked[:most]}
+    ranked.sort(key=lambda place: (place[0], -totals[place[1]][1]))
+    return {name for _, name in ranked[:limit]}
 
 
 class RowKey(NamedTuple):
-    """Where counts are stored in a trace: by the length of their parts, and their time (µs)."""
+    """The key of a stored row within its trace: the length of its parts, and its time (µs)."""
 
     part: int
     at: int
@@ -100,19 +99,19 @@ class DurationCounts:
     def __init__(self) -> None:
         self._by_minute: defaultdict[RowKey, Counter[int]] = defaultdict(Counter)
 
-    def handed_over(self, owners: Iterable[Owner], at: int, waited: int | None) -> None:
-        """Count a delivery at a time, and how long its message waited where that is known (µs)."""
-        self._add(owners, Measured.waiting, at, HANDED_OVER)
-        if waited is not None:
-            self._add(owners, Measured.waiting, at, step_of(waited))
+    def handed_over(self, owners: Iterable[Owner], moment: int, wait: int | None) -> None:
+        """Count a delivery, and its message's wait (µs) where that is known."""
+        self._add(owners, Measured.waiting, moment, HANDED_OVER)
+        if wait is not None:
+            self._add(owners, Measured.waiting, moment, step_of(wait))
 
-    def handled(self, owners: Iterable[Owner], at: int, took: int) -> None:
-        """Count how long a message was handled until a time (µs)."""
-        self._add(owners, Measured.handling, at, step_of(took))
+    def handled(self, owners: Iterable[Owner], moment: int, took: int) -> None:
+        """Count how long a message was handled (µs), at the end of that time."""
+        self._add(owners, Measured.handling, moment, step_of(took))
 
-    def _add(self, owners: Iterable[Owner], measured: Measured, at: int, step: int) -> None:
-        begin = at - at % HOUR
-        cell = measured << 14 | (at - begin) // MINUTE << 8 | step
+    def _add(self, owners: Iterable[Owner], measured: Measured, moment: int, step: int) -> None:
+        begin = moment - moment % HOUR
+        cell = measured << 14 | (moment - begin) // MINUTE << 8 | step
         for kind, name in owners:
             self._by_minute[RowKey(MINUTE, begin, kind, name)][cell] += 1
 
@@ -128,7 +127,6 @@ class DurationCounts:
 
 
 def deliveries_in(cells: Cells) -> int:
-    """The number of deliveries among some counts."""
     return sum(times for cell, times in cells.items() if cell & 255 == HANDED_OVER)
 
 
@@ -143,7 +141,7 @@ class OwnerRow(NamedTuple):
 
 
 class CountedPeriod(NamedTuple):
-    """A period by the resolution that its counts have, in spans of some length (µs)."""
+    """A period in spans of some width (µs), at the resolution of its counts."""
 
     since: int
     until: int
@@ -152,7 +150,7 @@ class CountedPeriod(NamedTuple):
 
 
 class DurationPart(NamedTuple):
-    """The counts of a span of time: of all deliveries, and of durations by step."""
+    """The counts of a span of time: all deliveries, and durations by step."""
 
     at: int
     handed_over: int
@@ -172,7 +170,7 @@ class Slowdown(NamedTuple):
 
 
 def counted_period(since: int, until: int, now: int) -> CountedPeriod:
-    """A period (µs) in whole spans, as many as there may be, by the best resolution it has."""
+    """A period (µs) in as many whole spans as there may be, at the best resolution it has."""
     is_recent = since >= now - BY_MINUTE.kept + HOUR
     return _in_spans(since, until, BY_MINUTE if is_recent else BY_HOUR)
 
@@ -180,17 +178,17 @@ def counted_period(since: int, until: int, now: int) -> CountedPeriod:
 def compared_periods(
     period: CountedPeriod, shift: int, now: int
 ) -> tuple[CountedPeriod, CountedPeriod]:
-    """The period this much before (µs), and the period itself, in spans of the same length.
+    """The period ``shift`` µs before, and the period itself, in spans of the same width.
 
-    What is just before a period has twice as many spans as there must be before a change, at least.
+    A baseline that ends where the period begins has at least twice the spans a change needs.
     """
     earlier = counted_period(period.since - shift, period.until - shift, now)
     if earlier.resolution != period.resolution:
         period = _in_spans(period.since, period.until, earlier.resolution)
-    since, until, resolution, width = period
-    end = min(until - shift, since)
-    least = 2 * LEAST_BEFORE if end == since else 1
-    spans = max(least, -(-(end - since + shift) // width))
+    begin, stop, resolution, width = period
+    end = min(stop - shift, begin)
+    minimum = 2 * LEAST_BEFORE if end == begin else 1
+    spans = max(minimum, -(-(end - begin + shift) // width))
     return CountedPeriod(end - spans * width, end, resolution, width), period
 
 
@@ -203,123 +201,125 @@ def _in_spans(since: int, until: int, resolution: Resolution) -> CountedPeriod:
 
 
 def parts_of(rows: Iterable[OwnerRow], period: CountedPeriod) -> dict[Measured, list[DurationPart]]:
-    """The counts of a period's spans that have any, in the order of time."""
+    """A period's spans that have counts, in the order of time."""
     spans: defaultdict[tuple[int, int], dict[int, int]] = defaultdict(dict)
-    since, until, (part, *_), width = period
+    since, end, (part, *_), width = period
     for row in rows:
         begin = row.at
         for cell, times in row.cells.items():
-            at = begin + (cell >> 8 & 63) * part
-            if since <= at < until:
-                steps, step = spans[cell >> 14, at - (at - since) % width], cell & 255
+            moment = begin + (cell >> 8 & 63) * part
+            if since <= moment < end:
+                steps, step = spans[cell >> 14, moment - (moment - since) % width], cell & 255
                 steps[step] = steps.get(step, 0) + times
-    parts: dict[Measured, list[DurationPart]] = {each: [] for each in Measured}
-    for (measured, at), steps in sorted(spans.items()):
-        parts[Measured(measured)].append(DurationPart(at, steps.pop(HANDED_OVER, 0), steps))
+    parts: dict[Measured, list[DurationPart]] = {measured: [] for measured in Measured}
+    for (measured, moment), steps in sorted(spans.items()):
+        parts[Measured(measured)].append(DurationPart(moment, steps.pop(HANDED_OVER, 0), steps))
     return parts
 
 
 def slowdown(
     baseline: Sequence[DurationPart], parts: Sequence[DurationPart], looks: float
 ) -> Slowdown | None:
-    """The clearest change in some spans to longer durations; None where none is sure.
+    """The clearest change to longer durations; None where none is sure.
 
-    Where it is with the first of the ``parts``, it was then or before. The spans have the same
-    length. ``looks``: at how many lists of quantiles the whole answer looks.
+    A change at the first of the ``parts`` was then or before. ``looks``: the number of lists of
+    quantiles that the whole answer looks at.
     """
-    before, those = known(baseline), known(parts)
-    if before:
-        usual, newest = together(before), together(those[-LEAST_SINCE:])
-        if not any(_is_longer(usual, newest, each) for each in SHARES.values()):
-            return None  # at a glance
-    every, found = [*before, *those], []
-    if len(every) < LEAST_BEFORE + LEAST_SINCE:
+    usual_parts, new_parts = known(baseline), known(parts)
+    if usual_parts:
+        usual, newest = together(usual_parts), together(new_parts[-LEAST_SINCE:])
+        if not any(_is_longer(usual, newest, share) for share in SHARES.values()):
+            return None  # cheaply: most have no change
+    spans, changes = [*usual_parts, *new_parts], []
+    if len(spans) < LEAST_BEFORE + LEAST_SINCE:
         return None
-    samples = _samples(before, those)
-    first = sum(place < len(before) for place in samples)
+    samples = _samples(usual_parts, new_parts)
+    first = sum(place < len(usual_parts) for place in samples)
     for word, share in SHARES.items():
-        values = [quantile(each, share) for each in samples.values()]
+        values = [quantile(sample, share) for sample in samples.values()]
         change = change_in(values, looks, first)
         if change is not None:
-            found.append((change.chance, [*samples][change.place], word))
-    for chance, place, word in sorted(found):
-        was, since = (together(some) for some in (every[:place], every[place:]))
+            changes.append((change.chance, [*samples][change.place], word))
+    for chance, place, word in sorted(changes):
+        earlier, current = (together(portion) for portion in (spans[:place], spans[place:]))
         share = SHARES[word]
         if (
-            min(was.count, since.count) >= LEAST_KNOWN
-            and _is_longer(was, since, share)
-            and _is_apart(every[:place], every[place:], share)
+            min(earlier.count, current.count) >= LEAST_KNOWN
+            and _is_longer(earlier, current, share)
+            and _is_apart(spans[:place], spans[place:], share)
         ):
-            both = quantile(was, share), quantile(since, share)
-            return Slowdown(Microseconds(every[place].at), word, *both, chance)
+            quantiles = quantile(earlier, share), quantile(current, share)
+            return Slowdown(Microseconds(spans[place].at), word, *quantiles, chance)
     return None
 
 
 def comparable(
     baseline: Sequence[DurationPart], parts: Sequence[DurationPart], looks: float
 ) -> bool:
-    """Whether a change to longer durations is sure if all are longer than in the baseline."""
-    before = known(baseline)
-    samples = _samples(before, known(parts))
-    first = sum(place < len(before) for place in samples)
+    """Tell whether there is enough to be sure of a change in which all durations are longer."""
+    usual = known(baseline)
+    samples = _samples(usual, known(parts))
+    first = sum(place < len(usual) for place in samples)
     return can_tell(first, len(samples) - first, looks)
 
 
 def known(parts: Iterable[DurationPart]) -> list[DurationPart]:
-    """Those of which a duration is known."""
+    """The parts that have durations."""
     return [part for part in parts if part.steps]
 
 
-def _samples(before: Sequence[DurationPart], since: Sequence[DurationPart]) -> dict[int, Sketch]:
-    """As many durations of each span, drawn by chance, by its place; not of spans with fewer.
+def _samples(earlier: Sequence[DurationPart], current: Sequence[DurationPart]) -> dict[int, Sketch]:
+    """Equally large random samples of the spans' durations, by index; spans with fewer have none.
 
-    A quantile of more numbers is another: 9 of 10 of three take at most what the longest does. So
-    spans can be compared only as if they had the same number. That leaves out at most a quarter of
-    those before, of those since, and of the last ones.
+    Quantiles of samples of different sizes cannot be compared: the 90th percentile of three is
+    their longest. At most a quarter of the spans before, of those since and of the last are left
+    out.
     """
-    parts = [*before, *since]
+    parts = [*earlier, *current]
     counts = [sum(part.steps.values()) for part in parts]
-    lists = counts[: len(before)], counts[len(before) :], counts[-LEAST_BEFORE:]
-    most = min([MOST_SAMPLED, *(sorted(some)[len(some) // 4] for some in lists if some)])
+    lists = counts[: len(earlier)], counts[len(earlier) :], counts[-LEAST_BEFORE:]
+    size = min([MOST_SAMPLED, *(sorted(group)[len(group) // 4] for group in lists if group)])
     samples = {}
     for place, (part, count) in enumerate(zip(parts, counts, strict=True)):
-        if count >= most:
+        if count >= size:
             dice = random.Random(part.at)  # noqa: S311  the same each time, not secret
-            those, times = zip(*sorted(part.steps.items()), strict=True)
-            some = dice.sample(those, most, counts=times)
-            samples[place] = sketch_of(Counter(some))
+            steps, times = zip(*sorted(part.steps.items()), strict=True)
+            sample = dice.sample(steps, size, counts=times)
+            samples[place] = sketch_of(Counter(sample))
     return samples
 
 
-def _is_longer(was: Sketch, since: Sketch, share: float) -> bool:
-    return quantile(since, share) >= max(LEAST_TOLD, LEAST_RATIO * quantile(was, share))
+def _is_longer(earlier: Sketch, current: Sketch, share: float) -> bool:
+    return quantile(current, share) >= max(LEAST_TOLD, LEAST_RATIO * quantile(earlier, share))
 
 
-def _is_apart(was: Sequence[DurationPart], since: Sequence[DurationPart], share: float) -> bool:
-    """Whether a quantile is longer even if both are as wrong as they may be.
+def _is_apart(
+    earlier: Sequence[DurationPart], current: Sequence[DurationPart], share: float
+) -> bool:
+    """Tell whether a quantile is longer even where both err by `MOST_ERRORS` (Woodruff).
 
-    That is a share more and less by standard errors (Woodruff), to which the messages of a span
-    count together: those of a burst are alike, and there may be more bursts than before.
+    For the standard errors a span's messages count together: those of a burst are alike, and there
+    may be more bursts than before.
     """
-    high, low = together(was), together(since)
-    most = min(1.0, share + MOST_ERRORS * _error(was, share))
-    least = max(1 / low.count, share - MOST_ERRORS * _error(since, share))
-    return quantile(low, least) >= quantile(high, most)
+    high, low = together(earlier), together(current)
+    upper_share = min(1.0, share + MOST_ERRORS * _error(earlier, share))
+    lower_share = max(1 / low.count, share - MOST_ERRORS * _error(current, share))
+    return quantile(low, lower_share) >= quantile(high, upper_share)
 
 
 def _error(parts: Sequence[DurationPart], share: float) -> float:
-    """The standard error of the share that is at or below its quantile."""
+    """The standard error of the share of durations at or below their quantile."""
     whole = together(parts)
-    value, even = quantile(whole, share), share * (1 - share) * whole.count
+    value, variance = quantile(whole, share), share * (1 - share) * whole.count
     sketches = (sketch_of(part.steps) for part in parts)
-    off = ((1 - share) * each.count - each.above(value) for each in sketches)
-    return sqrt(max(even, sum(each**2 for each in off))) / whole.count
+    deviations = ((1 - share) * sketch.count - sketch.above(value) for sketch in sketches)
+    return sqrt(max(variance, sum(deviation**2 for deviation in deviations))) / whole.count
 
 
 def together(parts: Iterable[DurationPart]) -> Sketch:
     steps: Counter[int] = Counter()
-    for each in parts:
-        steps.update(each.steps)
+    for part in parts:
+        steps.update(part.steps)
     return sketch_of(steps)
 
 
@@ -328,11 +328,10 @@ def sketch_of(steps: Mapping[int, int]) -> Sketch:
 
 
 def quantile(sketch: Sketch, share: float) -> Duration:
-    """The least duration that at least this share is at or below."""
+    """The least duration that at least this share does not exceed."""
     number = sketch.count
     return Duration(round(sketch.quantile((ceil(share * number) - 0.5) / max(1, number - 1)) or 0))
 
 
 def step_of(duration: int) -> int:
-    """The step that a duration (µs) falls into."""
     return min(LONGEST, max(0, bucket_of(duration) // WIDTH))

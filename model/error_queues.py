@@ -1,7 +1,7 @@
 """Why a message is in an error queue, as the library says that put it there.
 
-Read in the libraries' sources. Whoever publishes a failed message to be tried again, or a copy for
-the audit, says none of this, and does not say it of what it publishes next.
+Read in the libraries' sources. A failed message that is published to be tried again, or as a copy
+for the audit, has none of these headers.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ from model.bodies import parse
 from model.deaths import headers_of
 from model.texts import storable
 
-# So many characters of an exception are kept, of its type and message together.
-LONGEST_EXCEPTION = 300
+LONGEST_EXCEPTION = 300  # characters that are kept, of its type and message together
 
 Path: TypeAlias = tuple[str | int, ...]
-"""A way into tables and lists, through texts that are JSON; a number leaves a table as it is."""
+"""Steps into tables and lists, and texts that are JSON; a number leaves a table as it is."""
 
 
 class Forward(NamedTuple):
     """The reason why a message is in an error queue.
 
-    The ``queue`` that it failed in, its ``exception``, the exchange and routing key that it had
-    been published to, and its ``body``, where that is not the body of what tells of it.
+    ``path`` is the exchange and routing key of its first publish. ``body`` is its own where the
+    error queue's message has another.
     """
 
     queue: str | None
@@ -45,18 +44,17 @@ def _of_java(trace: str) -> str:
 
     Spring's own wrapper is what was thrown; what the listener threw stands behind "Caused by".
     """
-    first, *others = [line.strip() for line in trace.splitlines() if line.strip()] or [""]
-    caused = [line.removeprefix("Caused by: ") for line in others if line.startswith("Caused by: ")]
+    first, *rest = [line.strip() for line in trace.splitlines() if line.strip()] or [""]
+    caused = [line.removeprefix("Caused by: ") for line in rest if line.startswith("Caused by: ")]
     return caused[0] if "ListenerExecution" in first and caused else first
 
 
 class ErrorProfile(NamedTuple):
-    """The places in which a library says that a message failed, each in its headers or its body.
+    """The paths in headers or body by which a library says that a message failed.
 
-    One of ``says`` has to be there, and all of ``also``. ``type``: a body is looked into where the
-    property so begins, and the body with ``body_begins``. ``exception``: what is said of it, put
-    together; ``instead`` where there is nothing. A message that goes to the queue ``retried`` is
-    only tried again.
+    One of the headers ``says`` is needed, and all of ``also``. With ``type`` the body is read where
+    the property begins so, and the body with ``body_begins``. The texts at ``exception`` are
+    joined; without any, ``instead`` counts. A message to the queue ``retried`` is only tried again.
     """
 
     says: tuple[str, ...] = ()
@@ -143,7 +141,7 @@ ERROR_PROFILES: dict[str, ErrorProfile] = {
         body=("Message",),
     ),
 }
-"""By library, what its messages in error queues say."""
+"""By library."""
 
 
 def forward_of(
@@ -152,37 +150,37 @@ def forward_of(
     routing_keys: Sequence[str],
     body: bytes | None,
 ) -> Forward | None:
-    """Find why a publish puts a message into an error queue; None for any other one."""
+    """The reason why a publish puts a message into an error queue; None for any other publish."""
     headers = headers_of(properties)
     for profile in ERROR_PROFILES.values():
-        said: object = headers
+        content: object = headers
         if profile.type:
             kind = (properties or {}).get("type")
             if not isinstance(kind, str) or not kind.startswith(profile.type):
                 continue
-            said = parse(body or b"", Counter())
+            content = parse(body or b"", Counter())
         elif headers.keys().isdisjoint(profile.says):
             continue
-        if any(_at(said, path) is None for path in profile.also):
+        if any(_at(content, path) is None for path in profile.also):
             continue
-        if profile.retried and not exchange and _text(said, profile.retried) in routing_keys:
+        if profile.retried and not exchange and _text(content, profile.retried) in routing_keys:
             continue
-        return _read(profile, said)
+        return _read(profile, content)
     return None
 
 
-def _read(profile: ErrorProfile, said: object) -> Forward:
-    queue = _text(said, profile.queue)
-    parts = [_text(said, path) for path in profile.exception]
+def _read(profile: ErrorProfile, content: object) -> Forward:
+    queue = _text(content, profile.queue)
+    parts = [_text(content, path) for path in profile.exception]
     exception = _line([profile.exception_in(part) for part in parts if part])
     path = None
     if profile.path is not None:
-        exchange, key = (_text(said, each, empty=True) for each in profile.path)
+        exchange, key = (_text(content, step, empty=True) for step in profile.path)
         path = None if exchange is None or key is None else (exchange, key)
-    original = _text(said, profile.body) if profile.body else None
+    original = _text(content, profile.body) if profile.body else None
     return Forward(
         (profile.queue_in(queue) or None) if queue else None,
-        exception or _line([_text(said, profile.instead) or ""]),
+        exception or _line([_text(content, profile.instead) or ""]),
         path,
         None if original is None else original.encode(),
     )
@@ -197,7 +195,7 @@ def exception_type(exception: str | None) -> str | None:
 
 
 def _at(value: object, path: Path) -> object:
-    """What stands at the end of a way; None for nothing."""
+    """The value at the end of a path; None without one."""
     for step in path:
         if isinstance(value, str):
             value = _parsed(value)
@@ -210,13 +208,13 @@ def _at(value: object, path: Path) -> object:
     return value
 
 
-@lru_cache(maxsize=2)  # several ways lead through the same text
+@lru_cache(maxsize=2)  # several paths lead through the same text
 def _parsed(text: str) -> object:
     return parse(text.encode("utf-8", "surrogatepass"), Counter())
 
 
-def _text(said: object, path: Path, *, empty: bool = False) -> str | None:
-    value = _at(said, path) if path else None
+def _text(content: object, path: Path, *, empty: bool = False) -> str | None:
+    value = _at(content, path) if path else None
     return storable(value) if isinstance(value, str) and (value or empty) else None
 
 

@@ -31,10 +31,9 @@ Kind: TypeAlias = Literal["number", "text", "flag", "time", "word", "words", "ta
 
 
 class Storage(NamedTuple):
-    """The place where a field is stored.
+    """The place where a field is stored: ``column`` is its table and column.
 
-    ``column`` is its table and column. ``null``: it may be missing. ``bits`` is how large a number
-    may be. What is ``large`` is read only if it is asked for.
+    ``null``: it may be missing. ``bits``: the size of a number. ``large``: read on demand.
     """
 
     column: str
@@ -44,11 +43,10 @@ class Storage(NamedTuple):
 
 
 class Display(NamedTuple):
-    """The way a field is shown: under which label, and what it means, in a sentence.
+    """The way a field is shown: its label, and its meaning in a sentence.
 
-    ``usual``: among a table's columns by default. ``width``: how many characters its column takes
-    in a terminal, if it has one there. ``content``: what the message holds, which is shown to
-    those alone to whom the broker would hand it.
+    ``usual``: among a table's columns by default. ``width``: of its column in a terminal, 0 for
+    none. ``content``: shown only to users to whom the broker would hand the message.
     """
 
     label: str
@@ -61,9 +59,8 @@ class Display(NamedTuple):
 class Event(NamedTuple):
     """A stored event. Times in µs; large fields are None unless they were asked for.
 
-    ``channel`` is the AMQP channel's number, ``interval`` the participant's. ``payload`` is the
-    beginning of the body, None if none is kept; ``payload_sha256`` is that of the whole body, and
-    present only if the payload is cut.
+    ``payload`` is the beginning of the body, None if none is kept; ``payload_sha256`` is that of
+    the whole body where the payload is cut.
     """
 
     id: Annotated[
@@ -270,8 +267,7 @@ CLOCK_ALONE: Large = frozenset({"clock"})
 class ShownField(NamedTuple):
     """A field of the event object.
 
-    ``type`` is that of its value in Python, ``value`` takes an event to its value in JSON,
-    ``large`` are the large fields that it is made of.
+    ``value`` takes an event to the field's JSON; ``large`` are the large fields that it is made of.
     """
 
     name: str
@@ -314,15 +310,15 @@ _KINDS: dict[Any, Kind] = {
 
 def _stored_fields() -> Iterator[Field]:
     for name, annotation in get_type_hints(Event, include_extras=True).items():
-        type_, stored, *shown = get_args(annotation)
+        type_, stored, *display = get_args(annotation)
         options = get_args(type_) if NoneType in get_args(type_) else (type_,)
-        [plain] = [each for each in options if each is not NoneType]
+        [plain] = [option for option in options if option is not NoneType]
         kind = _KINDS[get_origin(plain) or plain]
-        yield Field(name, plain, kind, stored, *shown)
+        yield Field(name, plain, kind, stored, *display)
 
 
 FIELDS: tuple[Field, ...] = tuple(_stored_fields())
-"""What is read of a stored event, in the order of `Event`."""
+"""The fields that are read of an event, in the order of `Event`."""
 
 UNREAD: tuple[Field, ...] = (
     Field("channel_key", int, "number", Storage("events.channel", bits=32)),
@@ -330,11 +326,11 @@ UNREAD: tuple[Field, ...] = (
     Field("ids", bytes, "bytes", Storage("events.ids", null=True)),
     Field("hold", int, "number", Storage("events.hold", null=True)),
 )
-"""What else is stored of one, to restore the tracker; ``hold`` also tells what was in hand when."""
+"""Fields that restore the tracker; ``hold`` also tells what was in hand when."""
 
-EVERYTHING: Large = frozenset(each.name for each in FIELDS if each.stored.large)
+EVERYTHING: Large = frozenset(field.name for field in FIELDS if field.stored.large)
 
-# Fields that are derived from stored ones, each with the one that it follows.
+# Derived fields, by the field that they follow.
 _MADE: dict[str, tuple[ShownField, ...]] = {
     "settled_at": (
         ShownField(
@@ -414,15 +410,14 @@ def _value_of(field: Field) -> Callable[[Event], Any]:
     return plain
 
 
-SHOWN: dict[str, ShownField] = {each.name: each for each in _shown_fields()}
+SHOWN: dict[str, ShownField] = {field.name: field for field in _shown_fields()}
 """The event object that the API and exports show, by name and in its order."""
 
 
 def _withheld(field: ShownField) -> ShownField:
-    """The field, with a word or nothing in place of content."""
-    instead = "withheld" if field.type is Encoding else None
-    return field._replace(value=lambda event: instead) if field.shown.content else field
+    replacement = "withheld" if field.type is Encoding else None
+    return field._replace(value=lambda event: replacement) if field.shown.content else field
 
 
-WITHOUT_CONTENT: dict[str, ShownField] = {name: _withheld(each) for name, each in SHOWN.items()}
-"""The same for whom the broker would not hand the message."""
+WITHOUT_CONTENT: dict[str, ShownField] = {name: _withheld(field) for name, field in SHOWN.items()}
+"""The same for users to whom the broker would not hand the message."""

@@ -1,7 +1,7 @@
 """Parts of a file of touched events and of its manifest.
 
-Whoever writes one and whoever checks it share only these names and the bytes that are signed: the
-check is made again from the stamps, by code of its own (`app.cli.verifying`).
+Writer and checker share only these names and the bytes that are signed: the checker
+(`app.cli.verifying`) works from the stamps, by code of its own.
 """
 
 from __future__ import annotations
@@ -88,12 +88,12 @@ class Signed:
     signature: Signature
 
 
-# The fields of the place of the event that is asked about, and of a manifest.
-PLACE = tuple(each.name for each in members(Start))
-FIELDS = tuple(each.name for each in members(TouchedSummary))
+# Fields of the start's place, and of a manifest.
+PLACE = tuple(member.name for member in members(Start))
+FIELDS = tuple(member.name for member in members(TouchedSummary))
 
 
 def signed_bytes(manifest: Mapping[str, Any]) -> bytes:
-    """Return what is signed: all of a manifest but the signature, in one way of writing it."""
+    """The bytes that are signed: a manifest without its signature, in canonical JSON."""
     signed = {name: value for name, value in manifest.items() if name != SIGNATURE}
     return json.dumps(signed, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()

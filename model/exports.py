@@ -27,10 +27,7 @@ LEFTOVER = ".part"
 
 @dataclass(frozen=True)
 class Format:
-    """A form that an export can have.
-
-    ``name`` is its extension without the dot.
-    """
+    """A form of exports; ``name`` is its extension without the dot."""
 
     name: Annotated[str, INNER]
     media_type: str
@@ -43,8 +40,8 @@ class Format:
 
 
 FORMATS: dict[str, Format] = {
-    each.name: each
-    for each in (
+    form.name: form
+    for form in (
         Format("jsonl", "application/x-ndjson", "JSON, one event a line"),
         Format("json", "application/json", "JSON, one document with the chain's summary"),
         Format("csv", "text/csv; charset=utf-8", "Comma-separated values, safe in a spreadsheet"),
@@ -60,19 +57,19 @@ FORMATS: dict[str, Format] = {
 
 
 def format_of(file: str) -> Format | None:
-    """The format that a file's name asks for; None if we have none for its extension.
+    """The format that a file's name asks for; None for an unknown extension.
 
-    The longest extension wins (``.trace.json`` before ``.json``); a name without a dot asks for the
+    The longest extension wins (``.trace.json`` over ``.json``); a name without a dot has the
     default.
     """
     if "." not in file:
         return FORMATS[DEFAULT]
-    fitting = [each for each in FORMATS.values() if file.endswith(each.extension)]
-    return max(fitting, key=lambda each: len(each.name), default=None)
+    fitting = [form for form in FORMATS.values() if file.endswith(form.extension)]
+    return max(fitting, key=lambda form: len(form.name), default=None)
 
 
 def manifest_of(output: Path) -> Path:
-    """Return the path of an export's manifest."""
+    """The path of an export's manifest."""
     return output.with_name(output.name + MANIFEST)
 
 
@@ -118,7 +115,7 @@ class ChainSummary(ChainFacts):
 
 @dataclass(frozen=True)
 class Manifest:
-    """The part of an export's manifest that the service reads."""
+    """The fields of an export's manifest that the service reads."""
 
     vhost: str
     events: int
@@ -126,7 +123,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Usage:
-    """The content of a folder of exports: how many of them, and the bytes of all its files."""
+    """The number of exports in a folder, and the bytes of all its files."""
 
     files: int
     bytes: int
@@ -134,27 +131,26 @@ class Usage:
 
 @dataclass(frozen=True)
 class Quota:
-    """The most that a folder of exports may hold: a look at it takes time for each of its files."""
+    """The bounds of a folder of exports; each of its files costs time at every look."""
 
     bytes: int
     files: int = 10_000
 
-    def left(self, used: Usage) -> int:
-        """The bytes that a further export may have; negative where there may be none."""
-        return -1 if used.files >= self.files else self.bytes - used.bytes
+    def left(self, usage: Usage) -> int:
+        """The bytes for a further export; negative where there may be none."""
+        return -1 if usage.files >= self.files else self.bytes - usage.bytes
 
-    def refusal(self, used: Usage) -> str:
-        """Explain why there is no room, in a sentence."""
+    def refusal(self, usage: Usage) -> str:
         return (
-            f"The exports take {used.files} files and {used.bytes} bytes, of {self.files} files"
+            f"The exports take {usage.files} files and {usage.bytes} bytes, of {self.files} files"
             f" and {self.bytes} bytes that they may (ITC_EXPORTS_MAX_BYTES): delete some and"
             " ask again. Nothing was written."
         )
 
 
-def usage_of(folder: Path, without: Path | None = None) -> Usage:
-    """The content of a folder of exports, leaving out the export ``without``, which is replaced."""
-    left_out = () if without is None else (without, manifest_of(without))
+def usage_of(folder: Path, replaced: Path | None = None) -> Usage:
+    """The usage of a folder of exports without the export ``replaced``."""
+    left_out = () if replaced is None else (replaced, manifest_of(replaced))
     files = size = 0
     for entry in _files_in(folder):
         if Path(entry.path) in left_out:
@@ -168,15 +164,16 @@ def usage_of(folder: Path, without: Path | None = None) -> Usage:
 
 
 def _files_in(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """The files in the folders of a folder."""
-    for each in _entries(folder):
-        if each.is_dir(follow_symlinks=False):
-            yield from (one for one in _entries(each.path) if one.is_file(follow_symlinks=False))
+    for subfolder in _entries(folder):
+        if subfolder.is_dir(follow_symlinks=False):
+            yield from (
+                file for file in _entries(subfolder.path) if file.is_file(follow_symlinks=False)
+            )
 
 
 def _entries(folder: Path | str) -> list[os.DirEntry[str]]:
     try:
-        with os.scandir(folder) as found:
-            return list(found)
+        with os.scandir(folder) as entries:
+            return list(entries)
     except OSError:  # there is none yet, or no more
         return []

@@ -12,11 +12,8 @@ from model.times import Microseconds
 class Gap:
     """A span that may lack events of a trace. Times in µs.
 
-    The loss is somewhere after the event ``after_event_id`` (0: before the first) and before
-    ``before_event_id``. The latter and ``until`` are None while it may still go on. ``suspected``
-    says that it is probable, and may be withdrawn; otherwise it is certain.
-    ``declared`` says that it is no loss: what lies in it was not asked for, or came, and so many
-    trace messages are ``quarantined``, as they cannot be read.
+    It lies after the event ``after_event_id`` (0: before the first) and before ``before_event_id``;
+    the latter and ``until`` are None while it may still go on.
     """
 
     id: int
@@ -49,13 +46,12 @@ class Gap:
 
 
 def widened(gap: Gap, begins: int | None, ends: int | None) -> Gap:
-    """A gap with all times at which what it lacks would have been recorded.
+    """A gap with all times at which its missing events would have been recorded.
 
-    A gap says between which events something is missing, and around which time that was noticed.
-    Its messages may have waited in the broker, and a gap that a later event tells of may begin
-    before the last good check: so the times of the events around it count as well.
-    ``begins`` is when the last event before it was recorded (µs), None if that is not stored;
-    ``ends`` when the last one that may be in it was.
+    A gap's own times are around when it was noticed. Its messages may have waited in the broker,
+    and it may begin before the last good check: so the times of the events around it count as well.
+    ``begins`` is that of the last event before it (µs), None if that is not stored; ``ends`` that
+    of the last one that may be in it.
     """
     since = Microseconds(0 if begins is None else min(gap.since, begins))
     until = gap.until

@@ -1,4 +1,4 @@
-"""Events as conversations need them, and what led to each of them."""
+"""Events as conversations need them, and their causes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from model.times import Microseconds
 from model.words import Disposition, EventType, Match, Via
 
 _LONGEST_KEY = 200
-# Where a value may be that the messages of a conversation share, and that people know.
+# Headers whose value the messages of a conversation share, and people know.
 _KEY_HEADERS = (
     "NServiceBus.ConversationId",
     "ConversationId",
@@ -51,7 +51,7 @@ class ConversationEvent(NamedTuple):
 
 
 def happened(event: Event) -> ConversationEvent:
-    """The event as conversations need it, from one that was read with its properties."""
+    """A conversation's event, from one that was read with its properties."""
     is_publish = event.type is EventType.published
     expiration = (event.properties or {}).get("expiration")
     return ConversationEvent(
@@ -80,7 +80,7 @@ def happened(event: Event) -> ConversationEvent:
 
 
 def keys_in(properties: Mapping[str, Any] | None) -> Iterable[str]:
-    """The keys that a message may share with its conversation, and people know it by."""
+    """The keys of a message that its conversation may share, and people know it by."""
     headers = headers_of(properties)
     values = [(properties or {}).get("correlation_id"), *map(headers.get, _KEY_HEADERS)]
     return dict.fromkeys(
@@ -104,12 +104,14 @@ class Cause(NamedTuple):
 
 def preferred(causes: Iterable[Cause]) -> tuple[Cause, ...]:
     """Causes in the order in which they count: links by their events' ids, then the others."""
-    return tuple(sorted(causes, key=lambda each: (each.rule is None, each.event, each.rule or "")))
+    return tuple(
+        sorted(causes, key=lambda cause: (cause.rule is None, cause.event, cause.rule or ""))
+    )
 
 
 def causes_of(
     events: Mapping[int, ConversationEvent],
-    named: Mapping[int, Sequence[Cause]],
+    links: Mapping[int, Sequence[Cause]],
     via: Via,
     *,
     roots: Collection[int],
@@ -118,24 +120,24 @@ def causes_of(
 ) -> dict[int, tuple[Cause, ...]]:
     """The causes of each event: links first, those from within the conversation before others.
 
-    Where a publish has none, what the conversation or the participant did last before it.
+    A publish without any has the last event of the conversation or the participant before it.
 
     Args:
         events: of the conversation, by id and in their order.
         named: what publishes name as their causes, and what the broker did makes one of deliveries.
         via: what leads from one event to the next.
-        roots: the publishes with which it begins, so that nothing in it led to them.
-        members: all that are known to belong there.
-        shared: by event what its message shares with its conversation; for ``conversation``.
+        roots: the publishes with which it begins: nothing in it led to them.
+        members: events that are known to belong to it.
+        shared: by event, the keys that its message shares; for ``conversation``.
     """
     causes: dict[int, tuple[Cause, ...]] = {}
-    for each, found in named.items():
-        if each in events and each not in roots:
-            known = events if via is Via.any else members
-            inside = [cause for cause in found if cause.event in known]
-            outside = [cause for cause in found if cause.event not in known]
+    for effect, named_causes in links.items():
+        if effect in events and effect not in roots:
+            inner_events = events if via is Via.any else members
+            inside = [cause for cause in named_causes if cause.event in inner_events]
+            outside = [cause for cause in named_causes if cause.event not in inner_events]
             if inside or via is Via.links:
-                causes[each] = (*preferred(inside), *preferred(outside))
+                causes[effect] = (*preferred(inside), *preferred(outside))
     if via is Via.links:
         return causes
     received: defaultdict[int, list[ConversationEvent]] = defaultdict(list)
@@ -160,11 +162,15 @@ def _last_that_led(
     via: Via,
     shared: Mapping[int, Collection[Any]],
 ) -> int | None:
-    """Find what the publisher was handed last before a publish, in the same conversation."""
+    """The last delivery to the publisher before a publish, in the same conversation."""
     if via is Via.any:
         return received[-1].id if received else None
-    its = {*shared.get(publish.id, ())}
+    keys = {*shared.get(publish.id, ())}
     return next(
-        (each.id for each in reversed(received) if not its.isdisjoint(shared.get(each.id, ()))),
+        (
+            delivery.id
+            for delivery in reversed(received)
+            if not keys.isdisjoint(shared.get(delivery.id, ()))
+        ),
         None,
     )

@@ -1,7 +1,7 @@
-"""Messages in hand: of a publish, what its participant had been handed and had not settled.
+"""Messages in hand: at a publish, those that its participant had been handed and had not settled.
 
-Where exactly one was, that may be what led to the publish. It is a suggestion, and for each
-participant it is measured how often links and keys confirm it. Nothing here does I/O.
+Where it is exactly one, that may have led to the publish: a suggestion, whose agreement with links
+and keys is measured for each participant. Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import NamedTuple, TypeAlias
 from model.words import Disposition, EventType
 
 MOST_HELD = 1_000
-"""Of one participant's deliveries this many are kept, the newest."""
+"""The most deliveries of a participant that are kept, the newest."""
 
 COLUMNS = "id, type, participant, channel, cause_id, settlement, hold"
-"""What is read of an event, as a `HandRow`."""
+"""The columns of a `HandRow`."""
 
 HandRow: TypeAlias = tuple[int, int, int, int, int | None, int | None, int | None]
 
@@ -32,11 +32,11 @@ class AloneInHand(NamedTuple):
 
 
 def alone_in_hand(events: Iterable[HandRow]) -> Iterator[AloneInHand]:
-    """The publishes of which exactly one message was in hand, from all events by id.
+    """The publishes with exactly one message in hand, from all events by id.
 
-    Where a delivery's settlement is not known, it is taken to be settled when its channel is handed
-    the next one, as it is with a prefetch of 1; how often that is right, the participant's own
-    figures tell. While a participant holds one that is kept no more, nothing is said of it.
+    A delivery of unknown settlement counts as settled when its channel is handed the next one, as
+    with a prefetch of 1; a participant's figures tell how often that is right. While it holds a
+    delivery that is no longer kept, none of its publishes are given.
     """
     # By participant, of each delivery its message, and the last event before it was settled.
     hands: defaultdict[int, dict[int, tuple[int | None, int | None]]] = defaultdict(dict)
@@ -47,7 +47,7 @@ def alone_in_hand(events: Iterable[HandRow]) -> Iterator[AloneInHand]:
         hand = hands[participant]
         if kind == EventType.published:
             _remove_settled(hand, event)
-            messages = {each for each, _ in hand.values()}
+            messages = {message for message, _ in hand.values()}
             is_known = unknown[participant] < event
             if is_known and len(messages) == 1 and (alone := messages.pop()) is not None:
                 yield AloneInHand(event, participant, max(hand), alone)
@@ -66,5 +66,7 @@ def alone_in_hand(events: Iterable[HandRow]) -> Iterator[AloneInHand]:
 
 def _remove_settled(hand: dict[int, tuple[int | None, int | None]], event: int) -> None:
     """Remove what was settled before an event."""
-    for each in [each for each, (_, last) in hand.items() if last is not None and last < event]:
-        del hand[each]
+    for delivery in [
+        delivery for delivery, (_, last) in hand.items() if last is not None and last < event
+    ]:
+        del hand[delivery]

@@ -19,8 +19,8 @@ COLLECTOR = "collector"
 """In the place of a format: spans that are sent rather than written."""
 
 PERIOD_FORMATS: dict[str, Format] = {
-    each.name: each
-    for each in (
+    form.name: form
+    for form in (
         Format("ocel.json", "application/json", "OCEL 2.0: an object-centric event log"),
         Format("otlp.json", "application/x-ndjson", "OpenTelemetry's spans, one request a line"),
         Format("asyncapi.json", "application/json", "AsyncAPI 3: channels, operations, messages"),

@@ -16,7 +16,7 @@ CLOUDEVENTS_PREFIXES = ("cloudEvents:", "cloudEvents_", "ce-")
 """Of their attributes as headers: AMQP's binding, JMS's spelling of it, and RabbitMQ's binding."""
 _CLOUDEVENTS_TYPES = tuple(f"{prefix}type" for prefix in CLOUDEVENTS_PREFIXES)
 LONGEST = 200
-"""So many characters of a type are kept: whoever publishes can write anything there."""
+"""Characters of a type that are kept: publishers can write anything there."""
 
 
 def type_of(
@@ -28,21 +28,21 @@ def type_of(
     """The message's type, by what it says itself or else by where it was published to.
 
     The property ``type``, Celery's ``task``, ``NServiceBus.EnclosedMessageTypes``, MassTransit's
-    ``messageType``, CloudEvents' ``type``; otherwise the exchange and the first routing key, or
-    only the latter for the default exchange. ``payload`` matters where `is_in_body`.
+    ``messageType``, CloudEvents' ``type``; otherwise `place_of`. ``payload`` matters where
+    `is_in_body`.
     """
-    said = _said(properties or {}) or _in_body(properties, payload)
-    return _cut(said or place_of(exchange, routing_keys))
+    name = _said(properties or {}) or _in_body(properties, payload)
+    return _cut(name or place_of(exchange, routing_keys))
 
 
 def place_of(exchange: str, routing_keys: Sequence[str]) -> str:
-    """Return the place that a message was published to."""
+    """The exchange and the first routing key, or only the key for the default exchange."""
     key = routing_keys[0] if routing_keys else ""
     return f"{exchange}/{key}" if exchange else key
 
 
 def is_in_body(properties: Mapping[str, Any] | None) -> bool:
-    """Tell whether the body may say the message's type, and nothing else of it does."""
+    """Tell whether only the body may say the message's type."""
     return _envelope(properties) is not None and _said(properties or {}) is None
 
 
@@ -62,7 +62,7 @@ def _in_body(properties: Mapping[str, Any] | None, payload: bytes | None) -> str
     envelope = _envelope(properties)
     if envelope is None or not payload:
         return None
-    body = parse(payload, Counter())  # nothing, of what is cut
+    body = parse(payload, Counter())
     if not isinstance(body, dict):
         return None
     if envelope == _CLOUDEVENTS:

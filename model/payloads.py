@@ -17,9 +17,9 @@ def payload_text(payload: bytes | None, cut: bool) -> tuple[str | None, Encoding
     """
     if payload is None:
         return None, "string"
-    for missing in range(_LONGEST_UTF8 if cut else 1):
+    for cut_bytes in range(_LONGEST_UTF8 if cut else 1):
         try:
-            return payload[: len(payload) - missing].decode(), "string"
+            return payload[: len(payload) - cut_bytes].decode(), "string"
         except UnicodeDecodeError:
             continue
     return base64.b64encode(payload).decode(), "base64"

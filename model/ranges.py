@@ -1,8 +1,8 @@
-"""Looking for the first of a participant's events from which on something holds.
+"""Search for the first of a participant's events from which on a condition holds.
 
 A participant's events are totally ordered, so those at or after an event are a suffix of them, and
-those with a greater id than another's too. Nothing here does I/O: whoever looks events up is asked
-step by step, one question for all participants at a time.
+those of a greater id too. Nothing here does I/O: the search asks step by step, one question for all
+participants at a time.
 """
 
 from __future__ import annotations
@@ -42,39 +42,38 @@ class Mark(NamedTuple):
 
 
 Asked: TypeAlias = Sequence[tuple[int, int]]
-"""(participant, height) pairs: the first event of each at or above that height is asked for."""
+"""Pairs (participant, height), for the first event of each at or above that height."""
 Probe: TypeAlias = Callable[[Asked], Mapping[int, Mark]]
 Holds: TypeAlias = Callable[[Mark], bool]
-"""What does not hold for an event, and does for all of its participant's from some event on."""
+"""A condition that holds for all of a participant's events from some event on, and none before."""
 Search: TypeAlias = Generator[Asked, Mapping[int, Mark], dict[int, Mark]]
 
 
 def first_reached(tops: Mapping[int, Mark], holds: Holds, probe: Probe) -> dict[int, Mark]:
-    """The event that `search` finds, where ``probe`` answers at once."""
+    """The result of `search`, where ``probe`` answers at once."""
     steps = search(tops, holds)
     try:
-        asked = next(steps)
+        question = next(steps)
         while True:
-            asked = steps.send(probe(asked))
+            question = steps.send(probe(question))
     except StopIteration as end:
-        found: dict[int, Mark] = end.value
-        return found
+        marks: dict[int, Mark] = end.value
+        return marks
 
 
 def search(tops: Mapping[int, Mark], holds: Holds) -> Search:
-    """The first event of each participant for which it holds, as a dialogue of look-ups.
+    """The first event of each participant for which the condition holds, as a dialogue.
 
-    ``tops`` has an event of each participant for which it does. Steps down from there double until
-    one is too far and are then halved, so that the cost depends on the answer's length and not on
-    the participant's; all participants take a step in the same question.
+    ``tops`` has an event of each for which it does. Steps down from there double until one is too
+    far and are then halved, so that the cost depends on the answer's length, not the participant's.
     """
     searches = {participant: _Search(top) for participant, top in tops.items()}
     while pending := [(p, s.next) for p, s in searches.items() if not s.done]:
-        found = yield pending
+        marks = yield pending
         for participant, height in pending:
-            mark = found[participant]
+            mark = marks[participant]
             searches[participant].learn(height, mark, holds(mark))
-    return {participant: each.best for participant, each in searches.items()}
+    return {participant: search.best for participant, search in searches.items()}
 
 
 class _Search:

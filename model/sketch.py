@@ -1,8 +1,7 @@
-"""Quantiles of numbers in bounded memory, which parts found apart can be put together.
+"""Quantiles of numbers in bounded memory, which can be merged.
 
-Numbers fall into buckets that each are 2 % wider than the one before, so a quantile is within 1 %
-of a number that has this rank (the idea of DDSketch: Masson, Rim and Lee, VLDB 2019). From a
-microsecond to a year there are fewer than 1,600 buckets.
+Each bucket is 2 % wider than the one before, so a quantile is within 1 % of a number of this rank
+(DDSketch: Masson, Rim and Lee, VLDB 2019). From a microsecond to a year there are fewer than 1,600.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ from typing import TypeAlias
 RELATIVE_ERROR = 0.01
 _GAMMA = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
 _LOG = math.log(_GAMMA)
-# Numbers below 1 fall together; they are told as 0.
-_SMALL = -1
+_SMALL = -1  # numbers below 1, shown as 0
 
 Buckets: TypeAlias = dict[int, int]
 
@@ -30,32 +28,31 @@ class Sketch:
         self.count = sum(self.buckets.values())
 
     def add(self, value: float, times: int = 1) -> None:
-        """Count a number; one below 0 counts as 0."""
         bucket = bucket_of(value)
         self.buckets[bucket] = self.buckets.get(bucket, 0) + times
         self.count += times
 
-    def merge(self, other: Sketch) -> None:
-        """Count all that another one did."""
-        for bucket, times in other.buckets.items():
+    def merge(self, addend: Sketch) -> None:
+        """Add another sketch's counts."""
+        for bucket, times in addend.buckets.items():
             self.buckets[bucket] = self.buckets.get(bucket, 0) + times
-        self.count += other.count
+        self.count += addend.count
 
     def quantile(self, share: float) -> float | None:
-        """A number that this share is at or below, within `RELATIVE_ERROR`; None of nothing."""
+        """A number that this share does not exceed, within `RELATIVE_ERROR`; None of nothing."""
         if not self.count:
             return None
-        rank, seen = share * (self.count - 1), 0
+        rank, count = share * (self.count - 1), 0
         for bucket in sorted(self.buckets):
-            seen += self.buckets[bucket]
-            if seen > rank:
+            count += self.buckets[bucket]
+            if count > rank:
                 return _middle(bucket)
         return _middle(max(self.buckets))
 
     def above(self, value: float) -> int:
-        """The number in buckets above the one that a number is in."""
+        """The count of numbers in greater buckets."""
         bucket = bucket_of(value)
-        return sum(times for each, times in self.buckets.items() if each > bucket)
+        return sum(times for index, times in self.buckets.items() if index > bucket)
 
     def to_json(self) -> dict[str, int]:
         """Its buckets; `of_json` reads them."""
@@ -68,20 +65,18 @@ class Sketch:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Sketch:
-        """A sketch of some numbers."""
-        made = cls()
+        sketch = cls()
         for value in values:
-            made.add(value)
-        return made
+            sketch.add(value)
+        return sketch
 
 
 def bucket_of(value: float) -> int:
-    """The bucket that a number falls into."""
     return _SMALL if value < 1 else math.ceil(math.log(value) / _LOG)
 
 
 def limit_of(bucket: int) -> float:
-    """The greatest number that falls into a bucket."""
+    """The greatest number of a bucket."""
     return 0.0 if bucket == _SMALL else float(_GAMMA**bucket)
 
 

@@ -1,13 +1,12 @@
 """The test that says since when something is slower: on quantiles, with its level.
 
-It compares spans of time and not messages, since messages of the same time share their fate: each
-gives the median and the 90th percentile of as many of its messages as of each other's. If nothing
-changed but how many messages there are, and a span's messages may stand in any order, the spans
-may, too. So the chance that the spans since a moment are as far above those before it follows
-from the number of pairs, one of each, that are the other way around (Mann and Whitney's test, to
-one side, exact where it matters). Multiplied by the number of moments, quantiles and subjects that
-were looked at (Bonferroni) it has to be at most `LEVEL`. Where spans resemble the ones before them,
-as when a queue fills and empties, as many of them count as one as that takes.
+It compares spans of time, not messages, since messages of one time share their fate. Each span
+gives the median and the 90th percentile of an equal number of its messages. If nothing but rates
+changed, the spans may stand in any order. The chance that those since a moment are this far above
+those before follows from the number of inverted pairs (Mann and Whitney's test, one-sided, exact
+where it matters). Multiplied by the number of moments, quantiles and subjects that were looked at
+(Bonferroni) it must be at most `LEVEL`. Where spans resemble their predecessors, as when a queue
+fills and empties, several count as one.
 """
 
 from __future__ import annotations
@@ -19,16 +18,12 @@ from math import ceil, comb, sqrt
 from typing import Literal, NamedTuple, TypeAlias
 
 LEVEL = 0.001
-"""The chance that anything is called slower in an answer, where nothing but rates changed."""
-
+"""The chance that an answer calls anything slower where nothing but rates changed."""
 LEAST_RATIO = 1.5
 """A quantile must be this many times what it was before."""
-
 LEAST_SINCE, LEAST_BEFORE = 3, 10
 """The least number of spans since the change, and before it."""
-
-# More pairs than this share are inverted: not clearly slower, however sure that is.
-MOST_INVERTED = 0.2
+MOST_INVERTED = 0.2  # of the pairs: beyond, it is not clearly slower, however sure
 MOST_ALIKE = 0.9
 
 QuantileWord: TypeAlias = Literal["median", "p90"]
@@ -45,84 +40,84 @@ class ChangePoint(NamedTuple):
 def change_in(
     values: Sequence[float], looks: float, first: int = LEAST_BEFORE
 ) -> ChangePoint | None:
-    """The moment since when spans are slower most clearly, if it is clear enough.
+    """The clearest moment since when spans are slower, if it is clear enough.
 
     ``values`` are a quantile of each span, in the order of time. ``looks``: the number of such
-    lists that an answer looks through. It is not before the ``first`` place.
+    lists in an answer. The moment is not before the ``first`` index.
     """
     first = max(first, LEAST_BEFORE)
     end = len(values) - LEAST_SINCE
-    before, since = sorted(values), list[float]()
-    inverted = 0.0  # pairs, those that are equal by half
+    earlier, current = sorted(values), list[float]()
+    inverted = 0.0  # pairs; equal ones count half
     place, clearest, pairs = 0, 0.0, 0.0
-    for at in range(len(values) - 1, first - 1, -1):
-        value = values[at]
-        del before[bisect_left(before, value)]
-        inverted += len(before) - _below(before, value) - _below(since, value)
-        insort(since, value)
-        if at > end or _middle(since) < LEAST_RATIO * _middle(before):
+    for index in range(len(values) - 1, first - 1, -1):
+        value = values[index]
+        del earlier[bisect_left(earlier, value)]
+        inverted += len(earlier) - _below(earlier, value) - _below(current, value)
+        insort(current, value)
+        if index > end or _middle(current) < LEAST_RATIO * _middle(earlier):
             continue
-        clear = _deviations(inverted, len(since), len(before))
+        clear = _deviations(inverted, len(current), len(earlier))
         if clear > clearest:
-            place, clearest, pairs = at, clear, inverted
+            place, clearest, pairs = index, clear, inverted
     if not place:
         return None
     alike = _alike(values[:place], values[place:])
-    apart = int((len(values) - place) / alike), int(place / alike)
-    chance = _chance(pairs / alike**2, *apart) * (end - first + 1) * looks
+    effective_counts = int((len(values) - place) / alike), int(place / alike)
+    chance = _chance(pairs / alike**2, *effective_counts) * (end - first + 1) * looks
     return ChangePoint(place, chance) if chance <= LEVEL else None
 
 
-def can_tell(before: int, since: int, looks: float) -> bool:
-    """Whether it is told if each of the spans since is slower than all of those before."""
-    moments = since - LEAST_SINCE + 1
-    is_enough = before >= LEAST_BEFORE and since >= LEAST_SINCE
-    return is_enough and _chance(0, since, before) * moments * looks <= LEVEL
+def can_tell(earlier: int, current: int, looks: float) -> bool:
+    """Tell whether there are enough spans to notice that all current ones are slower."""
+    moments = current - LEAST_SINCE + 1
+    is_enough = earlier >= LEAST_BEFORE and current >= LEAST_SINCE
+    return is_enough and _chance(0, current, earlier) * moments * looks <= LEVEL
 
 
-def _below(ordered: Sequence[float], value: float) -> float:
-    """The number of values below one, those that equal it by half."""
-    return (bisect_left(ordered, value) + bisect_right(ordered, value)) / 2
+def _below(values: Sequence[float], value: float) -> float:
+    """The number of lesser values; equal ones count half."""
+    return (bisect_left(values, value) + bisect_right(values, value)) / 2
 
 
-def _middle(ordered: Sequence[float]) -> float:
-    return ordered[len(ordered) // 2]
+def _middle(values: Sequence[float]) -> float:
+    return values[len(values) // 2]
 
 
-def _deviations(inverted: float, since: int, before: int) -> float:
+def _deviations(inverted: float, current: int, earlier: int) -> float:
     """Standard deviations by which fewer pairs are inverted than half of them."""
-    pairs = since * before
-    return (pairs / 2 - inverted) / sqrt(pairs * (since + before + 1) / 12)
+    pairs = current * earlier
+    return (pairs / 2 - inverted) / sqrt(pairs * (current + earlier + 1) / 12)
 
 
-def _chance(inverted: float, since: int, before: int) -> float:
-    """The chance that at most this many of the pairs are inverted, in any order of the spans.
+def _chance(inverted: float, current: int, earlier: int) -> float:
+    """The chance that at most this many pairs are inverted, in any order of the spans.
 
-    It is that share of all choices of ``since`` spans, which are counted as partitions of the
-    number of inverted pairs into ``since`` parts. That none of the parts may be above ``before`` is
-    left out: exact for few inverted pairs, and too high for many.
+    That is their share of all choices of ``current`` spans, counted as partitions of the number of
+    inverted pairs into ``current`` parts. No part may exceed ``earlier``, which is left out: exact
+    for few inverted pairs, too high for many.
     """
-    most = ceil(inverted)
-    if not since or most > MOST_INVERTED * since * before:
+    limit = ceil(inverted)
+    if not current or limit > MOST_INVERTED * current * earlier:
         return 1.0
-    ways = [1] + [0] * most
-    for part in range(1, since + 1):
-        for number in range(part, most + 1):
+    ways = [1] + [0] * limit
+    for part in range(1, current + 1):
+        for number in range(part, limit + 1):
             ways[number] += ways[number - part]
-    return min(1.0, sum(ways) / comb(since + before, since))
+    return min(1.0, sum(ways) / comb(current + earlier, current))
 
 
 def _alike(*stretches: Sequence[float]) -> float:
-    """The number of spans that tell as much as one would that is like no other.
+    """The number of spans that say as much as one independent span.
 
-    By the correlation of each one's rank with the next, each within its stretch, so that the change
+    By the correlation of each span's rank with the next, within each stretch, so that the change
     itself does not count.
     """
-    together = alone = 0.0
+    covariance = alone = 0.0
     for values in stretches:
-        ordered, middle = sorted(values), len(values) / 2
-        ranks = [_below(ordered, value) - middle for value in values]
-        together += sum(one * other for one, other in itertools.pairwise(ranks))
+        ascending, middle = sorted(values), len(values) / 2
+        ranks = [_below(ascending, value) - middle for value in values]
+        covariance += sum(one * other for one, other in itertools.pairwise(ranks))
         alone += sum(rank * rank for rank in ranks)
-    alike = min(MOST_ALIKE, max(0.0, together / alone if alone else 0.0))
+    alike = min(MOST_ALIKE, max(0.0, covariance / alone if alone else 0.0))
     return (1 + alike) / (1 - alike)

@@ -1,11 +1,10 @@
 """Soundness: whether participants are those who act, as far as it can be seen.
 
 A participant that is finer than its program makes a delivery and the reaction to it look
-concurrent. That is seen in four ways: in participants that were assumed; in participants that
-publish and never receive, where others of their client receive; whatever the policy, where
-hardly any publish is by a participant that also receives; and in participants whose messages name
-causes that another participant of their program was handed. Service and Spark ask with the same
-`statements` and say the same sentences.
+concurrent. Four signs of that: participants that were assumed; participants that publish and never
+receive, where others of their client receive; hardly any publishes by participants that also
+receive; messages that name causes which another participant of the program was handed. Service and
+Spark use the same `statements` and sentences.
 """
 
 from __future__ import annotations
@@ -18,32 +17,27 @@ from typing import Annotated, NamedTuple
 from model.described import INNER
 from model.gaps import Gap
 
-MOST_QUIET = 1_000
-"""Quiet events of an answer's span are counted up to this many."""
-
-MOST_LATE = 1_000
-"""Late links of an answer's span are counted up to this many."""
+# Up to these numbers quiet events and late links of an answer's span are counted, and links that
+# the policy missed, by rule.
+MOST_QUIET = MOST_LATE = MOST_MISSED = 1_000
 
 NAMED = 3
 # With real clients, the publishes by participants that also receive were 0 to 7 % of all where the
 # policy missed most causes, and 50 % and more where it saw them all. Few publishes say nothing.
 LEAST_SHARE, LEAST_PUBLISHES = 0.1, 50
 FINE = ("connection", "channel")
-"""The policies that may take one program for several participants."""
-
-MOST_MISSED = 1_000
-"""Links that the policy missed are counted by rule up to this many."""
+"""The policies that may split one program into several participants."""
 
 
 def share(part: int, rest: int) -> float | None:
-    """Return the part of the whole, between 0 and 1; None where there is nothing."""
+    """A part of the whole, between 0 and 1; None of nothing."""
     whole = part + rest
     return part / whole if whole else None
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Messages' word on their causes, against what the trace's policy says."""
+    """Causes that messages name, against those that the trace's policy sees."""
 
     reactions: Annotated[
         int,
@@ -81,32 +75,6 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """A participant that misses what its program was told, by the causes that its messages name.
-
-    Of these ``known`` were in its past, and ``missed`` reached another participant of its program.
-    """
-
-    vhost: str
-    policy: str
-    number: int
-    name: str
-    first_event_id: int
-    last_event_id: int
-    known: int
-    missed: int
-
-    def is_within(self, a: int, b: int) -> bool:
-        """Tell whether an answer about the events from one to the other, in any order, is about it.
-
-        As for `AssumedParticipant`: what a program hears beside its participant it hears all the
-        time, and the messages that name no cause are those of which nothing tells.
-        """
-        first, last = sorted((a, b))
-        return self.last_event_id >= first and self.first_event_id <= last
-
-
-@dataclass(frozen=True, slots=True)
 class MissedLinks:
     """The number of a rule's links that the policy missed."""
 
@@ -124,18 +92,47 @@ class AssumedParticipant:
     last_event_id: int
 
     def is_within(self, a: int, b: int) -> bool:
-        """Tell whether an answer about the events from one to the other, in any order, is about it.
+        """Tell whether the span of its events meets that of an answer, of two events in any order.
 
-        By the span of its events, though none of these need lie between the two.
+        None of its events need lie between the two.
         """
-        first, last = sorted((a, b))
-        return self.last_event_id >= first and self.first_event_id <= last
+        return _meets(self, a, b)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A participant that misses what its program was told, by the causes that its messages name.
+
+    Of these ``known`` were in its past, and ``missed`` reached another participant of its program.
+    """
+
+    vhost: str
+    policy: str
+    number: int
+    name: str
+    first_event_id: int
+    last_event_id: int
+    known: int
+    missed: int
+
+    def is_within(self, a: int, b: int) -> bool:
+        """Tell the same as `AssumedParticipant.is_within`.
+
+        A program hears beside its participant all the time, and of messages that name no cause
+        nothing tells that it did.
+        """
+        return _meets(self, a, b)
+
+
+def _meets(participant: AssumedParticipant | Missing, a: int, b: int) -> bool:
+    first, last = sorted((a, b))
+    return participant.last_event_id >= first and participant.first_event_id <= last
 
 
 class Client(NamedTuple):
-    """A participant by its user, its place and its client's name (empty: none is known).
+    """A participant by its user, its place and its client's name, empty where unknown.
 
-    Of its ``publishes``, ``alone`` are all if it never received and none if it did: ``receives``.
+    ``alone`` are its ``publishes`` if it never ``receives``, else 0.
     """
 
     vhost: str
@@ -152,9 +149,9 @@ class Client(NamedTuple):
 class Misfit:
     """A policy that is too fine for a trace's clients.
 
-    Of ``publishes``, ``apart`` are by participants that never received: of a policy among `FINE`,
-    those of clients that receive as other participants; of others all, where they are nearly all.
-    Or else the names of ``halves``: one that only receives, and one that only publishes.
+    ``apart`` of its ``publishes`` are by participants that never received: under `FINE` policies
+    those of clients that receive as other participants, under others all if they are nearly all.
+    ``halves`` are the names of a client that only receives and of one that only publishes.
     """
 
     vhost: str
@@ -226,21 +223,21 @@ def doubts_of(
     missed: Sequence[MissedLinks] = (),
     late: Late | None = None,
 ) -> tuple[Doubt, ...]:
-    """The doubts about an answer, by its span's assumed participants and its trace's policy.
+    """The doubts about an answer.
 
-    And by those of its participants that are ``missing`` something, of which ``missed`` gives the
-    rules, and by the links in its span that clocks do not have.
+    From its span's ``assumed`` participants and those ``missing`` causes, with the rules of the
+    ``missed`` links, from its trace's policy, and from links that clocks do not have.
     """
-    found = []
+    doubts = []
     if misfit is not None:
-        found.append(_of_misfit(misfit))
+        doubts.append(_of_misfit(misfit))
     if missing:
-        found.append(_of_missing(missing, missed))
+        doubts.append(_of_missing(missing, missed))
     if assumed:
-        found.append(_of_assumed(assumed))
+        doubts.append(_of_assumed(assumed))
     if late is not None and late.links:
-        found.append(_of_late(late))
-    return tuple(found)
+        doubts.append(_of_late(late))
+    return tuple(doubts)
 
 
 def _of_misfit(misfit: Misfit) -> Doubt:
@@ -281,99 +278,102 @@ def _of_late(late: Late) -> Doubt:
 
 
 def _of_assumed(assumed: Sequence[AssumedParticipant]) -> Doubt:
-    names = listed([each.name for each in assumed])
+    names = listed([participant.name for participant in assumed])
     if len(assumed) == 1:
-        said = "1 participant is a connection that gives no name, or one of too many, at a place"
+        subject = "1 participant is a connection that gives no name, or one of too many, at a place"
         part = "it may be a part"
     else:
-        said = f"{len(assumed)} participants are connections that give no name, or one of too many,"
-        said += " at places"
+        subject = (
+            f"{len(assumed)} participants are connections that give no name, or one of too many,"
+        )
+        subject += " at places"
         part = "each may be a part"
     return Doubt(
-        f"{said} that several programs share ({names}): {part} of another participant",
+        f"{subject} that several programs share ({names}): {part} of another participant",
         "connections that give their client's name tell them apart",
     )
 
 
 def _of_missing(missing: Sequence[Missing], missed: Sequence[MissedLinks]) -> Doubt:
-    one = missing[0]
+    first = missing[0]
     count = sum(each.missed for each in missing)
     causes = count + sum(each.known for each in missing)
     rules = sorted(missed, key=lambda each: (-each.links, each.rule))
-    by = f" by {listed([each.rule for each in rules])}" if rules else ""
+    rule_text = f" by {listed([each.rule for each in rules])}" if rules else ""
     # What `client` misses are connections without a name.
-    policy = "client" if one.policy in FINE else "host"
-    was = "was" if count == 1 else "were"
+    policy = "client" if first.policy in FINE else "host"
+    verb = "was" if count == 1 else "were"
     return Doubt(
-        f"participants are {one.policy}s, and of {causes} causes that messages of"
-        f" {listed([each.name for each in missing])} name{by}, {count} {was} not in their"
+        f"participants are {first.policy}s, and of {causes} causes that messages of"
+        f" {listed([each.name for each in missing])} name{rule_text}, {count} {verb} not in their"
         " publisher's past, but in that of another participant of the same program: what led to"
         " messages that name no cause may not be seen",
-        f"rabbitmq-itc restamp {shlex.quote(one.vhost)} --participant {policy} sees it",
+        f"rabbitmq-itc restamp {shlex.quote(first.vhost)} --participant {policy} sees it",
     )
 
 
 def listed(names: Sequence[str]) -> str:
     """The first names, and how many more there are."""
-    shown = [*names[:NAMED]]
+    parts = [*names[:NAMED]]
     if len(names) > NAMED:
-        shown.append(f"{len(names) - NAMED} more")
-    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+        parts.append(f"{len(names) - NAMED} more")
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 
 def misfit_of(clients: Sequence[Client]) -> Misfit | None:
-    """The misfit of a trace's policy; None if nothing says that there is one.
+    """The misfit of a trace's policy; None without a sign of one.
 
-    Of a client with a name at loopback, only participants of the same name count, and those without
-    one, which may be of any; elsewhere all of its user and place are one client.
+    At loopback a named client is the participants of its name and those without one; elsewhere all
+    of a user at a place are one client.
     """
     if not clients:
         return None
     vhost, policy = clients[0].vhost, clients[0].policy
-    publishes = sum(each.publishes for each in clients)
+    publishes = sum(client.publishes for client in clients)
     if policy not in FINE:
-        apart = _apart_at_all(clients, publishes)
+        publishes_apart = _apart_at_all(clients, publishes)
         halves = _halves(clients) if policy == "client" else None
-        is_sign = apart or halves is not None
+        is_sign = publishes_apart or halves is not None
         return (
-            Misfit(vhost, policy, publishes, apart, None if apart else halves) if is_sign else None
+            Misfit(vhost, policy, publishes, publishes_apart, None if publishes_apart else halves)
+            if is_sign
+            else None
         )
-    receiving = [each for each in clients if each.receives]
-    known = {(each.user, each.place) for each in receiving}
-    known_by_name = {(each.user, each.place, each.client) for each in receiving}
-    apart = 0
-    for each in (one for one in clients if one.alone):
-        if each.client and _is_loopback(each.place):
+    receiving = [client for client in clients if client.receives]
+    receivers = {(client.user, client.place) for client in receiving}
+    known_by_name = {(client.user, client.place, client.client) for client in receiving}
+    publishes_apart = 0
+    for client in (client for client in clients if client.alone):
+        if client.client and _is_loopback(client.place):
             receives = any(
-                (each.user, each.place, name) in known_by_name for name in (each.client, "")
+                (client.user, client.place, name) in known_by_name for name in (client.client, "")
             )
         else:
-            receives = (each.user, each.place) in known
-        apart += each.alone if receives else 0
-    return Misfit(vhost, policy, publishes, apart) if apart else None
+            receives = (client.user, client.place) in receivers
+        publishes_apart += client.alone if receives else 0
+    return Misfit(vhost, policy, publishes, publishes_apart) if publishes_apart else None
 
 
 def _apart_at_all(clients: Sequence[Client], publishes: int) -> int:
-    """The number of publishes by participants that never received, if that is nearly all."""
-    alone = sum(each.alone for each in clients)
+    """The publishes by participants that never received, if they are nearly all."""
+    alone = sum(client.alone for client in clients)
     is_sign = publishes >= LEAST_PUBLISHES and publishes - alone < LEAST_SHARE * publishes
-    return alone if is_sign and any(each.receives for each in clients) else 0
+    return alone if is_sign and any(client.receives for client in clients) else 0
 
 
 def _halves(clients: Sequence[Client]) -> tuple[str, str] | None:
     """The names of two clients of one user at one place that may be connections of one program.
 
-    Only where programs share a place does one user have clients of several names there. Those
-    without a name are in doubt anyway.
+    Clients without a name are in doubt anyway.
     """
     receiving = {
-        (each.user, each.place): each.client
-        for each in clients
-        if each.client and each.receives and not each.publishes
+        (client.user, client.place): client.client
+        for client in clients
+        if client.client and client.receives and not client.publishes
     }
-    for each in clients:
-        if each.client and each.alone and (half := receiving.get((each.user, each.place))):
-            return half, each.client
+    for client in clients:
+        if client.client and client.alone and (half := receiving.get((client.user, client.place))):
+            return half, client.client
     return None
 
 

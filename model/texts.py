@@ -6,11 +6,11 @@ from __future__ import annotations
 # Arrow or Spark, in no hash, and in no JSON that others read; JSON bodies may spell one, as those
 # do that cut a text in the middle of an emoji.
 #
-# Each step below is one of Python's own: a function that is called for each odd character takes
-# 0.3 µs, and whoever sends a text chooses how many of these it has.
+# Each step below is one of Python's own: a function called for each odd character takes 0.3 µs, and
+# the sender chooses how many of these a text has.
 
-# Bytes of a name, of which PostgreSQL's indexes take some 2,700 in a row: one of a queue or a user
-# has up to 255, and each may be stored as the four characters of its escape.
+# Bytes of a name: those of queues and users have up to 255, each stored as up to four characters.
+# PostgreSQL's indexes take some 2,700 in a row.
 LONGEST_NAME = 1_020
 
 
@@ -26,19 +26,19 @@ def text_of(octets: bytes) -> str:
 def storable(text: str | bytes) -> str:
     r"""A text with escapes for what cannot be stored: ``\x00``, ``\ud83d``, bytes as ``\xff``.
 
-    Everything else stays as it is, so texts that differ go on to differ, except from one that
-    spells the same escape out; and to do it again changes nothing.
+    Everything else stays as it is, so that different texts stay different, except from one that
+    spells the same escape out. Applied twice it changes nothing more.
     """
     if isinstance(text, bytes):
         text = text_of(text)
-    # Nearly all text is ASCII, of which Python knows that it is.
+    # Nearly all text is ASCII, as Python knows at once.
     if text.isascii() and "\0" not in text:
         return text
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
 
 
 def storable_name(text: str) -> str:
-    """A name as `storable` has it; raises `ValueError` for what no name is as long as."""
+    """A name as `storable` has it; raises `ValueError` beyond `LONGEST_NAME`."""
     name = storable(text)
     if len(name.encode()) > LONGEST_NAME:
         raise ValueError("is longer than any name")
@@ -49,5 +49,5 @@ DIRECT_REPLIES = "amq.rabbitmq.reply-to."
 
 
 def is_reply(queue: str) -> bool:
-    """Tell whether a queue's name stands for a channel that waits for direct replies."""
+    """Tell whether a queue's name is that of a channel that waits for direct replies."""
     return queue.startswith(DIRECT_REPLIES)

@@ -23,13 +23,13 @@ CLOCKS_DIFFER = 1_000_000
 """How far the clocks of the broker and the service may be apart (µs)."""
 
 LATEST = Microseconds(253_402_300_799_999_999)
-"""The last that can be written: of the year 9999."""
+"""The last time that can be written, of the year 9999."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def now() -> Microseconds:
-    """The time, in microseconds since the epoch."""
+    """The current time."""
     return Microseconds(time.time_ns() // 1000)
 
 
@@ -45,11 +45,13 @@ def iso_time(microseconds: int) -> str:
 
 
 def said_time(microseconds: int) -> str:
-    """A time in a sentence, to the second; the page finds it by its form, to say it by a clock."""
+    """A time for sentences, to the second; the page knows it by its form, and shows local time."""
     return f"{_second(microseconds // 1_000_000).replace('T', ' ')} UTC"
 
 
 def microseconds_of(time: datetime) -> Microseconds:
     """Microseconds since the epoch; a time without an offset is UTC."""
-    since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH
-    return Microseconds((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds)
+    elapsed = (time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH
+    return Microseconds(
+        (elapsed.days * 86_400 + elapsed.seconds) * 1_000_000 + elapsed.microseconds
+    )

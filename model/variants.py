@@ -1,9 +1,8 @@
 """Variants: conversations in which the same types of messages led to the same.
 
-Two conversations are of one variant if their messages have the same types and failures, and each
-was led to by the same. In which order concurrent ones came makes no difference; how many there are
-of the same does. A message hangs below the first of its causes; of the others the types count.
-Nothing here does I/O.
+Conversations of one variant have messages of the same types and failures with the same causes.
+The order of concurrent messages makes no difference, the number of equal ones does. A message hangs
+below the first of its causes; of the others the types count. Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from model.conversations import Conversation, Message
 Json: TypeAlias = dict[str, Any]
 
 MOST_SHOWN = 200
-"""So many different steps of a variant are described; its digest is of all of them."""
+"""The most steps of a variant that are described; its digest covers all."""
 _DIGEST = 16  # characters; 64 bits
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """The part of a message that counts by itself.
+    """A message's own part in a variant.
 
-    ``failures`` are in words. ``waits``: a copy was not handed over. ``also_after`` are the types
-    of its further causes, sorted.
+    ``failures`` are in words. ``waits``: a copy was not handed over. ``also_after`` are the sorted
+    types of its further causes.
     """
 
     type: str
@@ -39,7 +38,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A message with what it led to: each different step, and how many there are of it.
+    """A message with the different steps that it led to, and the number of each.
 
     ``size`` is the number of messages, itself included.
     """
@@ -52,7 +51,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """The variant that conversations of one shape are of; they are told apart by ``digest``."""
+    """The variant of conversations of one shape; ``digest`` identifies it."""
 
     digest: str
     roots: tuple[tuple[Step, int], ...] = field(compare=False)
@@ -63,10 +62,10 @@ class Variant:
         return sum(step.size * count for step, count in self.roots)
 
     def flow(self) -> Flow:
-        """A tree that a page can draw; ``truncated`` says whether some steps are left out."""
-        left = [MOST_SHOWN]
-        steps = _described(self.roots, left)
-        return Flow(self.messages, steps, left[0] < 0)
+        """The variant as a tree that a page can draw."""
+        budget = [MOST_SHOWN]
+        steps = _described(self.roots, budget)
+        return Flow(self.messages, steps, budget[0] < 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ class FlowStep:
 
     @classmethod
     def of(cls, value: Json) -> FlowStep:
-        """The step that was shown so."""
+        """The step, from its JSON."""
         return cls(**value | {"steps": list(map(cls.of, value["steps"]))})
 
 
@@ -96,39 +95,39 @@ class Flow:
 
     @classmethod
     def of(cls, value: Json) -> Flow:
-        """The flow that was shown so."""
+        """The flow, from its JSON."""
         return cls(**value | {"steps": list(map(FlowStep.of, value["steps"]))})
 
 
 def variant_of(conversation: Conversation) -> Variant:
-    """The variant that a conversation is of."""
+    """The variant of a conversation."""
     of_event = messages_of_events(conversation)
     parents = parents_of(conversation, of_event)
-    below: defaultdict[int | None, list[Step]] = defaultdict(list)
-    # A cause has a lesser id than its effect: the last are nobody's causes.
-    for message in sorted(conversation.messages, key=lambda each: -each.it.id):
+    children: defaultdict[int | None, list[Step]] = defaultdict(list)
+    # A cause has a lesser id than its effect: effects come first here.
+    for message in sorted(conversation.messages, key=lambda message: -message.it.id):
         label = _label(message, parents[message.it.id], of_event)
-        step = _step(label, _counted(below.pop(message.it.id, [])))
-        below[parents[message.it.id]].append(step)
-    roots = _counted(below[None])
+        step = _step(label, _counted(children.pop(message.it.id, [])))
+        children[parents[message.it.id]].append(step)
+    roots = _counted(children[None])
     return Variant(_digest(repr([(step.digest, count) for step, count in roots])), roots)
 
 
 def messages_of_events(conversation: Conversation) -> dict[int, Message]:
-    """The message that each event of a conversation is of: publishes, and deliveries of copies."""
-    found = {}
+    """The message of each event of a conversation: of publishes, and of deliveries of copies."""
+    by_event = {}
     for message in conversation.messages:
-        found[message.it.id] = message
+        by_event[message.it.id] = message
         for copy in message.copies:
             for delivery in copy.deliveries:
-                found[delivery.it.id] = message
-    return found
+                by_event[delivery.it.id] = message
+    return by_event
 
 
 def parents_of(
     conversation: Conversation, of_event: Mapping[int, Message]
 ) -> dict[int, int | None]:
-    """Of each message the one that led to it, the first that counts; None if none did here."""
+    """By message, its first cause in the conversation; None without one."""
     return {
         message.it.id: next(
             (
@@ -145,14 +144,15 @@ def parents_of(
 
 def _label(message: Message, parent: int | None, of_event: Mapping[int, Message]) -> Label:
     causes = (of_event.get(cause.event) for cause in message.led_by)
-    known = (None, parent, message.it.id)
-    also = {cause.it.message_type for cause in causes if cause and cause.it.id not in known}
+    shown_types = (None, parent, message.it.id)
+    other_types = {
+        cause.it.message_type for cause in causes if cause and cause.it.id not in shown_types
+    }
     name = message.it.message_type
-    return Label(name, failures_of(message), waits(message), tuple(sorted(also)))
+    return Label(name, failures_of(message), waits(message), tuple(sorted(other_types)))
 
 
 def failures_of(message: Message) -> tuple[str, ...]:
-    """The failures of a message, in words."""
     failure = message.failure
     if failure is None:
         return ()
@@ -165,17 +165,19 @@ def waits(message: Message) -> bool:
 
 
 def _counted(steps: list[Step]) -> tuple[tuple[Step, int], ...]:
-    """Each different step with how many there are, in an order of their own."""
+    """The different steps with their numbers, in an order that depends on nothing else."""
     by_digest = {step.digest: step for step in steps}
     counts = Counter(step.digest for step in steps)
     return tuple(
         (step, counts[digest])
-        for digest, step in sorted(by_digest.items(), key=lambda one: (one[1].label.type, one[0]))
+        for digest, step in sorted(
+            by_digest.items(), key=lambda pair: (pair[1].label.type, pair[0])
+        )
     )
 
 
 def _step(label: Label, leads_to: tuple[tuple[Step, int], ...]) -> Step:
-    said = (
+    content = (
         label.type,
         label.failures,
         label.waits,
@@ -183,34 +185,34 @@ def _step(label: Label, leads_to: tuple[tuple[Step, int], ...]) -> Step:
         [(step.digest, count) for step, count in leads_to],
     )
     size = 1 + sum(step.size * count for step, count in leads_to)
-    return Step(_digest(repr(said)), label, leads_to, size)
+    return Step(_digest(repr(content)), label, leads_to, size)
 
 
 def _digest(text: str) -> str:
     return hashlib.blake2b(text.encode()).hexdigest()[:_DIGEST]
 
 
-def _described(roots: tuple[tuple[Step, int], ...], left: list[int]) -> list[FlowStep]:
-    """The steps, level by level, so that a bound leaves out the last ones."""
-    found: list[FlowStep] = []
-    waiting: list[tuple[list[FlowStep], tuple[tuple[Step, int], ...]]] = [(found, roots)]
-    for into, steps in _drained(waiting):
+def _described(roots: tuple[tuple[Step, int], ...], budget: list[int]) -> list[FlowStep]:
+    """The steps as a tree, made level by level, so that the bound leaves out the deepest."""
+    flow: list[FlowStep] = []
+    queue: list[tuple[list[FlowStep], tuple[tuple[Step, int], ...]]] = [(flow, roots)]
+    for siblings, steps in _drained(queue):
         for step, count in steps:
-            left[0] -= 1
-            if left[0] < 0:
-                return found
+            budget[0] -= 1
+            if budget[0] < 0:
+                return flow
             described = _flow_step(step.label, count)
-            into.append(described)
-            waiting.append((described.steps, step.leads_to))
-    return found
+            siblings.append(described)
+            queue.append((described.steps, step.leads_to))
+    return flow
 
 
-def _drained(waiting: list[Any]) -> Iterator[Any]:
-    """The items of a list, also those that are put there meanwhile."""
-    at = 0
-    while at < len(waiting):
-        yield waiting[at]
-        at += 1
+def _drained(queue: list[Any]) -> Iterator[Any]:
+    """The items of a list, those added meanwhile included."""
+    index = 0
+    while index < len(queue):
+        yield queue[index]
+        index += 1
 
 
 def _flow_step(label: Label, count: int) -> FlowStep:

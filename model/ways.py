@@ -1,15 +1,15 @@
 """Ways from one event to another, along messages, links and conversations.
 
-Both ends are gone on from, a level at a time, always on the side where fewer events were reached.
-Once one side is complete, whatever lies between is among what it reached, and is found by following
-these one by one: forth from the first event, and back from the last. So it costs what the smaller
-side does, which is near the answer.
+The search goes on from both ends, a level at a time, on the side that has reached fewer events.
+Once one side is complete, all between the ends is among the events it reached, which are then
+followed one by one, forth from the first and back from the last. So the cost is that of the smaller
+side.
 
-Events are places from 0 on, in the order of their ids, in which no effect comes before its cause.
-In a conversation, what a participant was handed leads to all that it publishes in it later. A step
-for each pair would be too many: a delivery leads to its participant's part, which has a place
-behind all events, and that to each later publish. Steps are followed event by event, first those
-that lead to it: so none comes before one that leads to where it starts.
+Events are numbered from 0 in the order of their ids, where no effect comes before its cause. In a
+conversation a delivery leads to all later publishes of its participant. A step for each pair would
+be too many: a delivery leads to its participant's part, numbered behind all events, and the part to
+each later publish. Steps are sorted by the event they lead to, so none comes before one that leads
+to its start.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
 MOST_REACHED = 10_000
-"""From neither end more events are followed than this while somebody waits for the answer."""
+"""The most events that are followed from each end while somebody waits for the answer."""
 
 MOST_STEPS = 2_000
 
@@ -31,18 +31,17 @@ class TooFarError(Exception):
 
 
 class Frontier:
-    """The events reached from one end, and of those the ``level`` to go on from."""
+    """The events reached from one end towards the ``goal``, and the ``level`` to go on from."""
 
-    def __init__(self, start: int, bound: int) -> None:
-        """Go on up to ``bound``, the id of the other end."""
+    def __init__(self, start: int, goal: int) -> None:
         self.reached = {start}
         self.level = {start}
-        self.bound = bound
-        self.towards: Direction = 1 if start < bound else -1
+        self.bound = goal
+        self.towards: Direction = 1 if start < goal else -1
 
-    def move(self, found: Iterable[int]) -> None:
-        """Go on to what the level leads to."""
-        self.level = {*found} - self.reached
+    def move(self, events: Iterable[int]) -> None:
+        """Go on to the events that the level leads to."""
+        self.level = {*events} - self.reached
         self.reached |= self.level
 
     @property
@@ -54,16 +53,16 @@ class Frontier:
 Side = TypeVar("Side", bound=Frontier)
 
 
-def in_turns(sides: Sequence[Side], most: int | None) -> Iterator[Side]:
-    """Give the side that is to move, until one is complete, which is the last.
+def in_turns(sides: Sequence[Side], limit: int | None) -> Iterator[Side]:
+    """The side that moves next, until one is complete, which comes last.
 
-    Raises `TooFarError` where both reach more than ``most`` events, or after `MOST_STEPS`; without
-    a number neither counts.
+    Raises `TooFarError` where both reach more than ``limit`` events, or after `MOST_STEPS`; None is
+    no bound.
     """
     steps = 0
     while True:
-        side = min(sides, key=lambda each: len(each.reached))
-        if most is not None and (len(side.reached) > most or steps >= MOST_STEPS):
+        side = min(sides, key=lambda side: len(side.reached))
+        if limit is not None and (len(side.reached) > limit or steps >= MOST_STEPS):
             raise TooFarError
         yield side
         steps += 1
@@ -72,21 +71,18 @@ def in_turns(sides: Sequence[Side], most: int | None) -> Iterator[Side]:
 
 
 def step_of_part(event: Any, part: Any, is_delivery: Any) -> tuple[Any, Any]:
-    """The step from a delivery to its part of a conversation, or from there to a publish.
-
-    Of numbers, or of columns of them.
-    """
-    apart = (part - event) * is_delivery
-    return part - apart, event + apart
+    """The step from a delivery to its part, or from a part to a publish; of numbers or columns."""
+    distance = (part - event) * is_delivery
+    return part - distance, event + distance
 
 
-def _reached(among: bytearray, start: int, steps: Iterable[tuple[int, int]]) -> bytearray:
+def _reached(allowed: bytearray, start: int, steps: Iterable[tuple[int, int]]) -> bytearray:
     """A 1 for each place that the steps lead to from ``start``, only through places with a 1."""
-    places = bytearray(len(among))
+    places = bytearray(len(allowed))
     places[start] = 1
     for source, target in steps:
         if places[source]:
-            places[target] = among[target]
+            places[target] = allowed[target]
     return places
 
 
@@ -99,7 +95,7 @@ def lying_between(
     size: int, first: int, last: int, sources: Sequence[int], targets: Sequence[int]
 ) -> bytearray:
     """A 1 for each place on the ways from one to another, both included; none without a way."""
-    after = led_to(size, first, sources, targets)
-    if not after[last]:
+    future = led_to(size, first, sources, targets)
+    if not future[last]:
         return bytearray(size)
-    return _reached(after, last, zip(targets[::-1], sources[::-1], strict=True))
+    return _reached(future, last, zip(targets[::-1], sources[::-1], strict=True))

@@ -46,8 +46,8 @@ class LinkKind(enum.IntEnum):
 class EdgeKind(enum.IntEnum):
     """The way in which one event led to another, beside the message that was received.
 
-    The first three are those of `LinkKind`, after which come the broker's acts. A `candidate` is
-    one of several of which at least one led there: clocks join them all, and nobody follows any.
+    The first three are those of `LinkKind`, the last three acts of the broker. Of several
+    `candidate` edges at least one led there: clocks join them all, and no path follows any.
     """
 
     parent = 0
@@ -65,26 +65,25 @@ ACTS = {
     EdgeKind.rejected: "rejected",
     EdgeKind.overflow: "overflow",
 }
-"""What stands for the name of a rule where none of links is meant: equal messages, and what the
-broker did."""
+"""Words in place of a rule's name: for equal messages, and for acts of the broker."""
 MEANWHILE = "meanwhile"
-"""What stands there for the last event of whoever gave a copy back or rejected it, as of when that
-was handed over again: until then it may have done so. It goes by the policy, and is found anew.
+"""The same for the last event of a consumer before a copy that it gave back or rejected was handed
+over again: until then it may have done so. It depends on the policy, and is found anew.
 """
 
 WITHOUT_RULE = (*ACTS.values(), MEANWHILE)
-"""All that stands for a rule's name where none of links is meant."""
+"""All words in place of a rule's name."""
 LINKED = (EdgeKind.parent, EdgeKind.reply, EdgeKind.forward)
-"""The kinds of what messages name."""
+"""Edges that messages name."""
 BY_BROKER = frozenset(ACTS) - {EdgeKind.candidate}
-"""The kinds of what the broker did."""
+"""Edges of the broker's acts."""
 
 How: TypeAlias = Literal["message", "link", "returned", "rejected", "overflow"]
-"""What leads from one event to the next: a message, a link, or what the broker did."""
+"""A step from one event to the next: a message, a link, or an act of the broker."""
 
 
 def how_of(kind: EdgeKind | None) -> How:
-    """Return the word for an edge of some kind; without one it is a message."""
+    """The word for an edge of some kind; None is a message."""
     if kind is None:
         return "message"
     return cast("How", kind.name) if kind in BY_BROKER else "link"
@@ -101,10 +100,9 @@ class Way(enum.IntEnum):
 class Via(enum.StrEnum):
     """The steps that lead from one event to the next.
 
-    ``links``: messages, links from a publish to what it names as its cause, and what the broker did
-    (`BY_BROKER`). ``conversation``:
-    these, and within a participant what was received in a conversation leads to what is published
-    in it later. ``any``: messages, and whatever a participant did before.
+    ``links``: messages, links from a publish to the cause it names, and acts of the broker.
+    ``conversation``: these, and within a participant from a delivery of a conversation to its later
+    publishes there. ``any``: messages, and all that a participant did before.
     """
 
     any = "any"
@@ -113,11 +111,11 @@ class Via(enum.StrEnum):
 
 
 WalkWord: TypeAlias = Literal["any", "links", "conversation", "likely"]
-"""The words of `Via` in answers, and ``likely``: along a proposal that is not adopted, too."""
+"""The words of `Via` in answers, and ``likely``: along a rule that is only proposed, too."""
 
 
 class Until(enum.StrEnum):
-    """How far what events touched is followed: up to now, for a minute, or before a gap begins."""
+    """How far effects are followed: up to now, for a minute, or until a gap begins."""
 
     now = "now"
     minute = "minute"
@@ -125,13 +123,18 @@ class Until(enum.StrEnum):
 
 
 Along: TypeAlias = Literal["links", "conversation"]
-"""What holds conversations together: messages and links, or shared keys too; as of `Via`."""
+"""The steps of `Via` that hold conversations together: messages and links, or shared keys too."""
 
-# What a key is to its event, added up. Plain numbers: an enumeration's arithmetic is slow.
-IS_CONVERSATION = 1  # it shares this with what belongs together
-IS_FOUND_BY = 2  # people look for it by this
+# Bits of a key's use. Plain numbers: an enumeration's arithmetic is slow.
+IS_CONVERSATION = 1  # a conversation's messages share it
+IS_FOUND_BY = 2  # people look for the event by it
 
 
 def number_of(count: int, noun: str) -> str:
-    """Say how many there are: "1 event", "1,200 events"."""
+    """A number of things: "1 event", "1,200 events"."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def verb(count: int, singular: str, plural: str) -> str:
+    """The form of a verb for a number of things."""
+    return singular if count == 1 else plural

@@ -10,14 +10,14 @@ from typing import TypeAlias
 class InvalidAssertionError(ValueError):
     """An assertion that cannot be read; ``line`` and ``column`` count from 1, where known."""
 
-    def __init__(self, what: str, line: int | None = None, column: int | None = None) -> None:
-        at = "" if line is None else f"line {line}, column {column}: "
-        super().__init__(f"{at}{what}")
-        self.what, self.line, self.column = what, line, column
+    def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:
+        position = "" if line is None else f"line {line}, column {column}: "
+        super().__init__(f"{position}{message}")
+        self.what, self.line, self.column = message, line, column
 
 
 class Basis(enum.StrEnum):
-    """The evidence that counts as a past: messages and links, or what clocks do not rule out."""
+    """The evidence of a past: messages and links, or whatever clocks do not rule out."""
 
     caused = "caused"
     may_have = "may_have"
@@ -30,18 +30,18 @@ class TypePattern:
     text: str
 
     def fits(self, message_type: str) -> bool:
-        """Tell whether a message of this type is meant."""
-        first, *others = self.text.split("*")
-        if not others or not message_type.startswith(first):
+        """Tell whether a message type matches the pattern."""
+        first, *rest = self.text.split("*")
+        if not rest or not message_type.startswith(first):
             return message_type == first
-        *between, last = others
-        at = len(first)
-        for part in between:  # where it is first found is as good as anywhere later
-            found = message_type.find(part, at)
-            if found < 0:
+        *middle, last = rest
+        start = len(first)
+        for part in middle:  # the first match leaves the most text
+            index = message_type.find(part, start)
+            if index < 0:
                 return False
-            at = found + len(part)
-        return message_type.endswith(last) and at + len(last) <= len(message_type)
+            start = index + len(part)
+        return message_type.endswith(last) and start + len(last) <= len(message_type)
 
     def __str__(self) -> str:
         return self.text
@@ -69,8 +69,8 @@ class After:
 class NeverConcurrent:
     """No message of the one type is concurrent with one of the other.
 
-    Only messages are compared that share ``per``, a key as reports on order take it
-    (``correlation_id``, ``header.NAME``, ``body.NAME`` …), or that are of one conversation.
+    Compared are messages of one conversation, or those that share the key ``per`` of reports on
+    order (``correlation_id``, ``header.NAME``, ``body.NAME`` …).
     """
 
     types: tuple[TypePattern, TypePattern]
@@ -79,7 +79,7 @@ class NeverConcurrent:
 
 @dataclass(frozen=True, slots=True)
 class AtMost:
-    """No message of a type causes more than so many others, directly or not."""
+    """No message of a type causes more than this many others, directly or not."""
 
     no: TypePattern
     causes_more_than: int

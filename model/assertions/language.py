@@ -1,4 +1,4 @@
-"""The language of assertions: YAML or JSON of one shape, checked when it is read.
+"""The language of assertions: YAML or JSON of one shape, checked as it is read.
 
     assertions:
       - name: invoice-in-time
@@ -18,15 +18,15 @@
         every: order.new
         acknowledged_within: 30s
 
-What is read is values that know their line and column: a file is taken apart into these by
-`app.assertion_files`, and JSON here, so that both are checked by the same code.
+Files (`app.assertion_files`) and JSON both become values that know their line and column, which the
+same code checks.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -40,7 +40,6 @@ from model.assertions.assertion import (
     LeadsTo,
     NeverConcurrent,
     TypePattern,
-    What,
 )
 
 Json: TypeAlias = dict[str, Any]
@@ -48,12 +47,11 @@ Json: TypeAlias = dict[str, Any]
 MOST_BYTES = 256 * 1024
 MOST_ASSERTIONS = 500
 LONGEST_NAME, LONGEST_TYPE = 100, 300
-DEEPEST = 4
-"""How deep values may be nested."""
+DEEPEST = 4  # nesting of values
 TOO_DEEP = "expected a name or a number, not something nested"
 LONGEST_ERROR = 500
 MOST_EFFECTS = 1_000_000_000
-# What YAML takes for a text, unless it is one of the words.
+# Texts in YAML without quotes, but for its words.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*|[0-9]+(?:ms|s|min|h|d)")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -66,20 +64,20 @@ _MICROSECONDS = {
     "d": 86_400_000_000,
 }
 LONGEST = 366 * _MICROSECONDS["d"]
-"""The longest time that something may take (µs)."""
+"""The longest duration (µs)."""
 _KEYS = ("conversation", "message_id", "correlation_id", "routing_key")
 _NAMED_KEYS = ("header.", "body.")
 
 
 class TextPlace(NamedTuple):
-    """The place of something in a text, from 1; None where that is not known."""
+    """A position in a text, from 1; None where it is unknown."""
 
     line: int | None = None
     column: int | None = None
 
-    def error(self, what: str) -> InvalidAssertionError:
-        """The error there, which may quote as much as somebody wrote."""
-        short = what if len(what) <= LONGEST_ERROR else f"{what[:LONGEST_ERROR]} …"
+    def error(self, message: str) -> InvalidAssertionError:
+        """The error at this position, shortened: it may quote anything."""
+        short = message if len(message) <= LONGEST_ERROR else f"{message[:LONGEST_ERROR]} …"
         return InvalidAssertionError(short, self.line, self.column)
 
 
@@ -98,18 +96,24 @@ def from_json(value: Any) -> Assertion:
 
 def to_json(assertion: Assertion) -> Json:
     """An assertion as JSON, with the keys of the language."""
-    return {"name": assertion.name, **_WRITTEN[type(assertion.what)](assertion.what)}
+    condition = assertion.what
+    answer: Json = {"name": assertion.name}
+    for part in _PARTS[type(condition)]:
+        value = getattr(condition, part.field)
+        if value is not None and value is not Basis.caused:  # what is so if nothing is written
+            answer[part.key] = part.write(value)
+    return answer
 
 
 def to_yaml(assertions: list[Assertion]) -> str:
-    """A file of assertions, one line for each thing that is said."""
+    """A file of assertions."""
     return "assertions:\n" + "".join(map(yaml_item, assertions))
 
 
 def yaml_item(assertion: Assertion) -> str:
     """An assertion as an item of the list in a file."""
-    first, *more = (f"{key}: {_scalar(value)}" for key, value in to_json(assertion).items())
-    return "\n".join([f"  - {first}", *(f"    {line}" for line in more)]) + "\n"
+    first, *rest = (f"{key}: {_scalar(value)}" for key, value in to_json(assertion).items())
+    return "\n".join([f"  - {first}", *(f"    {line}" for line in rest)]) + "\n"
 
 
 def _scalar(value: Any) -> str:
@@ -131,7 +135,7 @@ def _of_json(value: Any, depth: int = 0) -> Value:
     if depth > DEEPEST:
         raise nowhere.error(TOO_DEEP)
     if isinstance(value, list | tuple):
-        return Value(nowhere, [_of_json(each, depth + 1) for each in value])
+        return Value(nowhere, [_of_json(element, depth + 1) for element in value])
     if isinstance(value, Mapping):
         pairs = value.items()
         return Value(
@@ -143,12 +147,12 @@ def _of_json(value: Any, depth: int = 0) -> Value:
 
 
 def _is_mapping(value: Value) -> bool:
-    its = value.value
-    return isinstance(its, list) and all(isinstance(each, tuple) for each in its)
+    elements = value.value
+    return isinstance(elements, list) and all(isinstance(element, tuple) for element in elements)
 
 
 def assertions_in(file: Value) -> list[Assertion]:
-    """The assertions of a file that was taken apart; raises `InvalidAssertionError`."""
+    """The assertions of a parsed file; raises `InvalidAssertionError`."""
     listed = file
     if _is_mapping(file) and file.value:
         [*pairs] = file.value
@@ -164,38 +168,39 @@ def assertions_in(file: Value) -> list[Assertion]:
         raise listed.at.error("there are no assertions in it")
     if len(listed.value) > MOST_ASSERTIONS:
         raise listed.at.error(f"there are more than {MOST_ASSERTIONS} assertions")
-    found: dict[str, Assertion] = {}
-    for each in listed.value:
-        assertion = _one(each)
-        if assertion.name in found:
-            raise each.at.error(f"there are two assertions of the name {assertion.name}")
-        found[assertion.name] = assertion
-    return [*found.values()]
+    assertions: dict[str, Assertion] = {}
+    for element in listed.value:
+        assertion = _one(element)
+        if assertion.name in assertions:
+            raise element.at.error(f"there are two assertions of the name {assertion.name}")
+        assertions[assertion.name] = assertion
+    return [*assertions.values()]
 
 
 def _one(value: Value) -> Assertion:
     if not _is_mapping(value):
         raise value.at.error("expected an assertion: a name, and what should hold")
     fields: dict[str, Value] = {}
-    for key, its in value.value:
+    for key, field in value.value:
         if key.value in fields:
             raise key.at.error(f"`{key.value}` stands there twice")
-        fields[key.value] = its
-    kinds = [kind for kind in _KINDS if kind.sign in fields]
+        fields[key.value] = field
+    kinds = [key for key in _KINDS if key in fields]
     if len(kinds) != 1:
-        signs = ", ".join(kind.sign for kind in _KINDS)
+        signs = ", ".join(_KINDS)
         raise value.at.error(f"expected one of {signs}" + (", not several" if kinds else ""))
-    (kind,) = kinds
-    known = {"name", *kind.needed, *kind.optional}
+    make, parts = _KINDS[kinds[0]]
+    allowed = {"name", *(part.key for part in parts)}
     for key, _ in value.value:
-        if key.value not in known:
+        if key.value not in allowed:
             raise key.at.error(
-                f"`{key.value}` is not known here; expected {', '.join(sorted(known))}"
+                f"`{key.value}` is not known here; expected {', '.join(sorted(allowed))}"
             )
-    for each in ("name", *kind.needed):
-        if each not in fields:
-            raise value.at.error(f"`{each}` is missing")
-    return Assertion(_name(fields["name"]), kind.read(fields))
+    for name in ("name", *(part.key for part in parts if not part.is_optional)):
+        if name not in fields:
+            raise value.at.error(f"`{name}` is missing")
+    values = {part.field: part.read(fields[part.key]) for part in parts if part.key in fields}
+    return Assertion(_name(fields["name"]), make(**values))
 
 
 def _name(value: Value) -> str:
@@ -215,11 +220,11 @@ def _type(value: Value) -> TypePattern:
 
 
 def _duration(value: Value) -> int:
-    found = _DURATION.fullmatch(str(value.value).strip())
-    if found is None:
+    match = _DURATION.fullmatch(str(value.value).strip())
+    if match is None:
         raise value.at.error(f"expected a time such as 500ms, 30s, 5min, 2h, not {value.value!r}")
-    # So many digits may stand there that the number is infinite.
-    took = round(min(float(found[1]) * _MICROSECONDS[found[2]], LONGEST + 1))
+    # With enough digits the number is infinite.
+    took = round(min(float(match[1]) * _MICROSECONDS[match[2]], LONGEST + 1))
     if not 0 < took <= LONGEST:
         raise value.at.error(
             f"a time is more than nothing, and at most {LONGEST // 86_400_000_000}d"
@@ -259,80 +264,54 @@ def _two_types(value: Value) -> tuple[TypePattern, TypePattern]:
     return _type(first), _type(second)
 
 
-class _Kind(NamedTuple):
-    """A kind of assertion: the key that tells it, what else it has, and what reads it."""
+class _AssertionKey(NamedTuple):
+    """A key of the language: the field it is of, and what reads and writes its value."""
 
-    sign: str
-    needed: tuple[str, ...]
-    optional: tuple[str, ...]
-    read: Callable[[dict[str, Value]], What]
-
-
-def _read_leads_to(of: dict[str, Value]) -> LeadsTo:
-    within = _duration(of["within"]) if "within" in of else None
-    return LeadsTo(_type(of["every"]), _type(of["leads_to"]), within)
+    key: str
+    field: str
+    read: Callable[[Value], Any]
+    write: Callable[[Any], Any] = str
+    is_optional: bool = False
 
 
-def _read_after(of: dict[str, Value]) -> After:
-    evidence = _evidence(of["evidence"]) if "evidence" in of else Basis.caused
-    return After(_type(of["every"]), _type(of["after"]), evidence)
-
-
-def _read_never_concurrent(of: dict[str, Value]) -> NeverConcurrent:
-    per = _key(of["per"]) if "per" in of else "conversation"
-    return NeverConcurrent(_two_types(of["never_concurrent"]), per)
-
-
-def _read_at_most(of: dict[str, Value]) -> AtMost:
-    return AtMost(_type(of["no"]), _count(of["causes_more_than"]))
-
-
-def _read_acknowledged(of: dict[str, Value]) -> Acknowledged:
-    return Acknowledged(_type(of["every"]), _duration(of["acknowledged_within"]))
-
-
-_KINDS = (
-    _Kind("leads_to", ("every", "leads_to"), ("within",), _read_leads_to),
-    _Kind("after", ("every", "after"), ("evidence",), _read_after),
-    _Kind("never_concurrent", ("never_concurrent",), ("per",), _read_never_concurrent),
-    _Kind("causes_more_than", ("no", "causes_more_than"), (), _read_at_most),
-    _Kind("acknowledged_within", ("every", "acknowledged_within"), (), _read_acknowledged),
-)
-
-
-def _write_leads_to(what: LeadsTo) -> Iterator[tuple[str, Any]]:
-    yield "every", str(what.every)
-    yield "leads_to", str(what.leads_to)
-    if what.within is not None:
-        yield "within", duration_text(what.within)
-
-
-def _write_after(what: After) -> Iterator[tuple[str, Any]]:
-    yield "every", str(what.every)
-    yield "after", str(what.after)
-    if what.evidence is not Basis.caused:
-        yield "evidence", what.evidence.value
-
-
-def _write_never_concurrent(what: NeverConcurrent) -> Iterator[tuple[str, Any]]:
-    yield "never_concurrent", [str(each) for each in what.types]
-    yield "per", what.per
-
-
-def _write_at_most(what: AtMost) -> Iterator[tuple[str, Any]]:
-    yield "no", str(what.no)
-    yield "causes_more_than", what.causes_more_than
-
-
-def _write_acknowledged(what: Acknowledged) -> Iterator[tuple[str, Any]]:
-    yield "every", str(what.every)
-    yield "acknowledged_within", duration_text(what.within)
-
-
-_WRITTEN: dict[type, Callable[[Any], Json]] = {
-    LeadsTo: lambda what: dict(_write_leads_to(what)),
-    After: lambda what: dict(_write_after(what)),
-    NeverConcurrent: lambda what: dict(_write_never_concurrent(what)),
-    AtMost: lambda what: dict(_write_at_most(what)),
-    Acknowledged: lambda what: dict(_write_acknowledged(what)),
+_EVERY = _AssertionKey("every", "every", _type)
+# By the key that tells a kind of assertion: its class, and its keys in the order of a file.
+_KINDS: dict[str, tuple[type[Any], tuple[_AssertionKey, ...]]] = {
+    "leads_to": (
+        LeadsTo,
+        (
+            _EVERY,
+            _AssertionKey("leads_to", "leads_to", _type),
+            _AssertionKey("within", "within", _duration, duration_text, is_optional=True),
+        ),
+    ),
+    "after": (
+        After,
+        (
+            _EVERY,
+            _AssertionKey("after", "after", _type),
+            _AssertionKey("evidence", "evidence", _evidence, is_optional=True),
+        ),
+    ),
+    "never_concurrent": (
+        NeverConcurrent,
+        (
+            _AssertionKey(
+                "never_concurrent", "types", _two_types, lambda types: [*map(str, types)]
+            ),
+            _AssertionKey("per", "per", _key, is_optional=True),
+        ),
+    ),
+    "causes_more_than": (
+        AtMost,
+        (
+            _AssertionKey("no", "no", _type),
+            _AssertionKey("causes_more_than", "causes_more_than", _count, int),
+        ),
+    ),
+    "acknowledged_within": (
+        Acknowledged,
+        (_EVERY, _AssertionKey("acknowledged_within", "within", _duration, duration_text)),
+    ),
 }
+_PARTS = dict(_KINDS.values())

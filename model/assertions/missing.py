@@ -1,8 +1,4 @@
-"""Places where what was lost, or is not stored any more, could make an answer another one.
-
-Gaps are those of `model.gaps.widened`: with all times at which what they lack would have been
-recorded.
-"""
+"""Times at which lost or removed events could change an answer. Gaps are `model.gaps.widened`."""
 
 from __future__ import annotations
 
@@ -14,20 +10,17 @@ from model.gaps import Gap
 
 
 def matters(assertion: Assertion, conversation: Conversation) -> tuple[int, int | None]:
-    """Return from when and until when what is missing would matter to a conversation (µs).
-
-    None: for ever.
-    """
-    what, ended_at = assertion.what, conversation.ended_at
-    if isinstance(what, After):
-        # What led to its first message may be lost: then it only seems to have begun there.
+    """The first and last time at which a missing event would matter (µs); None: for ever."""
+    condition, ended_at = assertion.what, conversation.ended_at
+    if isinstance(condition, After):
+        # Its first message may have a cause that was lost.
         return 0, ended_at
-    within = what.within if isinstance(what, LeadsTo | Acknowledged) else None
+    within = condition.within if isinstance(condition, LeadsTo | Acknowledged) else None
     return conversation.began_at, None if within is None else ended_at + within
 
 
 def may_lack(gaps: Iterable[Gap], since: int, until: int | None) -> bool:
-    """Tell whether something may be missing that was recorded then, both ends included (µs)."""
+    """Tell whether an event of this time may be missing, both ends included (µs)."""
     return any(
         (gap.until is None or gap.until >= since) and (until is None or gap.since <= until)
         for gap in gaps

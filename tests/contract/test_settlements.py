@@ -493,7 +493,7 @@ async def test_whether_it_is_acknowledged_in_time_is_judged_alike_live_and_in_a_
     subject = subject_of(msgspec.json.encode(said).decode())
     assert subject is not None
     live = await judged(store, trace_id, subject)
-    findings = judge(from_json(said), Causation(await whole(store)), through=FAR)
+    findings = judge(from_json(said), Causation(await whole(store)), read_until=FAR)
     expected = [verdict for *_, verdict, _ in FATES]
     assert [each.verdict.value for each in findings] == expected
     outcomes = [*live.values()]

@@ -112,7 +112,7 @@ async def test_each_event_comes_to_what_the_conversation_says(
     subject = subject_of(msgspec.json.encode(said).decode())
     assert subject is not None
     outcomes = await judged(store, trace.id, subject)
-    findings = judge(from_json(said), Causation(await whole(store)), through=FAR)
+    findings = judge(from_json(said), Causation(await whole(store)), read_until=FAR)
     expected = {each.event: each for each in findings}
     assert expected
     assert {each.verdict for each in findings} <= {

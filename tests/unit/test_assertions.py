@@ -299,13 +299,13 @@ def test_verdicts(
     assertion: str, through: int, expected: list[tuple[int, str]], certain: bool | None
 ) -> None:
     [read] = parse(f"- {{name: a, {assertion}}}")
-    found = judge(read, Causation(_conversation()), through=through)
+    found = judge(read, Causation(_conversation()), read_until=through)
     assert [(each.event, each.verdict.value) for each in found][: len(expected)] == expected
     if certain is None:
         return
     for unsure in (
-        judge(read, Causation(_conversation(truncated=True)), through=through),
-        judge(read, Causation(_conversation()), through=through, has_gap=True),
+        judge(read, Causation(_conversation(truncated=True)), read_until=through),
+        judge(read, Causation(_conversation()), read_until=through, has_gap=True),
     ):
         kept = [each.verdict for each in unsure]
         assert kept == [each.verdict if certain else AssertionVerdict.unknown for each in found]
@@ -315,13 +315,13 @@ def test_what_is_found_says_what_it_rests_on() -> None:
     [in_time] = judge(
         Assertion("a", LeadsTo(ORDER, INVOICE, 30 * SECOND)),
         Causation(_conversation()),
-        through=LONG_AFTER,
+        read_until=LONG_AFTER,
     )
     assert (in_time.sentence, in_time.others) == ("order.new led to invoice in 20.0 s", (5,))
     [late] = judge(
         Assertion("a", LeadsTo(ORDER, INVOICE, 5 * SECOND)),
         Causation(_conversation()),
-        through=LONG_AFTER,
+        read_until=LONG_AFTER,
     )
     assert late.sentence == "order.new led to invoice only after 20.0 s, not within 5.0 s"
 
@@ -354,7 +354,7 @@ def _lines_run(conversation: Conversation, asserted: Iterable[Assertion]) -> int
     try:
         causation = Causation(conversation)
         for each in asserted:
-            judge(each, causation, through=LONG_AFTER)
+            judge(each, causation, read_until=LONG_AFTER)
     finally:
         sys.settrace(before)
     return lines
@@ -391,7 +391,7 @@ def test_what_led_to_what_is_made_out_once_for_all_assertions() -> None:
 def test_what_needs_clocks_is_not_judged_without() -> None:
     assertion = Assertion("a", NeverConcurrent((SHIP, APPROVE)))
     with pytest.raises(ValueError, match="judged by clocks"):
-        judge(assertion, Causation(_conversation()), through=0)
+        judge(assertion, Causation(_conversation()), read_until=0)
 
 
 NAMES = ("order", "approve", "ship")
@@ -530,7 +530,7 @@ def test_each_message_is_judged_as_the_definition_says(
     said: Told, what: LeadsTo | After | AtMost, later: int
 ) -> None:
     through = max(said.times.values()) + later * SECOND
-    found = judge(Assertion("a", what), Causation(conversation(said)), through=through)
+    found = judge(Assertion("a", what), Causation(conversation(said)), read_until=through)
     assert {each.event: each.verdict for each in found} == expected(what, said, through)
     assert len({each.event for each in found}) == len(found)
 
@@ -551,8 +551,12 @@ def test_what_is_lost_makes_no_answer_false(
         said.times,
     )
     for found in (
-        judge(Assertion("a", what), Causation(conversation(part, truncated=True)), through=through),
-        judge(Assertion("a", what), Causation(conversation(part)), through=through, has_gap=True),
+        judge(
+            Assertion("a", what), Causation(conversation(part, truncated=True)), read_until=through
+        ),
+        judge(
+            Assertion("a", what), Causation(conversation(part)), read_until=through, has_gap=True
+        ),
     ):
         for each in found:
             assert each.verdict in (whole[each.event], AssertionVerdict.unknown)
@@ -583,7 +587,7 @@ def test_a_lost_publish_leaves_its_past_open(said: Told, what: After, lost: int)
         each.it.id: each.led_by for each in full.messages if each.it.id != gone and each.led_by
     }
     seen = conversation_of(left[0], left, causes)
-    for each in judge(Assertion("a", what), Causation(seen), through=0):
+    for each in judge(Assertion("a", what), Causation(seen), read_until=0):
         if each.event in whole:
             assert each.verdict in (whole[each.event], AssertionVerdict.unknown)
 

@@ -101,6 +101,6 @@ def found_in(
         has_gap = may_lack(gaps, *when)
         if not isinstance(assertion.what, After):  # whose past says itself where it is open
             has_gap |= may_lack(breaks.doubtful, *when) or breaks.are_in(told.rows)
-        found = judge(assertion, ways, through=through, has_gap=has_gap)
+        found = judge(assertion, ways, read_until=through, has_gap=has_gap)
         for finding in found:
             yield number, finding
