@@ -94,12 +94,12 @@ async def traced(
     running = RunningTrace(trace, Capture(store, cast("Any", source), by, NOBODY, Feed()), None)
 
     def disturb() -> None:
-        reached = running._reached
-        if isinstance(reached, Run):
-            waiting, _ = reached._recorder.tracker.waiting()
+        stage = running._stage
+        if isinstance(stage, Run):
+            waiting, _ = stage._recorder.tracker.waiting()
             lost = chance.sample(waiting, min(LOST, len(waiting)))
             words = get_args(LossWord)
-            reached._queues._lost.extend((copy, now(), chance.choice(words)) for copy in lost)
+            stage._queues._losses.extend((copy, now(), chance.choice(words)) for copy in lost)
         if chance.random() < CUT:
             raise OutageError("the queue broke off")
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from app.traces.life import Standing, TraceState
-from app.traces.losses.audit import BOTH, AuditState, Compares, Ledger, comparing
+from app.traces.losses.audit import BOTH_DIRECTIONS, AuditState, Compares, Ledger, comparable
 from app.tracker import Counters, Policy, Totals
 from app.tracker.events import Disposed
 from app.tracker.links.memory import LinkCount
@@ -111,7 +111,7 @@ class AuditStatus(msgspec.Struct, frozen=True):
         int,
         "How many more came in all than were counted; they can hide a loss of as many.",
     ]
-    compares: Annotated[Compares, INNER] = BOTH
+    compares: Annotated[Compares, INNER] = BOTH_DIRECTIONS
 
     @property
     def sentence(self) -> str:
@@ -163,8 +163,8 @@ class AuditStatus(msgspec.Struct, frozen=True):
 
 def audit_status(ledger: Ledger, taken: Selection = ALL) -> AuditStatus:
     """The status of an audit, by the ledger of a trace that takes this."""
-    audit, compares = ledger.audit or AuditState(), comparing(taken)
-    counted = audit.counted if any(compares) else None
+    audit, compares = ledger.audit or AuditState(), comparable(taken)
+    counted = audit.broker_count if any(compares) else None
     traced = ledger.seen if counted is None else audit.traced
     return AuditStatus(
         publishes=AuditSide(

@@ -14,5 +14,5 @@ from app.traces.runs import run
 WAITED = 12_000_000  # µs
 
 if __name__ == "__main__":
-    run.QUEUE_SECONDS, queuewatch.WAITED = 0.1, WAITED
+    run.QUEUE_SECONDS, queuewatch.WAIT = 0.1, WAITED
     main()

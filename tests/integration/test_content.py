@@ -29,7 +29,7 @@ NUL, SPELT = "nul\0", "nul\\x00"  # the second is what the first is stored as
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "QUEUE_SECONDS", 0.5)
-    monkeypatch.setattr(queuewatch, "WAITED", WAITED)
+    monkeypatch.setattr(queuewatch, "WAIT", WAITED)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

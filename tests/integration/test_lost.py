@@ -29,7 +29,7 @@ SAME = {"message_id": "same"}
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "QUEUE_SECONDS", 0.5)
-    monkeypatch.setattr(queuewatch, "WAITED", WAITED)
+    monkeypatch.setattr(queuewatch, "WAIT", WAITED)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from app.broker.consumer import TRACE_QUEUE
 from app.broker.firehose import TRACE_EXCHANGE
 from app.store import Store
 from app.traces.losses.audit import Tally
-from app.traces.losses.monitor import TAKEN
+from app.traces.losses.monitor import HEAD_GONE
 from app.traces.pipeline import PipelineSettings
 from model.gaps import Gap
 from tests.integration.conftest import Service, until
@@ -87,7 +87,7 @@ async def is_even(service: Service, vhost: str) -> Tally:
         ledger = (await service.registry.status(vhost)).ledger
         if ledger is None or ledger.audit is None or ledger.audit.at != ledger.audit.even_at:
             return None
-        return ledger.seen if ledger.audit.counted == ledger.seen else None
+        return ledger.seen if ledger.audit.broker_count == ledger.seen else None
 
     return await until(even, "counted is traced")
 
@@ -183,10 +183,15 @@ async def missing_at_last(service: Service, vhost: str) -> Tally:
     async def even() -> Tally | None:
         ledger = (await service.registry.status(vhost)).ledger
         audit = ledger.audit if ledger else None
-        if ledger is None or audit is None or audit.counted is None or audit.at != audit.even_at:
+        if (
+            ledger is None
+            or audit is None
+            or audit.broker_count is None
+            or audit.at != audit.even_at
+        ):
             return None
         missing = audit.missing
-        return missing if missing.sum and audit.counted == ledger.seen + missing else None
+        return missing if missing.sum and audit.broker_count == ledger.seen + missing else None
 
     return await until(even, "counted is traced and missing")
 
@@ -249,7 +254,7 @@ async def test_a_queue_that_was_tampered_with_while_nobody_read_it_has_lost_its_
         await service.running(vhost)
         await more_than(count, count() + 100)
     gaps = await gaps_of(service, vhost)
-    assert TAKEN in {gap.reason for gap in gaps}
+    assert HEAD_GONE in {gap.reason for gap in gaps}
     await held_to(service, vhost, gaps)
     assert not any(gap.spanned_by(1, 50) for gap in gaps)
     events = await service.events(vhost)

@@ -26,7 +26,7 @@ from app.traces.status import audit_status
 from app.tracker.taken import taken
 from model.times import Microseconds
 
-NOTHING, EVEN = AuditChange(), AuditChange(AuditVerdict.even)
+NOTHING, EVEN = AuditChange(), AuditChange(AuditVerdict.balanced)
 
 
 class World:
@@ -61,14 +61,14 @@ class World:
                 Tally(seen, 2 * seen),
                 3 * queued,
                 last_event_id=3 * seen,
-                at=Microseconds(int(self.now * 1e6)),
+                moment=Microseconds(int(self.now * 1e6)),
             ),
             self.now,
         )
 
     def is_quiet(self) -> AuditChange:
         """Nothing happens for long enough between two looks: all is at rest."""
-        assert self.looks_once().verdict is not AuditVerdict.missing
+        assert self.looks_once().verdict is not AuditVerdict.loss
         self.waits()
         return self.looks_once()
 
@@ -78,7 +78,7 @@ class World:
 
 
 def missing(publishes: int) -> AuditChange:
-    return AuditChange(AuditVerdict.missing, missing=Tally(publishes, 2 * publishes))
+    return AuditChange(AuditVerdict.loss, loss=Tally(publishes, 2 * publishes))
 
 
 def suspected(publishes: int) -> AuditChange:
@@ -89,15 +89,15 @@ def test_only_a_rest_after_a_rest_proves_a_loss_and_any_rest_takes_a_suspicion_b
     for at_rest, was_at_rest, is_short in itertools.product((False, True), repeat=3):
         was = AuditState(even_at=Microseconds(1) if was_at_rest else None)
         verdict = verdict_on(was, Tally(int(is_short)), at_rest=at_rest)
-        assert (verdict is AuditVerdict.missing) == (at_rest and was_at_rest and is_short)
-        assert (verdict is AuditVerdict.even) == (at_rest and not is_short)
+        assert (verdict is AuditVerdict.loss) == (at_rest and was_at_rest and is_short)
+        assert (verdict is AuditVerdict.balanced) == (at_rest and not is_short)
 
 
 def test_a_quiet_moment_makes_it_exact() -> None:
     world = World(before=1_000)
     world.happens(50)
     assert world.is_quiet() == EVEN
-    assert world.audit.state.counted == Tally(50, 100)
+    assert world.audit.state.broker_count == Tally(50, 100)
     assert world.audit.state.even_event_id == 150
 
 
@@ -111,9 +111,9 @@ def test_one_lost_message_is_suspected_and_found_at_the_next_quiet_moment() -> N
     assert world.audit.state.even_event_id == 150, "the loss was after it"
     assert world.is_quiet() == missing(1)
     assert world.suspected == Tally()
-    assert world.audit.state.counted == Tally(60, 120)
+    assert world.audit.state.broker_count == Tally(60, 120)
     assert world.is_quiet() == EVEN, "it is found once"
-    assert world.audit.state.counted == Tally(60, 120)
+    assert world.audit.state.broker_count == Tally(60, 120)
 
 
 def test_what_waits_inside_the_broker_is_suspected_and_taken_back() -> None:
@@ -126,13 +126,13 @@ def test_what_waits_inside_the_broker_is_suspected_and_taken_back() -> None:
         world.waits(1)
         most = max(most, inside := 2_000 * min(second, 30 - second))
         found = world.looks_once(hidden=inside, late=1_000)
-        assert found.verdict is not AuditVerdict.missing
+        assert found.verdict is not AuditVerdict.loss
     assert 0 < world.suspected.publishes <= most
     world.waits(5)
-    assert world.looks_once(hidden=4_000).verdict is not AuditVerdict.missing
+    assert world.looks_once(hidden=4_000).verdict is not AuditVerdict.loss
     assert world.is_quiet() == EVEN
     assert (world.suspected, world.audit.state.missing) == (Tally(), Tally())
-    assert world.audit.state.counted == Tally(world.seen, 2 * world.seen)
+    assert world.audit.state.broker_count == Tally(world.seen, 2 * world.seen)
 
 
 def test_counters_that_do_not_stand_still_prove_nothing() -> None:
@@ -142,7 +142,7 @@ def test_counters_that_do_not_stand_still_prove_nothing() -> None:
     for _ in range(5):
         world.happens(10, traced=0)
         world.waits()
-        assert world.looks_once().verdict is not AuditVerdict.missing
+        assert world.looks_once().verdict is not AuditVerdict.loss
     assert world.is_quiet() == missing(50)
 
 
@@ -152,7 +152,7 @@ def test_a_queue_that_is_not_empty_is_not_at_rest() -> None:
     world.is_quiet()
     world.happens(50, traced=20)
     for _ in range(5):
-        assert world.looks_once(queued=1).verdict is not AuditVerdict.missing
+        assert world.looks_once(queued=1).verdict is not AuditVerdict.loss
         world.waits()
     assert world.is_quiet() == missing(30)
 
@@ -178,7 +178,7 @@ def test_a_loss_that_the_broker_counts_bit_by_bit_is_whole_in_the_end() -> None:
     assert world.looks(late=20) == suspected(36)
     assert world.looks(late=20) == NOTHING
     assert world.is_quiet() == missing(60)
-    assert world.audit.state.counted == Tally(110, 220)
+    assert world.audit.state.broker_count == Tally(110, 220)
     assert world.is_quiet() == EVEN
     world.happens(5, traced=4)
     assert world.is_quiet() == missing(1)
@@ -207,8 +207,8 @@ def test_more_traced_than_counted_is_said_and_can_hide_a_loss() -> None:
     world.is_quiet()
     world.happens(10, traced=12)
     assert world.looks() == NOTHING
-    assert world.is_quiet() == AuditChange(AuditVerdict.even, excess=Tally(2, 4))
-    assert world.audit.state.counted == Tally(10, 20)
+    assert world.is_quiet() == AuditChange(AuditVerdict.balanced, excess=Tally(2, 4))
+    assert world.audit.state.broker_count == Tally(10, 20)
     [said] = audit_status(Ledger(Tally(12, 24), world.audit.state)).remarks()
     assert "6 trace messages more came than the broker counted" in said
     assert "can hide a loss of as many" in said
@@ -223,7 +223,7 @@ def test_counters_of_a_restarted_node_begin_anew() -> None:
     assert world.audit.state.began_at
     world.happens(4)
     assert world.is_quiet() == EVEN
-    assert world.audit.state.counted == Tally(9, 18)
+    assert world.audit.state.broker_count == Tally(9, 18)
 
 
 def test_a_node_missing_from_one_sum_changes_nothing() -> None:
@@ -232,7 +232,7 @@ def test_a_node_missing_from_one_sum_changes_nothing() -> None:
     for _ in range(BACKWARDS - 1):
         assert world.looks_once(late=60) == NOTHING
     assert world.is_quiet() == EVEN
-    assert world.audit.state.counted == Tally()
+    assert world.audit.state.broker_count == Tally()
 
 
 def test_counters_that_stay_back_begin_anew() -> None:
@@ -327,7 +327,7 @@ def test_a_direction_that_is_left_out_in_part_is_never_held_against_the_counters
     assert look(58, 3) == NOTHING  # it has to be so twice
     assert look(58, 3) == AuditChange(AuditVerdict.suspected, suspected=Tally(2, 0))
     world.waits()
-    assert look(58, 3) == AuditChange(AuditVerdict.missing, missing=Tally(2, 0))
+    assert look(58, 3) == AuditChange(AuditVerdict.loss, loss=Tally(2, 0))
     ledger = Ledger(Tally(58, 3), world.audit.state)
     status = audit_status(ledger, taken(None, ["q"]))
     assert (status.publishes.counted, status.deliveries.counted) == (60, None)
@@ -348,7 +348,7 @@ def test_after_a_change_it_begins_anew_and_what_was_proven_stays() -> None:
     assert world.is_quiet() == missing(1)
     world.audit.restart(7, 5)
     world.happens(100, traced=0)  # left out meanwhile
-    world.audit.traced_since(Tally(world.seen, 2 * world.seen), world.now)
+    world.audit.begin(Tally(world.seen, 2 * world.seen), world.now)
     assert world.is_quiet() == EVEN
     world.happens(5)
     assert world.is_quiet() == EVEN
@@ -362,7 +362,7 @@ def test_what_the_counters_make_up_for_after_a_rest_is_only_suspected() -> None:
     world.happens(300)
     world.counted -= 1  # of a channel that has closed
 
-    assert world.is_quiet() == AuditChange(AuditVerdict.even, excess=Tally(1, 2))
+    assert world.is_quiet() == AuditChange(AuditVerdict.balanced, excess=Tally(1, 2))
 
     world.counted += 1  # which comes now: or one of other things was lost
     world.looks()
@@ -371,20 +371,20 @@ def test_what_the_counters_make_up_for_after_a_rest_is_only_suspected() -> None:
 
     assert found == suspected(1)
     assert world.audit.state.missing == Tally()
-    assert world.audit.state.counted == Tally(300, 600)
+    assert world.audit.state.broker_count == Tally(300, 600)
 
     world.happens(4, traced=3)
     world.looks()
     world.waits()
     assert world.looks_once() == missing(1)
-    assert world.audit.state.counted == Tally(304, 608)
+    assert world.audit.state.broker_count == Tally(304, 608)
 
 
 def test_what_is_short_of_more_than_an_excess_is_missing() -> None:
     world = World()
     assert world.is_quiet() == EVEN
     world.seen += 1  # of what nobody counts
-    assert world.is_quiet() == AuditChange(AuditVerdict.even, excess=Tally(1, 2))
+    assert world.is_quiet() == AuditChange(AuditVerdict.balanced, excess=Tally(1, 2))
 
     world.happens(5, traced=2)
     world.looks()
@@ -392,7 +392,7 @@ def test_what_is_short_of_more_than_an_excess_is_missing() -> None:
     found = world.looks_once()
 
     assert found == missing(2)
-    assert world.audit.state.counted == Tally(5, 10)
+    assert world.audit.state.broker_count == Tally(5, 10)
 
 
 @given(
@@ -420,8 +420,8 @@ def test_without_a_loss_nothing_is_ever_found(
         most = sum(past[len(past) - late :]) if late else 0
         shown = max(shown, world.counted - most)  # counters never go back
         found = world.looks(late=world.counted - shown, queued=count * percent // 100)
-        assert found.verdict in (AuditVerdict.open, AuditVerdict.even)
-        assert not (found.missing + found.excess + found.suspected).sum
+        assert found.verdict in (AuditVerdict.open, AuditVerdict.balanced)
+        assert not (found.loss + found.excess + found.suspected).sum
 
 
 @given(
@@ -484,7 +484,7 @@ def test_whatever_waits_inside_the_broker_is_taken_back_and_losses_are_known(
         most = sum(past[len(past) - late :]) if late else 0
         shown = max(shown, world.counted - most)
         found = world.looks_once(late=world.counted - shown, hidden=min(inside, since))
-        assert found.missing.publishes <= lost
+        assert found.loss.publishes <= lost
     world.is_quiet()
     assert world.audit.state.missing == Tally(lost, 2 * lost)
     assert world.suspected == Tally()

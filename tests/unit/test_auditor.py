@@ -25,7 +25,7 @@ class World:
         self.store = GapStore()
         self.gaps = self.watch()
         self.recorder = SimpleNamespace(
-            audit=Audit(None, Tally(), 0.0), seen=Tally(), is_ledger_new=False
+            audit=Audit(None, Tally(), 0.0), tally=Tally(), is_ledger_new=False
         )
         self.restart()
 
@@ -36,7 +36,7 @@ class World:
         """Begin another run, as after a crash."""
         self.gaps = self.watch()
         self.gaps.resume(self.stored, 1, self.all, self.queue)
-        self.recorder.audit = Audit(self.recorder.audit.state, self.recorder.seen, self.now)
+        self.recorder.audit = Audit(self.recorder.audit.state, self.recorder.tally, self.now)
         pipeline = SimpleNamespace(source=self, gaps=self.gaps, trace=SimpleNamespace(vhost="/"))
         self._auditor = Auditor(pipeline, self.recorder, self)  # type: ignore[arg-type]
 
@@ -55,8 +55,8 @@ class World:
     async def happen(self, counted: int, stored: int) -> None:
         """So many are counted and stored from now on; the service looks twice."""
         self.counted, self.stored = self.counted + counted, self.stored + stored
-        self.recorder.seen = Tally(self.stored)
-        self.gaps.stored(stored, self.stored)
+        self.recorder.tally = Tally(self.stored)
+        self.gaps.note_stored(stored, self.stored)
         for _ in range(2):
             await self._auditor.look()
             self.now += 1
@@ -142,7 +142,7 @@ async def test_a_later_run_decides_about_the_suspicion_of_an_earlier_one(
 
 
 async def test_what_another_gap_explains_is_not_suspected(world: World) -> None:
-    await world.gaps.losing("tracing was off", begins=Point(100, 1))
+    await world.gaps.open("tracing was off", begins=Point(100, 1))
     await world.happen(60_000, 20_000)
     await world.rest()
     assert [gap.reason for gap in world.all] == ["tracing was off"]

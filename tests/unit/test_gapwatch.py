@@ -9,7 +9,7 @@ import pytest
 
 from app.errors import OutageError
 from app.traces.losses import gapwatch
-from app.traces.losses.gapwatch import NEAR, GapWatch
+from app.traces.losses.gapwatch import NEAR_EVENTS, GapWatch
 from app.traces.losses.marks import Point
 from model.gaps import Gap
 
@@ -67,11 +67,11 @@ def watch(store: GapStore) -> GapWatch:
 async def test_a_loss_that_several_write_at_once_is_one_gap() -> None:
     store = GapStore()
     gaps = watch(store)
-    gaps.stored(10, 10)
+    gaps.note_stored(10, 10)
     gaps.is_well(Point(10, 5))
-    await asyncio.gather(gaps.losing("full"), gaps.losing("full"), gaps.write())
+    await asyncio.gather(gaps.open("full"), gaps.open("full"), gaps.write())
     assert [(gap.since, gap.after_event_id) for gap in store.gaps.values()] == [(5, 10)]
-    await asyncio.gather(gaps.ended("full", 0), gaps.write(), gaps.write())
+    await asyncio.gather(gaps.close("full", 0), gaps.write(), gaps.write())
     assert [gap.before_event_id for gap in store.gaps.values()] == [11]
     assert not gaps.is_open
 
@@ -81,7 +81,7 @@ async def test_a_gap_whose_commit_was_in_doubt_is_not_opened_again() -> None:
     gaps = watch(store)
     store.answers = False
     with pytest.raises(OutageError):
-        await gaps.losing("full")
+        await gaps.open("full")
     store.answers = True
     gaps.resume(0, 0, list(store.gaps.values()), queued=0)
     await gaps.write()
@@ -92,11 +92,11 @@ async def test_a_gap_whose_commit_was_in_doubt_is_not_opened_again() -> None:
 async def test_a_gap_ends_after_what_was_queued_when_the_loss_was_over() -> None:
     store = GapStore()
     gaps = watch(store)
-    await gaps.lost("off", queued=3)
-    gaps.stored(2, 20)
+    await gaps.record("off", queued=3)
+    gaps.note_stored(2, 20)
     await gaps.write()
     assert store.gaps[1].until is None
-    gaps.stored(1, 21)
+    gaps.note_stored(1, 21)
     await gaps.write()
     assert store.gaps[1].before_event_id == 22
 
@@ -105,10 +105,10 @@ async def test_a_gap_begins_where_capture_was_last_seen_to_work() -> None:
     store = GapStore()
     gaps = watch(store)
     gaps.stand(5, 50)
-    gaps.stored(10, 15)
+    gaps.note_stored(10, 15)
     gaps.is_well(Point(12, 120))
-    gaps.stored(10, 25)
-    await gaps.lost("off", queued=0)
+    gaps.note_stored(10, 25)
+    await gaps.record("off", queued=0)
     assert [(gap.after_event_id, gap.since) for gap in store.gaps.values()] == [(12, 120)]
 
 
@@ -116,23 +116,23 @@ async def test_a_gap_that_is_open_is_no_sign_that_all_is_well() -> None:
     store = GapStore()
     gaps = watch(store)
     gaps.is_well(Point(12, 120))
-    await gaps.losing("full")
-    gaps.stored(10, 25)
+    await gaps.open("full")
+    gaps.note_stored(10, 25)
     gaps.is_well(Point(25, 250))
-    await gaps.losing("a policy")
+    await gaps.open("a policy")
     assert {gap.after_event_id for gap in store.gaps.values()} == {12}
 
 
 async def test_a_gap_ends_after_what_was_held_back_meanwhile() -> None:
     store = GapStore()
     gaps = watch(store)
-    gaps.stored(1, 19, held_since=1)
-    await gaps.lost("a node was killed", queued=0)
+    gaps.note_stored(1, 19, held_since=1)
+    await gaps.record("a node was killed", queued=0)
     until = store.gaps[1].until
-    gaps.stored(1, 20, held_since=1)
+    gaps.note_stored(1, 20, held_since=1)
     await gaps.write()
     assert gaps.is_open
-    gaps.stored(1, 21, held_since=None)
+    gaps.note_stored(1, 21, held_since=None)
     await gaps.write()
     assert store.gaps[1].before_event_id == 22
     assert until is None
@@ -153,7 +153,7 @@ async def test_a_suspected_gap_is_no_proof() -> None:
     await gaps.write()
     assert not gaps.is_open
     assert not gaps.has_one_since(Point(0, 0))
-    gaps.stored(1, 9)
+    gaps.note_stored(1, 9)
     await gaps.write()
     gap = store.gaps[1]
     assert (gap.after_event_id, gap.before_event_id, gap.suspected) == (3, 10, True)
@@ -162,14 +162,14 @@ async def test_a_suspected_gap_is_no_proof() -> None:
 async def test_suspicions_that_follow_each_other_are_one_gap() -> None:
     store = GapStore()
     gaps = watch(store)
-    for begins in (3, 12, 200, 2 * NEAR):
+    for begins in (3, 12, 200, 2 * NEAR_EVENTS):
         gaps.suspect("unmatched", 1, begins)
         await gaps.write()
-        gaps.stored(1, begins + 5)
+        gaps.note_stored(1, begins + 5)
         await gaps.write()
     assert [(gap.after_event_id, gap.before_event_id) for gap in store.gaps.values()] == [
         (3, 206),
-        (2 * NEAR, 2 * NEAR + 6),
+        (2 * NEAR_EVENTS, 2 * NEAR_EVENTS + 6),
     ]
 
 
@@ -187,11 +187,11 @@ async def test_a_suspicion_is_taken_back_whether_or_not_it_is_written(
     store.answers = False
     with pytest.raises(OutageError):
         await gaps.withdraw("written")
-    assert gaps.suspects("written")
+    assert gaps.is_suspected("written")
     store.answers = True
     await gaps.withdraw("written")
     await gaps.withdraw("written")
-    gaps.stored(5, 8)
+    gaps.note_stored(5, 8)
     await gaps.write()
     assert [gap.reason for gap in store.gaps.values()] == ["another"]
     assert "no longer suspected: written" in caplog.text
@@ -203,24 +203,24 @@ async def test_a_suspicion_of_an_earlier_run_is_taken_back(stored: int) -> None:
     before = watch(store)
     before.suspect("short", 5, 3)
     await before.write()
-    before.stored(stored, 8)
+    before.note_stored(stored, 8)
     await before.write()
     [gap] = store.gaps.values()
     assert (gap.until is None) == (stored == 0)
     gaps = watch(store)
     gaps.resume(8, 100, [gap], queued=5)
-    assert gaps.suspects("short")
+    assert gaps.is_suspected("short")
     await gaps.withdraw("short")
-    gaps.stored(5, 20)
+    gaps.note_stored(5, 20)
     await gaps.write()
     assert not store.gaps
 
 
 async def test_a_gap_is_logged_once_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
     gaps = watch(GapStore())
-    await gaps.losing("tracing was off")
-    await gaps.losing("tracing was off")
-    await gaps.ended("tracing was off", 0)
+    await gaps.open("tracing was off")
+    await gaps.open("tracing was off")
+    await gaps.close("tracing was off", 0)
 
     (record,) = caplog.records
     assert record.getMessage().endswith("has a gap: tracing was off")
@@ -234,7 +234,7 @@ async def test_what_is_left_out_by_choice_is_no_loss_and_hides_none() -> None:
     assert (gaps.is_open, gaps.is_pending) == (False, False)
     assert not gaps.covers(Point(10, 100), 0)
     assert not gaps.has_one_since(Point(0, 0))
-    await gaps.lost("lost inside", 0)
+    await gaps.record("lost inside", 0)
     [lost] = store.gaps.values()
     assert (lost.reason, lost.until is None) == ("lost inside", False)
 
@@ -249,10 +249,10 @@ async def test_it_ends_when_it_is_lifted_and_what_was_queued_is_stored() -> None
         False,
         False,
     )
-    gaps.stored(2, 12)
+    gaps.note_stored(2, 12)
     await gaps.write()
     assert store.gaps[7].until is None
-    gaps.stored(1, 13)
+    gaps.note_stored(1, 13)
     await gaps.write()
     assert store.gaps[7].before_event_id == 14
     assert not gaps.is_pending
@@ -261,10 +261,10 @@ async def test_it_ends_when_it_is_lifted_and_what_was_queued_is_stored() -> None
 async def test_a_loss_that_goes_on_is_taken_back_where_all_has_come() -> None:
     store = GapStore()
     gaps = watch(store)
-    await gaps.losing("overdue", tentative=True)
+    await gaps.open("overdue", tentative=True)
     assert not gaps.has_one_since(Point(9, 9)), "it explains nothing, as it may be taken back"
     assert (gaps.is_open, gaps.take_new()) == (False, None), "nor is anything unknown by it"
-    await gaps.lost("purged", 0)
+    await gaps.record("purged", 0)
     await gaps.take_back("overdue")
     await gaps.take_back("purged")  # which is over
     assert [gap.reason for gap in store.gaps.values()] == ["purged"]
@@ -273,22 +273,22 @@ async def test_a_loss_that_goes_on_is_taken_back_where_all_has_come() -> None:
 
 async def test_from_where_a_loss_that_may_be_taken_back_began_is_told_once_it_is_certain() -> None:
     gaps = watch(GapStore())
-    gaps.stored(10, 10)
+    gaps.note_stored(10, 10)
     gaps.is_well(Point(10, 5))
-    gaps.stored(10, 20)
-    await gaps.losing("overdue", tentative=True)
-    await gaps.ended("overdue", 0)
+    gaps.note_stored(10, 20)
+    await gaps.open("overdue", tentative=True)
+    await gaps.close("overdue", 0)
     assert gaps.take_new() == 10
-    await gaps.losing("overdue again", begins=Point(20, 6), tentative=True)
+    await gaps.open("overdue again", begins=Point(20, 6), tentative=True)
     gaps.resume(30, 7, [], 0)  # the stream broke off meanwhile
     assert gaps.take_new() == 20
 
 
 def test_a_new_loss_is_told_once_with_the_event_from_which_on_something_may_be_missing() -> None:
     gaps = watch(GapStore())
-    gaps.stored(10, 10)
+    gaps.note_stored(10, 10)
     gaps.is_well(Point(10, 5))
-    gaps.stored(10, 20)
+    gaps.note_stored(10, 20)
     gaps.note("lost in between", 0)
     assert (gaps.take_new(), gaps.take_new()) == (10, None)
     gaps.resume(30, 6, [], 0)
@@ -311,8 +311,8 @@ async def test_a_loss_that_was_not_stored_when_the_stream_broke_off_again_ends_w
     store, times = GapStore(), iter([5, 9])
     monkeypatch.setattr(gapwatch, "now", lambda: next(times))
     gaps = watch(store)
-    await gaps.lost("the broker was killed", 10)
+    await gaps.record("the broker was killed", 10)
     gaps.resume(0, 1, [*store.gaps.values()], 10)
-    gaps.stored(10, 20)
+    gaps.note_stored(10, 20)
     await gaps.write()
     assert [(gap.until, gap.before_event_id) for gap in store.gaps.values()] == [(9, 21)]

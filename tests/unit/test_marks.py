@@ -39,22 +39,22 @@ async def published(marks: Marks, publisher: Publisher, count: int) -> list[Mark
 async def test_marks_that_all_come_prove_nothing_missing(publisher: Publisher) -> None:
     marks = Marks()
     one, two, three = await published(marks, publisher, 3)
-    assert marks.missing([one]) is None
-    marks.stored([one], Point(10, 1))
-    assert marks.missing([two, three]) is None
-    marks.stored([two, three], Point(20, 2))
-    assert marks.overdue(before=1_000) is None
+    assert marks.loss([one]) is None
+    marks.note_stored([one], Point(10, 1))
+    assert marks.loss([two, three]) is None
+    marks.note_stored([two, three], Point(20, 2))
+    assert marks.overdue(limit=1_000) is None
 
 
 async def test_a_missing_mark_bounds_the_loss_by_the_last_one_stored(publisher: Publisher) -> None:
     marks = Marks()
     one, two, _, four = await published(marks, publisher, 4)
-    marks.stored([one], Point(10, 1))
-    marks.stored([two], Point(20, 2))
-    assert marks.missing([four]) == Point(20, 2)
-    assert marks.missing([four]) == Point(20, 2), "it is told until that is stored"
-    marks.stored([four], Point(30, 3))
-    assert marks.missing([]) is None
+    marks.note_stored([one], Point(10, 1))
+    marks.note_stored([two], Point(20, 2))
+    assert marks.loss([four]) == Point(20, 2)
+    assert marks.loss([four]) == Point(20, 2), "it is told until that is stored"
+    marks.note_stored([four], Point(30, 3))
+    assert marks.loss([]) is None
 
 
 async def test_a_mark_that_waited_in_the_queue_bounds_a_loss_by_when_it_was_published(
@@ -64,28 +64,28 @@ async def test_a_mark_that_waited_in_the_queue_bounds_a_loss_by_when_it_was_publ
     monkeypatch.setattr("app.traces.losses.marks.now", lambda: next(times))
     marks = Marks()
     one, _, three = await published(marks, publisher, 3)
-    marks.stored([one], Point(10, 900))
-    assert marks.missing([three]) == Point(10, 100)
+    marks.note_stored([one], Point(10, 900))
+    assert marks.loss([three]) == Point(10, 100)
 
 
 async def test_the_first_mark_is_missed_too(publisher: Publisher) -> None:
     marks = Marks()
     _, two = await published(marks, publisher, 2)
-    assert marks.missing([two]) == Point(0, 0)
+    assert marks.loss([two]) == Point(0, 0)
 
 
 async def test_a_mark_that_comes_again_changes_nothing(publisher: Publisher) -> None:
     marks = Marks()
     one, two, three = await published(marks, publisher, 3)
-    marks.stored([one, two], Point(10, 1))
-    assert marks.missing([one, two, three]) is None
+    marks.note_stored([one, two], Point(10, 1))
+    assert marks.loss([one, two, three]) is None
 
 
 async def test_a_mark_in_doubt_is_never_missed(publisher: Publisher) -> None:
     now = [0.0]
     marks = Marks(lambda: now[0])
     (one,) = await published(marks, publisher, 1)
-    marks.stored([one], Point(10, 1))
+    marks.note_stored([one], Point(10, 1))
     publisher.blocked = True
     (doubtful,) = await published(marks, publisher, 1)
     assert marks.trouble == "blocked"
@@ -95,8 +95,8 @@ async def test_a_mark_in_doubt_is_never_missed(publisher: Publisher) -> None:
     (new,) = await published(marks, publisher, 1)
     assert new[0] != doubtful[0]
     assert new[1] == 1
-    assert marks.missing([new]) is None
-    assert marks.missing([doubtful, new]) is None
+    assert marks.loss([new]) is None
+    assert marks.loss([doubtful, new]) is None
     assert marks.trouble is None
 
 
@@ -105,22 +105,22 @@ async def test_a_mark_that_the_broker_took_and_that_does_not_come_is_overdue(
 ) -> None:
     marks = Marks()
     await marks.publish([publisher], Point(0, 5))
-    marks.stored(publisher.taken[-1:], Point(10, 6))
+    marks.note_stored(publisher.taken[-1:], Point(10, 6))
     await marks.publish([publisher], Point(10, 100))
-    assert marks.overdue(before=100) is None
-    assert marks.overdue(before=101) == Point(10, 6)
-    marks.stored(publisher.taken[-1:], Point(20, 200))
-    assert marks.overdue(before=1_000) is None
+    assert marks.overdue(limit=100) is None
+    assert marks.overdue(limit=101) == Point(10, 6)
+    marks.note_stored(publisher.taken[-1:], Point(20, 200))
+    assert marks.overdue(limit=1_000) is None
 
 
 async def test_overdue_ones_have_come_once_the_last_of_them_has(publisher: Publisher) -> None:
     marks = Marks()
     one, two, three = await published(marks, publisher, 3)
     assert marks.have_come() is None, "none was overdue"
-    assert marks.overdue(before=10**18) == Point(0, 0)
-    marks.stored([one, two], Point(10, 1))
+    assert marks.overdue(limit=10**18) == Point(0, 0)
+    marks.note_stored([one, two], Point(10, 1))
     assert marks.have_come() is False
-    marks.stored([three], Point(10, 1))
+    marks.note_stored([three], Point(10, 1))
     assert marks.have_come() is True
     assert marks.have_come() is None
 
@@ -128,7 +128,7 @@ async def test_overdue_ones_have_come_once_the_last_of_them_has(publisher: Publi
 async def test_of_overdue_ones_of_a_series_in_doubt_nobody_knows(publisher: Publisher) -> None:
     marks = Marks()
     await published(marks, publisher, 1)
-    assert marks.overdue(before=10**18) is not None
+    assert marks.overdue(limit=10**18) is not None
     publisher.blocked = True
     await published(marks, publisher, 1)  # which ends the series
     assert marks.have_come() is None
@@ -139,19 +139,19 @@ async def test_one_that_comes_before_the_broker_confirms_it_is_not_overdue(
 ) -> None:
     marks = Marks()
     (one,) = await published(marks, publisher, 1)
-    marks.stored([one, (one[0], 2)], Point(10, 1))
+    marks.note_stored([one, (one[0], 2)], Point(10, 1))
     await marks.publish([publisher], Point(10, 2))
-    assert marks.overdue(before=1_000) is None
+    assert marks.overdue(limit=1_000) is None
 
 
 async def test_each_node_has_its_own_series() -> None:
     marks, here, there = Marks(), Publisher(), Publisher()
     await marks.publish([here, there], Point(0, 0))
     await marks.publish([here, there], Point(0, 1))
-    marks.stored([*here.taken, there.taken[0]], Point(10, 2))
+    marks.note_stored([*here.taken, there.taken[0]], Point(10, 2))
     await marks.publish([here, there], Point(10, 3))
-    assert marks.missing(here.taken[-1:]) is None
-    assert marks.missing(there.taken[-1:]) == Point(10, 2)
+    assert marks.loss(here.taken[-1:]) is None
+    assert marks.loss(there.taken[-1:]) == Point(10, 2)
     await marks.close()
     assert here.closed
     assert there.closed
@@ -160,7 +160,7 @@ async def test_each_node_has_its_own_series() -> None:
 async def test_marks_of_an_earlier_process_are_not_judged(publisher: Publisher) -> None:
     marks = Marks()
     await published(marks, publisher, 1)
-    assert marks.missing([("another", 7)]) is None
+    assert marks.loss([("another", 7)]) is None
 
 
 async def test_a_mark_that_came_says_until_when_all_is_stored(
@@ -171,7 +171,7 @@ async def test_a_mark_that_came_says_until_when_all_is_stored(
     marks = Marks()
     one, two, _ = await published(marks, publisher, 3)
     assert marks.settled is None
-    marks.stored([one, two], Point(10, 1))
+    marks.note_stored([one, two], Point(10, 1))
     assert marks.settled == 2_000
     other = Publisher()
     await marks.publish([publisher, other], Point(10, 1))
@@ -185,7 +185,7 @@ async def test_marks_of_which_nobody_knows_whether_they_were_taken_settle_nothin
     (one,) = await published(marks, publisher, 1)
     publisher.blocked = True
     await published(marks, publisher, 1)
-    marks.stored([one], Point(10, 1))
+    marks.note_stored([one], Point(10, 1))
     assert marks.settled is None
 
 

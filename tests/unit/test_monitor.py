@@ -58,7 +58,7 @@ async def watched(
     left, done = iter(seconds), asyncio.Event()
     gaps = GapWatch(store, 1)  # type: ignore[arg-type]  # it writes gaps, others read them
     moment, second = 0, Second(0)
-    recorder = SimpleNamespace(seen=Tally(), epoch=1, last_event_id=1, settled=Point(1, settled))
+    recorder = SimpleNamespace(tally=Tally(), epoch=1, last_event_id=1, settled=Point(1, settled))
     recorder.restored = SimpleNamespace(recorded_at=BEFORE)
     marks = Marks()
     await marks.publish([Publisher()], Point(1, 0))
@@ -75,7 +75,7 @@ async def watched(
             await asyncio.Event().wait()
         else:
             moment, second = moment + 1_000_000, following
-            recorder.seen = Tally(second.seen)
+            recorder.tally = Tally(second.seen)
 
     monkeypatch.setattr(monitor, "now", lambda: moment)
     monkeypatch.setattr(gapwatch, "now", lambda: moment)
@@ -150,7 +150,7 @@ async def test_the_gap_of_a_full_queue_begins_where_it_had_room_and_ends_soon_af
             done.set()
             await asyncio.Event().wait()
         second += 1
-        gaps.stored(10_000, 10_000 * second)
+        gaps.note_stored(10_000, 10_000 * second)
 
     monkeypatch.setattr(monitor, "now", lambda: second * 1_000_000)
     monkeypatch.setattr(monitor, "time", SimpleNamespace(monotonic=lambda: float(second)))
@@ -163,7 +163,7 @@ async def test_the_gap_of_a_full_queue_begins_where_it_had_room_and_ends_soon_af
         trace=SimpleNamespace(vhost="/", taken=None, id=1),
         settings=PipelineSettings(),
     )
-    recorder = SimpleNamespace(seen=Tally(), epoch=1, last_event_id=1, settled=Point(1, BEFORE))
+    recorder = SimpleNamespace(tally=Tally(), epoch=1, last_event_id=1, settled=Point(1, BEFORE))
     heard: list[tuple[int, int]] = []
     measured = lambda *said: heard.append(said)  # noqa: E731
     task = asyncio.create_task(
@@ -189,6 +189,6 @@ async def test_what_waits_in_the_queue_was_traced_before_and_a_loss_may_be_of_it
 ) -> None:
     seconds = [Second(each, queued) for each in range(3)]
     gaps = await watched(monkeypatch, seconds, GapStore(), 0, settled)
-    assert gaps.well.at == well
+    assert gaps.well.moment == well
     gaps = await watched(monkeypatch, seconds, GapStore(), 0, mark_seconds=0)
-    assert gaps.well.at == 3_000_000, "without marks there is no telling"
+    assert gaps.well.moment == 3_000_000, "without marks there is no telling"

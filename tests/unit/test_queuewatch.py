@@ -10,7 +10,7 @@ from app.broker.management import QueueInfo
 from app.errors import OutageError
 from app.traces.losses import queuewatch
 from app.traces.losses.marks import Point
-from app.traces.losses.queuewatch import MOST_QUEUES, WAITED, QueueWatch
+from app.traces.losses.queuewatch import MOST_QUEUES, WAIT, QueueWatch
 from app.traces.pipeline import Ending
 from app.tracker import Bounds, Policy, Tracker
 from app.tracker.events import LostCopy
@@ -52,7 +52,7 @@ class World:
             self.recorder.settled = Point(1, 2**62)
 
     def wait(self) -> None:
-        self.tracker._time.now += WAITED + 1
+        self.tracker._time.now += WAIT + 1
 
     async def lost(self) -> list[tuple[str, str]]:
         await self.watch.look()

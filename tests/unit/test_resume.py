@@ -8,7 +8,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.traces.runs.resume import REMEMBERED, Resume, Window
+from app.traces.runs.resume import MOST_ACKNOWLEDGED, Resume, Window
 from app.tracker import Unreadable
 from app.tracker.digest import digest
 from tests.unit.queue_model import TraceQueue
@@ -133,7 +133,7 @@ def test_a_window_is_bounded() -> None:
     filled = Window(10)
     for first in range(0, 5_000, 5):
         filled.add([mark(first + n) for n in range(5)], first + 5)
-    assert len(filled.dump()) < 8 * (REMEMBERED + 10) + 100
+    assert len(filled.dump()) < 8 * (MOST_ACKNOWLEDGED + 10) + 100
 
 
 def test_a_window_that_an_earlier_version_stored_is_read() -> None:

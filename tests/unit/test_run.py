@@ -339,10 +339,10 @@ async def test_where_deliveries_may_be_missing_none_are_counted_until_channels_s
 
 async def test_what_is_in_hand_stays_known_while_a_loss_may_be_taken_back(world: World) -> None:
     async def doubt() -> None:
-        await world.trace.pipeline.gaps.losing("marks are overdue", tentative=True)
+        await world.trace.pipeline.gaps.open("marks are overdue", tentative=True)
 
     async def believe() -> None:
-        await world.trace.pipeline.gaps.ended("marks are overdue", 0)
+        await world.trace.pipeline.gaps.close("marks are overdue", 0)
 
     deliver = Deliver(CHANNEL, "", ("q",), "q", False, {}, b"")
     opened = Settlement("channel", CHANNEL, 1, pid="<1>", next_tag=1)

@@ -42,7 +42,7 @@ def stamper(tracker: Any) -> Stamper:
         about=Own("itc.trace", "itc").about, is_cluster=False, traces_replies=True
     )
     recorder: Any = SimpleNamespace(
-        tracker=tracker, window=Window(1), work=CaptureCost(), seen=Tally()
+        tracker=tracker, window=Window(1), work=CaptureCost(), tally=Tally()
     )
     return Stamper(recorder, stream, Sieve())
 

@@ -45,7 +45,7 @@ async def suspected(
             return now
         now += tick[0]
         recorder.traffic = tick[1]
-        gaps.stored(0, tick[1])
+        gaps.note_stored(0, tick[1])
         return now
 
     pipeline = SimpleNamespace(gaps=gaps)
@@ -53,7 +53,7 @@ async def suspected(
     task = asyncio.create_task(watching.suspect_standstills(clock))
     await done.wait()
     task.cancel()
-    gaps.stored(30, 1_000)
+    gaps.note_stored(30, 1_000)
     await gaps.write()
     assert all(gap.suspected and gap.reason == STOOD_STILL for gap in store.gaps.values())
     return [(gap.after_event_id, gap.before_event_id) for gap in store.gaps.values()]

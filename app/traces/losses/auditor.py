@@ -22,7 +22,7 @@ SUSPICION = (
 
 
 class Auditor:
-    """Looks at the counters."""
+    """The audit of one stream."""
 
     def __init__(self, pipeline: Pipeline, recorder: Recorder, stream: TraceStream) -> None:
         self._pipeline = pipeline
@@ -30,51 +30,51 @@ class Auditor:
         self._stream = stream
 
     async def look(self) -> None:
-        """Look once. Raises `OutageError`."""
+        """Compare once. Raises `OutageError`."""
         pipeline, recorder = self._pipeline, self._recorder
         counts = await pipeline.source.counts(pipeline.trace.vhost)
         if counts is None:
             return
-        counted = CountRange(
+        count = CountRange(
             Tally(counts.publishes, counts.deliveries_at_least),
             Tally(counts.publishes, counts.deliveries_at_most),
             dict(counts.started),
         )
         queued = await self._stream.queued()
-        before = recorder.audit.state
-        here = pipeline.gaps.here
-        look = Look(counted, recorder.seen, queued, here.event_id, Microseconds(here.at))
-        found = recorder.audit.look(look, time.monotonic())
-        if recorder.audit.state.news != before.news:
+        state = recorder.audit.state
+        point = pipeline.gaps.point
+        look = Look(count, recorder.tally, queued, point.event_id, Microseconds(point.moment))
+        change = recorder.audit.look(look, time.monotonic())
+        if recorder.audit.state.news != state.news:
             recorder.is_ledger_new = True  # stored with the next batch, or by itself
-        await self._record(found, queued, Point(before.even_event_id, before.began))
+        await self._record(change, queued, Point(state.even_event_id, state.begins_at))
 
-    async def _record(self, found: AuditChange, queued: int, even: Point) -> None:
-        """Record what was found, from the last even moment on, unless a known gap explains it.
+    async def _record(self, change: AuditChange, queued: int, rest: Point) -> None:
+        """Record a gap from the last rest on, unless a known gap explains the change.
 
-        More traced than counted is no gap: the broker does not count what a transaction that is
-        rolled back published, and loses counters of channels that live for a moment (2 to 3 % of
-        those that opened and closed one for each message, on 3.10.8 and 4.3.6).
+        More traced than counted is no gap: the broker does not count the publishes of a rolled back
+        transaction, and loses counters of channels that live for a moment (2 to 3 % of those that
+        opened and closed one for each message, on 3.10.8 and 4.3.6).
         """
-        gaps, suspicion = self._pipeline.gaps, SUSPICION.format(even.event_id)
-        is_new = not gaps.has_one_since(even)
-        if found.verdict is AuditVerdict.suspected and is_new:
-            gaps.suspect(suspicion, queued, even.event_id)
-        elif found.verdict is AuditVerdict.missing and (is_new or gaps.suspects(suspicion)):
-            reason = f"the broker counted {said(found.missing)} that never came"
-            gaps.note(reason, queued, begins=even)
+        gaps, suspicion = self._pipeline.gaps, SUSPICION.format(rest.event_id)
+        is_new = not gaps.has_one_since(rest)
+        if change.verdict is AuditVerdict.suspected and is_new:
+            gaps.suspect(suspicion, queued, rest.event_id)
+        elif change.verdict is AuditVerdict.loss and (is_new or gaps.is_suspected(suspicion)):
+            reason = f"the broker counted {describe(change.loss)} that never came"
+            gaps.note(reason, queued, begins=rest)
         if gaps.is_pending:
             await gaps.write()
-        if found.verdict in (AuditVerdict.missing, AuditVerdict.even):
+        if change.verdict in (AuditVerdict.loss, AuditVerdict.balanced):
             await gaps.withdraw(suspicion)
 
 
-def said(tally: Tally) -> str:
-    """The number, in words."""
-    parts = [_counted(tally.publishes, "publish", "publishes")] if tally.publishes else []
-    parts += [_counted(tally.deliveries, "delivery", "deliveries")] if tally.deliveries else []
+def describe(tally: Tally) -> str:
+    """The tally in words."""
+    parts = [_quantity(tally.publishes, "publish", "publishes")] if tally.publishes else []
+    parts += [_quantity(tally.deliveries, "delivery", "deliveries")] if tally.deliveries else []
     return " and ".join(parts)
 
 
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
+def _quantity(count: int, singular: str, plural: str) -> str:
+    return f"{count:,} {singular if count == 1 else plural}"

@@ -1,11 +1,10 @@
 """Records where the firehose may have been incomplete.
 
-A loss lies between two points. It **begins** no earlier than the last point at which all was seen
-to be well: when it is noticed, later events may be stored already. It **ends** before the first
-event that is stored after everything that was queued at that moment, and after what the tracker
-was holding back: the loss is somewhere in between.
+A loss lies between two points. It **begins** no earlier than the last point at which capture was
+seen to work: when it is noticed, later events may be stored already. It **ends** before the first
+event that is stored after everything that was queued at that moment, or held back by the tracker.
 
-What is noticed while the database is away is kept and written as soon as it is back.
+Losses noticed while the database is away are written as soon as it is back.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from app.store.capture.gaps import Gaps
 
 # A suspected gap that begins within this many events of the last one's end makes that longer.
-NEAR = 5_000
+NEAR_EVENTS = 5_000
 
 log = logging.getLogger(__name__)
 
@@ -33,34 +32,33 @@ log = logging.getLogger(__name__)
 class _Loss(msgspec.Struct, eq=False):
     """One gap on its way into the store.
 
-    ``until`` (µs) is None while the loss may go on; after that it is closed once ``due`` trace
-    messages are stored, and nothing from before ``until`` is held back. ``ends`` is the event that
-    it was closed before, if it was. What is ``tentative`` may be taken back while it goes on, and
-    so explains nothing else, nor makes anything unknown.
+    ``end`` (µs) is None while the loss may go on; after that it is closed once ``due`` trace
+    messages are stored, and nothing from before ``end`` is held back. ``before_event_id`` is the
+    event that it was closed before, if it was. A ``tentative`` one may be taken back while it goes
+    on, and so explains nothing else, nor makes anything unknown.
     """
 
     reason: str
-    since: int
+    begin: int
     after_event_id: int
     suspected: bool = False
     declared: bool = False
     gap_id: int | None = None
-    until: int | None = None
+    end: int | None = None
     due: int = 0
-    ends: int | None = None
+    before_event_id: int | None = None
     tentative: bool = False
 
     @property
     def is_proven(self) -> bool:
-        """Tell whether something was certainly lost, not just probably, nor left out by choice."""
         return not self.suspected and not self.declared
 
 
 class GapWatch:
     """The gaps of one trace, over all its runs. Times in µs.
 
-    Those that are declared begin in the store, where what is taken is set; here they only end. They
-    explain no loss: one within them is found and recorded like any other.
+    Declared gaps begin in the store, with the trace's selection; here they only end. They explain
+    no loss: one within them is recorded like any other.
     """
 
     def __init__(self, gaps: Gaps, trace_id: int, name: str = "") -> None:
@@ -74,19 +72,19 @@ class GapWatch:
         self._losses: list[_Loss] = []
         self._new: int | None = None
         self._writing = asyncio.Lock()
-        self._noted = Point(0, 0)  # the last proven loss
+        self._last_proven = Point(0, 0)  # the last proven loss
         self._suspected: dict[str, _Loss] = {}  # the last one of each reason
         self.well = Point(0, 0)  # up to here capture was seen to work
-        self.nodes: frozenset[str] = frozenset()  # those that ran then
+        self.nodes: frozenset[str] = frozenset()  # that ran then
         self.epoch: int | None = None  # of the present run
 
     @property
     def is_open(self) -> bool:
-        """Tell whether a gap is not closed yet that is proven, and will not be taken back."""
+        """Tell whether a proven gap is not closed yet, and will not be taken back."""
         return any(loss.is_proven and not loss.tentative for loss in self._losses)
 
     def take_new(self) -> int | None:
-        """The event after which there are proven losses that are new since the last call."""
+        """The event after which the proven losses since the last call begin."""
         begins, self._new = self._new, None
         return begins
 
@@ -95,7 +93,7 @@ class GapWatch:
         return bool(self._losses)
 
     @property
-    def here(self) -> Point:
+    def point(self) -> Point:
         """The last stored event, and now."""
         return Point(self._last_event_id, now())
 
@@ -110,12 +108,14 @@ class GapWatch:
     ) -> None:
         """Begin a run, with what the store holds and ``queued`` messages waiting.
 
-        Gaps that an earlier run or a stop left open end here: we are connected again. Of those that
-        are declared only the ``lifted`` ones do.
+        Gaps that an earlier run or a stop left open end here: we are connected again. Declared ones
+        end only if they are ``lifted``.
         """
         self.stand(last_event_id, recorded_at)
         self._held_since = held_since
-        for gap in (each for each in stored if not each.declared):
+        for gap in stored:
+            if gap.declared:
+                continue
             if gap.until is None:
                 self._adopt(gap)
             elif gap.suspected:
@@ -126,14 +126,14 @@ class GapWatch:
         for gap in lifted:
             self._adopt(gap)
         for loss in self._losses:
-            loss.until = None  # one that was on its way into the store when the stream broke off
+            loss.end = None  # one that was on its way into the store when the stream broke off
             self._end(loss, queued)
 
     def stand(self, last_event_id: int, recorded_at: int) -> None:
-        """Say where the trace stands: its last event, and when that was recorded."""
+        """Note the trace's last event, and when that was recorded."""
         self._last_event_id = self._stands_at = last_event_id
         self._held_since = None
-        if not self.well.at:
+        if not self.well.moment:
             self.well = Point(last_event_id, recorded_at)
 
     def is_well(self, point: Point) -> None:
@@ -144,22 +144,22 @@ class GapWatch:
     def has_one_since(self, point: Point) -> bool:
         """Tell whether a proven loss goes on, or was noted after a point.
 
-        The clock decides between what has no event between it: it may have been ahead.
+        Between the same two events the clock decides, which may have been ahead.
         """
-        return self.is_open or self._noted > point
+        return self.is_open or self._last_proven > point
 
     def covers(self, begins: Point, queued: int) -> bool:
         """Tell whether a proven loss spans all from ``begins`` to the end of what is queued."""
         due = self.processed + queued
         return any(
-            loss.after_event_id <= begins.event_id and (loss.until is None or loss.due >= due)
+            loss.after_event_id <= begins.event_id and (loss.end is None or loss.due >= due)
             for loss in self._losses
             if loss.is_proven
         )
 
     def is_losing(self, reason: str) -> bool:
-        """Tell whether a loss of this reason is noted, and goes on."""
-        return any(loss.reason == reason and loss.until is None for loss in self._losses)
+        """Tell whether a loss of this reason goes on."""
+        return any(loss.reason == reason and loss.end is None for loss in self._losses)
 
     def note(self, reason: str, queued: int, *, begins: Point | None = None) -> None:
         """Note a loss that is over, with ``queued`` messages from before or during it.
@@ -174,15 +174,15 @@ class GapWatch:
         It ends with these ``queued`` messages. One that follows soon is the same gap.
         """
         loss = self._suspected.get(reason)
-        if loss is None or begins > (loss.ends or begins) + NEAR:
-            loss = _Loss(reason, self.well.at, begins, suspected=True)
+        if loss is None or begins > (loss.before_event_id or begins) + NEAR_EVENTS:
+            loss = _Loss(reason, self.well.moment, begins, suspected=True)
             self._suspected[reason] = loss
         if loss not in self._losses:
             self._losses.append(loss)
-        loss.until = None
+        loss.end = None
         self._end(loss, queued)
 
-    def suspects(self, reason: str) -> bool:
+    def is_suspected(self, reason: str) -> bool:
         return reason in self._suspected
 
     async def withdraw(self, reason: str) -> None:
@@ -204,19 +204,19 @@ class GapWatch:
     async def take_back(self, reason: str) -> None:
         """Take back a tentative loss that goes on: all has come. Raises `OutageError`."""
         async with self._writing:
-            for loss in [each for each in self._losses if each.reason == reason]:
-                if loss.tentative and loss.until is None:
+            for loss in [*self._losses]:
+                if loss.reason == reason and loss.tentative and loss.end is None:
                     if loss.gap_id is not None:
                         await self._gaps.withdraw(loss.gap_id, epoch=self.epoch)
                         log.warning("trace of %r: all has come after all: %s", self._name, reason)
                     self._losses.remove(loss)
 
-    async def lost(self, reason: str, queued: int, *, begins: Point | None = None) -> None:
+    async def record(self, reason: str, queued: int, *, begins: Point | None = None) -> None:
         """Note and write a loss that is over; raises `OutageError`."""
         self.note(reason, queued, begins=begins)
         await self.write()
 
-    async def losing(
+    async def open(
         self, reason: str, *, begins: Point | None = None, tentative: bool = False
     ) -> None:
         """Record a loss that is going on; repeated calls record it once."""
@@ -224,14 +224,14 @@ class GapWatch:
             self._begin(reason, begins, tentative=tentative)
         await self.write()
 
-    async def ended(self, reason: str, queued: int) -> None:
-        """Note that a loss recorded by `losing` is over."""
+    async def close(self, reason: str, queued: int) -> None:
+        """Note that a loss recorded by `open` is over."""
         for loss in self._losses:
-            if loss.reason == reason and loss.until is None:
+            if loss.reason == reason and loss.end is None:
                 self._end(loss, queued)
         await self.write()
 
-    def stored(self, messages: int, last_event_id: int, held_since: int | None = None) -> None:
+    def note_stored(self, messages: int, last_event_id: int, held_since: int | None = None) -> None:
         """Note that this many more trace messages are stored, up to an event.
 
         ``held_since`` is when the oldest record came that the tracker holds back (µs).
@@ -252,36 +252,36 @@ class GapWatch:
                 loss.gap_id = await self._gaps.open(
                     self._trace_id,
                     after_event_id=loss.after_event_id,
-                    since=loss.since,
+                    since=loss.begin,
                     reason=loss.reason,
                     suspected=loss.suspected,
                     epoch=self.epoch,
                 )
                 kind = "a suspected gap" if loss.suspected else "a gap"
                 log.warning("trace of %r has %s: %s", self._name, kind, loss.reason)
-            if self._is_over(loss) and loss.until is not None:
-                extend, loss.ends = loss.ends is not None, self._last_event_id + 1
+            if self._is_over(loss) and loss.end is not None:
+                extend = loss.before_event_id is not None
+                loss.before_event_id = self._last_event_id + 1
                 await self._gaps.close(
                     loss.gap_id,
-                    before_event_id=loss.ends,
-                    until=loss.until,
+                    before_event_id=loss.before_event_id,
+                    until=loss.end,
                     epoch=self.epoch,
                     extend=extend,
                 )
                 self._losses.remove(loss)
 
     def _is_over(self, loss: _Loss) -> bool:
-        """Tell whether everything is stored that came before its end."""
-        if loss.until is None or loss.due > self.processed:
+        if loss.end is None or loss.due > self.processed:
             return False
-        return self._held_since is None or self._held_since > loss.until
+        return self._held_since is None or self._held_since > loss.end
 
     def _begin(self, reason: str, begins: Point | None, *, tentative: bool = False) -> _Loss:
         begins = begins or self.well
-        loss = _Loss(reason, begins.at, begins.event_id, tentative=tentative)
+        loss = _Loss(reason, begins.moment, begins.event_id, tentative=tentative)
         self._losses.append(loss)
         if not tentative:
-            # What came before a stream broke off came whole, whenever it was seen to be well.
+            # Nothing is missing before the point where a stream broke off.
             self._note_new(max(begins.event_id, self._stands_at))
         return loss
 
@@ -291,10 +291,10 @@ class GapWatch:
     def _adopt(self, gap: Gap) -> None:
         """Continue a stored gap, which may be a loss of ours whose reply never reached us."""
         for loss in self._losses:
-            same = (loss.reason, loss.since, loss.after_event_id)
             if loss.gap_id == gap.id:
                 return
-            if loss.gap_id is None and same == (gap.reason, gap.since, gap.after_event_id):
+            key = (loss.reason, loss.begin, loss.after_event_id)
+            if loss.gap_id is None and key == (gap.reason, gap.since, gap.after_event_id):
                 loss.gap_id = gap.id
                 return
         self._losses.append(_loss_of(gap))
@@ -304,16 +304,16 @@ class GapWatch:
             self._note_new(gap.after_event_id)
 
     def _end(self, loss: _Loss, queued: int) -> None:
-        loss.until = loss.until or now()
+        loss.end = loss.end or now()
         loss.due = self.processed + queued
         if loss.tentative:  # it is not taken back any more
             loss.tentative = False
             self._note_new(loss.after_event_id)
         if loss.is_proven:
-            self._note_at(Point(self._last_event_id, loss.until))
+            self._note_at(Point(self._last_event_id, loss.end))
 
     def _note_at(self, point: Point) -> None:
-        self._noted = max(self._noted, point)
+        self._last_proven = max(self._last_proven, point)
 
 
 def _loss_of(gap: Gap) -> _Loss:
@@ -325,5 +325,5 @@ def _loss_of(gap: Gap) -> _Loss:
         gap.declared,
         gap.id,
         gap.until,
-        ends=gap.before_event_id,
+        before_event_id=gap.before_event_id,
     )

@@ -1,11 +1,11 @@
 """Keeps tracing on during a run, and notes where the firehose may have lost something.
 
 Four things go on beside the consuming. The trace queue is **measured**, every second. **Marks**
-are published while there is traffic: they show a loss within a second, whatever caused it. And
-every ``check_seconds`` it is **checked** whether tracing is on, and whether the queue is as we
-declared it; a mark that does not come has it checked at once. A loss is suspected wherever this
-process **stood still**: stopped, swapped out or starved it publishes no marks, so a purge in that
-time would leave no trace of itself until the audit has a quiet moment.
+are published while there is traffic: they show any loss within a second. Every ``check_seconds``,
+and at once when a mark does not come, it is **checked** whether tracing is on, and whether the
+queue is as we declared it. A loss is suspected wherever this process **stood still**: stopped,
+swapped out or starved it publishes no marks, so a purge in that time would leave no trace of itself
+until the audit has a quiet moment.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from app.broker.marks import MarkPublisher
 
 LAG_SECONDS = 1.0
-# The broker took a mark this long ago, and since then the queue was empty and nothing came: it will
-# not come. While messages come it may wait inside the broker behind others that no queue shows.
+# If the broker took a mark this long ago, and since then the queue was empty and nothing came, it
+# will not come. While messages come it may wait inside the broker, where no queue shows it.
 OVERDUE_SECONDS = 2.0
 # Marks on their way are no traffic.
 IDLE_LAG = 20
-# How old the broker's word on how full a queue is may be. While much waits it is asked as often.
+# The greatest age of the broker's queue statistics, and how often it is asked while much waits.
 STATISTICS_SECONDS = 5.0
 TICK_SECONDS = 0.5
-# A loop under load may be late by less.
+# A loop under load is late by less.
 STILL_SECONDS = 2.0
-# Traffic this long before makes it likely that there was some meanwhile. Where there was none, the
-# audit knows both sides, and proves any loss.
+# Traffic this long before a standstill makes traffic during it likely. Without traffic the audit
+# knows both sides, and proves any loss.
 TRAFFIC_SECONDS = 5.0
 # The queue has to have room for this many messages as large as the largest.
 ROOM = 4
@@ -51,7 +51,7 @@ TIGHT = (
 )
 UNBOUND = "the trace queue was not bound to the trace exchange"
 FULL = "the trace queue reached its limit, and drops its oldest messages"
-TAKEN = (
+HEAD_GONE = (
     "the head of the trace queue was gone when the service came back: it was purged, or messages "
     "in it expired, were dropped or taken out"
 )
@@ -77,8 +77,7 @@ def _elapsed() -> float:
 class Monitor:
     """Watches one stream.
 
-    ``lag`` is how many of its messages wait to be taken, None before it was first measured;
-    ``remarks`` are what is wrong with the queue, a sentence each.
+    ``lag`` is how many of its messages wait to be taken, None before it was first measured.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class Monitor:
         ending: Ending,
         measured: Callable[[int, int], None],
     ) -> None:
-        """Have ``measured`` hear when (µs) the queue was asked, and how many it held for us."""
+        """``measured`` is called with the time of a look (µs) and the messages held for us."""
         self._measured = measured
         self._pipeline = pipeline
         self._recorder = recorder
@@ -100,59 +99,59 @@ class Monitor:
         self._most_bytes: int | None = None
         self._largest = 0  # body since the last check
         self._remarks: Sequence[str] = ()
-        self._still: tuple[Tally, int] | None = None  # what was seen by then (µs), and none since
+        self._quiet: tuple[Tally, int] | None = None  # the tally that has not changed since (µs)
         self._old_due = 0  # when the last message is stored that was queued at the beginning
-        # Where the trace stood in the last seconds, and when the queue had room for certain.
-        self._stood: deque[Point] = deque(maxlen=round(STATISTICS_SECONDS / LAG_SECONDS) + 1)
+        # The trace's points in the last seconds, and the last at which the queue surely had room.
+        self._points: deque[Point] = deque(maxlen=round(STATISTICS_SECONDS / LAG_SECONDS) + 1)
         self._had_room: Point | None = None
         self.lag: int | None = None
 
     @property
     def remarks(self) -> list[str]:
-        """Remarks on what keeps the trace from being all it could be."""
+        """Sentences on what is wrong with the queue or the marks."""
         trouble = self._pipeline.marks.trouble
         return [*self._remarks, *([f"no marks can be published: {trouble}"] if trouble else [])]
 
     async def begin(self) -> None:
-        """Switch tracing on, and record what was certainly missed before."""
+        """Switch tracing on, and record a gap if messages were certainly missed before."""
         pipeline, stream, gaps = self._pipeline, self._stream, self._gaps
         restored = self._recorder.restored
-        here = Point(restored.last_event_id, now())
+        point = Point(restored.last_event_id, now())
         if stream.sentinel != self._recorder.sentinel:
             self._recorder.sentinel = stream.sentinel
             self._recorder.is_ledger_new = True
         stream.know_accounts(self._recorder.accounts)
         self._recorder.capture_as(stream.account)
         was_off = await pipeline.source.switch_on(pipeline.trace.vhost)
-        self._recorder.audit.traced_since(self._recorder.seen, time.monotonic())
+        self._recorder.audit.begin(self._recorder.tally, time.monotonic())
         stored = await pipeline.store.gaps.newest(pipeline.trace.id)
         declared = await pipeline.store.gaps.declared(pipeline.trace.id)
         queued = await stream.queued()
-        here = self._settled(here, queued)
-        self._stood.append(here)
+        point = self._settled(point, queued)
+        self._points.append(point)
         gaps.resume(
             restored.last_event_id,
             restored.recorded_at,
             stored,
             queued,
             held_since=self._recorder.tracker.held_since,
-            # The newest is of what is taken now.
+            # The newest is about the present selection.
             lifted=declared if pipeline.trace.taken.is_all else declared[:-1],
         )
         self._old_due = gaps.processed + queued
         if not restored.state:
             # From here on every start is a resumption, even if there is no event yet.
             await self._recorder.append(self._recorder.batch([]))
-        if not gaps.is_open and (reasons := await self._missed(was_off)):
-            await gaps.lost("; ".join(reasons), queued)
+        if not gaps.is_open and (reasons := await self._loss_reasons(was_off)):
+            await gaps.record("; ".join(reasons), queued)
         await self._look_at_queue()
-        gaps.is_well(here)
+        gaps.is_well(point)
         await gaps.write()
-        await self.mark_place()  # by now the gap is stored that the last one tells of
+        await self.mark_place()  # the gap that the last bookmark tells of is stored by now
         self.take_since()
 
     def take_since(self) -> None:
-        """Once all is stored that was queued when other things were taken, say so to the tracker.
+        """Tell the tracker once everything is stored that was queued under the old selection.
 
         Until then an unmatched delivery tells of no loss.
         """
@@ -161,48 +160,47 @@ class Monitor:
             recorder.tracker.take_since(recorder.last_event_id)
             recorder.is_ledger_new = True  # to be stored soon
 
-    async def _missed(self, was_off: list[str]) -> list[str]:
-        """Explain why something is missing since capture was last well, as far as is known."""
-        stream, gone = self._stream, await self._gone()
+    async def _loss_reasons(self, was_off: list[str]) -> list[str]:
+        """The reasons, as far as known, why messages are missing since capture last worked."""
+        stream, nodes = self._stream, await self._stopped_nodes()
         if not self._recorder.restored.state:
             return [RESTORED] if self._is_behind else []
         if stream.queue_is_new:
             return ["the trace queue was gone"]
         return [
-            *([_stopped(gone)] if gone else []),
-            *([_off(was_off)] if was_off else []),
+            *([_stop_reason(nodes)] if nodes else []),
+            *([_off_reason(was_off)] if was_off else []),
             *([] if stream.was_bound else [UNBOUND]),
-            *([TAKEN] if stream.is_sentinel_gone else []),
+            *([HEAD_GONE] if stream.is_sentinel_gone else []),
             *([RESTORED] if self._is_behind else []),
         ]
 
     @property
     def _is_behind(self) -> bool:
-        """Tell whether the store is older than what the trace queue knows of it."""
+        """Tell whether the store is older than the trace queue's bookmarks."""
         recorder = self._recorder
         return any(
-            each.epoch >= recorder.epoch or each.event_id > recorder.restored.last_event_id
-            for each in self._stream.bookmarks
+            bookmark.epoch >= recorder.epoch or bookmark.event_id > recorder.restored.last_event_id
+            for bookmark in self._stream.bookmarks
         )
 
     async def mark_place(self) -> None:
-        """Have the trace queue know how far the store is. Raises `OutageError`."""
+        """Leave a bookmark of the store's progress in the trace queue. Raises `OutageError`."""
         recorder = self._recorder
         await self._stream.mark_place(recorder.epoch, recorder.last_event_id)
 
     async def watch(self) -> None:
         """Keep the lag up to date, and check from time to time; ends only by a failure."""
-        settings, checked = self._pipeline.settings, time.monotonic()
+        settings, checked_at = self._pipeline.settings, time.monotonic()
         while True:
             await asyncio.sleep(LAG_SECONDS)
             with contextlib.suppress(OutageError):  # the consumer reports a lost stream
                 await self._measure()
             is_behind = (self.lag or 0) > settings.batch_events or self._gaps.is_losing(FULL)
             pause = min(settings.check_seconds, STATISTICS_SECONDS if is_behind else math.inf)
-            if time.monotonic() >= checked + pause:
-                checked = time.monotonic()
-                # Without the management API nothing is known of tracing; the next check may tell.
-                with contextlib.suppress(OutageError):
+            if time.monotonic() >= checked_at + pause:
+                checked_at = time.monotonic()
+                with contextlib.suppress(OutageError):  # of the management API: the next may tell
                     await self._check()
                 with contextlib.suppress(OutageError):  # the next time will do
                     await self._pipeline.store.aliases.learn(self._pipeline.trace.id)
@@ -214,34 +212,34 @@ class Monitor:
             return
         marks, publishers = self._pipeline.marks, None
         compares = self._recorder.audit.compares
-        before = -1
+        last_traffic = -1
         try:
             while not self._ending.when_empty:  # then tracing is off on purpose
                 await asyncio.sleep(seconds)
                 publishers = publishers or await self._publishers()
-                # Where nothing else happens none are published: the broker's counters come to
-                # rest, and can be compared. Where they cannot be, marks are all there is.
-                seen = self._recorder.traffic
-                is_traffic = seen != before or (self.lag or 0) > IDLE_LAG or not compares.publishes
-                if publishers and (is_traffic or marks.is_asked):
-                    before = seen
-                    await marks.publish(publishers, self._gaps.here)
+                # Without traffic none are published: the broker's counters come to rest, and can
+                # be compared. Where they cannot be, marks are all there is.
+                traffic = self._recorder.traffic
+                is_busy = traffic != last_traffic or (self.lag or 0) > IDLE_LAG
+                if publishers and (is_busy or not compares.publishes or marks.is_asked):
+                    last_traffic = traffic
+                    await marks.publish(publishers, self._gaps.point)
         finally:
             await marks.close()
 
     async def suspect_standstills(self, clock: Callable[[], float] = _elapsed) -> None:
         """Notice that the event loop stood still; ends only by a failure."""
         gaps, recorder = self._gaps, self._recorder
-        seen, traffic_at = recorder.traffic, -TRAFFIC_SECONDS
+        traffic, traffic_at = recorder.traffic, -TRAFFIC_SECONDS
         while True:
-            here, began = gaps.here, clock()
-            if recorder.traffic != seen:
-                seen, traffic_at = recorder.traffic, began
+            point, start = gaps.point, clock()
+            if recorder.traffic != traffic:
+                traffic, traffic_at = recorder.traffic, start
             await asyncio.sleep(TICK_SECONDS)
-            is_late = clock() - began > TICK_SECONDS + STILL_SECONDS
-            if is_late and began - traffic_at < TRAFFIC_SECONDS:
+            is_late = clock() - start > TICK_SECONDS + STILL_SECONDS
+            if is_late and start - traffic_at < TRAFFIC_SECONDS:
                 with contextlib.suppress(OutageError):  # then the next run sees what is gone
-                    gaps.suspect(STOOD_STILL, await self._stream.queued(), here.event_id)
+                    gaps.suspect(STOOD_STILL, await self._stream.queued(), point.event_id)
                     await gaps.write()
 
     async def _publishers(self) -> Sequence[MarkPublisher] | None:
@@ -251,64 +249,63 @@ class Monitor:
         return None
 
     async def _measure(self) -> None:
-        """Count what waits; once nothing does or comes, no mark may be missing."""
+        """Count waiting messages; once none wait or come, no mark may be missing."""
         asked_at = now()
         queued = await self._stream.queued()
         self._measured(asked_at, queued - self._stream.unacknowledged)
         self.lag = queued
-        self._stood.append(self._settled(self._gaps.here, queued))
+        self._points.append(self._settled(self._gaps.point, queued))
         await self._see_room()
-        seen = self._recorder.seen
-        if queued or self._still is None or self._still[0] != seen:
-            self._still = (seen, asked_at)
-        before = asked_at - int(OVERDUE_SECONDS * 1e6)
-        if queued or self._still[1] > before or self._ending.when_empty:
+        tally = self._recorder.tally
+        if queued or self._quiet is None or self._quiet[0] != tally:
+            self._quiet = (tally, asked_at)
+        limit = asked_at - int(OVERDUE_SECONDS * 1e6)
+        if queued or self._quiet[1] > limit or self._ending.when_empty:
             return
-        marks, gaps = self._pipeline.marks, self._gaps
-        begins = marks.overdue(before)
+        gaps, begins = self._gaps, self._pipeline.marks.overdue(limit)
         if begins is None:
-            await gaps.ended(MARKS_MISSING, 0)
+            await gaps.close(MARKS_MISSING, 0)
         elif not gaps.is_losing(MARKS_MISSING):
             await self._check(begins)  # which may know why
             if not gaps.is_open:
-                await gaps.losing(MARKS_MISSING, begins=begins, tentative=True)
+                await gaps.open(MARKS_MISSING, begins=begins, tentative=True)
 
     async def _check(self, begins: Point | None = None) -> None:
         """See that tracing is on, and that the queue is as it should be.
 
-        What is found to be off has been so since the last check, or since ``begins``.
+        A fault has lasted since the last check, or since ``begins``.
         """
         if self._ending.when_empty:  # tracing is off on purpose
             return
-        gaps, here = self._gaps, self._gaps.here
+        gaps, point = self._gaps, self._gaps.point
         was_off = await self._pipeline.source.switch_on(self._pipeline.trace.vhost)
-        if gone := await self._gone():
-            await gaps.lost(_stopped(gone), await self._stream.queued())
+        if nodes := await self._stopped_nodes():
+            await gaps.record(_stop_reason(nodes), await self._stream.queued())
         if was_off:
-            await gaps.lost(_off(was_off), await self._stream.queued(), begins=begins)
+            await gaps.record(_off_reason(was_off), await self._stream.queued(), begins=begins)
         await self._look_at_queue(begins)
-        gaps.is_well(self._settled(here, self.lag or 0))
+        gaps.is_well(self._settled(point, self.lag or 0))
         await gaps.write()
         await self.mark_place()
 
-    def _settled(self, here: Point, queued: int) -> Point:
-        """``here``, with the time until when all that was traced is stored.
+    def _settled(self, point: Point, queued: int) -> Point:
+        """``point``, with the time before which everything traced is stored.
 
-        What waits in the queue, beside our sentinel, was traced earlier, and is lost with it. Since
-        when it waits only marks tell.
+        Messages that wait in the queue, beside our sentinel, were traced earlier, and are lost with
+        it. Only marks tell since when they wait.
         """
         recorder = self._recorder
         if queued <= 1 or not self._pipeline.settings.mark_seconds:
-            return here
-        return Point(here.event_id, recorder.settled.at or recorder.restored.recorded_at)
+            return point
+        return Point(point.event_id, recorder.settled.moment or recorder.restored.recorded_at)
 
-    async def _gone(self) -> frozenset[str]:
-        """The nodes that ran when capture was last well, and do not any more.
+    async def _stopped_nodes(self) -> frozenset[str]:
+        """The nodes that ran when capture last worked, and do not any more.
 
-        What they traced last may never have left them.
+        Their last trace messages may never have left them.
         """
-        before, self._gaps.nodes = self._gaps.nodes, await self._pipeline.source.nodes()
-        return before - self._gaps.nodes
+        nodes, self._gaps.nodes = self._gaps.nodes, await self._pipeline.source.nodes()
+        return nodes - self._gaps.nodes
 
     async def _look_at_queue(self, begins: Point | None = None) -> None:
         """See that our queue is as declared: bound, bounded by nobody else, and not full."""
@@ -316,32 +313,32 @@ class Monitor:
         queue = await pipeline.source.look(pipeline.trace.vhost, pipeline.trace.taken)
         self._remarks = queue.remarks
         if queue.fault:  # our own is gone; this ends our consumer
-            await gaps.losing(f"the trace queue was another's: {queue.fault}")
+            await gaps.open(f"the trace queue was another's: {queue.fault}")
             await pipeline.source.delete_queue(pipeline.trace.vhost)
             return
         if not queue.is_bound or queue.excess:
             await self._stream.bind(queue.excess)
         queued = await self._stream.queued()
         if not queue.is_bound:
-            await gaps.lost(UNBOUND, queued, begins=begins)
+            await gaps.record(UNBOUND, queued, begins=begins)
         had_room = self._has_room
         self._most_bytes, self._largest = queue.most_bytes, 0
         if had_room:
-            await gaps.ended(TIGHT, queued)
+            await gaps.close(TIGHT, queued)
         await self._note_harm(queue.harm, queued)
         await self._see_room()
         if queue.is_nearly_full:
-            # What it has dropped was behind all that had come when it had room.
-            await gaps.losing(FULL, begins=self._had_room)
+            # It has dropped only messages behind those that had come when it had room.
+            await gaps.open(FULL, begins=self._had_room)
         elif queue.is_nearly_full is not None:  # if the broker cannot say now, nothing changes
-            self._had_room = self._stood[0]
-            await gaps.ended(FULL, queued)
+            self._had_room = self._points[0]
+            await gaps.close(FULL, queued)
 
     async def _see_room(self) -> None:
         """See that the queue does not drop messages long before it looks full."""
         self._largest = max(self._largest, self._stream.take_largest())
         if not self._has_room:
-            await self._gaps.losing(TIGHT)
+            await self._gaps.open(TIGHT)
 
     @property
     def _has_room(self) -> bool:
@@ -349,15 +346,15 @@ class Monitor:
 
     async def _note_harm(self, harm: str | None, queued: int) -> None:
         if self._harm is not None and harm != self._harm:
-            await self._gaps.ended(self._harm, queued)
+            await self._gaps.close(self._harm, queued)
         if harm is not None:
-            await self._gaps.losing(harm)
+            await self._gaps.open(harm)
         self._harm = harm
 
 
-def _off(nodes: list[str]) -> str:
+def _off_reason(nodes: list[str]) -> str:
     return f"tracing was off on {', '.join(nodes)}"
 
 
-def _stopped(nodes: Iterable[str]) -> str:
+def _stop_reason(nodes: Iterable[str]) -> str:
     return f"{', '.join(sorted(nodes))} stopped, and what was traced there last may be lost"

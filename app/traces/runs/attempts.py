@@ -1,6 +1,6 @@
 """A running trace: its life, its supervisor, and the attempts to run it.
 
-Whatever goes wrong ends an attempt: the next one starts from the checkpoint again, and what was not
+Every failure ends an attempt: the next one starts from the checkpoint again, and what was not
 acknowledged comes back from the broker.
 """
 
@@ -55,15 +55,15 @@ class Capture:
         """Read a trace ahead of its run; raises `OutageError`."""
         return await self.settings.restored(self.store, trace)
 
-    def run(self, trace: Trace, ahead: RestorePoint | None = None) -> RunningTrace:
-        return RunningTrace(trace, self, ahead)
+    def run(self, trace: Trace, restore_point: RestorePoint | None = None) -> RunningTrace:
+        return RunningTrace(trace, self, restore_point)
 
 
 class RunningTrace:
     """One virtual host's trace while the service runs it."""
 
-    def __init__(self, trace: Trace, capture: Capture, ahead: RestorePoint | None) -> None:
-        """Start at once, with what was read ``ahead``."""
+    def __init__(self, trace: Trace, capture: Capture, restore_point: RestorePoint | None) -> None:
+        """Start at once, from ``restore_point`` if it was read already."""
         self.trace = trace
         self._life = Life()
         supervisor = Supervisor(trace.vhost, self._run, self._life, clock=time.monotonic)
@@ -81,9 +81,9 @@ class RunningTrace:
         )
         self._ending = Ending()
         self._is_passing = False  # reads past messages that the broker cannot hand over
-        # How far the attempt has come: nothing is known yet, restored, or running.
-        self._reached: Recorder | Run | None = None
-        self._ahead = ahead
+        # The attempt's stage: nothing is known yet, restored, or running.
+        self._stage: Recorder | Run | None = None
+        self._restore_point = restore_point
         self._task = asyncio.create_task(supervisor.supervise(), name=f"trace of {trace.vhost}")
 
     @property
@@ -92,24 +92,23 @@ class RunningTrace:
         return not self._task.done()
 
     def snapshot(self) -> Snapshot:
-        """The numbers as far as they are known."""
         standing = self._life.standing
-        if self._reached is None:
+        if self._stage is None:
             return Snapshot(standing, last_event_id=self.trace.last_event_id)
-        return self._reached.snapshot(standing)
+        return self._stage.snapshot(standing)
 
     def drain(self) -> None:
         """Ask the run to end once the queue is empty, and to leave tracing alone until then."""
         self._ending.when_empty = True
 
     def prove(self) -> None:
-        """Have the snapshot soon say of this moment that all is stored which was traced before."""
+        """Ask for a mark, so that `Snapshot.settled_at` soon passes this moment."""
         self.pipeline.marks.ask()
 
     async def end(self, *, drain: bool, deadline: float) -> None:
-        """End the run after the current batch, or once the queue is empty; cancel at the deadline.
+        """End the run after the current batch, or once the queue is empty.
 
-        ``deadline`` in seconds from now. What is then unfinished comes back from the broker.
+        ``deadline`` (s) later it is cancelled; the broker brings unfinished messages again.
         """
         if self._life.state is TraceState.stopped:  # a drained run ends by itself
             return
@@ -147,14 +146,14 @@ class RunningTrace:
     async def _attempt(self) -> bool:
         """Restore, connect, and store what comes, until asked to end.
 
-        Returns whether the usual way will do again, when passing. Raises `OutageError` if the
-        broker or the database is away, `UndeliverableError` at a message that has to be passed.
+        Returns whether passing is over. Raises `OutageError` if the broker or the database is away,
+        `UndeliverableError` at a message that has to be passed.
         """
         pipeline, source, vhost = self.pipeline, self.pipeline.source, self.trace.vhost
-        self._reached = None
-        ahead, self._ahead = self._ahead, None
-        self._reached = recorder = await Recorder.restore(pipeline, ahead)
-        del ahead  # which takes room
+        self._stage = None
+        restore_point, self._restore_point = self._restore_point, None
+        self._stage = recorder = await Recorder.restore(pipeline, restore_point)
+        del restore_point  # which takes room
         try:
             async with source.open(
                 vhost,
@@ -164,13 +163,13 @@ class RunningTrace:
                 recorder.tracker.took,
                 passing=self._is_passing,
             ) as stream:
-                self._reached = run = Run(pipeline, recorder, stream, self._ending)
+                self._stage = run = Run(pipeline, recorder, stream, self._ending)
                 await run.follow()
                 return stream.is_over
         except QueueInUseError:  # perhaps by services that hold the trace no more
-            known = {each.id for each in await pipeline.store.services.all()}
-            if others := known - {self.trace.holder}:
-                await source.cut_off(vhost, others)
+            services = {service.id for service in await pipeline.store.services.all()}
+            if rivals := services - {self.trace.holder}:
+                await source.cut_off(vhost, rivals)
             raise
         except ForeignQueueError as error:
             await self._lost_queue(recorder, str(error))
@@ -187,4 +186,4 @@ class RunningTrace:
         """Open a gap that ends when we have a queue again."""
         gaps, restored = self.pipeline.gaps, recorder.restored
         gaps.stand(recorder.last_event_id, restored.recorded_at)
-        await gaps.losing(reason)
+        await gaps.open(reason)

@@ -1,4 +1,4 @@
-"""Tells those who follow the store about new events."""
+"""Tells the store's followers about new events."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ class Feed:
 
     def __init__(self) -> None:
         self.latest = 0
-        self._moved = asyncio.Event()
-        self._waiting = 0
+        self._news = asyncio.Event()
+        self._waiters = 0
 
     @property
     def is_awaited(self) -> bool:
-        return self._waiting > 0
+        return self._waiters > 0
 
     def advance(self, event_id: int) -> None:
         """Note that events up to this id are stored."""
         if event_id > self.latest:
             self.latest = event_id
-            moved, self._moved = self._moved, asyncio.Event()
-            moved.set()
+            self._news.set()
+            self._news = asyncio.Event()
 
     async def beyond(self, event_id: int) -> int:
         """Wait for an event with a greater id; return the newest id. Safe to cancel."""
-        self._waiting += 1
+        self._waiters += 1
         try:
             while self.latest <= event_id:
-                await self._moved.wait()
+                await self._news.wait()
         finally:
-            self._waiting -= 1
+            self._waiters -= 1
         return self.latest

@@ -1,9 +1,9 @@
-"""Clients behind connections that a trace has not met: asked of the store, and waited for.
+"""Clients behind connections that a trace has not met: looked up in the store, and waited for.
 
 The broker announces a connection some milliseconds before its first message, and the service's main
-process stores that; the trace, perhaps in another process, may be faster. What was never announced
-(the queue was purged, the exchange was away) the management API shows after five seconds. Nothing
-is waited for where no announcements come.
+process stores that; the trace, perhaps in another process, may be faster. The management API shows
+unannounced connections (the queue was purged, the exchange was away) after five seconds. There is
+no waiting where no announcements come.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ POLL_SECONDS = 0.02
 # How often the management API is asked, and how often where nothing is announced.
 ASK_SECONDS = 1.0
 ASK_RARELY = 5.0
-# For how long the broker's answer whether connections are announced to us holds.
+# How long the broker's answer holds whether connections are announced to us.
 EXCHANGE_SECONDS = 5.0
 # A connection that is closed may be the one before: a port can be used again about a second later.
 # Its successor is announced and being stored.
 USED_AGAIN = 1_000_000  # µs
 SUCCESSOR_SECONDS = 0.25
-# What was waited for in vain is not waited for again for some time, a successor for less; and of
-# how many that is known.
+# A name waited for in vain is not waited for again for some time, a successor for less; at most
+# MOST_SETTLED names are remembered.
 FORGET_SECONDS = 60.0
 FORGET_SUCCESSOR_SECONDS = 5.0
 MOST_SETTLED = 20_000
@@ -51,7 +51,7 @@ class Introductions:
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Wait ``seconds`` at most for what is not known."""
+        """Wait ``seconds`` at most for an unknown connection."""
         self.connections = connections
         self._broker = broker
         self._seconds = seconds
@@ -59,58 +59,58 @@ class Introductions:
         self._pause = pause
         self._is_on = False
         self._looked_at = self._asked_at = float("-inf")
-        # What a name was found to be, as it will stay for a while; None for nothing.
+        # By name: the connection's id, None for no connection, and when that expires.
         self._settled: OrderedDict[str, tuple[int | None, float]] = OrderedDict()
 
     async def look_up(self, names: Sequence[str]) -> dict[str, BrokerConnection]:
         """The newest connection of each name; one that cannot be found in time is missing.
 
         A connection that was closed a while ago is the answer only when no newer one of its name
-        is being announced. Raises `OutageError` if the store is away.
+        is being announced. Raises `OutageError`.
         """
         if not names:
             return {}
-        found = dict(await self.connections.find(names))
-        unsure = {name for name in names if self._is_unsure(name, found.get(name))}
+        connections = dict(await self.connections.find(names))
+        unsure = {name for name in names if self._is_unsure(name, connections.get(name))}
         if not unsure:
-            return found
-        await self._wait_for(unsure, found)
+            return connections
+        await self._wait_for(unsure, connections)
         for name in unsure:
-            connection = found.get(name)
+            connection = connections.get(name)
             if connection is None:
                 self._settle(name, None, FORGET_SECONDS)
             elif connection.closed_at is not None:
                 self._settle(name, connection.id, FORGET_SUCCESSOR_SECONDS)
-        return found
+        return connections
 
-    async def _wait_for(self, unsure: set[str], found: dict[str, BrokerConnection]) -> None:
+    async def _wait_for(self, unsure: set[str], connections: dict[str, BrokerConnection]) -> None:
         """Look again until each of these names has a connection that is beyond doubt."""
         start = self._clock()
         is_on = await self._is_announced()
         # Without announcements a list is all there is; with them most are there in no time.
         first_ask, ask_every = (start + ASK_SECONDS, ASK_SECONDS) if is_on else (start, ASK_RARELY)
         while unsure:
-            now = self._clock()
-            if not is_on or now - start >= SUCCESSOR_SECONDS:
-                unsure = unsure - found.keys()
-            if unsure and now >= max(first_ask, self._asked_at + ask_every):
-                self._asked_at = now
-                await self._ask(unsure - found.keys())
-            elif is_on and unsure and now - start < self._seconds:
+            moment = self._clock()
+            if not is_on or moment - start >= SUCCESSOR_SECONDS:
+                unsure = unsure - connections.keys()
+            if unsure and moment >= max(first_ask, self._asked_at + ask_every):
+                self._asked_at = moment
+                await self._ask(unsure - connections.keys())
+            elif is_on and unsure and moment - start < self._seconds:
                 await self._pause(POLL_SECONDS)
             else:
                 return
-            found |= await self.connections.find(unsure)
-            unsure = {name for name in unsure if self._is_unsure(name, found.get(name))}
+            connections |= await self.connections.find(unsure)
+            unsure = {name for name in unsure if self._is_unsure(name, connections.get(name))}
 
     def _is_unsure(self, name: str, connection: BrokerConnection | None) -> bool:
-        settled, until = self._settled.get(name, (0, 0.0))
-        if settled == (connection.id if connection else None) and self._clock() < until:
+        settled, expiry = self._settled.get(name, (0, 0.0))
+        if settled == (connection.id if connection else None) and self._clock() < expiry:
             return False
         if connection is None:
             return True
-        ended = connection.closed_at
-        return ended is not None and time.time_ns() // 1000 - ended > USED_AGAIN
+        closed_at = connection.closed_at
+        return closed_at is not None and time.time_ns() // 1000 - closed_at > USED_AGAIN
 
     def _settle(self, name: str, connection: int | None, seconds: float) -> None:
         self._settled[name] = connection, self._clock() + seconds
@@ -119,11 +119,11 @@ class Introductions:
             self._settled.popitem(last=False)
 
     async def _is_announced(self) -> bool:
-        """Tell whether our queue, and so the store, is told of connections."""
-        now = self._clock()
-        if now - self._looked_at >= EXCHANGE_SECONDS:
-            self._looked_at = now
-            with contextlib.suppress(OutageError):  # what it said last is as good as anything
+        """Tell whether connections are announced to our queue, and so to the store."""
+        moment = self._clock()
+        if moment - self._looked_at >= EXCHANGE_SECONDS:
+            self._looked_at = moment
+            with contextlib.suppress(OutageError):  # the last answer is as good as any
                 vhost = await self._broker.event_exchange()
                 self._is_on = vhost is not None and await self._broker.is_bound(vhost)
         return self._is_on
@@ -136,5 +136,5 @@ class Introductions:
             present = await self._broker.present()
         except OutageError:
             return
-        if wanted := [each for each in present if each.name in names]:
-            await self.connections.add(wanted)
+        if connections := [connection for connection in present if connection.name in names]:
+            await self.connections.add(connections)

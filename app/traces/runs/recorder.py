@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from app.stored.capture import Batch
 from app.traces.life import Standing
-from app.traces.losses.audit import Audit, Ledger, Tally, comparing
+from app.traces.losses.audit import Audit, Ledger, Tally, comparable
 from app.traces.losses.marks import Point
 from app.traces.pipeline import Pipeline
 from app.traces.runs.resume import Window
@@ -29,12 +29,12 @@ from model.times import now
 log = logging.getLogger(__name__)
 
 SPAN_SECONDS = 10.0
-# Of the accounts under which we captured so many are remembered.
+# Accounts under which we captured, remembered at most.
 MOST_ACCOUNTS = 4
 
 
 class Rate:
-    """Events per second over the last ones, by the given clock."""
+    """Events per second over the last ``span`` seconds, by the given clock."""
 
     def __init__(self, clock: Callable[[], float], span: float = SPAN_SECONDS) -> None:
         self._clock = clock
@@ -43,13 +43,11 @@ class Rate:
         self._sum = 0
 
     def add(self, count: int) -> None:
-        """Count things that happened now."""
         self._counts.append((self._clock(), count))
         self._sum += count
         self._forget()
 
     def per_second(self) -> float:
-        """The mean rate over the span."""
         self._forget()
         return self._sum / self._span
 
@@ -67,7 +65,7 @@ class Recorder:
         self._pipeline = pipeline
         self.epoch = epoch
         self.tracker = settings.tracker(pipeline.trace, restored)
-        # Without what takes room, which the tracker has.
+        # Without the large parts, which the tracker has.
         self.restored = RestorePoint(
             restored.state,
             *([], [], [], []),
@@ -78,28 +76,27 @@ class Recorder:
         self.link_rules = restored.link_rules  # that the tracker goes by
         self.are_rules_new = False  # and are to be stored
         self._own_rules: Sequence[Rule] = restored.own_rules  # of the virtual host
-        # At first for what has changed while it did not run, in the file too.
+        # At first: rules may have changed while it did not run, in the file too.
         self._are_rules_due = True
         self.bodies = pipeline.trace.bodies  # whether they are stored
         self.window = Window(settings.prefetch, restored.window)
         self.last_event_id = restored.last_event_id
         ledger = Ledger.load(restored.ledger)
-        # Of what an earlier version stored nobody knows how much was seen with it, and nobody has
-        # to: the audit is about what comes from here on.
-        self.seen = ledger.seen if ledger else Tally()
+        # An earlier version stored no ledger; the audit needs only what comes from here on.
+        self.tally = ledger.seen if ledger else Tally()
         self.quarantined = ledger.quarantined if ledger else Tally()
         self.audit = Audit(
             ledger.audit if ledger else None,
-            self.seen,
+            self.tally,
             time.monotonic(),
-            comparing(pipeline.trace.taken),
+            comparable(pipeline.trace.taken),
         )
         if self.tracker.is_taking_anew:
             self.audit.restart(self.last_event_id, now())
         self.sentinel = ledger.sentinel if ledger else None
         self.accounts = ledger.accounts if ledger else ()
-        self.marks = 0  # seen by this run, among all that was seen
-        self.is_ledger_new = False  # whether it holds what is not stored yet
+        self.marks = 0  # of this run, counted in `tally` too
+        self.is_ledger_new = False  # holds what is not stored yet
         self.settled = Point(0, 0)  # all that was traced before its time is stored up to its event
         self.work = CaptureCost()
         self._rate = Rate(time.monotonic)
@@ -107,33 +104,32 @@ class Recorder:
     @property
     def traffic(self) -> int:
         """The number of trace messages seen that are not about our own marks."""
-        return self.seen.sum - self.marks
+        return self.tally.sum - self.marks
 
     @classmethod
-    async def restore(cls, pipeline: Pipeline, ahead: RestorePoint | None = None) -> Recorder:
+    async def restore(cls, pipeline: Pipeline, point: RestorePoint | None = None) -> Recorder:
         """Take the trace, and continue where it ends in the store.
 
-        In this order: from here on no earlier run can store anything that is not restored. Raises
+        The lease comes first: then no earlier run can store anything that is not restored. Raises
         `OutageError`, `LeaseLostError` if another service holds the trace, and `CheckpointError` if
         the stored checkpoint cannot be read.
         """
         trace = pipeline.trace
         pipeline.gaps.epoch = epoch = await pipeline.store.leases.take(trace.id, trace.holder)
-        restored = await pipeline.settings.restored(pipeline.store, trace, ahead)
+        restored = await pipeline.settings.restored(pipeline.store, trace, point)
         return cls(pipeline, restored, epoch)
 
     @property
     def ledger(self) -> Ledger:
-        """The ledger: what was seen, and what the audit says of it."""
-        return Ledger(self.seen, self.audit.state, self.sentinel, self.accounts, self.quarantined)
+        return Ledger(self.tally, self.audit.state, self.sentinel, self.accounts, self.quarantined)
 
     def count_quarantined(self, tally: Tally) -> None:
-        """Count what came and cannot be read."""
-        self.seen += tally
+        """Count messages that cannot be read."""
+        self.tally += tally
         self.quarantined += tally
 
     def capture_as(self, account: str) -> None:
-        """Note under which account we capture, to be known once it is another."""
+        """Remember the account under which we capture, for when it is another."""
         if account not in self.accounts:
             self.accounts = (*self.accounts, account)[-MOST_ACCOUNTS:]
             self.is_ledger_new = True
@@ -144,37 +140,36 @@ class Recorder:
             self.sentinel = None
 
     async def look_at_rules(self) -> None:
-        """See which rules of links people have set, perhaps of another service.
+        """Read the rules of links that people have set, perhaps at another service.
 
         Raises `OutageError`.
         """
         pipeline = self._pipeline
-        own = tuple(await pipeline.store.link_rules.own(pipeline.trace.id))
-        if own != self._own_rules:
-            self._own_rules, self._are_rules_due = own, True
+        own_rules = tuple(await pipeline.store.link_rules.own(pipeline.trace.id))
+        if own_rules != self._own_rules:
+            self._own_rules, self._are_rules_due = own_rules, True
 
     def take_up_rules(self) -> None:
-        """Have the tracker go by the rules of links that were seen last; no batch is half stamped.
+        """Have the tracker go by the latest rules of links; no batch may be half stamped.
 
         They are stored with the next batch, which is the first that is read by them.
         """
         if not self._are_rules_due:
             return
         self._are_rules_due = False
-        own, settings = self._own_rules, self._pipeline.settings
-        wanted = merged(settings.rules_of_all, own)
-        if wanted != self.link_rules:
-            self.tracker.take_up(settings.rules(self._pipeline.trace, wanted))
-            self.link_rules, self.are_rules_new = wanted, True
+        own_rules, settings = self._own_rules, self._pipeline.settings
+        rules = merged(settings.rules_of_all, own_rules)
+        if rules != self.link_rules:
+            self.tracker.take_up(settings.rules(self._pipeline.trace, rules))
+            self.link_rules, self.are_rules_new = rules, True
             log.info("trace of %r: other rules of links hold", self._pipeline.trace.vhost)
-            if excess := {rule.name for rule in own} - {each.rule.name for each in wanted}:
+            if excess := {rule.name for rule in own_rules} - {link.rule.name for link in rules}:
                 names = ", ".join(sorted(excess))
                 log.error("too many rules of links, so these do not hold: %s", names)
 
     def snapshot(
         self, standing: Standing, lag: int | None = None, remarks: Sequence[str] = ()
     ) -> Snapshot:
-        """The numbers now."""
         return Snapshot(
             standing=standing,
             totals=self.tracker.totals(),
@@ -184,14 +179,14 @@ class Recorder:
             work=self.work,
             ledger=self.ledger,
             remarks=tuple(remarks),
-            settled_at=self.settled.at,
+            settled_at=self.settled.moment,
             settled_id=self.settled.event_id,
         )
 
-    def settle(self, at: int) -> None:
-        """Note that all is stored that was traced before a time (µs)."""
-        if at > self.settled.at:
-            self.settled = Point(self.last_event_id, at)
+    def settle(self, moment: int) -> None:
+        """Note that everything traced before a time (µs) is stored."""
+        if moment > self.settled.moment:
+            self.settled = Point(self.last_event_id, moment)
 
     def batch(self, events: list[StampedEvent]) -> Batch:
         """Make a batch, with the tracker and the window as they are now."""
@@ -207,22 +202,22 @@ class Recorder:
         )
 
     async def append(self, batch: Batch) -> None:
-        """Store a batch; waits here while the store is away.
+        """Store a batch; waits while the store is away.
 
-        Raises `LeaseLostError` if another has taken the trace since this run has.
+        Raises `LeaseLostError` if another run has taken the trace since.
         """
         pipeline = self._pipeline
-        began = time.perf_counter()
+        start = time.perf_counter()
 
         async def append() -> range:
-            nonlocal began
-            began = time.perf_counter()
+            nonlocal start
+            start = time.perf_counter()
             return await pipeline.store.batches.append(pipeline.trace.id, batch, self.epoch)
 
         ids = await patiently(append, pipeline.supervisor)
         newest = batch.events[-1].stamp if batch.events else None
         settled = batch.checkpoint.settlements.settled.values()
-        self.work.count_stored(newest, time.perf_counter() - began, settled)
+        self.work.count_stored(newest, time.perf_counter() - start, settled)
         if ids:
             self.last_event_id = ids[-1]
             self._rate.add(len(ids))

@@ -6,11 +6,11 @@ While a batch is being stored the next one is already parsed and stamped; never 
 memory is bounded by two batches and the prefetch.
 
 A batch is stored once there is nothing more to add for now. Where messages come faster than we can
-store small ones it grows: each transaction writes every page that it has touched, a page for each
+store small batches it grows: a transaction writes every page that it has touched, a page for each
 participant among them, so a larger one does less for each event. With batches of 8,000 instead of
 2,000 a message takes 21.3 instead of 25.5 µs of processor time with 64 participants, and 30.9
-instead of 37.2 with 1,000. Where they come slowly it is small, and what a transaction takes in any
-case is most of what it costs: so it waits a fifth of a second for more (`bench.steady`).
+instead of 37.2 with 1,000. Where they come slowly a batch is small, and a transaction's fixed cost
+is most of it: so it waits a fifth of a second for more (`bench.steady`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from app.traces.retention import AT_MOST, retain_some
 from app.traces.runs.acquaintance import Acquaintance
 from app.traces.runs.recorder import Recorder
 from app.traces.runs.sieve import SiftedError
-from app.traces.runs.stamper import Stamper, Stretch, recognised_by
+from app.traces.runs.stamper import Stamper, Stretch, identity
 from app.traces.status import Snapshot
 from app.traces.supervisor import failure_in_words, patiently
 from app.tracker.events import NEVER
@@ -42,17 +42,17 @@ if TYPE_CHECKING:
     from app.broker.deliveries import Arrival
 
 CANCEL_SECONDS = 0.5
-# How often it is looked at which rules of links people have set, and whether copies still wait.
+# How often people's rules of links are read, and waiting copies looked for.
 RULES_SECONDS, QUEUE_SECONDS = 2.0, 30.0
-# Not more often are the broker's channels asked where they stand: each says so in a record.
+# The pause between two questions to the broker's channels: each answers with a record.
 ASKING_SECONDS = 10.0
-# How many messages are taken at once: what they are of is to be known before the first is stamped.
+# Messages taken at once: their participants must be known before the first is stamped.
 PORTION = 1_000
 # A batch of large bodies is stored early; memory holds several copies of it meanwhile.
 BATCH_BYTES = 16 * 1024 * 1024
 # As long as whole portions come, a batch may wait this many times `batch_seconds`.
 PATIENCE = 2
-# What was traced this long (µs) before a mark was sent is certainly queued before it.
+# A message traced this long (µs) before a mark was sent is certainly queued before it.
 SETTLING = 500_000
 
 PUBLISH_MISSING = (
@@ -88,19 +88,18 @@ class Run:
         self._auditor = Auditor(pipeline, recorder, stream)
         self._queues = QueueWatch(pipeline, recorder, ending)
         self._next_retention = time.monotonic()
-        self._retained_at: int | None = None  # the newest event at the part before
+        self._retained_at: int | None = None  # the newest event at the previous part
         self._next_asking = self._batch_began = 0.0
         self._is_doubt_noted = False
 
     def snapshot(self, standing: Standing) -> Snapshot:
-        """The numbers now."""
         monitor = self._monitor
         return self._recorder.snapshot(standing, monitor.lag, monitor.remarks)
 
     async def follow(self) -> None:
         """Switch tracing on, and store what arrives, until asked to end. Raises `OutageError`."""
         await self._monitor.begin()
-        self._say()
+        self._report()
         watching = asyncio.create_task(self._watch())
         try:
             await self._consume(watching)
@@ -113,18 +112,18 @@ class Run:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _watch(self) -> None:
-        """Run what goes on beside the consuming; ends only by a failure of any of it."""
+        """Run the tasks beside the consumer; ends only by a failure of one of them."""
         settings, recorder = self._pipeline.settings, self._recorder
         auditing = settings.audit_seconds if any(recorder.audit.compares) else 0.0
         tasks = [
-            asyncio.create_task(each)
-            for each in (
+            asyncio.create_task(loop)
+            for loop in (
                 self._monitor.watch(),
                 self._monitor.mark(),
                 self._monitor.suspect_standstills(),
                 self._look(auditing, self._auditor.look),
                 self._look(RULES_SECONDS, recorder.look_at_rules, to_the_end=True),
-                # Without marks nothing is known of times.
+                # Without marks no times are known.
                 self._look(QUEUE_SECONDS if settings.mark_seconds else 0.0, self._queues.look),
             )
         ]
@@ -139,7 +138,7 @@ class Run:
         """Look every ``seconds`` (0: never), until the queue is to be emptied or the run ends."""
         while seconds and (to_the_end or not self._ending.when_empty):
             await asyncio.sleep(seconds)
-            with contextlib.suppress(OutageError):  # the next look will tell as much
+            with contextlib.suppress(OutageError):  # the next look will do
                 await look()
 
     async def _consume(self, watching: asyncio.Task[None]) -> None:
@@ -183,14 +182,14 @@ class Run:
         :returns: how many messages came, and whether the queue is known to be empty.
         """
         settings, stream, stamper = self._pipeline.settings, self._stream, self._stamper
-        most = min(PORTION, self._most - stamper.stretch.messages)
-        messages = await stream.batch(most, settings.batch_seconds)
+        limit = min(PORTION, self._batch_limit - stamper.stretch.messages)
+        messages = await stream.batch(limit, settings.batch_seconds)
         try:
             return await self._stamp(messages)
         except ItcError:
             raise
         except Exception as failure:
-            self._sift([*stamper.stretch.digests, *map(recognised_by, messages)], failure)
+            self._sift([*stamper.stretch.digests, *map(identity, messages)], failure)
             raise
 
     async def _stamp(self, messages: Sequence[Arrival]) -> tuple[int, bool]:
@@ -207,41 +206,39 @@ class Run:
         if begins is not None:
             self._recorder.tracker.settlements.forget(begins)
         steps = stamper.steps(messages, silent)
-        while not stamper.stamp(steps):  # noqa: ASYNC110  it stamps some more
+        while not stamper.stamp(steps):  # noqa: ASYNC110  no polling: each call stamps some more
             await asyncio.sleep(0)
         await self._ask_channels()
         return len(messages), is_empty
 
     async def _ask_channels(self) -> None:
-        """Once a loss is over, have channels say where they stand: no count is right until then."""
-        settlements, now = self._recorder.tracker.settlements, time.monotonic()
-        if settlements.is_anew and now >= self._next_asking and not self._pipeline.gaps.is_open:
-            settlements.is_anew, self._next_asking = False, now + ASKING_SECONDS
+        """Once a loss is over, ask channels where they stand: no count is right until then."""
+        settlements, moment = self._recorder.tracker.settlements, time.monotonic()
+        if settlements.is_anew and moment >= self._next_asking and not self._pipeline.gaps.is_open:
+            settlements.is_anew, self._next_asking = False, moment + ASKING_SECONDS
             await self._stream.ask_channels()
 
     @property
-    def _most(self) -> int:
-        """How many messages a batch may have."""
-        return self._pipeline.sieve.most or self._pipeline.settings.batch_events
+    def _batch_limit(self) -> int:
+        return self._pipeline.sieve.batch_limit or self._pipeline.settings.batch_events
 
     def _sift(self, digests: Iterable[bytes], failure: Exception) -> None:
-        """Raise `SiftedError` if it may be a message that made this attempt fail."""
+        """Raise `SiftedError` if one of these messages may have made this attempt fail."""
         sieve = self._pipeline.sieve
         if sieve.narrow([*dict.fromkeys(digests)], failure_in_words(failure)):
             raise SiftedError(sieve) from failure
 
     def _may_grow(self) -> bool:
-        """Tell whether the batch in the making may wait for more."""
         settings, stamper = self._pipeline.settings, self._stamper
         return (
             not self._ending.at_once
-            and stamper.stretch.messages < self._most
+            and stamper.stretch.messages < self._batch_limit
             and stamper.stretch.size < BATCH_BYTES
             and time.monotonic() - self._batch_began < PATIENCE * settings.batch_seconds
         )
 
-    def _say(self) -> None:
-        """Say that it runs, or what holds it up."""
+    def _report(self) -> None:
+        """Report that it runs, or the remark that holds it up."""
         supervisor, remark = self._pipeline.supervisor, self._stream.remark
         if remark is None:
             supervisor.running()
@@ -249,27 +246,27 @@ class Run:
             supervisor.waiting(remark)
 
     async def _leave(self) -> None:
-        """Note that everything stored is certainly acknowledged: none of it comes again."""
+        """Store that everything is acknowledged: none of it comes again."""
         self._recorder.window.clear()
         await self._recorder.append(self._recorder.batch([]))
 
     async def _close_window(self) -> None:
-        """Store that what was acknowledged is, so that a restart has less to recognise."""
+        """Store which messages are acknowledged, so that a restart has less to recognise."""
         recorder = self._recorder
-        before = len(recorder.window)
+        size = len(recorder.window)
         with contextlib.suppress(OutageError):  # it can be recognised all the same
             await self._stream.ready_messages()
             recorder.window.confirm(self._stream.taken)
-        if len(recorder.window) < before:
+        if len(recorder.window) < size:
             await recorder.append(recorder.batch([]))
-        with contextlib.suppress(OutageError):  # the last one does as well, nearly
+        with contextlib.suppress(OutageError):  # the last bookmark does nearly as well
             await self._monitor.mark_place()
 
     async def _is_silent(self) -> bool:
         """Tell whether the queue is empty and not just pausing; False if nothing depends on it."""
         if not (self._ending.when_empty or self._stamper.resume.is_holding):
             return False
-        if self._stream.waits:  # for what is held to be decided
+        if self._stream.waits:  # until `Resume` has decided
             return True
         return await self._stream.ready_messages() == 0 and self._stream.buffered == 0
 
@@ -279,64 +276,65 @@ class Run:
     async def _retain_some(self) -> None:
         """Carry out a part of the retention; no batch may be on its way into the store.
 
-        While parts follow each other, no less is removed than is stored between them.
+        Consecutive parts remove at least as much as is stored between them.
         """
         pipeline, retention = self._pipeline, self._pipeline.settings.retention
         tracker, epoch = self._recorder.tracker, self._recorder.epoch
         store, trace_id = pipeline.store.retention, pipeline.trace.id
         newest = self._recorder.last_event_id
-        owed = 0 if self._retained_at is None else newest - self._retained_at
+        backlog = 0 if self._retained_at is None else newest - self._retained_at
         self._retained_at = newest
         while True:
-            removed = (await retain_some(store, trace_id, tracker, retention, epoch)).events
-            owed -= removed
-            if removed < AT_MOST:
+            count = (await retain_some(store, trace_id, tracker, retention, epoch)).events
+            backlog -= count
+            if count < AT_MOST:
                 self._next_retention = time.monotonic() + retention.check_seconds
                 self._retained_at = None
                 return
-            if owed <= 0:
+            if backlog <= 0:
                 return
 
     def _settle(self, stretch: Stretch) -> None:
-        """Note until when all that was traced is stored, if a mark came that says it."""
-        at = self._pipeline.marks.settled
-        if stretch.marks and at is not None:
-            at -= SETTLING
-            held = stretch.held_since
-            self._recorder.settle(at if held is None else min(at, held))
+        """Note until when everything traced is stored, if a mark came that proves it."""
+        moment = self._pipeline.marks.settled
+        if stretch.marks and moment is not None:
+            moment -= SETTLING
+            oldest = stretch.held_since
+            self._recorder.settle(moment if oldest is None else min(moment, oldest))
 
     def _note_suspicions(self, stretch: Stretch) -> None:
         """Note suspected gaps. Those that end in this batch are closed once it is stored."""
-        gaps, here = self._pipeline.gaps, self._recorder.last_event_id
+        gaps, newest = self._pipeline.gaps, self._recorder.last_event_id
         # While bad messages are passed they are removed one by one: no whole batches come again.
         is_passing = self._stream.remark is not None
         if self._stamper.resume.doubt is not None and not self._is_doubt_noted and not is_passing:
             self._is_doubt_noted = True
-            gaps.suspect(self._stamper.resume.doubt, stretch.messages, here)
-            self._forget_settlements(stretch, here)
-        lost = [each for each in stretch.suspects if each is not None]
-        if lost:
+            gaps.suspect(self._stamper.resume.doubt, stretch.messages, newest)
+            self._forget_settlements(stretch, newest)
+        suspects = [suspect for suspect in stretch.suspects if suspect is not None]
+        if suspects:
             # Ids are dealt out as events are stored: those of this batch come after all others.
-            begins = min([each.id for each in lost if each.id is not None], default=here)
+            ids = [suspect.id for suspect in suspects if suspect.id is not None]
+            begins = min(ids, default=newest)
             gaps.suspect(PUBLISH_MISSING, stretch.messages, begins)
             self._forget_settlements(stretch, begins)
-        if len(lost) < len(stretch.suspects):
-            gaps.suspect(CAUSE_FORGOTTEN, stretch.messages, here)
+        if len(suspects) < len(stretch.suspects):
+            gaps.suspect(CAUSE_FORGOTTEN, stretch.messages, newest)
 
-    def _forget_settlements(self, stretch: Stretch, after: int = NEVER) -> None:
+    def _forget_settlements(self, stretch: Stretch, event_id: int = NEVER) -> None:
         """Note that deliveries may be missing since an event, so that no count is right."""
-        self._recorder.tracker.settlements.forget(after)
+        self._recorder.tracker.settlements.forget(event_id)
         if stretch.batch is not None:
             checkpoint = stretch.batch.checkpoint
-            checkpoint.settlements = checkpoint.settlements.forgotten(after)
+            checkpoint.settlements = checkpoint.settlements.forgotten(event_id)
 
     async def _commit(self, stretch: Stretch) -> None:
         """Store a batch, then acknowledge it.
 
-        What it proves missing is written down first: a crash after it must not forget that.
+        Gaps that it proves are written first: a crash after it must not forget them.
         """
         recorder, gaps, marks = self._recorder, self._pipeline.gaps, self._pipeline.marks
-        begins = marks.missing(stretch.marks)
+        begins = marks.loss(stretch.marks)
         if begins and not gaps.covers(begins, stretch.messages):
             gaps.note(MARKS_MISSING, stretch.messages, begins=begins)
         if not gaps.is_open:
@@ -355,24 +353,24 @@ class Run:
         if stretch.messages:
             await self._stream.acknowledge(stretch.tag)
         if self._stream.remark is not None:
-            self._say()
-        gaps.stored(stretch.messages, recorder.last_event_id, stretch.held_since)
+            self._report()
+        gaps.note_stored(stretch.messages, recorder.last_event_id, stretch.held_since)
         self._monitor.take_since()
-        marks.stored(stretch.marks, gaps.here)
+        marks.note_stored(stretch.marks, gaps.point)
         self._settle(stretch)
         if gaps.is_pending:
             with contextlib.suppress(OutageError):  # the next batch's turn
                 await (self._settle_marks(begins is None) if stretch.marks else gaps.write())
 
-    async def _settle_marks(self, is_none_missing: bool) -> None:
+    async def _settle_marks(self, all_arrived: bool) -> None:
         """Decide on marks that were overdue, now that marks came. Raises `OutageError`.
 
         A flood can keep them inside the broker for as long as nothing comes: then they come later.
         """
         gaps, have_come = self._pipeline.gaps, self._pipeline.marks.have_come()
-        if is_none_missing and have_come:
+        if all_arrived and have_come:
             await gaps.take_back(MARKS_MISSING)
-        elif is_none_missing and have_come is False:
+        elif all_arrived and have_come is False:
             await gaps.write()
         else:
-            await gaps.ended(MARKS_MISSING, 0)
+            await gaps.close(MARKS_MISSING, 0)

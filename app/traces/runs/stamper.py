@@ -1,7 +1,6 @@
 """From trace messages to a batch: which of them are new, and the events they become.
 
-Where they come fast a batch has several portions: a transaction is the cheaper for each event the
-more it has (`Run`).
+Where they come fast a batch has several portions: larger transactions cost less per event (`Run`).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from app.traces.losses.audit import Tally
 from app.traces.losses.marks import Mark
 from app.traces.runs.recorder import Recorder
 from app.traces.runs.resume import Resume
-from app.traces.runs.sieve import Sieve, quarantined
+from app.traces.runs.sieve import Sieve, unreadable
 from app.tracker import Settlement, StampedEvent
 from app.tracker.digest import digest
 from app.tracker.events import Reference
@@ -34,21 +33,20 @@ if TYPE_CHECKING:
 MOST_SECONDS = 0.005
 
 
-_THROUGH = object()
+_END = object()
 
 
-def recognised_by(arrival: Arrival) -> bytes:
-    """The digest of a message, by which it is known when it comes again."""
+def identity(arrival: Arrival) -> bytes:
+    """The digest of a message, which identifies it when it comes again."""
     return arrival.digest or digest(arrival.message)
 
 
 class Stretch(msgspec.Struct):
     """The messages that make one batch; ``tag`` is the last delivery tag, 0 for none.
 
-    ``size`` is that of the messages, in bytes. ``marks`` are those among the messages. Once
-    it is complete: ``batch`` is what is to be stored, None if every message was stored before,
-    ``suspects`` tell of missing publishes, and ``held_since`` is when the oldest record came that
-    is held back (µs).
+    ``size`` is in bytes; ``marks`` are among the messages. Once it is complete: ``batch`` is to be
+    stored, None if every message was stored before, ``suspects`` tell of missing publishes, and
+    ``held_since`` is when the oldest record came that is held back (µs).
     """
 
     events: list[StampedEvent] = []
@@ -71,21 +69,21 @@ class Stamper:
         self._refused = sieve.refused
         self.resume: Resume[Arrival] = Resume(recorder.window)
         self.stretch = Stretch()  # in the making
-        self._until = 0.0
+        self._deadline = 0.0
         recorder.tracker.reorder(stream.is_cluster)
         recorder.tracker.trace_replies(stream.traces_replies)
 
     @property
     def is_new(self) -> bool:
-        """Tell whether nothing was stamped yet for the batch in the making."""
+        """Tell whether the batch in the making is empty."""
         return not self.stretch.messages and not self.stretch.events
 
     def stamp(self, steps: Iterator[None]) -> bool:
-        """Go on with a portion, for `MOST_SECONDS` at most; whether all of it is stamped."""
-        began = time.perf_counter()
-        self._until = began + MOST_SECONDS
-        is_through = next(steps, _THROUGH) is _THROUGH
-        self._recorder.work.stamp_seconds += time.perf_counter() - began
+        """Go on with a portion, for `MOST_SECONDS` at most; tell whether all of it is stamped."""
+        start = time.perf_counter()
+        self._deadline = start + MOST_SECONDS
+        is_through = next(steps, _END) is _END
+        self._recorder.work.stamp_seconds += time.perf_counter() - start
         return is_through
 
     def steps(self, messages: Sequence[Arrival], silent: bool) -> Iterator[None]:
@@ -94,82 +92,82 @@ class Stamper:
         ``silent`` says that the queue holds no more for now.
         """
         recorder, tracker = self._recorder, self._recorder.tracker
-        about_of, stamped, refused = self._stream.about, self.stretch, self._refused
-        events, digests = stamped.events, stamped.digests
-        before = len(events)
-        received = published = count = size = 0  # the first two are what the broker counts
+        ownership_of, stretch, refused = self._stream.about, self.stretch, self._refused
+        events, digests = stretch.events, stretch.digests
+        start = len(events)
+        received = published = count = size = 0  # the broker counts the first two
         clock = time.perf_counter
         # A microsecond is a twentieth of what a message costs in all: nothing here twice.
         is_settled = self.resume.settled
-        decided = zip(messages, repeat(True)) if is_settled else self._decided(messages, silent)
-        for arrival, is_new in decided:
-            if clock() >= self._until:
+        decisions = zip(messages, repeat(True)) if is_settled else self._decide(messages, silent)
+        for arrival, is_new in decisions:
+            if clock() >= self._deadline:
                 yield
             message = arrival.message
             count += 1
             size += arrival.size
-            stamped.tag = arrival.tag
+            stretch.tag = arrival.tag
             if not is_new:
                 continue
-            mark = recognised_by(arrival)
-            digests.append(mark)
-            if refused and mark in refused:
-                message = quarantined(arrival, refused[mark])
-            about = about_of(message)
-            if about.sentinel is not None:
-                recorder.lose_sentinel(about.sentinel)
+            key = identity(arrival)
+            digests.append(key)
+            if refused and key in refused:
+                message = unreadable(arrival, refused[key])
+            ownership = ownership_of(message)
+            if ownership.sentinel is not None:
+                recorder.lose_sentinel(ownership.sentinel)
             elif not message.is_event:
                 if isinstance(message, Settlement):
                     tracker.settle(message, arrival.at)
                     continue
-                kept = message if recorder.bodies else replace(message, body=b"")
-                tracker.quarantine(kept, arrival.at)
-                if about.is_counted:
+                record = message if recorder.bodies else replace(message, body=b"")
+                tracker.quarantine(record, arrival.at)
+                if ownership.is_counted:
                     is_delivery = message.kind == "deliver"
                     recorder.count_quarantined(Tally(not is_delivery, is_delivery))
             else:
-                if about.is_counted:
+                if ownership.is_counted:
                     if message.queue is None:
                         published += 1
                     else:
                         received += 1
-                if not about.is_own:
-                    found = tracker.steps(message, arrival.at)
-                    if type(found) is tuple:  # nearly always
-                        events += found
+                if not ownership.is_own:
+                    outcome = tracker.steps(message, arrival.at)
+                    if type(outcome) is tuple:  # nearly always
+                        events += outcome
                         continue
-                    for event in found:
+                    for event in outcome:
                         events.append(event)
-                        if clock() >= self._until:
+                        if clock() >= self._deadline:
                             yield
-                elif about.mark is not None:
-                    stamped.marks.append(about.mark)
+                elif ownership.mark is not None:
+                    stretch.marks.append(ownership.mark)
                     recorder.marks += 1
         for event in tracker.close_overdue(now()):
             events.append(event)
-            if clock() >= self._until:
+            if clock() >= self._deadline:
                 yield
-        stamped.messages += count
-        stamped.size += size
-        recorder.work.stamped += len(events) - before
-        recorder.seen += Tally(published, received)
+        stretch.messages += count
+        stretch.size += size
+        recorder.work.stamped += len(events) - start
+        recorder.tally += Tally(published, received)
 
     def complete(self) -> Stretch | None:
-        """All that was stamped since the last call, as a batch; None if there is nothing to do."""
-        recorder, stamped = self._recorder, self.stretch
+        """Everything stamped since the last call, as a batch; None if there is nothing to do."""
+        recorder, stretch = self._recorder, self.stretch
         self.stretch = Stretch()
-        if stamped.digests or stamped.events or recorder.is_ledger_new or recorder.are_rules_new:
+        if stretch.digests or stretch.events or recorder.is_ledger_new or recorder.are_rules_new:
             recorder.window.confirm(self._stream.taken)
-            recorder.window.add(stamped.digests, stamped.tag)
-            stamped.batch = recorder.batch(stamped.events)
-        elif not stamped.messages:
+            recorder.window.add(stretch.digests, stretch.tag)
+            stretch.batch = recorder.batch(stretch.events)
+        elif not stretch.messages:
             return None
-        stamped.suspects = recorder.tracker.suspects()
-        stamped.held_since = recorder.tracker.held_since
-        return stamped
+        stretch.suspects = recorder.tracker.suspects()
+        stretch.held_since = recorder.tracker.held_since
+        return stretch
 
-    def _decided(self, messages: Sequence[Arrival], silent: bool) -> Iterator[tuple[Arrival, bool]]:
-        """(message, is new) for those that are known to be stored or not."""
+    def _decide(self, messages: Sequence[Arrival], silent: bool) -> Iterator[tuple[Arrival, bool]]:
+        """(message, is new) for the messages on which `Resume` has decided."""
         for arrival in messages:
             arrival.digest = digest(arrival.message)
             # The sentinel is before everything, and was never stored: it says nothing of the rest.
