@@ -32,6 +32,7 @@ from app.api.routes import (
     spans,
     traces,
     upkeep,
+    where,
 )
 from app.api.services import ServiceParts
 from app.settings import Settings
@@ -40,7 +41,7 @@ from app.settings import Settings
 ROUTERS = [
     *(each.router for each in (traces, links, assertions, events, periods, chain)),
     *(conversations.router, files.router, jobs.router, reports.topologies, reports.router),
-    *(files.periods, conversations.failures, upkeep.router, upkeep.archives),
+    *(files.periods, conversations.failures, where.router, upkeep.router, upkeep.archives),
     *(spans.router, metrics.router, service.router),
 ]
 

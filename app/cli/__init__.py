@@ -24,6 +24,7 @@ from app.cli import (
     traces,
     upkeep,
     verify,
+    where,
 )
 from app.cli.exits import CommandError, Exit
 from app.cli.options import Version
@@ -46,6 +47,7 @@ def program(version: Version = False) -> None:
 PANELS = {
     "Start here": (local.serve, local.doctor, traces.trace, size.size),
     "Look": (
+        where.where,
         conversations.conversations,
         conversations.conversation,
         reports.failures,

@@ -39,14 +39,13 @@ class VhostFilter(msgspec.Struct, frozen=True, kw_only=True):
 class EventFilter(VhostFilter, frozen=True, kw_only=True):
     """Conditions on an event; a field that is None asks for nothing.
 
-    ``channel`` is the AMQP channel's number,
-    ``participant`` the number within its trace. Times in µs: from ``since`` on, before ``until``.
-    ``routing_key`` asks for one of the event's keys, ``q`` for a part of the exchange's or the
-    queue's name, of a routing key or of the stored payload. With ``use_regex`` exchange, queue,
-    connection, user, participant_name and routing_key are regular expressions (RE2's), found
-    anywhere in the name. ``message_id``, ``correlation_id`` and the values of ``headers`` (name,
-    value) are the message's, whole; ``conversation`` is a value that it shares with what belongs
-    together, such as a trace id.
+    ``channel`` is the AMQP channel's number, ``participant`` the number within its trace. Times in
+    µs: from ``since`` on, before ``until``. ``routing_key`` asks for one of the event's keys, ``q``
+    for a part of the exchange's or the queue's name, of a routing key or of the stored payload, or
+    ``in_properties``. With ``use_regex`` exchange, queue, connection, user, participant_name and
+    routing_key are regular expressions (RE2's), found anywhere in the name. ``message_id``,
+    ``correlation_id`` and the values of ``headers`` (name, value) are the message's, whole;
+    ``conversation`` is a value that it shares with what belongs together, such as a trace id.
     """
 
     type: EventType | None = None
@@ -64,6 +63,7 @@ class EventFilter(VhostFilter, frozen=True, kw_only=True):
     since: int | None = None
     until: int | None = None
     q: str | None = None
+    in_properties: bool = False
     message_id: str | None = None
     correlation_id: str | None = None
     conversation: str | None = None

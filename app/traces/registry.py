@@ -6,6 +6,8 @@ what is done to a trace while it pauses.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 # How long another service may take to start a trace, and to stop one.
 START_SECONDS = 10.0
 STOP_SECONDS = 2 * DRAIN_SECONDS
+# How often to look whether a run has stored what it is waited for.
+SETTLE_PAUSE = 0.1
 # Of what is not there, an error names this many.
 MOST_NAMED = 5
 
@@ -181,6 +185,24 @@ class TraceRegistry:
                 f"the service {runs_elsewhere} was asked to stop the trace of {vhost!r}, and has "
                 f"not done so within {STOP_SECONDS:g} s: it will"
             )
+
+    async def settle(self, vhost: str, at: int, seconds: float) -> int:
+        """Wait, as long as this, until all is stored that was traced before a time.
+
+        Returns up to when all is stored (µs); 0 where that is not known. A trace of another service
+        is not waited for. Raises `NotFoundError`.
+        """
+        until = time.monotonic() + seconds
+        while (running := self.here.alive(vhost)) is not None:
+            running.prove()
+            settled = running.snapshot().settled_at
+            if settled >= at or time.monotonic() > until:
+                return settled
+            await asyncio.sleep(SETTLE_PAUSE)
+        trace = await self.here.known(vhost)
+        others = await self._elsewhere.standing()
+        snapshot = others.snapshot(trace.id, trace.wanted, trace.holder)
+        return snapshot.settled_at if snapshot else 0
 
     async def status(self, vhost: str) -> TraceStatus:
         """Describe one trace; raises `NotFoundError` if there never was one."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import structs
 
-from app.broker.management import BrokerUser
+from app.broker.management import BrokerUser, QueueInfo
 from app.errors import (
     BadRequestError,
     ConflictError,
@@ -88,6 +88,7 @@ class FakeBroker:
     down: bool = False
     outage: str = "the broker's management API does not answer"
     questions: int = 0
+    queues: dict[tuple[str, str], QueueInfo] = field(default_factory=dict)
 
     def add(
         self, name: str, password: str, tags: str, *vhosts: str, read: dict[str, str] | None = None
@@ -117,6 +118,12 @@ class FakeBroker:
     async def vhosts(self) -> frozenset[str]:
         self._must_be_up()
         return frozenset().union(*(account.vhosts for account in self.accounts.values()))
+
+    async def queue(self, vhost: str, name: str) -> QueueInfo:
+        self._must_be_up()
+        if (vhost, name) not in self.queues:
+            raise NotFoundError("the broker knows no such queue")
+        return self.queues[vhost, name]
 
     def _name(self, authorization: bytes) -> str:
         self._must_be_up()
@@ -158,6 +165,7 @@ class FakeTraces:
     pruned: list[tuple[str, int | None, float | None, bool]] = field(default_factory=list)
     through: list[int | None] = field(default_factory=list)
     pauses: list[str] = field(default_factory=list)
+    settled: dict[str, int] = field(default_factory=dict)  # else up to now
     may_pause: asyncio.Event = field(default_factory=asyncio.Event)
     feed: WatchedFeed = field(default_factory=WatchedFeed)
     store: Store = field(init=False)  # while the application is open
@@ -233,6 +241,17 @@ class FakeTraces:
         if trace is None:
             raise NotTracedError(vhost)
         yield trace, await self.store.leases.take(trace.id, trace.holder)
+
+    @property
+    def here(self) -> FakeTraces:
+        """All run here."""
+        return self
+
+    def waiting_in(self, vhost: str, queue: str, before: int) -> int | None:
+        return None
+
+    async def settle(self, vhost: str, at: int, seconds: float) -> int:
+        return self.settled.get(vhost, at)
 
     async def status(self, vhost: str) -> TraceStatus:
         if vhost not in self.running:

@@ -91,7 +91,9 @@ def conditions(asked: EventFilter, dialect: Dialect) -> list[ColumnElement[bool]
         read = dialect.searchable(_events.payload, encoding_of(dialect), escapes)
         found = true() if read is None else _spelt(read, asked.q, dialect)
         odd = [dialect.contains(_events.payload, b"\\")] if escapes else []
-        met.append(or_(in_plain(asked.q, dialect), and_(or_(_MAY_BE_COMPRESSED, *odd), found)))
+        met.append(
+            or_(in_plain(asked, asked.q, dialect), and_(or_(_MAY_BE_COMPRESSED, *odd), found))
+        )
     return met
 
 
@@ -177,15 +179,21 @@ def _property(field: str, value: str, dialect: Dialect) -> ColumnElement[bool]:
     return dialect.property_text(_events.properties, *path) == value
 
 
-def in_plain(part: str, dialect: Dialect) -> ColumnElement[bool]:
-    """Tell whether a part of the text is in an event's names, or in a body as it is."""
+def in_plain(asked: EventFilter, part: str, dialect: Dialect) -> ColumnElement[bool]:
+    """Match events with a text in their names, in a body as it is or, if asked for, properties."""
     keys = dialect.elements(_events.routing_keys)
     return or_(
         dialect.contains(_events.exchange, part),
         dialect.contains(_events.queue, part),
         _any(keys, dialect.contains(keys.c.value, part)),
         *_in_body(part, dialect),
+        *([dialect.contains(_events.properties, _in_json(part))] if asked.in_properties else ()),
     )
+
+
+def _in_json(part: str) -> str:
+    """A text as it stands within a string of the properties' JSON."""
+    return msgspec.json.encode(part).decode()[1:-1]
 
 
 def encoding_of(dialect: Dialect) -> ColumnElement[str | None]:

@@ -8,12 +8,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store.capture import gaps
 from app.store.database import tables
 from app.store.database.chunks import given
-from app.store.database.subject import Subject, reads
+from app.store.database.subject import Subject, reads, searches
 from app.store.reading.times import ids_between, within
 from app.stored.reading import TracePeriod
 from model.times import Microseconds
 from statements import Question, spanned_sql
 
+_events = tables.events.c
 _gaps = tables.gaps.c
 
 MOST_GAPS = 100
@@ -35,6 +36,20 @@ class Periods(Subject):
         counting = select(func.count()).select_from(tables.gaps).where(*met)
         number = (await connection.execute(counting)).scalar_one()
         return TracePeriod(first, last, found, number, await _oldest_at(connection, trace_id))
+
+    @searches
+    async def has_cut_bodies(
+        self, connection: AsyncConnection, trace_id: int, first: int, last: int
+    ) -> bool:
+        """Tell whether a body of these events is stored in part, or not at all."""
+        is_cut = or_(_events.payload_sha256.is_not(None), _events.payload.is_(None))
+        query = select(_events.id).where(
+            _events.trace_id == trace_id,
+            _events.id.between(first, last),
+            _events.payload_bytes > 0,
+            is_cut,
+        )
+        return (await connection.execute(query.limit(1))).first() is not None
 
 
 def _overlaps(

@@ -339,7 +339,7 @@ def _odd_text(asked: EventFilter, dialect: Dialect) -> _OddText | None:
     encoding = encoding_of(dialect)
     if not asked.q or dialect.searchable(_events.payload, encoding, False) is not None:
         return None
-    return _OddText(asked.q, in_plain(asked.q, dialect), encoding)
+    return _OddText(asked.q, in_plain(asked, asked.q, dialect), encoding)
 
 
 async def ids_of(

@@ -97,6 +97,13 @@ class RunningTrace:
             return Snapshot(standing, last_event_id=self.trace.last_event_id)
         return self._stage.snapshot(standing)
 
+    def waiting_in(self, queue: str, before: int) -> int | None:
+        """The number of copies in a queue published before a time (µs); None until restored."""
+        if self._reached is None:
+            return None
+        copies, _ = self._reached.tracker.waiting()
+        return sum(copy.queue == queue and copy.recorded_at < before for copy in copies)
+
     def drain(self) -> None:
         """Ask the run to end once the queue is empty, and to leave tracing alone until then."""
         self._ending.when_empty = True

@@ -35,6 +35,7 @@ from app.traces.runs.sieve import SiftedError
 from app.traces.runs.stamper import Stamper, Stretch, identity
 from app.traces.status import Snapshot
 from app.traces.supervisor import failure_in_words, patiently
+from app.tracker import Tracker
 from app.tracker.events import NEVER
 
 if TYPE_CHECKING:
@@ -91,6 +92,10 @@ class Run:
         self._retained_at: int | None = None  # the newest event at the previous part
         self._next_asking = self._batch_began = 0.0
         self._is_doubt_noted = False
+
+    @property
+    def tracker(self) -> Tracker:
+        return self._recorder.tracker
 
     def snapshot(self, standing: Standing) -> Snapshot:
         monitor = self._monitor
