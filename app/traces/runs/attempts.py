@@ -99,9 +99,9 @@ class RunningTrace:
 
     def waiting_in(self, queue: str, before: int) -> int | None:
         """The number of copies in a queue published before a time (µs); None until restored."""
-        if self._reached is None:
+        if self._stage is None:
             return None
-        copies, _ = self._reached.tracker.waiting()
+        copies, _ = self._stage.tracker.waiting()
         return sum(copy.queue == queue and copy.recorded_at < before for copy in copies)
 
     def drain(self) -> None:
