@@ -79,9 +79,14 @@ class AuditSide(msgspec.Struct, frozen=True):
     counted: Annotated[
         int | None, "`null` while it is unknown, and where it counts what the trace leaves out."
     ]
-    quarantined: Annotated[
-        int, "Of all that were seen until now, those that cannot be read: they are no events."
-    ] = 0
+    seen: Annotated[int, "All until now: each is an event, or one of the next two."] = 0
+    quarantined: Annotated[int, "Those of them that cannot be read."] = 0
+    own: Annotated[int, "Those that are left out: the service's own marks, and its queue's."] = 0
+
+    @property
+    def events(self) -> int:
+        """Those of them that are events, removed ones too."""
+        return self.seen - self.quarantined - self.own
 
     def __str__(self) -> str:
         return f"{self.traced:,} of {'?' if self.counted is None else f'{self.counted:,}'}"
@@ -166,16 +171,21 @@ def audit_status(ledger: Ledger, taken: Selection = ALL) -> AuditStatus:
     audit, compares = ledger.audit or AuditState(), comparable(taken)
     counted = audit.broker_count if any(compares) else None
     traced = ledger.seen if counted is None else audit.traced
+    seen, quarantined, own = ledger.seen, ledger.quarantined, ledger.own
     return AuditStatus(
         publishes=AuditSide(
             traced.publishes,
             counted.publishes if counted and compares.publishes else None,
-            ledger.quarantined.publishes,
+            seen.publishes,
+            quarantined.publishes,
+            own.publishes,
         ),
         deliveries=AuditSide(
             traced.deliveries,
             counted.deliveries if counted and compares.deliveries else None,
-            ledger.quarantined.deliveries,
+            seen.deliveries,
+            quarantined.deliveries,
+            own.deliveries,
         ),
         as_of=audit.even_at if any(compares) else None,
         read_at=audit.at if any(compares) else None,

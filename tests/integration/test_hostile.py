@@ -156,6 +156,10 @@ async def test_what_cannot_be_read_is_a_gap_of_its_channels_where_it_would_be(
     seen = (await service.registry.status(vhost)).audit
     assert seen is not None
     assert [seen.publishes.quarantined, seen.deliveries.quarantined] == [1, 1]
+    # Each trace message is an event, in quarantine, or the service's own.
+    types = [each.type for each in await service.events(vhost)]
+    assert seen.publishes.events == types.count(EventType.published) == 2
+    assert seen.deliveries.events == types.count(EventType.received) == 1
 
 
 async def test_bytes_that_are_not_text_are_kept_as_escapes(

@@ -335,7 +335,7 @@ class Ledger(msgspec.Struct, frozen=True):
 
     ``sentinel`` is the token of the sentinel in the trace queue (`app.broker.sentinel`),
     ``accounts`` are those under which we captured last. ``quarantined`` is the part of ``seen``
-    that cannot be read, and is no event.
+    that cannot be read, ``own`` the part that is the service's own: neither are events.
     """
 
     seen: Tally = Tally()
@@ -343,6 +343,7 @@ class Ledger(msgspec.Struct, frozen=True):
     sentinel: str | None = None
     accounts: tuple[str, ...] = ()
     quarantined: Tally = Tally()
+    own: Tally = Tally()
 
     def dump(self) -> bytes:
         return _encode(self)

@@ -85,6 +85,7 @@ class Recorder:
         # An earlier version stored no ledger; the audit needs only what comes from here on.
         self.tally = ledger.seen if ledger else Tally()
         self.quarantined = ledger.quarantined if ledger else Tally()
+        self.own = ledger.own if ledger else Tally()
         self.audit = Audit(
             ledger.audit if ledger else None,
             self.tally,
@@ -121,7 +122,8 @@ class Recorder:
 
     @property
     def ledger(self) -> Ledger:
-        return Ledger(self.tally, self.audit.state, self.sentinel, self.accounts, self.quarantined)
+        parts = self.quarantined, self.own
+        return Ledger(self.tally, self.audit.state, self.sentinel, self.accounts, *parts)
 
     def count_quarantined(self, tally: Tally) -> None:
         """Count messages that cannot be read."""

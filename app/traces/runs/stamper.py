@@ -140,7 +140,11 @@ class Stamper:
                         events.append(event)
                         if clock() >= self._deadline:
                             yield
-                elif ownership.mark is not None:
+                    continue
+                if ownership.is_counted:
+                    is_delivery = message.queue is not None
+                    recorder.own += Tally(not is_delivery, is_delivery)
+                if ownership.mark is not None:
                     stretch.marks.append(ownership.mark)
                     recorder.marks += 1
         for event in tracker.close_overdue(now()):
